@@ -1,0 +1,303 @@
+//! Kubernetes quantities: read, and written back in the API server's own canonical form.
+//!
+//! The server keeps some texts as they were written although they are not canonical (`12.345`, `+5`);
+//! a hash over its output has to keep the same ones.
+
+use std::fmt;
+
+/// An amount such as `500m`, `1.5Gi` or `1e3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quantity {
+    /// The value in billionths, the finest that Kubernetes knows.
+    nanos: i128,
+    format: Format,
+    /// The text as written, where the server keeps it.
+    verbatim: Option<Box<str>>,
+}
+
+/// The text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a quantity")]
+pub struct QuantityError(Box<str>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    DecimalSi,
+    DecimalExponent,
+    BinarySi,
+}
+
+const NANOS: i128 = 1_000_000_000;
+/// Digits that the server handles as a machine integer; longer numbers take its slow way, which never keeps the text.
+const MACHINE_DIGITS: usize = 18;
+
+impl Quantity {
+    /// Reads a quantity as the API server does.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        let wrong = || QuantityError(text.chars().take(64).collect());
+        if text == "0" {
+            return Ok(Self {
+                nanos: 0,
+                format: Format::DecimalSi,
+                verbatim: Some("0".into()),
+            });
+        }
+        let parts = Parts::split(text).ok_or_else(wrong)?;
+        let (format, exponent) = interpret_suffix(parts.suffix).ok_or_else(wrong)?;
+        let nanos = parts.nanos(format, exponent).ok_or_else(wrong)?;
+        let verbatim = parts.is_kept_verbatim(format, exponent).then(|| text.into());
+        let format = if format == Format::BinarySi && nanos > 0 && nanos < NANOS {
+            Format::DecimalSi
+        } else {
+            format
+        };
+        Ok(Self {
+            nanos,
+            format,
+            verbatim,
+        })
+    }
+
+    /// The value in thousandths, rounded up.
+    pub fn millis(&self) -> u64 {
+        u64::try_from(div_up(self.nanos, NANOS / 1000)).unwrap_or(0)
+    }
+
+    /// The value in whole units, rounded up.
+    pub fn units(&self) -> u64 {
+        u64::try_from(div_up(self.nanos, NANOS)).unwrap_or(0)
+    }
+}
+
+/// The canonical text.
+impl fmt::Display for Quantity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = &self.verbatim {
+            return formatter.write_str(text);
+        }
+        if self.nanos == 0 {
+            return formatter.write_str("0");
+        }
+        let small = self.nanos.abs() < 1024 * NANOS;
+        let binary = self.format == Format::BinarySi && !small && self.nanos % NANOS == 0;
+        if binary {
+            let (amount, times) = strip_factor(self.nanos / NANOS, 1024);
+            return write!(
+                formatter,
+                "{amount}{}",
+                ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][times]
+            );
+        }
+        let (mut amount, times) = strip_factor(self.nanos, 10);
+        let mut exponent = i32::try_from(times).unwrap_or(i32::MAX) - 9;
+        while exponent % 3 != 0 {
+            amount *= 10;
+            exponent -= 1;
+        }
+        match self.format {
+            Format::DecimalExponent if exponent == 0 => write!(formatter, "{amount}"),
+            Format::DecimalExponent => write!(formatter, "{amount}e{exponent}"),
+            Format::DecimalSi | Format::BinarySi => write!(formatter, "{amount}{}", decimal_suffix(exponent)),
+        }
+    }
+}
+
+/// The pieces of a quantity's text.
+struct Parts<'a> {
+    negative: bool,
+    /// Digits before the point, without leading zeros; `0` when there are none left.
+    whole: &'a str,
+    /// Digits after the point.
+    fraction: &'a str,
+    suffix: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn split(text: &'a str) -> Option<Self> {
+        let negative = text.starts_with('-');
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if unsigned.is_empty() {
+            return if text.is_empty() {
+                None
+            } else {
+                Some(Self {
+                    negative,
+                    whole: "0",
+                    fraction: "",
+                    suffix: "",
+                })
+            };
+        }
+        let trimmed = unsigned.trim_start_matches('0');
+        let (whole, rest) = split_digits(trimmed);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(rest) => split_digits(rest),
+            None => ("", rest),
+        };
+        if trimmed.len() == unsigned.len() && whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let whole = if whole.is_empty() { "0" } else { whole };
+        Some(Self {
+            negative,
+            whole,
+            fraction,
+            suffix,
+        })
+    }
+
+    /// The value in billionths, rounded away from zero; none if it is too large for us.
+    fn nanos(&self, format: Format, exponent: i32) -> Option<i128> {
+        let digits: i128 = [self.whole, self.fraction].concat().parse().ok()?;
+        let fraction_digits = i32::try_from(self.fraction.len()).ok()?;
+        let magnitude = if format == Format::BinarySi {
+            let scaled = digits.checked_mul(1_i128.checked_shl(u32::try_from(exponent).ok()?)?)?;
+            let nanos = shift_decimal(scaled, 9 - fraction_digits)?;
+            nanos.min(i128::from(i64::MAX) * NANOS)
+        } else {
+            shift_decimal(digits, exponent.checked_add(9)?.checked_sub(fraction_digits)?)?
+        };
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+
+    /// Whether the server's quick way takes this number and finds nothing to shorten in it.
+    fn is_kept_verbatim(&self, format: Format, exponent: i32) -> bool {
+        let digits = self.whole.len() + self.fraction.len();
+        match format {
+            Format::BinarySi => {
+                let size = self.whole.len() + usize::try_from(exponent * 3 / 10).unwrap_or(usize::MAX) + 1;
+                // A number with any of its three lowest bits set has no factor of 1,024 to strip.
+                let odd = self.whole.parse::<i64>().is_ok_and(|value| value & 0x07 != 0);
+                self.fraction.is_empty() && size <= 15 && odd
+            }
+            Format::DecimalSi | Format::DecimalExponent => {
+                let scale = exponent - i32::try_from(self.fraction.len()).unwrap_or(i32::MAX);
+                let shifted = [self.whole, self.fraction].concat();
+                digits <= MACHINE_DIGITS
+                    && scale >= -9
+                    && scale % 3 == 0
+                    && !shifted.ends_with("000")
+                    && !shifted.starts_with('0')
+            }
+        }
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn interpret_suffix(suffix: &str) -> Option<(Format, i32)> {
+    Some(match suffix {
+        "n" => (Format::DecimalSi, -9),
+        "u" => (Format::DecimalSi, -6),
+        "m" => (Format::DecimalSi, -3),
+        "" => (Format::DecimalSi, 0),
+        "k" => (Format::DecimalSi, 3),
+        "M" => (Format::DecimalSi, 6),
+        "G" => (Format::DecimalSi, 9),
+        "T" => (Format::DecimalSi, 12),
+        "P" => (Format::DecimalSi, 15),
+        "E" => (Format::DecimalSi, 18),
+        "Ki" => (Format::BinarySi, 10),
+        "Mi" => (Format::BinarySi, 20),
+        "Gi" => (Format::BinarySi, 30),
+        "Ti" => (Format::BinarySi, 40),
+        "Pi" => (Format::BinarySi, 50),
+        "Ei" => (Format::BinarySi, 60),
+        _ => (
+            Format::DecimalExponent,
+            suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
+        ),
+    })
+}
+
+fn decimal_suffix(exponent: i32) -> &'static str {
+    match exponent {
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        18 => "E",
+        _ => "",
+    }
+}
+
+/// `value × 10^places`, rounded up where digits are lost.
+fn shift_decimal(value: i128, places: i32) -> Option<i128> {
+    if value == 0 {
+        return Some(0);
+    }
+    let power = places.unsigned_abs();
+    if places >= 0 {
+        value.checked_mul(10_i128.checked_pow(power)?)
+    } else {
+        Some(
+            10_i128
+                .checked_pow(power)
+                .map_or(1, |divisor| div_up(value, divisor)),
+        )
+    }
+}
+
+fn div_up(value: i128, divisor: i128) -> i128 {
+    value.div_euclid(divisor) + i128::from(value.rem_euclid(divisor) != 0)
+}
+
+fn strip_factor(mut value: i128, factor: i128) -> (i128, usize) {
+    let mut times = 0;
+    while value % factor == 0 {
+        value /= factor;
+        times += 1;
+    }
+    (value, times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quantity;
+
+    #[track_caller]
+    fn check(written: &str, canonical: &str) {
+        assert_eq!(
+            Quantity::parse(written).map(|q| q.to_string()).as_deref(),
+            Ok(canonical),
+            "{written}"
+        );
+    }
+
+    #[test]
+    fn quantities_are_written_in_the_servers_canonical_form() {
+        for (written, canonical) in include_str!("../../tests/vectors/quantities.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(_, canonical)| *canonical != "error")
+        {
+            check(written, canonical);
+        }
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_refused() {
+        for text in include_str!("../../tests/vectors/quantities.txt")
+            .lines()
+            .filter_map(|line| line.strip_suffix(" error"))
+        {
+            assert!(Quantity::parse(text).is_err(), "{text}");
+        }
+        assert!(Quantity::parse("").is_err());
+    }
+
+    #[test]
+    fn amounts_are_rounded_up_to_the_unit_asked_for() {
+        assert_eq!(Quantity::parse("250m").map(|q| q.millis()), Ok(250));
+        assert_eq!(Quantity::parse("0.1m").map(|q| q.millis()), Ok(1));
+        assert_eq!(Quantity::parse("1.5Gi").map(|q| q.units()), Ok(1_610_612_736));
+        assert_eq!(Quantity::parse("-1").map(|q| q.units()), Ok(0));
+    }
+}

@@ -1,0 +1,157 @@
+//! The closed sets whose members become label values, JSON strings and table cells.
+
+/// Declares an enum whose members each have exactly one spelling, used everywhere.
+macro_rules! closed_set {
+    ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$member_doc])* $member,)+ }
+
+        impl $name {
+            /// Every member, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$member,)+];
+
+            /// The one spelling of this member.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$member => $text,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(super) use closed_set;
+
+closed_set! {
+    /// Where a baseline is written.
+    Source {
+        /// A hash in an annotation of the object itself.
+        Annotation = "annotation",
+    }
+}
+
+closed_set! {
+    /// What kind of field differs.
+    FieldClass {
+        /// The number of replicas.
+        Replicas = "replicas",
+        /// A container image.
+        Image = "image",
+        /// An environment variable.
+        Env = "env",
+        /// Resource requests and limits.
+        Resources = "resources",
+        /// Ports of a container or a Service.
+        Ports = "ports",
+        /// A label selector.
+        Selector = "selector",
+        /// Labels.
+        Labels = "labels",
+        /// Annotations.
+        Annotations = "annotations",
+        /// Security contexts, privileges, host access.
+        Security = "security",
+        /// Liveness, readiness and startup probes.
+        Probes = "probes",
+        /// Volumes and their mounts.
+        Volumes = "volumes",
+        /// Roles, bindings and their subjects.
+        Rbac = "rbac",
+        /// Data of `ConfigMaps` and Secrets.
+        Data = "data",
+        /// The object is missing, or another one has taken its name.
+        Existence = "existence",
+        /// Only a hash is known: some field differs.
+        Hash = "hash",
+        /// Everything else.
+        Other = "other",
+    }
+}
+
+closed_set! {
+    /// The class of tool that last set a drifted field.
+    Actor {
+        /// Terraform or `OpenTofu`.
+        Terraform = "terraform",
+        /// kubectl and other hand tools.
+        Kubectl = "kubectl",
+        /// Helm.
+        Helm = "helm",
+        /// Argo CD, Flux and their kin.
+        Gitops = "gitops",
+        /// The horizontal, vertical or an event-driven autoscaler.
+        Autoscaler = "autoscaler",
+        /// A controller or operator.
+        Controller = "controller",
+        /// A web console.
+        Console = "console",
+        /// A tool that we do not know.
+        Other = "other",
+        /// Nobody owns the field.
+        Nobody = "none",
+    }
+}
+
+closed_set! {
+    /// How bad a difference is; the worst stands last, so that `max` finds it.
+    Severity {
+        /// Worth knowing.
+        Info = "info",
+        /// Worth a ticket.
+        Warning = "warning",
+        /// Cannot wait.
+        Critical = "critical",
+    }
+}
+
+closed_set! {
+    /// Whether a difference is of the kind that happens by itself.
+    Expectation {
+        /// Rollout restarts, autoscaled replicas and the like.
+        Expected = "expected",
+        /// Everything else.
+        Unexpected = "unexpected",
+    }
+}
+
+closed_set! {
+    /// What a person should do about a difference. We never do it ourselves.
+    Advice {
+        /// Safe to be put back by a machine.
+        AutoRemediate = "auto_remediate",
+        /// A person should look first.
+        AlertOnly = "alert_only",
+    }
+}
+
+closed_set! {
+    /// Why an episode ended.
+    Cause {
+        /// The object went back to its baseline.
+        Reverted = "reverted",
+        /// The baseline moved to where the object is.
+        Absorbed = "absorbed",
+        /// The object, or its baseline, was deleted.
+        Deleted = "deleted",
+        /// A rule now ignores it.
+        Rule = "rule",
+    }
+}
+
+closed_set! {
+    /// How well an object works, as far as its own status tells.
+    Health {
+        /// Works as declared.
+        Healthy = "Healthy",
+        /// Works, with less than was declared.
+        Degraded = "Degraded",
+        /// Does not work.
+        Unhealthy = "Unhealthy",
+        /// Its status does not say.
+        Unknown = "Unknown",
+    }
+}

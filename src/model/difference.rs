@@ -1,0 +1,48 @@
+//! One field that is not as declared, and who set it.
+
+use jiff::Timestamp;
+
+use super::{Actor, Advice, Expectation, FieldClass, Severity};
+
+/// The field manager that last set a part of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The manager's name as the API server recorded it.
+    pub manager: Box<str>,
+    /// The subresource it wrote through; empty for the object itself.
+    pub subresource: Box<str>,
+    /// When it last changed what it owns.
+    pub time: Option<Timestamp>,
+}
+
+/// A field that differs, before any rule has looked at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The field's path.
+    pub path: Box<str>,
+    /// What kind of field it is.
+    pub class: FieldClass,
+    /// The value the baseline declares.
+    pub expected: Box<str>,
+    /// The value the live object has.
+    pub actual: Box<str>,
+    /// Who last set it, where anybody owns it.
+    pub writer: Option<Writer>,
+}
+
+/// A finding with what the rules say about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs.
+    pub finding: Finding,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether it happens by itself.
+    pub expectation: Expectation,
+    /// What to do about it.
+    pub advice: Advice,
+    /// The class of tool that set it.
+    pub actor: Actor,
+    /// Since when it differs; never in the future, never later within an episode.
+    pub onset: Timestamp,
+}

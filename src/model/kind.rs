@@ -1,0 +1,60 @@
+//! A watched resource type.
+
+use std::fmt;
+
+/// A resource type as the API server names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    /// API group; empty for the core group.
+    pub group: Box<str>,
+    /// API version within the group.
+    pub version: Box<str>,
+    /// The name used in manifests, `Deployment`.
+    pub kind: Box<str>,
+    /// The name used in URLs, `deployments`.
+    pub plural: Box<str>,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+impl Kind {
+    /// `apps/v1` Deployment.
+    pub fn deployment() -> Self {
+        Self::namespaced("apps", "v1", "Deployment", "deployments")
+    }
+
+    /// `v1` Service.
+    pub fn service() -> Self {
+        Self::namespaced("", "v1", "Service", "services")
+    }
+
+    /// `apps/v1`, or `v1` for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    fn namespaced(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            namespaced: true,
+        }
+    }
+}
+
+/// `deployments.apps`, as kubectl writes a resource.
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.plural)?;
+        if !self.group.is_empty() {
+            write!(formatter, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}

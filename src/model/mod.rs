@@ -1,0 +1,21 @@
+//! The words of the product as types: pure values, no I/O, no Kubernetes client.
+
+mod change;
+mod clock;
+mod closed_sets;
+mod difference;
+mod digest;
+mod kind;
+mod object;
+mod object_key;
+mod verdict;
+
+pub use change::{Change, DownReason, StreamHealth, StreamSpec};
+pub use clock::Clock;
+pub use closed_sets::{Actor, Advice, Cause, Expectation, FieldClass, Health, Severity, Source};
+pub use difference::{Difference, Finding, Writer};
+pub use digest::Digest;
+pub use kind::Kind;
+pub use object::{Facts, LiveObject, Mismatch, Stamp};
+pub use object_key::ObjectKey;
+pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict};

@@ -1,0 +1,151 @@
+//! What we think of a claim, and what its series go on showing while we do not know.
+
+use jiff::Timestamp;
+
+use super::{Difference, Finding, closed_sets::closed_set};
+
+closed_set! {
+    /// Why a claim could not be judged.
+    UnknownReason {
+        /// The object is not what its kind should look like.
+        Unreadable = "unreadable",
+        /// The recorded baseline is not a hash.
+        BadHash = "bad_hash",
+        /// The recorded hash names an algorithm that we do not have.
+        UnknownAlgorithm = "unknown_algorithm",
+        /// The algorithm has no definition for this kind or for this content.
+        Unhashable = "unhashable",
+        /// The stream that carries the object is down or silent.
+        Stale = "stale",
+    }
+}
+
+/// What comparing one object with one baseline says, without memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// As declared.
+    InSync,
+    /// Not as declared, in these fields.
+    Drifted(Vec<Finding>),
+    /// Nothing is declared.
+    NoBaseline,
+    /// Could not be compared.
+    Unknown(UnknownReason),
+}
+
+/// How a claim in an episode is off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Fields differ.
+    Drifted,
+    /// The declared object does not exist.
+    Missing,
+    /// Another object has taken its name.
+    Replaced,
+}
+
+/// The time from drifting until settled otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Episode {
+    /// How the claim is off.
+    pub trouble: Trouble,
+    /// Since when: the oldest onset of its differences, never moved later.
+    pub onset: Timestamp,
+    /// The differences, the worst first.
+    pub differences: Vec<Difference>,
+}
+
+/// The last settled value of a claim that cannot be judged now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It was never settled.
+    Nothing,
+    /// It was in sync or ignored.
+    Clean,
+    /// It was in an episode, which goes on.
+    Episode(Episode),
+}
+
+/// The verdict on a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As declared.
+    InSync,
+    /// Drifted, missing or replaced.
+    Off(Episode),
+    /// Every difference is ignored by a rule.
+    Ignored,
+    /// Its baseline is being applied right now.
+    InFlight(Held),
+    /// The object takes part, but nothing is declared for it.
+    NoBaseline,
+    /// Could not be compared.
+    Unknown(UnknownReason, Held),
+}
+
+impl Verdict {
+    /// The `verdict` label.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::InSync => "in_sync",
+            Self::Off(episode) => episode.trouble.as_str(),
+            Self::Ignored => "ignored",
+            Self::InFlight(_) => "in_flight",
+            Self::NoBaseline => "no_baseline",
+            Self::Unknown(..) => "unknown",
+        }
+    }
+
+    /// The `reason` label: set for `unknown`, else empty.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unknown(reason, _) => reason.as_str(),
+            Self::InSync | Self::Off(_) | Self::Ignored | Self::InFlight(_) | Self::NoBaseline => "",
+        }
+    }
+
+    /// The episode that the series show, a held one included.
+    pub fn episode(&self) -> Option<&Episode> {
+        match self {
+            Self::Off(episode)
+            | Self::InFlight(Held::Episode(episode))
+            | Self::Unknown(_, Held::Episode(episode)) => Some(episode),
+            Self::InSync | Self::Ignored | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => None,
+        }
+    }
+
+    /// The value of `drift_resource_drifted`, where there is one.
+    pub fn drifted(&self) -> Option<bool> {
+        match self {
+            Self::Off(_) => Some(true),
+            Self::InSync | Self::Ignored => Some(false),
+            Self::NoBaseline => None,
+            Self::InFlight(held) | Self::Unknown(_, held) => match held {
+                Held::Nothing => None,
+                Held::Clean => Some(false),
+                Held::Episode(_) => Some(true),
+            },
+        }
+    }
+
+    /// What remains to be shown if the claim cannot be judged from now on.
+    pub fn into_held(self) -> Held {
+        match self {
+            Self::InSync | Self::Ignored => Held::Clean,
+            Self::Off(episode) => Held::Episode(episode),
+            Self::InFlight(held) | Self::Unknown(_, held) => held,
+            Self::NoBaseline => Held::Nothing,
+        }
+    }
+}
+
+impl Trouble {
+    /// The `verdict` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Drifted => "drifted",
+            Self::Missing => "missing",
+            Self::Replaced => "replaced",
+        }
+    }
+}

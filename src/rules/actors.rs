@@ -1,0 +1,102 @@
+//! From a field manager's name to the class of tool behind it.
+
+use crate::model::{Actor, Writer};
+
+/// The class of tool that a field manager is. It names a tool, never a person.
+pub fn classify(writer: Option<&Writer>) -> Actor {
+    let Some(writer) = writer else {
+        return Actor::Nobody;
+    };
+    let manager = writer.manager.to_ascii_lowercase();
+    // The horizontal autoscaler is part of this controller, and the only part that writes through `scale`.
+    if manager == "kube-controller-manager" && &*writer.subresource == "scale" {
+        return Actor::Autoscaler;
+    }
+    MANAGERS
+        .iter()
+        .find(|(pattern, _)| pattern.matches(&manager))
+        .map_or(Actor::Other, |(_, actor)| *actor)
+}
+
+enum Pattern {
+    Is(&'static str),
+    StartsWith(&'static str),
+    Contains(&'static str),
+}
+
+impl Pattern {
+    fn matches(&self, manager: &str) -> bool {
+        match self {
+            Self::Is(name) => manager == *name,
+            Self::StartsWith(start) => manager.starts_with(start),
+            Self::Contains(part) => manager.contains(part),
+        }
+    }
+}
+
+/// The first that matches wins. Names are those that the tools send as field manager or user agent.
+const MANAGERS: &[(Pattern, Actor)] = &[
+    (Pattern::Is("hashicorp"), Actor::Terraform),
+    (Pattern::StartsWith("terraform"), Actor::Terraform),
+    (Pattern::StartsWith("opentofu"), Actor::Terraform),
+    (Pattern::StartsWith("kubectl"), Actor::Kubectl),
+    (Pattern::StartsWith("k9s"), Actor::Kubectl),
+    (Pattern::Is("helm"), Actor::Helm),
+    (Pattern::StartsWith("helm-controller"), Actor::Gitops),
+    (Pattern::StartsWith("kustomize-controller"), Actor::Gitops),
+    (Pattern::StartsWith("argocd"), Actor::Gitops),
+    (Pattern::StartsWith("argo-cd"), Actor::Gitops),
+    (Pattern::StartsWith("flux"), Actor::Gitops),
+    (Pattern::StartsWith("rancher-fleet"), Actor::Gitops),
+    (Pattern::Contains("keda"), Actor::Autoscaler),
+    (Pattern::Contains("autoscaler"), Actor::Autoscaler),
+    (Pattern::StartsWith("vpa-"), Actor::Autoscaler),
+    (Pattern::Contains("dashboard"), Actor::Console),
+    (Pattern::Contains("console"), Actor::Console),
+    (Pattern::StartsWith("mozilla"), Actor::Console),
+    (Pattern::StartsWith("openlens"), Actor::Console),
+    (Pattern::StartsWith("node-fetch"), Actor::Console),
+    (Pattern::StartsWith("kube-"), Actor::Controller),
+    (Pattern::StartsWith("cloud-controller-manager"), Actor::Controller),
+    (Pattern::Contains("controller"), Actor::Controller),
+    (Pattern::Contains("operator"), Actor::Controller),
+    (Pattern::Is("manager"), Actor::Controller),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{Actor, Writer, classify};
+
+    #[track_caller]
+    fn check(manager: &str, subresource: &str, actor: Actor) {
+        let writer = Writer {
+            manager: manager.into(),
+            subresource: subresource.into(),
+            time: None,
+        };
+        assert_eq!(classify(Some(&writer)), actor, "{manager} {subresource}");
+    }
+
+    #[test]
+    fn managers_are_classed_by_the_tool_behind_them() {
+        check("HashiCorp", "", Actor::Terraform);
+        check("Terraform", "", Actor::Terraform);
+        check("kubectl-edit", "", Actor::Kubectl);
+        check("kubectl-client-side-apply", "", Actor::Kubectl);
+        check("helm", "", Actor::Helm);
+        check("helm-controller", "", Actor::Gitops);
+        check("argocd-controller", "", Actor::Gitops);
+        check("keda-operator", "", Actor::Autoscaler);
+        check("openshift-console", "", Actor::Console);
+        check("my-operator", "", Actor::Controller);
+        check("curl", "", Actor::Other);
+        assert_eq!(classify(None), Actor::Nobody);
+    }
+
+    #[test]
+    fn the_autoscaler_is_told_from_a_person_who_scales() {
+        check("kube-controller-manager", "scale", Actor::Autoscaler);
+        check("kubectl", "scale", Actor::Kubectl);
+        check("kube-controller-manager", "", Actor::Controller);
+    }
+}

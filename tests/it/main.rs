@@ -1,0 +1,3 @@
+//! The fast tests: no network, no cluster.
+
+mod hashes;
