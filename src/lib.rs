@@ -4,7 +4,12 @@
 //! them, with the pure functions of [`compare`] and [`rules`], and publishes an immutable snapshot; [`expose`] only
 //! reads that. [`app`] connects them, [`cli`] is what people type. `ARCHITECTURE.md` has the picture.
 
+pub mod app;
+pub mod cli;
 pub mod compare;
+pub mod expose;
 pub mod model;
 pub mod rules;
 pub mod settings;
+pub mod state;
+pub mod watch;

@@ -38,35 +38,22 @@ const ASSIGNED: &[(&str, &str, &[Path])] = &[
         &[
             &["spec", "selector"],
             &["spec", "template", "metadata", "labels", "controller-uid"],
-            &[
-                "spec",
-                "template",
-                "metadata",
-                "labels",
-                "batch.kubernetes.io/controller-uid",
-            ],
+            &["spec", "template", "metadata", "labels", "batch.kubernetes.io/controller-uid"],
             &["spec", "template", "metadata", "labels", "job-name"],
-            &[
-                "spec",
-                "template",
-                "metadata",
-                "labels",
-                "batch.kubernetes.io/job-name",
-            ],
+            &["spec", "template", "metadata", "labels", "batch.kubernetes.io/job-name"],
         ],
     ),
 ];
 
 fn remove(value: &mut Value, path: &[&str]) {
     match (path, value) {
-        ([last], Value::Object(members)) => {
+        ([last], Value::Object(members))
             // A Service without an address says so itself: `clusterIP: None` is declared, never assigned.
-            if members.get(*last).and_then(Value::as_str) != Some("None") {
+            if members.get(*last).and_then(Value::as_str) != Some("None") => {
                 members.remove(*last);
             }
-        }
         (["*", rest @ ..], Value::Array(elements)) => {
-            elements.iter_mut().for_each(|element| remove(element, rest))
+            elements.iter_mut().for_each(|element| remove(element, rest));
         }
         ([first, rest @ ..], Value::Object(members)) => {
             if let Some(member) = members.get_mut(*first) {

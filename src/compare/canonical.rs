@@ -15,9 +15,7 @@ pub(super) fn canonical_document(document: Value, kind: &Kind, prefix: &str) -> 
     // Items of a list carry neither; an object of its own carries both.
     members.insert("apiVersion".to_owned(), kind.api_version().into());
     members.insert("kind".to_owned(), Value::from(&*kind.kind));
-    let metadata = members
-        .remove("metadata")
-        .map(|metadata| declared_metadata(metadata, prefix));
+    let metadata = members.remove("metadata").map(|metadata| declared_metadata(metadata, prefix));
     if let Some(metadata) = metadata {
         members.insert("metadata".to_owned(), metadata);
     }
@@ -114,8 +112,8 @@ mod tests {
     use crate::model::Kind;
 
     #[track_caller]
-    fn check(kind: &Kind, object: Value, canonical: Value) {
-        assert_eq!(canonical_document(object, kind, "tfdrift.jin.dev"), canonical);
+    fn check(kind: &Kind, object: Value, canonical: &Value) {
+        assert_eq!(canonical_document(object, kind, "tfdrift.jin.dev"), *canonical);
     }
 
     #[test]
@@ -127,7 +125,7 @@ mod tests {
                 "annotations": {"tfdrift.jin.dev/spec-hash": "x", "team": "shop",
                     "kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3"}},
                 "spec": {"replicas": 2}, "status": {"replicas": 2}}),
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2},
+            &json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2},
                 "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}}}),
         );
     }
@@ -137,7 +135,7 @@ mod tests {
         check(
             &Kind::service(),
             json!({"metadata": {}, "spec": {"a": null, "b": "", "c": [], "d": {"e": {}}, "f": [{}, ""], "g": 0, "h": false}}),
-            json!({"apiVersion": "v1", "kind": "Service", "spec": {"f": [{}, ""], "g": 0, "h": false}}),
+            &json!({"apiVersion": "v1", "kind": "Service", "spec": {"f": [{}, ""], "g": 0, "h": false}}),
         );
     }
 
@@ -146,7 +144,7 @@ mod tests {
         check(
             &Kind::deployment(),
             json!({"spec": {"x": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}], "sizeLimit": "2048Ki"}}),
-            json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            &json!({"apiVersion": "apps/v1", "kind": "Deployment",
                 "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi"}}),
         );
     }
@@ -156,12 +154,12 @@ mod tests {
         check(
             &Kind::service(),
             json!({"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ports": [{"port": 80, "nodePort": 30001}]}}),
-            json!({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}}),
+            &json!({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}}),
         );
         check(
             &Kind::service(),
             json!({"spec": {"clusterIP": "None", "clusterIPs": ["None"]}}),
-            json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"}}),
+            &json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"}}),
         );
     }
 }

@@ -101,10 +101,7 @@ pub fn fingerprint(
         #[serde(borrow)]
         spec: Option<&'a RawValue>,
     }
-    let shape = |source| FingerprintError::Shape {
-        kind: kind.kind.to_string(),
-        source,
-    };
+    let shape = |source| FingerprintError::Shape { kind: kind.kind.to_string(), source };
     match algorithm {
         Algorithm::JcsV1 => {
             let document: Value = serde_json::from_str(object).map_err(shape)?;
@@ -135,9 +132,7 @@ pub fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, Finge
             for container in &mut pod.containers {
                 order(&mut container.env, "variables", |a, b| a.name.cmp(&b.name))?;
                 order(&mut container.ports, "ports", |a, b| {
-                    a.container_port
-                        .cmp(&b.container_port)
-                        .then_with(|| a.name.cmp(&b.name))
+                    a.number.cmp(&b.number).then_with(|| a.name.cmp(&b.name))
                 })?;
                 containers.push(ContainerAmounts::read(container)?);
             }
@@ -162,9 +157,7 @@ pub fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, Finge
 
 /// `tfdrift-v1` of a Service's spec, whose ports are put in order on the way.
 pub fn tfdrift_service(spec: &mut ServiceView<'_>) -> Result<Digest, FingerprintError> {
-    order(&mut spec.ports, "ports", |a, b| {
-        a.port.cmp(&b.port).then_with(|| a.name.cmp(&b.name))
-    })?;
+    order(&mut spec.ports, "ports", |a, b| a.port.cmp(&b.port).then_with(|| a.name.cmp(&b.name)))?;
     let mut json = GoJson::default();
     json.object(|json| {
         json.key("type").string(&spec.service_type.0);
@@ -196,14 +189,8 @@ fn order<T: PartialEq>(
 ) -> Result<(), FingerprintError> {
     list.sort_by(&compare);
     let ambiguous = list.len() > GO_STABLE
-        && list
-            .windows(2)
-            .any(|pair| compare(&pair[0], &pair[1]).is_eq() && pair[0] != pair[1]);
-    if ambiguous {
-        Err(FingerprintError::Ambiguous { what })
-    } else {
-        Ok(())
-    }
+        && list.windows(2).any(|pair| compare(&pair[0], &pair[1]).is_eq() && pair[0] != pair[1]);
+    if ambiguous { Err(FingerprintError::Ambiguous { what }) } else { Ok(()) }
 }
 
 /// A container with its resource amounts in canonical form.
@@ -216,11 +203,7 @@ struct ContainerAmounts<'v, 'a> {
 impl<'v, 'a> ContainerAmounts<'v, 'a> {
     fn read(container: &'v Container<'a>) -> Result<Self, QuantityError> {
         let Some(resources) = &container.resources else {
-            return Ok(Self {
-                container,
-                limits: Vec::new(),
-                requests: Vec::new(),
-            });
+            return Ok(Self { container, limits: Vec::new(), requests: Vec::new() });
         };
         Ok(Self {
             container,
@@ -231,11 +214,7 @@ impl<'v, 'a> ContainerAmounts<'v, 'a> {
 }
 
 fn read_amounts<'v>(pairs: &'v Pairs<'_, Amount<'_>>) -> Result<Vec<(&'v str, Quantity)>, QuantityError> {
-    pairs
-        .0
-        .iter()
-        .map(|(name, amount)| Ok((&*name.0, Quantity::parse(&amount.text())?)))
-        .collect()
+    pairs.0.iter().map(|(name, amount)| Ok((&*name.0, Quantity::parse(&amount.text())?))).collect()
 }
 
 fn write_container(json: &mut GoJson, amounts: ContainerAmounts<'_, '_>) {
@@ -255,7 +234,7 @@ fn write_container(json: &mut GoJson, amounts: ContainerAmounts<'_, '_>) {
             json.key("ports").list(&container.ports, |json, port| {
                 json.object(|json| {
                     json.text_unless_empty("name", &port.name.0);
-                    json.key("containerPort").number(port.container_port);
+                    json.key("containerPort").number(port.number);
                     json.text_unless_empty("protocol", &port.protocol.0);
                 });
             });
@@ -263,10 +242,7 @@ fn write_container(json: &mut GoJson, amounts: ContainerAmounts<'_, '_>) {
         json.key("resources").object(|json| {
             write_amounts(json, "limits", amounts.limits);
             write_amounts(json, "requests", amounts.requests);
-            let claims = container
-                .resources
-                .as_ref()
-                .map_or(&[][..], |resources| &resources.claims);
+            let claims = container.resources.as_ref().map_or(&[][..], |resources| &resources.claims);
             if !claims.is_empty() {
                 json.key("claims").list(claims, |json, claim| {
                     json.object(|json| {
@@ -307,7 +283,7 @@ fn write_strategy(json: &mut GoJson, strategy: Option<&Strategy<'_>>) {
     };
     json.object(|json| {
         let Some(strategy) = strategy else { return };
-        json.text_unless_empty("type", &strategy.strategy_type.0);
+        json.text_unless_empty("type", &strategy.kind.0);
         if let Some(rolling) = &strategy.rolling_update {
             json.key("rollingUpdate").object(|json| {
                 write_bound(json, "maxUnavailable", rolling.max_unavailable.as_ref());

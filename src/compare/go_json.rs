@@ -102,7 +102,7 @@ mod tests {
     fn commas_stand_between_members_and_elements_only() {
         let mut json = GoJson::default();
         json.object(|json| {
-            json.key("a").list([1, 2], |json, n| json.number(n));
+            json.key("a").list([1, 2], super::GoJson::number);
             json.key("b").object(|_| ());
             json.text_unless_empty("c", "");
         });

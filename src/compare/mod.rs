@@ -13,4 +13,4 @@ pub use fingerprint::{
 };
 pub use judge::judge;
 pub use quantity::{Quantity, QuantityError};
-pub use views::{DeploymentView, ServiceView};
+pub use views::{DeploymentView, ServiceView, Text};

@@ -36,26 +36,15 @@ impl Quantity {
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let wrong = || QuantityError(text.chars().take(64).collect());
         if text == "0" {
-            return Ok(Self {
-                nanos: 0,
-                format: Format::DecimalSi,
-                verbatim: Some("0".into()),
-            });
+            return Ok(Self { nanos: 0, format: Format::DecimalSi, verbatim: Some("0".into()) });
         }
         let parts = Parts::split(text).ok_or_else(wrong)?;
         let (format, exponent) = interpret_suffix(parts.suffix).ok_or_else(wrong)?;
         let nanos = parts.nanos(format, exponent).ok_or_else(wrong)?;
         let verbatim = parts.is_kept_verbatim(format, exponent).then(|| text.into());
-        let format = if format == Format::BinarySi && nanos > 0 && nanos < NANOS {
-            Format::DecimalSi
-        } else {
-            format
-        };
-        Ok(Self {
-            nanos,
-            format,
-            verbatim,
-        })
+        let format =
+            if format == Format::BinarySi && nanos > 0 && nanos < NANOS { Format::DecimalSi } else { format };
+        Ok(Self { nanos, format, verbatim })
     }
 
     /// The value in thousandths, rounded up.
@@ -82,11 +71,7 @@ impl fmt::Display for Quantity {
         let binary = self.format == Format::BinarySi && !small && self.nanos % NANOS == 0;
         if binary {
             let (amount, times) = strip_factor(self.nanos / NANOS, 1024);
-            return write!(
-                formatter,
-                "{amount}{}",
-                ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][times]
-            );
+            return write!(formatter, "{amount}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][times]);
         }
         let (mut amount, times) = strip_factor(self.nanos, 10);
         let mut exponent = i32::try_from(times).unwrap_or(i32::MAX) - 9;
@@ -120,12 +105,7 @@ impl<'a> Parts<'a> {
             return if text.is_empty() {
                 None
             } else {
-                Some(Self {
-                    negative,
-                    whole: "0",
-                    fraction: "",
-                    suffix: "",
-                })
+                Some(Self { negative, whole: "0", fraction: "", suffix: "" })
             };
         }
         let trimmed = unsigned.trim_start_matches('0');
@@ -138,12 +118,7 @@ impl<'a> Parts<'a> {
             return None;
         }
         let whole = if whole.is_empty() { "0" } else { whole };
-        Some(Self {
-            negative,
-            whole,
-            fraction,
-            suffix,
-        })
+        Some(Self { negative, whole, fraction, suffix })
     }
 
     /// The value in billionths, rounded away from zero; none if it is too large for us.
@@ -205,10 +180,7 @@ fn interpret_suffix(suffix: &str) -> Option<(Format, i32)> {
         "Ti" => (Format::BinarySi, 40),
         "Pi" => (Format::BinarySi, 50),
         "Ei" => (Format::BinarySi, 60),
-        _ => (
-            Format::DecimalExponent,
-            suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
-        ),
+        _ => (Format::DecimalExponent, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
     })
 }
 
@@ -236,11 +208,7 @@ fn shift_decimal(value: i128, places: i32) -> Option<i128> {
     if places >= 0 {
         value.checked_mul(10_i128.checked_pow(power)?)
     } else {
-        Some(
-            10_i128
-                .checked_pow(power)
-                .map_or(1, |divisor| div_up(value, divisor)),
-        )
+        Some(10_i128.checked_pow(power).map_or(1, |divisor| div_up(value, divisor)))
     }
 }
 
@@ -263,11 +231,7 @@ mod tests {
 
     #[track_caller]
     fn check(written: &str, canonical: &str) {
-        assert_eq!(
-            Quantity::parse(written).map(|q| q.to_string()).as_deref(),
-            Ok(canonical),
-            "{written}"
-        );
+        assert_eq!(Quantity::parse(written).map(|q| q.to_string()).as_deref(), Ok(canonical), "{written}");
     }
 
     #[test]

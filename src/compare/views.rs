@@ -52,10 +52,7 @@ impl DeploymentView<'_> {
     /// The first port of the first container that has one.
     pub fn first_port(&self) -> Option<i32> {
         let spec = self.template.as_ref()?.spec.as_ref()?;
-        spec.containers
-            .iter()
-            .find_map(|container| container.ports.first())
-            .map(|port| port.container_port)
+        spec.containers.iter().find_map(|container| container.ports.first()).map(|port| port.number)
     }
 }
 
@@ -70,7 +67,7 @@ impl ServiceView<'_> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Strategy<'a> {
     #[serde(borrow, default, rename = "type")]
-    pub(super) strategy_type: Text<'a>,
+    pub(super) kind: Text<'a>,
     #[serde(borrow)]
     pub(super) rolling_update: Option<RollingUpdate<'a>>,
 }
@@ -129,12 +126,11 @@ pub(super) struct EnvVar<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct ContainerPort<'a> {
     #[serde(borrow, default)]
     pub(super) name: Text<'a>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) container_port: i32,
+    #[serde(default, rename = "containerPort", deserialize_with = "or_default")]
+    pub(super) number: i32,
     #[serde(borrow, default)]
     pub(super) protocol: Text<'a>,
 }

@@ -15,6 +15,11 @@ macro_rules! closed_set {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$member => $text,)+ }
             }
+
+            /// The member of this spelling.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|member| member.as_str() == text)
+            }
         }
 
         impl std::fmt::Display for $name {

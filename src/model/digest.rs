@@ -55,14 +55,7 @@ mod tests {
 
     #[test]
     fn what_is_not_64_hex_digits_is_no_digest() {
-        for text in [
-            "",
-            "abc",
-            &"g".repeat(64),
-            &"a".repeat(63),
-            &"a".repeat(65),
-            &"é".repeat(32),
-        ] {
+        for text in ["", "abc", &"g".repeat(64), &"a".repeat(63), &"a".repeat(65), &"é".repeat(32)] {
             assert_eq!(Digest::parse(text), None, "{text}");
         }
     }

@@ -18,9 +18,7 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// Order within one kind: by namespace, then by name.
     pub fn cmp_within_kind(&self, namespace: &str, name: &str) -> Ordering {
-        (*self.namespace)
-            .cmp(namespace)
-            .then_with(|| (*self.name).cmp(name))
+        (*self.namespace).cmp(namespace).then_with(|| (*self.name).cmp(name))
     }
 }
 

@@ -84,6 +84,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every value of the `verdict` label.
+    pub const WORDS: [&'static str; 8] =
+        ["in_sync", "drifted", "missing", "replaced", "ignored", "in_flight", "no_baseline", "unknown"];
+
     /// The `verdict` label.
     pub fn as_str(&self) -> &'static str {
         match self {

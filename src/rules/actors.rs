@@ -12,10 +12,7 @@ pub fn classify(writer: Option<&Writer>) -> Actor {
     if manager == "kube-controller-manager" && &*writer.subresource == "scale" {
         return Actor::Autoscaler;
     }
-    MANAGERS
-        .iter()
-        .find(|(pattern, _)| pattern.matches(&manager))
-        .map_or(Actor::Other, |(_, actor)| *actor)
+    MANAGERS.iter().find(|(pattern, _)| pattern.matches(&manager)).map_or(Actor::Other, |(_, actor)| *actor)
 }
 
 enum Pattern {
@@ -69,11 +66,7 @@ mod tests {
 
     #[track_caller]
     fn check(manager: &str, subresource: &str, actor: Actor) {
-        let writer = Writer {
-            manager: manager.into(),
-            subresource: subresource.into(),
-            time: None,
-        };
+        let writer = Writer { manager: manager.into(), subresource: subresource.into(), time: None };
         assert_eq!(classify(Some(&writer)), actor, "{manager} {subresource}");
     }
 

@@ -11,11 +11,7 @@ use crate::model::{Advice, Difference, Expectation, FieldClass, Finding, Severit
 /// Another machine's clock may run ahead of ours, so an onset is never later than now.
 pub fn rate(finding: Finding, now: Timestamp) -> Difference {
     let actor = classify(finding.writer.as_ref());
-    let onset = finding
-        .writer
-        .as_ref()
-        .and_then(|writer| writer.time)
-        .map_or(now, |time| time.min(now));
+    let onset = finding.writer.as_ref().and_then(|writer| writer.time).map_or(now, |time| time.min(now));
     let severity = match finding.class {
         FieldClass::Existence | FieldClass::Rbac | FieldClass::Security => Severity::Critical,
         _ => Severity::Warning,

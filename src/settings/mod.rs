@@ -15,6 +15,8 @@ pub struct Settings {
     pub annotation_prefix: Box<str>,
     /// At most this many series of single claims are exposed.
     pub max_series: usize,
+    /// Whether only objects that drift have series of their own.
+    pub only_drifted: bool,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
 }
@@ -26,6 +28,7 @@ impl Default for Settings {
             sources: vec![Source::Annotation],
             annotation_prefix: "tfdrift.jin.dev".into(),
             max_series: 200_000,
+            only_drifted: false,
             health_series: false,
         }
     }
@@ -44,11 +47,7 @@ impl Settings {
         for kind in [Kind::deployment(), Kind::service()].map(Arc::new) {
             for namespace in scopes.iter().cloned() {
                 let selector = Some(selector.clone());
-                streams.push(Arc::new(StreamSpec {
-                    kind: kind.clone(),
-                    namespace,
-                    selector,
-                }));
+                streams.push(Arc::new(StreamSpec { kind: kind.clone(), namespace, selector }));
             }
         }
         streams

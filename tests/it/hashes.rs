@@ -13,13 +13,7 @@ fn kind_of(object: &Value) -> Kind {
 }
 
 fn hash(algorithm: Algorithm, object: &Value) -> Digest {
-    fingerprint(
-        algorithm,
-        &kind_of(object),
-        &object.to_string(),
-        "tfdrift.jin.dev",
-    )
-    .unwrap()
+    fingerprint(algorithm, &kind_of(object), &object.to_string(), "tfdrift.jin.dev").unwrap()
 }
 
 /// The first nine pairs were made by tfdrift-operator itself, the others by its rules over Kubernetes' own Go types.

@@ -1,0 +1,82 @@
+//! One Warning Event for each episode that begins, where people asked for them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::state::{StateReader, Transition, Turn};
+
+/// The API server refuses longer notes.
+const LONGEST_NOTE: usize = 1024;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Publishes Events until told to stop. The history is the queue, so nothing ever waits for the API server.
+pub(super) async fn publish(client: Client, mut state: StateReader, stop: CancellationToken) {
+    let reporter =
+        Reporter { controller: "drift-exporter".to_owned(), instance: std::env::var("POD_NAME").ok() };
+    let recorder = Recorder::new(client, reporter);
+    let mut seen = state.snapshot().history.last_sequence();
+    loop {
+        let more = tokio::select! {
+            more = state.changed() => more,
+            () = stop.cancelled() => return,
+        };
+        if !more {
+            return;
+        }
+        for transition in state.snapshot().history.since(seen) {
+            seen = transition.sequence;
+            if transition.episode.as_ref().is_some_and(|episode| episode.turn == Turn::Began) {
+                tell(&recorder, &transition).await;
+            }
+        }
+    }
+}
+
+async fn tell(recorder: &Recorder, transition: &Transition) {
+    let key = &transition.key;
+    let about = ObjectReference {
+        api_version: Some(key.kind.api_version()),
+        kind: Some(key.kind.kind.to_string()),
+        namespace: Some(key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
+        name: Some(key.name.to_string()),
+        uid: Some(transition.uid.to_string()),
+        ..ObjectReference::default()
+    };
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "TerraformDriftDetected".to_owned(),
+        note: Some(note(transition)),
+        action: "Compare".to_owned(),
+        secondary: None,
+    };
+    match timeout(PATIENCE, recorder.publish(&event, &about)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            warn!(object = %key, %error, "Cannot write an Event; RBAC must allow create and patch on events.k8s.io.");
+        }
+        Err(_) => warn!(object = %key, "Cannot write an Event: the API server does not answer."),
+    }
+}
+
+/// Names the paths and the tool; values never leave through an Event.
+fn note(transition: &Transition) -> String {
+    let Some(episode) = &transition.episode else {
+        return "The object drifted.".to_owned();
+    };
+    let manager = episode.manager.as_deref().unwrap_or("nobody who is on record");
+    let note = format!(
+        "Differs from its {} baseline in {}; last written by {manager} ({}).",
+        transition.source,
+        episode.paths.join(", "),
+        episode.actor,
+    );
+    note.chars().take(LONGEST_NOTE).collect()
+}

@@ -1,0 +1,29 @@
+//! What goes to the log, and how it looks.
+
+use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging to standard error.
+pub fn start(level: &str, format: LogFormat) -> Result<(), String> {
+    // kube logs whole response bodies on some errors, and those may hold Secrets.
+    let filter = format!(
+        "{level},kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn"
+    );
+    let filter = EnvFilter::try_new(filter).map_err(|error| format!("`{level}` is no log level: {error}"))?;
+    let registry = tracing_subscriber::registry().with(filter);
+    let started = match format {
+        LogFormat::Text => registry.with(fmt::layer().with_writer(std::io::stderr)).try_init(),
+        LogFormat::Json => {
+            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+        }
+    };
+    started.map_err(|error| format!("cannot start logging: {error}"))
+}

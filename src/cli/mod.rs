@@ -1,0 +1,54 @@
+//! What people type.
+
+mod args;
+mod documents;
+mod hash;
+mod run;
+
+use std::{ffi::OsString, io::Write, process::ExitCode};
+
+use clap::Parser as _;
+
+use args::{Arguments, Command};
+
+/// How a command ended, as its exit code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Fine.
+    Fine = 0,
+    /// A negative answer: drift, a failed check, a bad object.
+    Negative = 1,
+    /// Could not run.
+    CouldNotRun = 2,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(outcome as u8)
+    }
+}
+
+/// Parses the command line and does what it says.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
+    let mut stdout = std::io::stdout().lock();
+    let mut stderr = std::io::stderr();
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are answers, not errors; clap knows where each belongs.
+            let _ = error.print();
+            return if error.use_stderr() { Outcome::CouldNotRun } else { Outcome::Fine };
+        }
+    };
+    let ended = match arguments.command {
+        Command::Run(run) => {
+            drop(stdout);
+            run::run(run)
+        }
+        Command::Hash(hash) => hash::run(&hash, &mut stdout, &mut stderr),
+    };
+    ended.unwrap_or_else(|message| {
+        let _ = writeln!(stderr, "drift-exporter: {message}");
+        Outcome::CouldNotRun
+    })
+}

@@ -1,0 +1,52 @@
+//! Errors as RFC 9457 problems.
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, Method, StatusCode, Uri, header::CONTENT_TYPE};
+use serde_json::json;
+
+/// What went wrong, in words for the caller.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let body = json!({
+            "type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail,
+        });
+        let mut response = (self.status, Json(body)).into_response();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response
+    }
+}
+
+/// Any path that there is not.
+pub(crate) async fn not_found(uri: Uri) -> Response {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        format!("there is no {}; the landing page `/` lists what there is", uri.path()),
+    )
+    .into_response()
+}
+
+/// Any method that a path does not have.
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}", uri.path()))
+        .into_response()
+}

@@ -1,0 +1,213 @@
+//! `GET /v1/resources` and one object of it.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use axum::{
+    Json,
+    extract::{Path, Query, State, rejection::QueryRejection},
+    response::{IntoResponse, Response},
+};
+use http::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    problem::Problem,
+    view::{ResourceView, TransitionView},
+};
+use crate::{
+    expose::Exposed,
+    model::{Kind, Severity},
+    state::{Entry, KindState},
+};
+
+/// What to look for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ResourceQuery {
+    #[serde(default)]
+    namespace: String,
+    resource_type: Option<String>,
+    resource_name: Option<String>,
+    deployment_id: Option<String>,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    sort: Option<String>,
+    fields: Option<String>,
+}
+
+type Found<'a> = (&'a KindState, &'a Entry);
+
+/// `GET /v1/resources`.
+pub(crate) async fn resources(
+    State(exposed): State<Arc<Exposed>>,
+    query: Result<Query<ResourceQuery>, QueryRejection>,
+) -> Response {
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
+    };
+    list(&exposed, &query).map_or_else(IntoResponse::into_response, |body| Json(body).into_response())
+}
+
+fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Value, Problem> {
+    match &*query.namespace {
+        "" => {
+            return Err(Problem::bad_request("`namespace` is required; `*` asks for every namespace"));
+        }
+        "*" => {}
+        namespace if !exposed.settings.allows_namespace(namespace) => {
+            let detail = format!("namespace `{namespace}` is not among those this exporter watches");
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        _ => {}
+    }
+    let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
+    let snapshot = exposed.state.snapshot();
+    let mut found: Vec<Found<'_>> = Vec::new();
+    for state in snapshot.kinds.iter().filter(|state| is_of_type(&state.kind, query.resource_type.as_deref()))
+    {
+        found.extend(
+            state.blocks.entries().filter(|entry| query.wants(entry)).map(|entry| (&**state, &**entry)),
+        );
+    }
+    let total = found.len();
+    found.sort_unstable_by(|a, b| order.compare(a, b));
+    let now = exposed.clock.now();
+    let page = found.into_iter().skip(query.offset).take(query.limit.unwrap_or(usize::MAX));
+    let resources = page
+        .map(|(state, entry)| serde_json::to_value(ResourceView::new(state, entry, now)))
+        .map(|view| view.expect("a view has only string keys"))
+        .map(|view| select(view, query.fields.as_deref()))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(json!({"resources": resources, "total": total, "namespace": query.namespace}))
+}
+
+impl ResourceQuery {
+    fn wants(&self, entry: &Entry) -> bool {
+        let object = &entry.object;
+        let is = |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted == own);
+        (self.namespace == "*" || self.namespace == *object.key.namespace)
+            && is(self.resource_name.as_deref(), &object.key.name)
+            && is(self.deployment_id.as_deref(), object.facts.instance.as_deref().unwrap_or(&object.uid))
+    }
+}
+
+/// `deployment`, `deployments`, `deployment.apps` and `deployments.apps` all mean the same, in any case.
+fn is_of_type(kind: &Kind, wanted: Option<&str>) -> bool {
+    let Some(wanted) = wanted else { return true };
+    let (name, group) = wanted.split_once('.').map_or((wanted, None), |(name, group)| (name, Some(group)));
+    (name.eq_ignore_ascii_case(&kind.kind) || name.eq_ignore_ascii_case(&kind.plural))
+        && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
+}
+
+/// Keeps only the fields that were asked for.
+fn select(view: Value, fields: Option<&str>) -> Result<Value, Problem> {
+    let (mut view, fields) = match (view, fields) {
+        (Value::Object(view), Some(fields)) => (view, fields),
+        (view, _) => return Ok(view),
+    };
+    let mut selected = Map::new();
+    for field in fields.split(',').map(str::trim).filter(|field| !field.is_empty()) {
+        let value =
+            view.remove(field).ok_or_else(|| Problem::bad_request(format!("there is no field `{field}`")))?;
+        selected.insert(field.to_owned(), value);
+    }
+    Ok(Value::Object(selected))
+}
+
+#[derive(Clone, Copy)]
+struct Order {
+    by: SortKey,
+    descending: bool,
+}
+
+#[derive(Clone, Copy)]
+enum SortKey {
+    Name,
+    Type,
+    Verdict,
+    Onset,
+    Severity,
+}
+
+impl Order {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let (descending, key) = text.strip_prefix('-').map_or((false, text), |key| (true, key));
+        let by = match key {
+            "name" => SortKey::Name,
+            "type" => SortKey::Type,
+            "verdict" => SortKey::Verdict,
+            "onset" => SortKey::Onset,
+            "severity" => SortKey::Severity,
+            _ => {
+                let detail =
+                    format!("cannot sort by `{key}`; there are name, type, verdict, onset and severity");
+                return Err(Problem::bad_request(detail));
+            }
+        };
+        Ok(Self { by, descending })
+    }
+
+    /// Equal ones follow by namespace, name and type, so that pages never overlap.
+    fn compare(self, a: &Found<'_>, b: &Found<'_>) -> Ordering {
+        let first = match self.by {
+            SortKey::Name => Ordering::Equal,
+            SortKey::Type => a.0.kind.cmp(&b.0.kind),
+            SortKey::Verdict => a.0.shown_verdict(a.1).cmp(&b.0.shown_verdict(b.1)),
+            SortKey::Onset => onset(a).cmp(&onset(b)),
+            SortKey::Severity => severity(a).cmp(&severity(b)),
+        };
+        let (one, other) = (&a.1.object.key, &b.1.object.key);
+        let ordering = first
+            .then_with(|| one.cmp_within_kind(&other.namespace, &other.name))
+            .then_with(|| one.kind.cmp(&other.kind));
+        if self.descending { ordering.reverse() } else { ordering }
+    }
+}
+
+fn onset(found: &Found<'_>) -> Option<Timestamp> {
+    found.1.claim.verdict.episode().map(|episode| episode.onset)
+}
+
+fn severity(found: &Found<'_>) -> Option<Severity> {
+    found.1.claim.verdict.episode()?.differences.first().map(|worst| worst.severity)
+}
+
+/// `GET /v1/resources/{kind[.group]}/{namespace or -}/{name}`.
+pub(crate) async fn object(
+    State(exposed): State<Arc<Exposed>>,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+) -> Response {
+    let namespace = if namespace == "-" { String::new() } else { namespace };
+    let snapshot = exposed.state.snapshot();
+    let found = snapshot
+        .kinds
+        .iter()
+        .filter(|state| is_of_type(&state.kind, Some(&kind)))
+        .find_map(|state| Some((state, state.blocks.get(&namespace, &name)?)));
+    let Some((state, entry)) = found else {
+        let detail = format!("no watched object {kind} {namespace}/{name}");
+        return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
+    };
+    let key = &entry.object.key;
+    let history: Vec<_> = snapshot
+        .history
+        .newest_first()
+        .filter(|transition| transition.key == *key)
+        .map(|transition| TransitionView::new(transition))
+        .collect();
+    Json(json!({
+        "apiVersion": key.kind.api_version(),
+        "kind": key.kind.kind,
+        "namespace": key.namespace,
+        "name": key.name,
+        "uid": entry.object.uid,
+        "resourceVersion": entry.object.resource_version,
+        "claims": [ResourceView::new(state, entry, exposed.clock.now())],
+        "history": history,
+    }))
+    .into_response()
+}

@@ -1,0 +1,236 @@
+//! The JSON shapes. Every field is always there; null where it does not apply.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    model::{Difference, Facts, Health, Kind, Stamp},
+    state::{Entry, KindState, Transition, Turn},
+};
+
+/// One claim, in the shape of the resource state contract.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceView<'a> {
+    pub(super) deployment_id: &'a str,
+    pub(super) resource_type: String,
+    pub(super) resource_name: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) phase: &'static str,
+    pub(super) health_status: &'static str,
+    pub(super) message: &'a str,
+    pub(super) last_checked: Option<Timestamp>,
+    pub(super) endpoint: Option<String>,
+    pub(super) port: Option<u16>,
+    pub(super) connection_secret: Option<&'a str>,
+    pub(super) actual_spec: Value,
+    pub(super) desired_spec: Value,
+    pub(super) drift_detected: bool,
+    pub(super) drift_details: Vec<String>,
+    pub(super) resource_usage: Option<UsageView>,
+    pub(super) estimated_monthly_cost: Option<f64>,
+    pub(super) verdict: &'static str,
+    pub(super) reason: Option<&'static str>,
+    pub(super) source: &'static str,
+    pub(super) address: Option<&'a str>,
+    pub(super) differences: Vec<DifferenceView<'a>>,
+    pub(super) onset: Option<Timestamp>,
+    pub(super) actor: Option<&'static str>,
+    pub(super) manager: Option<&'a str>,
+    pub(super) severity: Option<&'static str>,
+    pub(super) expectation: Option<&'static str>,
+    pub(super) advice: Option<&'static str>,
+}
+
+/// What an object asks for.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UsageView {
+    cpu_usage: Option<String>,
+    memory_usage: Option<String>,
+    storage_usage: Option<String>,
+    replicas: Option<i32>,
+    /// `requests`: what all replicas request together, not what they use.
+    basis: &'static str,
+}
+
+/// One difference.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DifferenceView<'a> {
+    path: &'a str,
+    field: &'static str,
+    expected: &'a str,
+    actual: &'a str,
+    severity: &'static str,
+    expectation: &'static str,
+    advice: &'static str,
+    actor: &'static str,
+    manager: Option<&'a str>,
+    onset: Timestamp,
+}
+
+/// One transition of the history.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TransitionView<'a> {
+    sequence: u64,
+    time: Timestamp,
+    group: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    source: &'static str,
+    from: Option<&'static str>,
+    to: Option<&'static str>,
+    reason: Option<&'static str>,
+    cause: Option<&'static str>,
+    onset: Option<Timestamp>,
+    severity: Option<&'static str>,
+    actor: Option<&'static str>,
+    manager: Option<&'a str>,
+    field: Option<&'static str>,
+    paths: &'a [Box<str>],
+}
+
+impl<'a> ResourceView<'a> {
+    pub(super) fn new(state: &KindState, entry: &'a Entry, now: Timestamp) -> Self {
+        let (object, claim) = (&entry.object, &entry.claim);
+        let (key, facts) = (&object.key, &object.facts);
+        let (verdict, reason) = state.shown_verdict(entry);
+        let episode = claim.verdict.episode();
+        let differences = episode.map_or(&[][..], |episode| &episode.differences);
+        let worst = differences.first();
+        let (desired_spec, actual_spec) = hashes(&object.stamp);
+        Self {
+            deployment_id: facts.instance.as_deref().unwrap_or(&object.uid),
+            resource_type: key.kind.kind.to_lowercase(),
+            resource_name: &key.name,
+            namespace: &key.namespace,
+            phase: phase(facts.health),
+            health_status: facts.health.as_str(),
+            message: &facts.message,
+            last_checked: (!state.is_stale(&key.namespace)).then_some(now),
+            endpoint: endpoint(&key.kind, &key.namespace, &key.name, facts),
+            port: facts.port,
+            connection_secret: None,
+            actual_spec,
+            desired_spec,
+            drift_detected: claim.verdict.drifted() == Some(true),
+            drift_details: differences.iter().map(sentence).collect(),
+            resource_usage: usage(facts),
+            estimated_monthly_cost: None,
+            verdict,
+            reason: (!reason.is_empty()).then_some(reason),
+            source: claim.source.as_str(),
+            address: None,
+            differences: differences.iter().map(DifferenceView::new).collect(),
+            onset: episode.map(|episode| episode.onset),
+            actor: worst.map(|worst| worst.actor.as_str()),
+            manager: worst.and_then(manager),
+            severity: worst.map(|worst| worst.severity.as_str()),
+            expectation: worst.map(|worst| worst.expectation.as_str()),
+            advice: worst.map(|worst| worst.advice.as_str()),
+        }
+    }
+}
+
+impl<'a> DifferenceView<'a> {
+    fn new(difference: &'a Difference) -> Self {
+        Self {
+            path: &difference.finding.path,
+            field: difference.finding.class.as_str(),
+            expected: &difference.finding.expected,
+            actual: &difference.finding.actual,
+            severity: difference.severity.as_str(),
+            expectation: difference.expectation.as_str(),
+            advice: difference.advice.as_str(),
+            actor: difference.actor.as_str(),
+            manager: manager(difference),
+            onset: difference.onset,
+        }
+    }
+}
+
+impl<'a> TransitionView<'a> {
+    pub(super) fn new(transition: &'a Transition) -> Self {
+        let some = |text: &'static str| (!text.is_empty()).then_some(text);
+        let episode = transition.episode.as_ref();
+        Self {
+            sequence: transition.sequence,
+            time: transition.time,
+            group: &transition.key.kind.group,
+            kind: &transition.key.kind.kind,
+            namespace: &transition.key.namespace,
+            name: &transition.key.name,
+            source: transition.source.as_str(),
+            from: some(transition.from),
+            to: some(transition.to),
+            reason: some(transition.reason),
+            cause: episode.and_then(|episode| match episode.turn {
+                Turn::Ended(cause) => Some(cause.as_str()),
+                Turn::Began | Turn::GoesOn => None,
+            }),
+            onset: episode.map(|episode| episode.onset),
+            severity: episode.map(|episode| episode.severity.as_str()),
+            actor: episode.map(|episode| episode.actor.as_str()),
+            manager: episode.and_then(|episode| episode.manager.as_deref()),
+            field: episode.map(|episode| episode.field.as_str()),
+            paths: episode.map_or(&[], |episode| &episode.paths),
+        }
+    }
+}
+
+fn manager(difference: &Difference) -> Option<&str> {
+    difference.finding.writer.as_ref().map(|writer| &*writer.manager)
+}
+
+fn sentence(difference: &Difference) -> String {
+    let finding = &difference.finding;
+    format!("Hash of {} mismatch: desired={}, actual={}", finding.path, finding.expected, finding.actual)
+}
+
+/// Desired and actual, as far as a hash tells.
+fn hashes(stamp: &Stamp) -> (Value, Value) {
+    match stamp {
+        Stamp::Match(digest) => (json!({"hash": digest.to_string()}), json!({"hash": digest.to_string()})),
+        Stamp::Mismatch(mismatch) => {
+            (json!({"hash": mismatch.expected.to_string()}), json!({"hash": mismatch.actual.to_string()}))
+        }
+        Stamp::Absent | Stamp::Unusable(_) => (Value::Null, Value::Null),
+    }
+}
+
+fn phase(health: Health) -> &'static str {
+    match health {
+        Health::Healthy => "Ready",
+        Health::Degraded => "Degraded",
+        Health::Unhealthy => "Failed",
+        Health::Unknown => "Unknown",
+    }
+}
+
+/// Services are reached under the name that the cluster's DNS gives them, unless they say otherwise.
+fn endpoint(kind: &Kind, namespace: &str, name: &str, facts: &Facts) -> Option<String> {
+    let by_name = || (&*kind.kind == "Service").then(|| format!("{name}.{namespace}.svc.cluster.local"));
+    facts.endpoint.as_deref().map(str::to_owned).or_else(by_name)
+}
+
+fn usage(facts: &Facts) -> Option<UsageView> {
+    let replicas = facts.replicas?;
+    let all = u64::try_from(replicas).unwrap_or(0);
+    Some(UsageView {
+        cpu_usage: facts.cpu_request.map(|millis| format!("{}m", millis * all)),
+        memory_usage: facts.memory_request.map(|bytes| bytes_text(bytes * all)),
+        storage_usage: None,
+        replicas: Some(replicas),
+        basis: "requests",
+    })
+}
+
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    let unit = UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size));
+    unit.map_or_else(|| bytes.to_string(), |(suffix, size)| format!("{}{suffix}", bytes / size))
+}

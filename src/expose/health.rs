@@ -1,0 +1,58 @@
+//! `/livez`, `/readyz` and `/healthz`.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use axum::extract::State;
+use http::StatusCode;
+use jiff::SignedDuration;
+
+use super::Exposed;
+use crate::model::{DownReason, StreamHealth};
+use crate::state::StreamState;
+
+/// The engine takes something from its queue every second; when it has not for this long, it hangs.
+const HUNG: SignedDuration = SignedDuration::from_secs(60);
+
+/// Alive as long as the engine works. Never asks the API server: its outage is no reason to restart us.
+pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
+    match exposed.state.since_last_beat(exposed.clock.now()) {
+        Some(silent) if silent > HUNG => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the engine has hung for {} s\n", silent.as_secs()))
+        }
+        Some(_) | None => (StatusCode::OK, "ok\n".to_owned()),
+    }
+}
+
+/// Ready once every kind's first list was answered, and at least one could be listed.
+pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
+    let snapshot = exposed.state.snapshot();
+    let streams: Vec<&StreamState> = snapshot.streams().collect();
+    let ready = !exposed.stop.is_cancelled()
+        && streams.iter().all(|stream| is_answered(stream))
+        && streams.iter().any(|stream| stream.listed);
+    let mut body = String::from(if ready { "ready\n" } else { "not ready\n" });
+    if exposed.stop.is_cancelled() {
+        body.push_str("stopping\n");
+    }
+    for stream in streams {
+        let state = match (&stream.health, stream.listed) {
+            (StreamHealth::Starting, _) => "waiting for its first list".to_owned(),
+            (StreamHealth::Up, _) => "listed".to_owned(),
+            (StreamHealth::Down { reason, message }, true) => {
+                format!("listed, now down ({reason}): {message}")
+            }
+            (StreamHealth::Down { reason, message }, false) => format!("not listed ({reason}): {message}"),
+        };
+        writeln!(body, "{}: {state}", stream.spec).expect("writing to a string cannot fail");
+    }
+    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)
+}
+
+/// A server that forbids a kind, or does not know it, has answered.
+fn is_answered(stream: &StreamState) -> bool {
+    stream.listed
+        || matches!(
+            &stream.health,
+            StreamHealth::Down { reason: DownReason::Forbidden | DownReason::NotFound, .. }
+        )
+}

@@ -1,0 +1,127 @@
+//! The lines that are not about single objects: counts by verdict, what happened, how the streams fare.
+
+use std::collections::BTreeMap;
+
+use super::{
+    catalog::{ACTORS, AGES, CACHE, DETECTIONS, RESOLUTIONS, RESOURCES, STREAM_UP},
+    lines::{BlockLines, TallyKey},
+    text::line,
+};
+use crate::{
+    model::{StreamHealth, UnknownReason},
+    state::{AGE_BOUNDS, KindState, Ledger, Place, Snapshot},
+};
+
+/// `drift_resources`, summed over the blocks of each kind. Claims whose stream is down are `unknown`.
+pub(super) fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a BlockLines)>) -> String {
+    let mut totals: BTreeMap<(&str, &str, TallyKey), u64> = BTreeMap::new();
+    for (state, lines) in blocks {
+        for ((namespace, source, verdict, reason), count) in &lines.tally {
+            let (verdict, reason) = if state.is_stale(namespace) {
+                ("unknown", UnknownReason::Stale.as_str())
+            } else {
+                (*verdict, *reason)
+            };
+            let key = (&*state.kind.group, &*state.kind.kind, (namespace.clone(), *source, verdict, reason));
+            *totals.entry(key).or_insert(0) += count;
+        }
+    }
+    let mut out = String::new();
+    for ((group, kind, (namespace, source, verdict, reason)), count) in totals {
+        let labels = [
+            ("group", group),
+            ("kind", kind),
+            ("namespace", &*namespace),
+            ("source", source.as_str()),
+            ("verdict", verdict),
+            ("reason", reason),
+        ];
+        line(&mut out, RESOURCES.name, &labels, count);
+    }
+    out
+}
+
+pub(super) fn detections(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    for (place, count) in &ledger.detections {
+        line(&mut out, DETECTIONS.name, &place_labels(place), count);
+    }
+    out
+}
+
+pub(super) fn actors(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    for ((source, actor, severity), count) in &ledger.actors {
+        let labels =
+            [("source", source.as_str()), ("actor", actor.as_str()), ("severity", severity.as_str())];
+        line(&mut out, ACTORS.name, &labels, count);
+    }
+    out
+}
+
+pub(super) fn resolutions(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    for ((place, cause), count) in &ledger.resolutions {
+        let [group, kind, namespace, source] = place_labels(place);
+        let labels = [group, kind, namespace, source, ("cause", cause.as_str())];
+        line(&mut out, RESOLUTIONS.name, &labels, count);
+    }
+    out
+}
+
+pub(super) fn ages(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    for ((source, cause, severity), ages) in &ledger.ages {
+        let labels =
+            [("source", source.as_str()), ("cause", cause.as_str()), ("severity", severity.as_str())];
+        let count: u64 = ages.buckets.iter().sum();
+        line(&mut out, &format!("{}_sum", AGES.name), &labels, ages.sum);
+        line(&mut out, &format!("{}_count", AGES.name), &labels, count);
+        let bounds = AGE_BOUNDS.iter().map(|bound| format!("{bound}.0")).chain(["+Inf".to_owned()]);
+        let mut below = 0;
+        for (bound, in_bucket) in bounds.zip(ages.buckets) {
+            below += in_bucket;
+            let [source, cause, severity] = labels;
+            line(
+                &mut out,
+                &format!("{}_bucket", AGES.name),
+                &[source, cause, severity, ("le", &bound)],
+                below,
+            );
+        }
+    }
+    out
+}
+
+pub(super) fn streams(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for stream in snapshot.streams() {
+        let kind = &stream.spec.kind;
+        let labels = [
+            ("group", &*kind.group),
+            ("version", &kind.version),
+            ("kind", &kind.kind),
+            ("scope", stream.spec.scope()),
+        ];
+        line(&mut out, STREAM_UP.name, &labels, u8::from(stream.health == StreamHealth::Up));
+    }
+    out
+}
+
+pub(super) fn cache(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for state in &snapshot.kinds {
+        let labels = [("group", &*state.kind.group), ("kind", &*state.kind.kind)];
+        line(&mut out, CACHE.name, &labels, state.blocks.count());
+    }
+    out
+}
+
+fn place_labels(place: &Place) -> [(&str, &str); 4] {
+    [
+        ("group", &place.kind.group),
+        ("kind", &place.kind.kind),
+        ("namespace", &place.namespace),
+        ("source", place.source.as_str()),
+    ]
+}

@@ -1,0 +1,215 @@
+//! Every metric there is. Tests compare this table with the page, the documentation, dashboards and alerts.
+
+/// One metric family.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// The name of its samples; counters end in `_total`.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: MetricKind,
+    /// One line, without a full stop.
+    pub help: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+}
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// May go up and down.
+    Gauge,
+    /// Only goes up.
+    Counter,
+    /// Counts by size.
+    Histogram,
+}
+
+impl MetricKind {
+    /// The word after `# TYPE`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gauge => "gauge",
+            Self::Counter => "counter",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+const OBJECT: &[&str] = &["group", "kind", "namespace", "name", "source"];
+const KIND: &[&str] = &["group", "kind"];
+
+macro_rules! metric {
+    ($constant:ident, $name:literal, $kind:ident, $labels:expr, $help:literal) => {
+        pub(super) const $constant: Metric =
+            Metric { name: $name, kind: MetricKind::$kind, help: $help, labels: $labels };
+    };
+}
+
+metric!(
+    DRIFTED,
+    "drift_resource_drifted",
+    Gauge,
+    OBJECT,
+    "Whether the object differs from what its source declares: 1 drifted, 0 not"
+);
+metric!(
+    ONSET,
+    "drift_resource_drifted_timestamp_seconds",
+    Gauge,
+    &[
+        "group",
+        "kind",
+        "namespace",
+        "name",
+        "source",
+        "severity",
+        "expectation",
+        "actor",
+        "field",
+        "address",
+        "state"
+    ],
+    "Since when the object has drifted, with what is known about its worst difference; only while drifted"
+);
+metric!(FIELDS, "drift_resource_drifted_fields", Gauge, OBJECT, "How many fields differ; only while drifted");
+metric!(
+    EPISODES,
+    "drift_resource_episodes_total",
+    Counter,
+    OBJECT,
+    "How often the object began to drift; only for a day after the last time"
+);
+metric!(
+    HEALTH,
+    "drift_resource_health",
+    Gauge,
+    &["group", "kind", "namespace", "name", "source", "health"],
+    "How well the object works by its own status; only where switched on"
+);
+metric!(
+    RESOURCES,
+    "drift_resources",
+    Gauge,
+    &["group", "kind", "namespace", "source", "verdict", "reason"],
+    "How many objects have which verdict"
+);
+metric!(
+    DETECTIONS,
+    "drift_detections_total",
+    Counter,
+    &["group", "kind", "namespace", "source"],
+    "Objects that began to drift while watched"
+);
+metric!(
+    ACTORS,
+    "drift_actor_detections_total",
+    Counter,
+    &["source", "actor", "severity"],
+    "Objects that began to drift while watched, by the class of tool that changed them"
+);
+metric!(
+    RESOLUTIONS,
+    "drift_resolutions_total",
+    Counter,
+    &["group", "kind", "namespace", "source", "cause"],
+    "Objects that ceased to drift, by cause"
+);
+metric!(
+    AGES,
+    "drift_resolved_age_seconds",
+    Histogram,
+    &["source", "cause", "severity"],
+    "How long objects had drifted when they ceased to"
+);
+metric!(
+    STREAM_UP,
+    "drift_watch_stream_up",
+    Gauge,
+    &["group", "version", "kind", "scope"],
+    "Whether changes arrive: 1 listed and watched, 0 not"
+);
+metric!(CACHE, "drift_cache_objects", Gauge, KIND, "Objects that are known");
+metric!(
+    DROPPED,
+    "drift_series_dropped",
+    Gauge,
+    &[],
+    "Series of single objects left out because of the limit"
+);
+
+/// All metrics, in the order of the page.
+pub const CATALOG: &[Metric] = &[
+    DRIFTED,
+    ONSET,
+    FIELDS,
+    EPISODES,
+    HEALTH,
+    RESOURCES,
+    DETECTIONS,
+    ACTORS,
+    RESOLUTIONS,
+    AGES,
+    STREAM_UP,
+    CACHE,
+    DROPPED,
+    own(
+        "drift_reconciles_total",
+        MetricKind::Counter,
+        &["group", "kind", "result"],
+        "Objects that were read and judged, by verdict; unchanged: nothing that counts differed",
+    ),
+    own(
+        "drift_reconcile_duration_seconds",
+        MetricKind::Histogram,
+        &[],
+        "Time from taking one change from the queue to having judged it",
+    ),
+    own(
+        "drift_baseline_errors_total",
+        MetricKind::Counter,
+        &["source", "reason"],
+        "Baselines that were read and could not be used",
+    ),
+    own(
+        "drift_watch_events_total",
+        MetricKind::Counter,
+        &["group", "kind", "event"],
+        "Objects and events received, by event",
+    ),
+    own(
+        "drift_watch_restarts_total",
+        MetricKind::Counter,
+        &["group", "kind", "reason"],
+        "Watches opened again, by reason; planned: the server ended it after the time that was asked for",
+    ),
+    own(
+        "drift_watch_last_contact_timestamp_seconds",
+        MetricKind::Gauge,
+        KIND,
+        "When the API server last sent anything about this kind, bookmarks included",
+    ),
+    own("drift_watch_streams", MetricKind::Gauge, &[], "Open watch streams"),
+    own(
+        "drift_exporter_build_info",
+        MetricKind::Gauge,
+        &["version"],
+        "Always 1; the version that is running",
+    ),
+    own("process_cpu_seconds_total", MetricKind::Counter, &[], "User and system CPU time spent"),
+    own("process_open_fds", MetricKind::Gauge, &[], "Open file descriptors"),
+    own("process_max_fds", MetricKind::Gauge, &[], "Most file descriptors that may be open"),
+    own("process_virtual_memory_bytes", MetricKind::Gauge, &[], "Virtual memory size"),
+    own("process_resident_memory_bytes", MetricKind::Gauge, &[], "Resident memory size"),
+    own("process_start_time_seconds", MetricKind::Gauge, &[], "When the process started"),
+    own("process_threads", MetricKind::Gauge, &[], "Threads of the process"),
+];
+
+/// A metric that `prometheus-client` renders; the module that counts it registers it under the same words.
+const fn own(
+    name: &'static str,
+    kind: MetricKind,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind, help, labels }
+}

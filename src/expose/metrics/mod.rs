@@ -1,0 +1,17 @@
+//! The `/metrics` page, put together from cached fragments.
+
+mod aggregates;
+mod catalog;
+mod fragment;
+mod handler;
+mod lines;
+mod negotiate;
+mod page;
+mod process;
+mod registry;
+mod text;
+
+pub use catalog::{CATALOG, Metric, MetricKind};
+pub(super) use handler::metrics;
+pub use page::{MetricsOptions, MetricsPage};
+pub use process::{build_info, process_metrics};

@@ -1,0 +1,186 @@
+//! The page: only blocks that changed since the last scrape are rendered and compressed again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use prometheus_client::registry::Registry;
+
+use super::{
+    aggregates,
+    catalog::{
+        ACTORS, AGES, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET, RESOLUTIONS,
+        RESOURCES, STREAM_UP,
+    },
+    fragment::{Fragment, Pages},
+    lines::BlockLines,
+    registry,
+    text::{Format, line},
+};
+use crate::{
+    expose::Metric,
+    state::{KindState, Snapshot},
+};
+
+/// What the page shows.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricsOptions {
+    /// At most this many series of single objects; those of drifted objects come first.
+    pub max_series: usize,
+    /// Whether objects that do not drift have a series at all.
+    pub only_drifted: bool,
+    /// Whether `drift_resource_health` is there.
+    pub health: bool,
+}
+
+/// Makes pages and remembers what can be used again.
+#[derive(Debug)]
+pub struct MetricsPage {
+    registry: Registry,
+    options: MetricsOptions,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    /// By kind and place of the block; the version says whether it is still the same.
+    blocks: HashMap<(usize, usize), (u64, Arc<BlockLines>)>,
+    /// The part of the page that comes from the snapshot of this sequence number, in both formats.
+    assembled: Option<(u64, [Pages; 2])>,
+}
+
+impl MetricsPage {
+    /// A page whose own metrics come from this registry.
+    pub fn new(registry: Registry, options: MetricsOptions) -> Self {
+        Self { registry, options, cache: Mutex::default() }
+    }
+
+    /// The bytes of the page.
+    pub(super) fn render(&self, snapshot: &Snapshot, format: Format, gzip: bool) -> Vec<Bytes> {
+        let mut pages = self.assembled(snapshot, format);
+        let mut own = registry::render(&self.registry, format);
+        own.push_str(format.end());
+        pages.push(&Fragment::new(own));
+        if gzip { pages.gzip() } else { pages.plain() }
+    }
+
+    fn assembled(&self, snapshot: &Snapshot, format: Format) -> Pages {
+        // Nobody but scrapes takes this lock, and a scrape that panicked leaves at worst an older block behind.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
+        if !current {
+            let blocks = cache.refresh(snapshot, self.options.health);
+            let shown = self.within_limit(&blocks);
+            let pages = [Format::Text, Format::OpenMetrics].map(|format| assemble(snapshot, &shown, format));
+            cache.assembled = Some((snapshot.sequence, pages));
+        }
+        let (_, pages) = cache.assembled.as_ref().expect("it was just put there");
+        pages[usize::from(format == Format::OpenMetrics)].clone()
+    }
+
+    /// Leaves out whole blocks when there are too many series, those of objects that do not drift first.
+    fn within_limit<'a>(&self, blocks: &[(&'a KindState, Arc<BlockLines>)]) -> Shown<'a> {
+        let mut room = self.options.max_series;
+        let mut shown = Shown { blocks: Vec::with_capacity(blocks.len()), dropped: 0 };
+        let mut fits = |series: usize, dropped: &mut usize| {
+            let fits = series <= room;
+            if fits {
+                room -= series;
+            } else {
+                *dropped += series;
+            }
+            fits
+        };
+        for (state, lines) in blocks {
+            let important = fits(lines.important(), &mut shown.dropped);
+            shown.blocks.push(ShownBlock { state, lines: lines.clone(), important, ordinary: false });
+        }
+        if !self.options.only_drifted {
+            for block in &mut shown.blocks {
+                block.ordinary = fits(block.lines.ordinary(), &mut shown.dropped);
+            }
+        }
+        shown
+    }
+}
+
+impl Cache {
+    /// All blocks of all kinds, rendering those that are new or changed and forgetting those that are gone.
+    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, health: bool) -> Vec<(&'a KindState, Arc<BlockLines>)> {
+        let mut old = std::mem::take(&mut self.blocks);
+        let mut all = Vec::new();
+        for (kind, state) in snapshot.kinds.iter().enumerate() {
+            for (place, block) in state.blocks.blocks().iter().enumerate() {
+                let version = block.version();
+                let lines = match old.remove(&(kind, place)) {
+                    Some((known, lines)) if known == version => lines,
+                    Some(_) | None => Arc::new(BlockLines::render(block, health)),
+                };
+                self.blocks.insert((kind, place), (version, lines.clone()));
+                all.push((&**state, lines));
+            }
+        }
+        all
+    }
+}
+
+struct Shown<'a> {
+    blocks: Vec<ShownBlock<'a>>,
+    dropped: usize,
+}
+
+struct ShownBlock<'a> {
+    state: &'a KindState,
+    lines: Arc<BlockLines>,
+    important: bool,
+    ordinary: bool,
+}
+
+/// Puts the families one after the other; the lines of a family stand together.
+fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
+    let mut pages = Pages::default();
+    let header = |pages: &mut Pages, metric: &Metric| pages.push(&Fragment::new(format.header(metric)));
+    header(&mut pages, &DRIFTED);
+    for block in &shown.blocks {
+        if block.important {
+            pages.push(&block.lines.drifted.fragment);
+        }
+        if block.ordinary {
+            pages.push(&block.lines.clean.fragment);
+        }
+    }
+    for (metric, lines) in [
+        (&ONSET, (|lines| &lines.onset.fragment) as fn(&BlockLines) -> &Fragment),
+        (&FIELDS, |lines| &lines.fields.fragment),
+        (&EPISODES, |lines| &lines.episodes.fragment),
+    ] {
+        header(&mut pages, metric);
+        for block in shown.blocks.iter().filter(|block| block.important) {
+            pages.push(lines(&block.lines));
+        }
+    }
+    if shown.blocks.iter().any(|block| block.lines.health.count > 0) {
+        header(&mut pages, &HEALTH);
+        for block in shown.blocks.iter().filter(|block| block.ordinary) {
+            pages.push(&block.lines.health.fragment);
+        }
+    }
+    let ledger = &snapshot.ledger;
+    let mut dropped = String::new();
+    line(&mut dropped, DROPPED.name, &[], shown.dropped);
+    let rest = [
+        (&RESOURCES, aggregates::resources(shown.blocks.iter().map(|block| (block.state, &*block.lines)))),
+        (&DETECTIONS, aggregates::detections(ledger)),
+        (&ACTORS, aggregates::actors(ledger)),
+        (&RESOLUTIONS, aggregates::resolutions(ledger)),
+        (&AGES, aggregates::ages(ledger)),
+        (&STREAM_UP, aggregates::streams(snapshot)),
+        (&CACHE, aggregates::cache(snapshot)),
+        (&DROPPED, dropped),
+    ];
+    let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
+    pages.push(&Fragment::new(rest));
+    pages
+}

@@ -1,0 +1,12 @@
+//! What is known, shown to the outside. Everything here only reads the published snapshot.
+
+mod api;
+mod health;
+mod metrics;
+mod routes;
+mod server;
+mod ui;
+
+pub use metrics::{CATALOG, Metric, MetricKind, MetricsOptions, MetricsPage, build_info, process_metrics};
+pub use routes::{Exposed, router};
+pub use server::{ServerLimits, serve};

@@ -1,0 +1,40 @@
+//! Which path goes where.
+
+use std::sync::Arc;
+
+use axum::{Router, routing::get};
+use tokio_util::sync::CancellationToken;
+
+use super::{MetricsPage, api, health, metrics, ui};
+use crate::{model::Clock, settings::Settings, state::StateReader};
+
+/// Everything that the handlers read.
+#[derive(Debug)]
+pub struct Exposed {
+    /// What is known.
+    pub state: StateReader,
+    /// The `/metrics` page.
+    pub metrics: MetricsPage,
+    /// What we were told to do.
+    pub settings: Settings,
+    /// The time.
+    pub clock: Clock,
+    /// Set when we are stopping.
+    pub stop: CancellationToken,
+}
+
+/// All routes.
+pub fn router(exposed: Arc<Exposed>) -> Router {
+    Router::new()
+        .route("/", get(ui::landing))
+        .route("/metrics", get(metrics::metrics))
+        .route("/livez", get(health::livez))
+        .route("/healthz", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/v1/resources", get(api::resources))
+        .route("/v1/resources/{kind}/{namespace}/{name}", get(api::object))
+        .route("/v1/history", get(api::history))
+        .fallback(api::not_found)
+        .method_not_allowed_fallback(api::method_not_allowed)
+        .with_state(exposed)
+}

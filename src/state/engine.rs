@@ -1,0 +1,298 @@
+//! Applies changes to what is known. The only writer.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Claim, EngineMetrics, Entry, History, KindState, Ledger, Snapshot, StreamState, Transition,
+    claim::{Step, only_baseline_moved},
+    history::{EpisodeNote, Turn},
+    ledger::Place,
+    relist::{Staged, same_version},
+};
+use crate::{
+    compare::judge,
+    model::{Cause, Change, Clock, Episode, LiveObject, Source, StreamHealth, StreamSpec, Verdict},
+};
+
+/// Episodes are counted on an object for this long after the last one.
+const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
+
+/// Holds the state and folds changes into it.
+#[derive(Debug)]
+pub struct Engine {
+    clock: Clock,
+    metrics: EngineMetrics,
+    snapshot: Snapshot,
+    /// Lists under way.
+    staged: HashMap<Arc<StreamSpec>, Staged>,
+    /// When which object began an episode, oldest first: whose count has to be dropped a day later.
+    flapping: VecDeque<(Timestamp, Arc<LiveObject>)>,
+    /// Goes into blocks whose claims change; never used twice.
+    version: u64,
+}
+
+impl Engine {
+    /// An engine that knows these streams and nothing else.
+    pub fn new(
+        streams: &[Arc<StreamSpec>],
+        sources: &[Source],
+        history: History,
+        metrics: EngineMetrics,
+        clock: Clock,
+    ) -> Self {
+        let mut kinds: Vec<Arc<KindState>> = Vec::new();
+        for spec in streams {
+            let stream = StreamState { spec: spec.clone(), health: StreamHealth::Starting, listed: false };
+            match kinds.iter_mut().find(|state| state.kind == spec.kind) {
+                Some(state) => Arc::make_mut(state).streams.push(stream),
+                None => kinds.push(Arc::new(KindState {
+                    kind: spec.kind.clone(),
+                    streams: vec![stream],
+                    blocks: super::Blocks::default(),
+                })),
+            }
+        }
+        let ledger = Arc::new(Ledger::new(sources));
+        let snapshot = Snapshot { sequence: 0, kinds, ledger, history };
+        Self { clock, metrics, snapshot, staged: HashMap::new(), flapping: VecDeque::new(), version: 0 }
+    }
+
+    /// The picture to publish.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone()
+    }
+
+    /// Applies one change. Says whether there is anything new to publish.
+    pub fn apply(&mut self, change: Change) -> bool {
+        let begun = std::time::Instant::now();
+        let now = self.clock.now();
+        let changed = match change {
+            Change::ListStarted(stream) => {
+                self.staged.insert(stream, Staged::default());
+                false
+            }
+            Change::Listed(stream, object) => {
+                if let Some((staged, state)) =
+                    self.staged.get_mut(&stream).zip(kind_state(&self.snapshot, &stream))
+                {
+                    staged.add(*object, &state.blocks);
+                }
+                false
+            }
+            Change::ListEnded(stream) => self.commit(&stream, now),
+            Change::Seen(stream, object) => {
+                let seen = self.see(&stream, *object, true, now);
+                self.metrics.took(begun.elapsed());
+                seen
+            }
+            Change::Gone { stream, namespace, name } => self.forget(&stream, &namespace, &name, now),
+            Change::Stream(stream, health) => self.stream_fares(&stream, health),
+            Change::Tick => self.forget_old_episodes(now),
+        };
+        self.snapshot.sequence += u64::from(changed);
+        changed
+    }
+
+    /// Makes a complete list the truth about its stream.
+    fn commit(&mut self, stream: &Arc<StreamSpec>, now: Timestamp) -> bool {
+        let Some(staged) = self.staged.remove(stream) else {
+            return false;
+        };
+        let Some(state) = kind_state(&self.snapshot, stream) else {
+            return false;
+        };
+        let commit = staged.commit(&state.blocks, |namespace| stream.covers(namespace));
+        // What stands at the first list began before we looked; what a later one shows began while we watched.
+        let counted = state.streams.iter().any(|own| own.spec == *stream && own.listed);
+        for entry in commit.gone {
+            self.forget(stream, &entry.object.key.namespace, &entry.object.key.name, now);
+        }
+        for object in commit.changed {
+            self.see(stream, object, counted, now);
+        }
+        if let Some(own) = self.stream_mut(stream) {
+            own.listed = true;
+            own.health = StreamHealth::Up;
+        }
+        true
+    }
+
+    /// Takes in an object. `counted`: an episode that shows now began while we watched.
+    fn see(&mut self, stream: &StreamSpec, object: LiveObject, counted: bool, now: Timestamp) -> bool {
+        let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
+        let Some(state) = kind_state(&self.snapshot, stream) else {
+            return false;
+        };
+        let before = state.blocks.get(&namespace, &name).cloned();
+        if let Some(before) = &before {
+            if same_version(&before.object, &object) {
+                return false;
+            }
+            if before.object.uid != object.uid {
+                self.forget(stream, &namespace, &name, now);
+                return self.see(stream, object, true, now);
+            }
+            if before.object.stamp == object.stamp {
+                self.metrics.reconciled(&stream.kind, "unchanged");
+                let claim = before.claim.clone();
+                return self.put(stream, Entry { object: Arc::new(object), claim });
+            }
+        }
+        let judgement = judge(&object);
+        let (claim, step) = match &before {
+            Some(before) => {
+                let moved = only_baseline_moved(&before.object.stamp, &object.stamp);
+                before.claim.clone().judged(judgement, moved, now)
+            }
+            None => Claim::new(Source::Annotation, judgement, counted, now),
+        };
+        self.metrics.reconciled(&stream.kind, claim.verdict.as_str());
+        if let Verdict::Unknown(reason, _) = &claim.verdict {
+            self.metrics.could_not_judge(*reason);
+        }
+        let entry = Entry { object: Arc::new(object), claim };
+        self.record(before.as_deref(), Some(&entry), step, now);
+        self.put(stream, entry)
+    }
+
+    fn put(&mut self, stream: &StreamSpec, entry: Entry) -> bool {
+        self.version += 1;
+        let version = self.version;
+        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+            return false;
+        };
+        state.blocks.put(Arc::new(entry), version);
+        true
+    }
+
+    /// Lets go of an object that is gone, or that is no longer selected.
+    fn forget(&mut self, stream: &StreamSpec, namespace: &str, name: &str, now: Timestamp) -> bool {
+        self.version += 1;
+        let version = self.version;
+        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+            return false;
+        };
+        let Some(entry) = state.blocks.remove(namespace, name, version) else {
+            return false;
+        };
+        let step = match entry.claim.verdict.episode() {
+            Some(_) => Step::Ended(Cause::Deleted),
+            None => Step::Nothing,
+        };
+        self.record(Some(&entry), None, step, now);
+        true
+    }
+
+    /// Writes down what a step did: ledger, history, flapping.
+    fn record(&mut self, before: Option<&Entry>, after: Option<&Entry>, step: Step, now: Timestamp) {
+        let Some(entry) = after.or(before) else { return };
+        let place = Place {
+            kind: entry.object.key.kind.clone(),
+            namespace: entry.object.key.namespace.clone(),
+            source: entry.claim.source,
+        };
+        if !self.snapshot.ledger.knows(&place) {
+            Arc::make_mut(&mut self.snapshot.ledger).open(place.clone());
+        }
+        let old = before.and_then(|entry| entry.claim.verdict.episode());
+        let new = after.and_then(|entry| entry.claim.verdict.episode());
+        let turn = match step {
+            Step::Nothing => Turn::GoesOn,
+            Step::Began => {
+                if let Some(episode) = new {
+                    Arc::make_mut(&mut self.snapshot.ledger).began(place, episode);
+                }
+                self.flapping.push_back((now, entry.object.clone()));
+                Turn::Began
+            }
+            Step::Ended(cause) => {
+                if let Some(episode) = old {
+                    Arc::make_mut(&mut self.snapshot.ledger).ended(place, episode, cause, now);
+                }
+                Turn::Ended(cause)
+            }
+        };
+        let from = before.map_or("", |entry| entry.claim.verdict.as_str());
+        let to = after.map_or("", |entry| entry.claim.verdict.as_str());
+        // An object that appears or goes without an episode is no news.
+        if from != to && (step != Step::Nothing || (before.is_some() && after.is_some())) {
+            self.snapshot.history.push(Transition {
+                sequence: 0,
+                time: now,
+                key: entry.object.key.clone(),
+                uid: entry.object.uid.clone(),
+                source: entry.claim.source,
+                from,
+                to,
+                reason: after.map_or("", |entry| entry.claim.verdict.reason()),
+                episode: new.or(old).map(|episode| note(episode, turn)),
+            });
+        }
+    }
+
+    fn stream_fares(&mut self, stream: &Arc<StreamSpec>, health: StreamHealth) -> bool {
+        let Some(own) = self.stream_mut(stream) else {
+            return false;
+        };
+        let changed = own.health != health;
+        own.health = health;
+        changed
+    }
+
+    /// Drops the count of episodes from objects that have kept quiet for a day.
+    fn forget_old_episodes(&mut self, now: Timestamp) -> bool {
+        let mut changed = false;
+        while let Some((began, object)) = self.flapping.front() {
+            if now.duration_since(*began) < FLAPPING_WINDOW {
+                break;
+            }
+            let (began, key) = (*began, object.key.clone());
+            self.flapping.pop_front();
+            let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind == key.kind) else {
+                continue;
+            };
+            let Some(entry) = state.blocks.get(&key.namespace, &key.name) else {
+                continue;
+            };
+            if entry.claim.episodes.is_some_and(|episodes| episodes.last <= began) {
+                let mut entry = Entry::clone(entry);
+                entry.claim.episodes = None;
+                self.version += 1;
+                Arc::make_mut(state).blocks.put(Arc::new(entry), self.version);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn stream_mut(&mut self, stream: &StreamSpec) -> Option<&mut StreamState> {
+        kind_state_mut(&mut self.snapshot, stream)?.streams.iter_mut().find(|own| *own.spec == *stream)
+    }
+}
+
+fn kind_state<'a>(snapshot: &'a Snapshot, stream: &StreamSpec) -> Option<&'a Arc<KindState>> {
+    snapshot.kinds.iter().find(|state| state.kind == stream.kind)
+}
+
+fn kind_state_mut<'a>(snapshot: &'a mut Snapshot, stream: &StreamSpec) -> Option<&'a mut KindState> {
+    snapshot.kinds.iter_mut().find(|state| state.kind == stream.kind).map(Arc::make_mut)
+}
+
+fn note(episode: &Episode, turn: Turn) -> EpisodeNote {
+    use crate::model::{Actor, FieldClass, Severity};
+    let worst = episode.differences.first();
+    EpisodeNote {
+        turn,
+        onset: episode.onset,
+        severity: worst.map_or(Severity::Critical, |worst| worst.severity),
+        actor: worst.map_or(Actor::Nobody, |worst| worst.actor),
+        manager: worst.and_then(|worst| worst.finding.writer.as_ref()).map(|writer| writer.manager.clone()),
+        field: worst.map_or(FieldClass::Existence, |worst| worst.finding.class),
+        paths: episode.differences.iter().map(|difference| difference.finding.path.clone()).collect(),
+    }
+}

@@ -1,0 +1,129 @@
+//! The last transitions, oldest first.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use jiff::Timestamp;
+
+use crate::model::{Actor, Cause, FieldClass, ObjectKey, Severity, Source, UnknownReason, Verdict};
+
+/// One claim that moved from one verdict to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// Counts up from 1; a gap means that older ones have left the ring.
+    pub sequence: u64,
+    /// When we saw it.
+    pub time: Timestamp,
+    /// The object.
+    pub key: ObjectKey,
+    /// The object's uid.
+    pub uid: Box<str>,
+    /// The source of the claim.
+    pub source: Source,
+    /// The verdict before; empty for an object that was not known.
+    pub from: &'static str,
+    /// The verdict after; empty for an object that is gone.
+    pub to: &'static str,
+    /// Why the verdict is `unknown`; else empty.
+    pub reason: &'static str,
+    /// What it says about the episode that began, goes on or ended.
+    pub episode: Option<EpisodeNote>,
+}
+
+impl Transition {
+    /// The one spelling of a verdict that was read from outside; empty stands for no object.
+    pub fn verdict_word(text: &str) -> Option<&'static str> {
+        Verdict::WORDS.into_iter().chain([""]).find(|word| *word == text)
+    }
+
+    /// The one spelling of a reason that was read from outside; empty stands for none.
+    pub fn reason_word(text: &str) -> Option<&'static str> {
+        if text.is_empty() { Some("") } else { UnknownReason::parse(text).map(UnknownReason::as_str) }
+    }
+}
+
+/// What a transition tells about an episode. Values of fields are never kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpisodeNote {
+    /// Whether it began or ended with this transition.
+    pub turn: Turn,
+    /// Since when it drifted.
+    pub onset: Timestamp,
+    /// How bad the worst difference is.
+    pub severity: Severity,
+    /// The class of tool that made it.
+    pub actor: Actor,
+    /// The raw name of that tool's field manager.
+    pub manager: Option<Box<str>>,
+    /// The class of the field.
+    pub field: FieldClass,
+    /// The paths that differ.
+    pub paths: Vec<Box<str>>,
+}
+
+/// What happened to the episode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It began.
+    Began,
+    /// It goes on.
+    GoesOn,
+    /// It ended.
+    Ended(Cause),
+}
+
+/// A ring of transitions that is cheap to clone: whole chunks are shared.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    chunks: VecDeque<Arc<Vec<Arc<Transition>>>>,
+    last: u64,
+}
+
+/// How many transitions are kept, give or take a chunk.
+const CAPACITY: usize = 10_000;
+const CHUNK: usize = 100;
+
+impl History {
+    /// A history that goes on from an earlier one, whose sequence numbers are kept.
+    pub fn restore(transitions: impl IntoIterator<Item = Transition>) -> Self {
+        let mut history = Self::default();
+        for transition in transitions {
+            history.last = transition.sequence.max(history.last);
+            history.append(Arc::new(transition));
+        }
+        history
+    }
+
+    /// The sequence number of the newest transition; 0 if there is none.
+    pub fn last_sequence(&self) -> u64 {
+        self.last
+    }
+
+    /// All transitions, newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Transition>> {
+        self.chunks.iter().rev().flat_map(|chunk| chunk.iter().rev())
+    }
+
+    /// The transitions after this sequence number, oldest first.
+    pub fn since(&self, sequence: u64) -> Vec<Arc<Transition>> {
+        let mut newer: Vec<_> =
+            self.newest_first().take_while(|own| own.sequence > sequence).cloned().collect();
+        newer.reverse();
+        newer
+    }
+
+    /// Adds a transition and numbers it.
+    pub(super) fn push(&mut self, transition: Transition) {
+        self.last += 1;
+        self.append(Arc::new(Transition { sequence: self.last, ..transition }));
+    }
+
+    fn append(&mut self, transition: Arc<Transition>) {
+        match self.chunks.back_mut() {
+            Some(chunk) if chunk.len() < CHUNK => Arc::make_mut(chunk).push(transition),
+            Some(_) | None => self.chunks.push_back(Arc::new(vec![transition])),
+        }
+        if self.chunks.len() > CAPACITY / CHUNK {
+            self.chunks.pop_front();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the engine counts about itself.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::model::{Kind, Source, UnknownReason};
+
+/// Counters of the engine.
+#[derive(Clone, Debug)]
+pub struct EngineMetrics {
+    reconciles: Family<Labels, Counter>,
+    duration: Histogram,
+    baseline_errors: Family<BaselineLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    group: String,
+    kind: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BaselineLabels {
+    source: &'static str,
+    reason: &'static str,
+}
+
+impl EngineMetrics {
+    /// Registers the counters.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            reconciles: Family::default(),
+            duration: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0]),
+            baseline_errors: Family::default(),
+        };
+        for reason in BASELINE_ERRORS {
+            metrics.baseline_errors.get_or_create_owned(&baseline_labels(*reason));
+        }
+        registry.register(
+            "drift_reconciles",
+            "Objects that were read and judged, by verdict; unchanged: nothing that counts differed",
+            metrics.reconciles.clone(),
+        );
+        registry.register(
+            "drift_reconcile_duration_seconds",
+            "Time from taking one change from the queue to having judged it",
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "drift_baseline_errors",
+            "Baselines that were read and could not be used",
+            metrics.baseline_errors.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn reconciled(&self, kind: &Kind, result: &'static str) {
+        let labels = Labels { group: kind.group.to_string(), kind: kind.kind.to_string(), result };
+        self.reconciles.get_or_create_owned(&labels).inc();
+    }
+
+    /// Counts a claim that could not be judged, where its baseline is to blame.
+    pub(super) fn could_not_judge(&self, reason: UnknownReason) {
+        if BASELINE_ERRORS.contains(&reason) {
+            self.baseline_errors.get_or_create_owned(&baseline_labels(reason)).inc();
+        }
+    }
+
+    pub(super) fn took(&self, duration: std::time::Duration) {
+        self.duration.observe(duration.as_secs_f64());
+    }
+}
+
+const BASELINE_ERRORS: &[UnknownReason] =
+    &[UnknownReason::BadHash, UnknownReason::UnknownAlgorithm, UnknownReason::Unhashable];
+
+fn baseline_labels(reason: UnknownReason) -> BaselineLabels {
+    BaselineLabels { source: Source::Annotation.as_str(), reason: reason.as_str() }
+}

@@ -1,0 +1,20 @@
+//! What we know: one task applies changes and publishes an immutable snapshot.
+
+mod blocks;
+mod claim;
+mod engine;
+mod history;
+mod ledger;
+mod metrics;
+mod relist;
+mod run;
+mod snapshot;
+
+pub use blocks::{Block, Blocks};
+pub use claim::{Claim, Entry, Episodes};
+pub use engine::Engine;
+pub use history::{EpisodeNote, History, Transition, Turn};
+pub use ledger::{AGE_BOUNDS, Ages, Ledger, Place};
+pub use metrics::EngineMetrics;
+pub use run::{QUEUE, StatePublisher, StateReader, run, state_channel};
+pub use snapshot::{KindState, Snapshot, StreamState};

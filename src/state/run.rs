@@ -1,0 +1,76 @@
+//! The task that owns the state, and the handle that everyone else reads through.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{mpsc, watch};
+
+use super::{Engine, Snapshot};
+use crate::model::{Change, Clock};
+
+/// Changes that wait at most; a full queue slows the readers of the API server down, and loses nothing.
+pub const QUEUE: usize = 1024;
+const BATCH: usize = 256;
+
+/// Reads what was last published. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StateReader {
+    published: watch::Receiver<Arc<Snapshot>>,
+    beat: Arc<AtomicI64>,
+}
+
+/// Publishes snapshots to the readers.
+#[derive(Debug)]
+pub struct StatePublisher {
+    published: watch::Sender<Arc<Snapshot>>,
+    beat: Arc<AtomicI64>,
+}
+
+/// A publisher and the first of its readers.
+pub fn state_channel(first: Snapshot) -> (StatePublisher, StateReader) {
+    let (sender, receiver) = watch::channel(Arc::new(first));
+    let beat = Arc::new(AtomicI64::new(0));
+    (StatePublisher { published: sender, beat: beat.clone() }, StateReader { published: receiver, beat })
+}
+
+/// Applies changes in batches and publishes after each, until nobody can send any more.
+pub async fn run(
+    mut engine: Engine,
+    mut changes: mpsc::Receiver<Change>,
+    publisher: StatePublisher,
+    clock: Clock,
+) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while changes.recv_many(&mut batch, BATCH).await > 0 {
+        let mut news = false;
+        for change in batch.drain(..) {
+            news |= engine.apply(change);
+        }
+        publisher.beat.store(clock.now().as_second(), Ordering::Relaxed);
+        if news {
+            publisher.published.send_replace(Arc::new(engine.snapshot()));
+        }
+    }
+}
+
+impl StateReader {
+    /// What was last published.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.borrow().clone()
+    }
+
+    /// Waits for something newer than what was last taken. False when there will be none.
+    pub async fn changed(&mut self) -> bool {
+        self.published.changed().await.is_ok()
+    }
+
+    /// How long ago the engine last took something from its queue; none before the first time.
+    pub fn since_last_beat(&self, now: Timestamp) -> Option<SignedDuration> {
+        let beat = self.beat.load(Ordering::Relaxed);
+        let beat = (beat != 0).then(|| Timestamp::from_second(beat).ok()).flatten()?;
+        Some(now.duration_since(beat))
+    }
+}

@@ -1,0 +1,72 @@
+//! What everyone else reads: an immutable picture of one moment.
+
+use std::sync::Arc;
+
+use crate::model::{Kind, StreamHealth, StreamSpec, UnknownReason};
+
+use super::{Blocks, Entry, History, Ledger};
+
+/// Everything that is known at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Counts up with each change of what is published.
+    pub sequence: u64,
+    /// The watched kinds, in order.
+    pub kinds: Vec<Arc<KindState>>,
+    /// What happened since the start.
+    pub ledger: Arc<Ledger>,
+    /// The last transitions.
+    pub history: History,
+}
+
+/// One watched kind.
+#[derive(Clone, Debug)]
+pub struct KindState {
+    /// The kind.
+    pub kind: Arc<Kind>,
+    /// Its streams, one per namespace scope.
+    pub streams: Vec<StreamState>,
+    /// Its objects.
+    pub blocks: Blocks,
+}
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct StreamState {
+    /// What it watches.
+    pub spec: Arc<StreamSpec>,
+    /// How it fares.
+    pub health: StreamHealth,
+    /// Whether it was ever listed completely.
+    pub listed: bool,
+}
+
+impl Snapshot {
+    /// All streams of all kinds.
+    pub fn streams(&self) -> impl Iterator<Item = &StreamState> {
+        self.kinds.iter().flat_map(|kind| &kind.streams)
+    }
+
+    /// The kind of this group and name.
+    pub fn kind(&self, kind: &Kind) -> Option<&Arc<KindState>> {
+        self.kinds.iter().find(|state| *state.kind == *kind)
+    }
+}
+
+impl KindState {
+    /// The verdict and reason to show for an entry: a claim whose stream is down is `unknown`, whatever it was.
+    pub fn shown_verdict(&self, entry: &Entry) -> (&'static str, &'static str) {
+        if self.is_stale(&entry.object.key.namespace) {
+            ("unknown", UnknownReason::Stale.as_str())
+        } else {
+            (entry.claim.verdict.as_str(), entry.claim.verdict.reason())
+        }
+    }
+
+    /// Whether changes in this namespace do not reach us.
+    pub fn is_stale(&self, namespace: &str) -> bool {
+        self.streams
+            .iter()
+            .any(|stream| stream.spec.covers(namespace) && matches!(stream.health, StreamHealth::Down { .. }))
+    }
+}

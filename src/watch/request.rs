@@ -1,0 +1,87 @@
+//! The URLs of lists and watches.
+
+use std::fmt::Write as _;
+
+use crate::model::{Kind, StreamSpec};
+
+/// The URL of a complete list. Without a resourceVersion the answer is never older than what we already saw.
+pub(super) fn list_url(stream: &StreamSpec) -> String {
+    let mut url = collection(&stream.kind, stream.namespace.as_deref());
+    if let Some(selector) = &stream.selector {
+        write!(url, "?labelSelector={}", encode(selector)).expect("writing to a string cannot fail");
+    }
+    url
+}
+
+/// The URL of one object.
+pub fn object_url(kind: &Kind, namespace: &str, name: &str) -> String {
+    let namespace = kind.namespaced.then_some(namespace);
+    format!("{}/{}", collection(kind, namespace), encode(name))
+}
+
+/// The URL of a watch from this version on, which the server ends by itself after `seconds`.
+pub(super) fn watch_url(stream: &StreamSpec, resource_version: &str, seconds: u64) -> String {
+    let mut url = list_url(stream);
+    let joint = if url.contains('?') { '&' } else { '?' };
+    write!(
+        url,
+        "{joint}watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={}",
+        encode(resource_version)
+    )
+    .expect("writing to a string cannot fail");
+    url
+}
+
+fn collection(kind: &Kind, namespace: Option<&str>) -> String {
+    let mut url = if kind.group.is_empty() {
+        format!("/api/{}", kind.version)
+    } else {
+        format!("/apis/{}/{}", kind.group, kind.version)
+    };
+    if let Some(namespace) = namespace {
+        write!(url, "/namespaces/{}", encode(namespace)).expect("writing to a string cannot fail");
+    }
+    write!(url, "/{}", kind.plural).expect("writing to a string cannot fail");
+    url
+}
+
+/// Percent-encodes everything but unreserved characters.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => write!(encoded, "%{byte:02X}").expect("writing to a string cannot fail"),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{list_url, watch_url};
+    use crate::model::{Kind, StreamSpec};
+
+    #[test]
+    fn the_selector_and_the_namespace_go_to_the_server() {
+        let mut stream = StreamSpec {
+            kind: Arc::new(Kind::deployment()),
+            namespace: None,
+            selector: Some("tfdrift.jin.dev/enabled=true".into()),
+        };
+        let list = "/apis/apps/v1/deployments?labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue";
+        assert_eq!(list_url(&stream), list);
+        assert_eq!(
+            watch_url(&stream, "42", 30),
+            format!("{list}&watch=1&allowWatchBookmarks=true&timeoutSeconds=30&resourceVersion=42")
+        );
+        stream.kind = Arc::new(Kind::service());
+        stream.namespace = Some("shop".into());
+        stream.selector = None;
+        assert_eq!(list_url(&stream), "/api/v1/namespaces/shop/services");
+    }
+}

@@ -1,0 +1,364 @@
+//! One stream: list, watch from there, list again when the server has forgotten.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use http::{Request, Response, StatusCode, header::RETRY_AFTER};
+use http_body_util::{BodyExt as _, Limited};
+use kube::{Client, client::Body};
+use serde::Deserialize;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+use tracing::{debug, info, warn};
+
+use super::{
+    backoff::Backoff,
+    events::{Lines, WatchLine},
+    metrics::KindMetrics,
+    read::{ObjectReader, Read},
+    request::{list_url, watch_url},
+    split::{ListSplitter, Part},
+    supervisor::StreamParts,
+};
+use crate::model::{Change, DownReason, StreamHealth, StreamSpec};
+
+/// How long a stream waits for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// The server ends a watch by itself after this: a regular sign of life.
+    pub watch: Duration,
+    /// Longest silence, before an answer or within one, after which a stream counts as stalled.
+    pub silence: Duration,
+    /// Wait after the first failure.
+    pub first_backoff: Duration,
+    /// Longest wait after repeated failures.
+    pub longest_backoff: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            watch: Duration::from_secs(30),
+            silence: Duration::from_secs(40),
+            first_backoff: Duration::from_millis(800),
+            longest_backoff: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A server that asks us to stay away for longer than this many seconds is asked again all the same.
+const LONGEST_RETRY_AFTER: u64 = 120;
+
+/// One stream, until the engine is gone.
+pub struct Stream {
+    spec: Arc<StreamSpec>,
+    client: Client,
+    reader: ObjectReader,
+    changes: mpsc::Sender<Change>,
+    metrics: KindMetrics,
+    timing: Timing,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Stream").field(&self.spec).finish()
+    }
+}
+
+/// What ended a list or a watch.
+#[derive(Debug, thiserror::Error)]
+enum StreamError {
+    #[error("the server has forgotten this version")]
+    Gone,
+    #[error("nothing was heard for {0:?}")]
+    Stalled(Duration),
+    #[error("the server answered {status}: {message}")]
+    Status { status: StatusCode, message: String, retry_after: Option<Duration> },
+    #[error("{0}")]
+    Transport(String),
+    #[error("the engine has stopped")]
+    Stopped,
+}
+
+impl Stream {
+    /// A stream of these objects.
+    pub fn new(spec: Arc<StreamSpec>, parts: StreamParts) -> Self {
+        let StreamParts { client, annotation_prefix, changes, metrics, timing } = parts;
+        let reader = ObjectReader::new(spec.kind.clone(), &annotation_prefix);
+        let metrics = metrics.of_kind(&spec.kind);
+        Self { spec, client, reader, changes, metrics, timing }
+    }
+
+    /// Follows the API server until nobody listens any more.
+    pub async fn run(self) {
+        let mut backoff = Backoff::new(self.timing.first_backoff, self.timing.longest_backoff);
+        let mut version = None;
+        loop {
+            match self.step(&mut version, &mut backoff).await {
+                Ok(()) => {}
+                Err(StreamError::Stopped) => return,
+                Err(StreamError::Gone) => {
+                    self.metrics.restarted("gone");
+                    info!(stream = %self.spec, "The API server has forgotten our version; listing again.");
+                    // Once is ordinary. Again without any event in between must not become a loop of lists.
+                    let again = backoff.has_failed();
+                    let wait = backoff.next();
+                    if again {
+                        sleep(wait).await;
+                    }
+                }
+                Err(error) => {
+                    let reason = error.down_reason();
+                    self.metrics.restarted(reason.as_str());
+                    let wait = backoff.next().max(error.retry_after().unwrap_or_default());
+                    warn!(stream = %self.spec, %error, ?wait, "Stream is down; trying again.");
+                    let health = StreamHealth::Down { reason, message: error.to_string().into() };
+                    if self.send(Change::Stream(self.spec.clone(), health)).await.is_err() {
+                        return;
+                    }
+                    sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    /// One list, if no version is known, or one watch.
+    async fn step(&self, version: &mut Option<String>, backoff: &mut Backoff) -> Result<(), StreamError> {
+        match version.take() {
+            None => {
+                *version = Some(self.list().await?);
+                Ok(())
+            }
+            Some(from) => {
+                let mut newest = from;
+                let ended = self.watch(&mut newest, backoff).await;
+                if !matches!(ended, Err(StreamError::Gone)) {
+                    *version = Some(newest);
+                }
+                ended
+            }
+        }
+    }
+
+    /// Reads a complete list and returns its version.
+    async fn list(&self) -> Result<String, StreamError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ListMetadata {
+            resource_version: String,
+        }
+        let mut body = self.get(&list_url(&self.spec)).await?.into_body();
+        self.send(Change::ListStarted(self.spec.clone())).await?;
+        let mut splitter = ListSplitter::default();
+        let mut version = None;
+        let mut objects = Vec::new();
+        while let Some(chunk) = self.next_chunk(&mut body).await? {
+            splitter
+                .push(&chunk, |part| match part {
+                    Part::Item(item) => objects.push(self.reader.read(item)),
+                    Part::Metadata(metadata) => {
+                        version = serde_json::from_slice::<ListMetadata>(metadata).ok();
+                    }
+                })
+                .map_err(|error| StreamError::Transport(error.to_string()))?;
+            for object in objects.drain(..) {
+                self.metrics.listed();
+                match object {
+                    Read::Object(object) => self.send(Change::Listed(self.spec.clone(), object)).await?,
+                    Read::Nameless => {
+                        warn!(stream = %self.spec, "An object without a readable name is left out.");
+                    }
+                }
+            }
+        }
+        splitter.finish().map_err(|error| StreamError::Transport(error.to_string()))?;
+        let version = version
+            .map(|metadata| metadata.resource_version)
+            .ok_or_else(|| StreamError::Transport("the list has no resourceVersion".to_owned()))?;
+        self.send(Change::ListEnded(self.spec.clone())).await?;
+        debug!(stream = %self.spec, version, "Listed.");
+        Ok(version)
+    }
+
+    /// Watches from a version on, and moves it along.
+    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<(), StreamError> {
+        let begun = Instant::now();
+        let url = watch_url(&self.spec, version, self.timing.watch.as_secs());
+        let mut body = self.get(&url).await?.into_body();
+        let _open = self.metrics.opened();
+        self.send(Change::Stream(self.spec.clone(), StreamHealth::Up)).await?;
+        let mut lines = Lines::default();
+        while let Some(chunk) = self.next_chunk(&mut body).await? {
+            for line in lines.push(&chunk).map_err(|error| StreamError::Transport(error.to_string()))? {
+                self.event(&line, version).await?;
+                backoff.reset();
+            }
+        }
+        // A server or proxy that cuts watches at once must not be asked again at once.
+        if begun.elapsed() < self.timing.watch / 2 {
+            self.metrics.restarted("closed");
+            sleep(self.timing.first_backoff.mul_f64(fastrand::f64())).await;
+        } else {
+            self.metrics.restarted("planned");
+            backoff.reset();
+        }
+        Ok(())
+    }
+
+    async fn event(&self, line: &[u8], version: &mut String) -> Result<(), StreamError> {
+        let garbled = || StreamError::Transport("the watch sent something that is not an event".to_owned());
+        let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| garbled())?;
+        let object = line.object.get();
+        match line.event {
+            "ADDED" | "MODIFIED" | "DELETED" => {
+                let deleted = line.event == "DELETED";
+                self.metrics.event(match line.event {
+                    "ADDED" => "added",
+                    "MODIFIED" => "modified",
+                    _ => "deleted",
+                });
+                let Read::Object(object) = self.reader.read(object.as_bytes()) else {
+                    warn!(stream = %self.spec, "An event without a readable name is left out.");
+                    return Ok(());
+                };
+                if !object.resource_version.is_empty() {
+                    *version = object.resource_version.to_string();
+                }
+                let stream = self.spec.clone();
+                self.send(if deleted {
+                    Change::Gone { stream, namespace: object.key.namespace, name: object.key.name }
+                } else {
+                    Change::Seen(stream, object)
+                })
+                .await
+            }
+            "BOOKMARK" => {
+                self.metrics.event("bookmark");
+                if let Some(newer) = bookmark_version(object) {
+                    *version = newer;
+                }
+                Ok(())
+            }
+            _ => {
+                self.metrics.event("error");
+                let status: ApiStatus = serde_json::from_str(object).map_err(|_| garbled())?;
+                Err(status.into_error(StatusCode::INTERNAL_SERVER_ERROR, None))
+            }
+        }
+    }
+
+    /// Sends a request; anything but success is an error.
+    async fn get(&self, url: &str) -> Result<Response<Body>, StreamError> {
+        let request = Request::get(url)
+            .header("accept", "application/json")
+            .body(Body::empty())
+            .map_err(|error| StreamError::Transport(error.to_string()))?;
+        let silence = self.timing.silence;
+        let response = timeout(silence, self.client.send(request))
+            .await
+            .map_err(|_| StreamError::Stalled(silence))?
+            .map_err(|error| transport_error(&error, silence))?;
+        self.metrics.contact();
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(|seconds: u64| Duration::from_secs(seconds.min(LONGEST_RETRY_AFTER)));
+        let body = timeout(silence, Limited::new(response.into_body(), 64 << 10).collect()).await;
+        let said =
+            body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+        let said: ApiStatus = said.unwrap_or_default();
+        Err(said.into_error(status, retry_after))
+    }
+
+    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, StreamError> {
+        loop {
+            let frame = timeout(self.timing.silence, body.frame()).await;
+            let Some(frame) = frame.map_err(|_| StreamError::Stalled(self.timing.silence))? else {
+                return Ok(None);
+            };
+            self.metrics.contact();
+            let frame = frame.map_err(|error| StreamError::Transport(error.to_string()))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    async fn send(&self, change: Change) -> Result<(), StreamError> {
+        self.changes.send(change).await.map_err(|_| StreamError::Stopped)
+    }
+}
+
+/// The part of a Kubernetes `Status` that we act on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ApiStatus {
+    code: u16,
+    message: String,
+}
+
+impl ApiStatus {
+    fn into_error(self, http: StatusCode, retry_after: Option<Duration>) -> StreamError {
+        let status = StatusCode::from_u16(self.code).ok().filter(|code| code.as_u16() >= 400).unwrap_or(http);
+        if status == StatusCode::GONE {
+            return StreamError::Gone;
+        }
+        let message = if self.message.is_empty() { "no message".to_owned() } else { self.message };
+        StreamError::Status { status, message: message.chars().take(512).collect(), retry_after }
+    }
+}
+
+impl StreamError {
+    fn down_reason(&self) -> DownReason {
+        match self {
+            Self::Status { status, .. }
+                if *status == StatusCode::FORBIDDEN || *status == StatusCode::UNAUTHORIZED =>
+            {
+                DownReason::Forbidden
+            }
+            Self::Status { status, .. } if *status == StatusCode::NOT_FOUND => DownReason::NotFound,
+            Self::Stalled(_) => DownReason::Stalled,
+            Self::Status { .. } | Self::Transport(_) | Self::Gone | Self::Stopped => DownReason::Error,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            Self::Gone | Self::Stalled(_) | Self::Transport(_) | Self::Stopped => None,
+        }
+    }
+}
+
+/// The client's own time limit is a stall too; other causes are told with the innermost reason, which names the fault.
+fn transport_error(error: &kube::Error, silence: Duration) -> StreamError {
+    let mut cause: &dyn std::error::Error = error;
+    loop {
+        if cause.is::<tower::timeout::error::Elapsed>() {
+            return StreamError::Stalled(silence);
+        }
+        match cause.source() {
+            Some(source) => cause = source,
+            None => return StreamError::Transport(cause.to_string()),
+        }
+    }
+}
+
+fn bookmark_version(object: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Bookmark {
+        metadata: BookmarkMetadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct BookmarkMetadata {
+        resource_version: String,
+    }
+    serde_json::from_str::<Bookmark>(object).ok().map(|bookmark| bookmark.metadata.resource_version)
+}
