@@ -143,7 +143,10 @@ impl ObjectReader {
                 algorithm: recorded.algorithm.name(),
                 expected: recorded.digest,
                 actual,
-                writer: wire.metadata.managed_fields.and_then(|fields| last_writer(fields.get())),
+                writer: wire
+                    .metadata
+                    .managed_fields
+                    .and_then(|fields| last_writer(fields.get(), &self.hash_annotation)),
             })),
         }
     }

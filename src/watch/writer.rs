@@ -1,93 +1,123 @@
-//! Who last wrote the hashed part of an object, from its `managedFields`.
+//! Who last wrote what a hash covers, from an object's `managedFields`.
 
-use std::fmt;
+use jiff::Timestamp;
+use serde_json::Value;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
+use crate::model::Writer;
 
-use crate::{compare::Text, model::Writer};
-
-/// The newest manager that owns anything but metadata and status.
-pub(super) fn last_writer(managed_fields: &str) -> Option<Writer> {
-    let entries: Vec<Managed<'_>> = serde_json::from_str(managed_fields).ok()?;
-    let newest = entries
-        .into_iter()
-        .filter(|entry| entry.fields_v1.content)
-        // Times are all written in one form, so their text sorts as they do.
-        .max_by(|a, b| a.time.0.cmp(&b.time.0))?;
-    Some(Writer {
-        manager: newest.manager.0.into(),
-        subresource: newest.subresource.0.into(),
-        time: newest.time.0.parse().ok(),
+/// The manager that most likely made an object differ from the hash in `annotation`.
+///
+/// Ordinarily that is the newest owner of content. Writes through `scale` carry no time, though, so a manager without
+/// a time is taken to be newer than the stamp unless somebody else is known to be.
+pub(super) fn last_writer(managed_fields: &str, annotation: &str) -> Option<Writer> {
+    let entries: Vec<Value> = serde_json::from_str(managed_fields).ok()?;
+    let entries: Vec<Entry> = entries.iter().map(|entry| Entry::read(entry, annotation)).collect();
+    let newest = |wanted: &dyn Fn(&Entry) -> bool| {
+        entries.iter().filter(|entry| wanted(entry)).max_by_key(|entry| entry.writer.time)
+    };
+    let stamped = newest(&|entry| entry.stamp).and_then(|entry| entry.writer.time);
+    newest(&|entry| {
+        entry.content && entry.writer.time.is_some() && (entry.writer.time > stamped || stamped.is_none())
     })
+    .or_else(|| newest(&|entry| entry.content && entry.writer.time.is_none()))
+    .or_else(|| newest(&|entry| entry.content || entry.stamp))
+    .map(|entry| entry.writer.clone())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Managed<'a> {
-    #[serde(borrow, default)]
-    manager: Text<'a>,
-    #[serde(borrow, default)]
-    subresource: Text<'a>,
-    #[serde(borrow, default)]
-    time: Text<'a>,
-    #[serde(default)]
-    fields_v1: Owned,
-}
-
-/// Whether any content is owned, told from the first level of keys only.
-#[derive(Default)]
-struct Owned {
+struct Entry {
+    writer: Writer,
+    /// It owns something beside metadata and status.
     content: bool,
+    /// It owns the recorded hash.
+    stamp: bool,
 }
 
-impl<'de> Deserialize<'de> for Owned {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Owned;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a set of fields")
-            }
-            fn visit_unit<E>(self) -> Result<Owned, E> {
-                Ok(Owned::default())
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Owned, A::Error> {
-                let mut content = false;
-                while let Some((key, _)) = map.next_entry::<Text<'de>, IgnoredAny>()? {
-                    content |= !matches!(&*key.0, "f:metadata" | "f:status" | ".");
-                }
-                Ok(Owned { content })
-            }
+impl Entry {
+    fn read(entry: &Value, annotation: &str) -> Self {
+        let text = |name: &str| entry[name].as_str().unwrap_or("");
+        let fields = &entry["fieldsV1"];
+        let owned = fields.as_object().into_iter().flat_map(|owned| owned.keys());
+        Self {
+            writer: Writer {
+                manager: text("manager").into(),
+                subresource: text("subresource").into(),
+                time: text("time").parse::<Timestamp>().ok(),
+            },
+            content: owned.into_iter().any(|key| !matches!(key.as_str(), "f:metadata" | "f:status" | ".")),
+            stamp: !fields["f:metadata"]["f:annotations"][format!("f:{annotation}")].is_null(),
         }
-        deserializer.deserialize_any(Keys)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::last_writer;
+
+    const HASH: &str = "tfdrift.jin.dev/spec-hash";
+
+    fn entry(manager: &str, day: u32, fields: &Value) -> Value {
+        json!({"manager": manager, "operation": "Update", "time": format!("2026-01-{day:02}T00:00:00Z"), "fieldsV1": fields})
+    }
+
+    fn scaled(manager: &str) -> Value {
+        json!({"manager": manager, "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}})
+    }
+
+    fn spec() -> Value {
+        json!({"f:metadata": {"f:labels": {}}, "f:spec": {"f:replicas": {}}})
+    }
+
+    fn stamp() -> Value {
+        json!({"f:metadata": {"f:annotations": {"f:tfdrift.jin.dev/spec-hash": {}}}})
+    }
+
+    #[track_caller]
+    fn check(entries: &[Value], manager: &str, day: Option<i8>) {
+        let writer = last_writer(&Value::from(entries).to_string(), HASH).unwrap();
+        let written = writer.time.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).day());
+        assert_eq!((&*writer.manager, written), (manager, day));
+    }
 
     #[test]
     fn the_newest_owner_of_content_is_the_writer() {
-        let writer = last_writer(
-            r#"[{"manager":"HashiCorp","operation":"Update","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{}}},
-                {"manager":"kubectl-edit","time":"2026-01-02T00:00:00Z","fieldsV1":{"f:metadata":{},"f:spec":{"f:replicas":{}}}},
-                {"manager":"kubectl-annotate","time":"2026-01-03T00:00:00Z","fieldsV1":{"f:metadata":{}}},
-                {"manager":"kube-controller-manager","subresource":"status","time":"2026-01-04T00:00:00Z","fieldsV1":{"f:status":{}}}]"#,
-        )
-        .unwrap();
-        assert_eq!(&*writer.manager, "kubectl-edit");
-        assert_eq!(writer.time.unwrap().to_string(), "2026-01-02T00:00:00Z");
+        let status = json!({"f:status": {}});
+        check(
+            &[
+                entry("HashiCorp", 1, &spec()),
+                entry("kubectl-annotate", 2, &stamp()),
+                entry("kubectl-edit", 3, &spec()),
+                entry("kubectl-label", 4, &json!({"f:metadata": {}})),
+                entry("kube-controller-manager", 5, &status),
+            ],
+            "kubectl-edit",
+            Some(3),
+        );
+    }
+
+    #[test]
+    fn a_scale_without_a_time_is_newer_than_the_stamp_unless_another_is() {
+        let created =
+            [entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &stamp()), scaled("kubectl")];
+        check(&created, "kubectl", None);
+        let edited: Vec<Value> = created.iter().cloned().chain([entry("kubectl-edit", 3, &spec())]).collect();
+        check(&edited, "kubectl-edit", Some(3));
+    }
+
+    #[test]
+    fn who_wrote_another_hash_is_the_writer_when_nobody_wrote_content_since() {
+        check(
+            &[entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &stamp())],
+            "kubectl-annotate",
+            Some(2),
+        );
     }
 
     #[test]
     fn nobody_is_the_writer_of_what_nobody_owns() {
-        assert_eq!(last_writer("[]"), None);
-        assert_eq!(last_writer("null"), None);
-        assert_eq!(last_writer(r#"[{"manager":"a","fieldsV1":null}]"#), None);
-        assert_eq!(last_writer("not json"), None);
+        for entries in ["[]", "null", "not json", r#"[{"manager":"a","fieldsV1":null}]"#, "[1, null, []]"] {
+            assert_eq!(last_writer(entries, HASH), None, "{entries}");
+        }
     }
 }

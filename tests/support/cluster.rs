@@ -1,0 +1,189 @@
+//! A real API server with a real etcd, for one test alone.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use drift_exporter::watch::{Connection, client_from};
+use kube::Client;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::{
+    parts::program,
+    process::{Running, eventually, free_port},
+};
+
+/// etcd and kube-apiserver on the loopback interface. No controllers run.
+pub struct Cluster {
+    apiserver: Option<Running>,
+    _etcd: Running,
+    folder: TempDir,
+    port: u16,
+    etcd_port: u16,
+    runtime: Runtime,
+}
+
+/// Users that the API server knows.
+#[derive(Clone, Copy, Debug)]
+pub enum User {
+    /// May do everything.
+    Admin,
+    /// May do what a test grants.
+    Exporter,
+}
+
+impl User {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Exporter => "exporter",
+        }
+    }
+}
+
+const AUDIT_POLICY: &str =
+    "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: Metadata\n";
+const TOKENS: &str = "admin-token,admin,1,system:masters\nexporter-token,exporter,2\n";
+
+impl Cluster {
+    /// Starts a cluster and waits until it answers.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let key = rcgen::KeyPair::generate().expect("a key");
+        fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("the key can be written");
+        fs::write(folder.path().join("public.pem"), key.public_key_pem()).expect("the key can be written");
+        fs::write(folder.path().join("audit.yaml"), AUDIT_POLICY).expect("the policy can be written");
+        fs::write(folder.path().join("tokens.csv"), TOKENS).expect("the tokens can be written");
+        let (etcd_port, peer_port, port) = (free_port(), free_port(), free_port());
+        let client = format!("http://127.0.0.1:{etcd_port}");
+        let peer = format!("http://127.0.0.1:{peer_port}");
+        let etcd = Running::start(
+            Command::new(program("etcd", "etcd"))
+                .arg("--data-dir")
+                .arg(folder.path().join("etcd"))
+                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args([
+                    "--initial-cluster",
+                    &format!("default={peer}"),
+                    "--unsafe-no-fsync",
+                    "--log-level",
+                    "error",
+                ]),
+            &folder.path().join("etcd.log"),
+        );
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let mut cluster = Self { apiserver: None, _etcd: etcd, folder, port, etcd_port, runtime };
+        cluster.start_apiserver();
+        cluster
+    }
+
+    /// Starts the API server and waits until it is ready.
+    pub fn start_apiserver(&mut self) {
+        let file = |name: &str| self.folder.path().join(name).display().to_string();
+        let running = Running::start(
+            Command::new(program("kube-apiserver", "kube-apiserver"))
+                .args(["--etcd-servers", &format!("http://127.0.0.1:{}", self.etcd_port)])
+                .args(["--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1"])
+                .args(["--secure-port", &self.port.to_string(), "--cert-dir", &file("certificates")])
+                .args(["--service-account-issuer", "https://127.0.0.1"])
+                .args(["--service-account-key-file", &file("public.pem")])
+                .args(["--service-account-signing-key-file", &file("key.pem")])
+                .args(["--token-auth-file", &file("tokens.csv"), "--authorization-mode", "RBAC"])
+                .args(["--service-cluster-ip-range", "10.0.0.0/16", "--allow-privileged=true"])
+                .args(["--disable-admission-plugins", "ServiceAccount"])
+                .args(["--audit-policy-file", &file("audit.yaml"), "--audit-log-path", &file("audit.log")])
+                .args(["--etcd-compaction-interval", "0"]),
+            &self.folder.path().join("apiserver.log"),
+        );
+        self.apiserver = Some(running);
+        for user in [User::Admin, User::Exporter] {
+            fs::write(self.kubeconfig(user), self.kubeconfig_text(user))
+                .expect("the kubeconfig can be written");
+        }
+        eventually("the API server is ready", Duration::from_secs(60), || {
+            let apiserver = self.apiserver.as_mut().expect("it was just started");
+            let log = self.folder.path().join("apiserver.log");
+            assert!(!apiserver.has_ended(), "{}", fs::read_to_string(log).unwrap_or_default());
+            self.is_ready().then_some(())
+        });
+    }
+
+    /// Ends the API server as a crash would.
+    pub fn kill_apiserver(&mut self) {
+        self.apiserver.take().expect("it runs").kill();
+    }
+
+    /// The API server's process.
+    pub fn apiserver(&self) -> &Running {
+        self.apiserver.as_ref().expect("it runs")
+    }
+
+    /// Where a user's kubeconfig is.
+    pub fn kubeconfig(&self, user: User) -> PathBuf {
+        self.folder.path().join(format!("{}.kubeconfig", user.name()))
+    }
+
+    /// A folder for the test's own files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The address of etcd.
+    pub fn etcd(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_port)
+    }
+
+    /// A client that may do everything.
+    pub fn client(&self) -> Client {
+        let connection = Connection { kubeconfig: Some(self.kubeconfig(User::Admin)), context: None };
+        self.block_on(client_from(&connection)).expect("the kubeconfig is good")
+    }
+
+    /// Runs something that waits for the cluster.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    /// What a user asked of the API server: verb and resource of each request.
+    pub fn audit(&self, user: User) -> Vec<(String, String)> {
+        let log =
+            fs::read_to_string(self.folder.path().join("audit.log")).expect("the audit log can be read");
+        log.lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .filter(|entry| entry["user"]["username"] == user.name())
+            .map(|entry| {
+                let text = |value: &serde_json::Value| value.as_str().unwrap_or("").to_owned();
+                (text(&entry["verb"]), text(&entry["objectRef"]["resource"]))
+            })
+            .collect()
+    }
+
+    fn is_ready(&self) -> bool {
+        if !self.folder.path().join("certificates/apiserver.crt").exists() {
+            return false;
+        }
+        let request = http::Request::get("/readyz").body(Vec::new()).expect("a request");
+        let client = self.client();
+        self.block_on(async {
+            let answer = tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await;
+            answer.is_ok_and(|answer| answer.is_ok())
+        })
+    }
+
+    fn kubeconfig_text(&self, user: User) -> String {
+        let name = user.name();
+        let (port, folder) = (self.port, self.folder.path().display());
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+             clusters: [{{name: test, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: {folder}/certificates/apiserver.crt}}}}]\n\
+             contexts: [{{name: test, context: {{cluster: test, user: {name}}}}}]\n\
+             users: [{{name: {name}, user: {{token: {name}-token}}}}]\n"
+        )
+    }
+}

@@ -1,0 +1,10 @@
+//! What the tests on real programs share: a real cluster, a running exporter, a look at its page.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub mod cluster;
+pub mod exporter;
+pub mod objects;
+pub mod page;
+pub mod parts;
+pub mod process;

@@ -1,0 +1,131 @@
+//! Deployments and Services for tests, and how tests change them.
+
+use drift_exporter::{
+    compare::{Algorithm, fingerprint},
+    model::Kind,
+};
+use futures::StreamExt as _;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Service},
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+pub const LABEL: &str = "tfdrift.jin.dev/enabled";
+pub const HASH: &str = "tfdrift.jin.dev/spec-hash";
+
+/// A Deployment that takes part.
+pub fn deployment(namespace: &str, name: &str) -> Deployment {
+    from_json(json!({
+        "metadata": {"namespace": namespace, "name": name, "labels": {LABEL: "true", "app.kubernetes.io/instance": "shop"}},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{
+                    "name": "web", "image": "nginx:1.27",
+                    "ports": [{"containerPort": 8080}],
+                    "resources": {"requests": {"cpu": "250m", "memory": "128Mi"}},
+                }]},
+            },
+        },
+    }))
+}
+
+/// A Service that takes part.
+pub fn service(namespace: &str, name: &str) -> Service {
+    from_json(json!({
+        "metadata": {"namespace": namespace, "name": name, "labels": {LABEL: "true"}},
+        "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
+    }))
+}
+
+pub fn from_json<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("the object is well formed")
+}
+
+/// Creates a namespace.
+pub async fn create_namespace(client: &Client, name: &str) {
+    let namespace: Namespace = from_json(json!({"metadata": {"name": name}}));
+    Api::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await
+        .expect("the namespace can be created");
+}
+
+/// Creates an object as Terraform would, and stamps it with its own hash.
+pub async fn create_stamped<K>(client: &Client, kind: &Kind, object: &K) -> K
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Serialize
+        + std::fmt::Debug,
+{
+    let api = Api::<K>::namespaced(client.clone(), object.meta().namespace.as_deref().expect("a namespace"));
+    let created = api.create(&manager_of_creation(), object).await.expect("the object can be created");
+    let name = created.meta().name.clone().expect("a name");
+    let hash = hash_of(kind, &created);
+    patch(&api, &name, "HashiCorp", json!({"metadata": {"annotations": {HASH: hash}}})).await
+}
+
+fn manager_of_creation() -> PostParams {
+    PostParams { field_manager: Some("HashiCorp".to_owned()), ..PostParams::default() }
+}
+
+/// The hash of an object as it is recorded.
+pub fn hash_of(kind: &Kind, object: &impl Serialize) -> String {
+    let text = serde_json::to_string(object).expect("an object is JSON");
+    let digest =
+        fingerprint(Algorithm::TfdriftV1, kind, &text, "tfdrift.jin.dev").expect("the object can be hashed");
+    digest.to_string()
+}
+
+/// Merges a change into an object under a field manager's name.
+pub async fn patch<K>(api: &Api<K>, name: &str, manager: &str, change: Value) -> K
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    api.patch(name, &parameters, &Patch::Merge(change)).await.expect("the object can be patched")
+}
+
+/// Deletes an object.
+pub async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) {
+    api.delete(name, &DeleteParams::default()).await.expect("the object can be deleted");
+}
+
+/// Runs many requests, sixteen at a time.
+pub async fn all<F: Future<Output = ()>>(requests: impl IntoIterator<Item = F>) {
+    futures::stream::iter(requests).buffer_unordered(16).collect::<()>().await;
+}
+
+/// Lets the exporter list and watch these resources, and nothing else.
+pub async fn grant(client: &Client, name: &str, rules: Value) {
+    let role: ClusterRole = from_json(json!({"metadata": {"name": name}, "rules": rules}));
+    let binding: ClusterRoleBinding = from_json(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "exporter"}],
+    }));
+    Api::all(client.clone()).create(&PostParams::default(), &role).await.expect("the role can be created");
+    Api::all(client.clone())
+        .create(&PostParams::default(), &binding)
+        .await
+        .expect("the binding can be created");
+}
+
+/// The rules that the exporter needs for its two kinds.
+pub fn read_only_rules() -> Value {
+    json!([
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
+    ])
+}

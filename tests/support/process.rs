@@ -1,0 +1,86 @@
+//! Programs that run beside a test and end with it.
+
+use std::{
+    fs::File,
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A program that is killed when the test lets go of it.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Starts a program whose output goes to a file.
+    pub fn start(command: &mut Command, log: &Path) -> Self {
+        let log = File::options().create(true).append(true).open(log).expect("the log can be written");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a file handle"))
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self { child }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the process is ours").is_some()
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "cannot signal {}", self.pid());
+    }
+
+    /// Waits until it ends by itself, and gives its exit code.
+    pub fn wait(&mut self, patience: Duration) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the process is ours") {
+                return status.code();
+            }
+            assert!(begun.elapsed() < patience, "it still runs after {patience:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port of the loopback interface that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound listener has an address").port()
+}
+
+/// Asks again and again until there is an answer.
+#[track_caller]
+pub fn eventually<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < patience, "not within {patience:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
