@@ -1,5 +1,7 @@
 //! What goes to the log, and how it looks.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 /// How log lines look.
@@ -20,7 +22,10 @@ pub fn start(level: &str, format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| format!("`{level}` is no log level: {error}"))?;
     let registry = tracing_subscriber::registry().with(filter);
     let started = match format {
-        LogFormat::Text => registry.with(fmt::layer().with_writer(std::io::stderr)).try_init(),
+        LogFormat::Text => {
+            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            registry.with(fmt::layer().with_ansi(colour).with_writer(std::io::stderr)).try_init()
+        }
         LogFormat::Json => {
             registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
         }

@@ -1,12 +1,17 @@
-//! Tests on a real kube-apiserver with a real etcd.
+//! Tests on a real kube-apiserver with a real etcd. Each has a cluster of its own.
 
-#![expect(
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "tests fail by panicking, and they change the cluster"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests change the cluster; the exporter must not")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-mod spine;
+/// What people do at the command line.
+mod commands;
+/// The API server restarts, forgets, forbids and falls silent.
+mod faults;
+/// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
+mod lifecycle;
+/// Many objects; our loop beside kube's own.
+mod scale;
+/// A cluster with an exporter in it.
+mod shop;

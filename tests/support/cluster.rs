@@ -9,10 +9,12 @@ use std::{
 
 use drift_exporter::watch::{Connection, client_from};
 use kube::Client;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{
+    page::post,
     parts::program,
     process::{Running, eventually, free_port},
 };
@@ -134,9 +136,14 @@ impl Cluster {
         self.folder.path()
     }
 
-    /// The address of etcd.
-    pub fn etcd(&self) -> String {
-        format!("http://127.0.0.1:{}", self.etcd_port)
+    /// Makes etcd forget every version but the newest.
+    pub fn compact(&self) {
+        // `Lw==` is the key `/` in base64; only the revision in the answer's header is wanted.
+        let answer = post(self.etcd_port, "/v3/kv/range", &json!({"key": "Lw=="}));
+        let revision = answer["header"]["revision"].as_str().expect("a revision").to_owned();
+        let answer =
+            post(self.etcd_port, "/v3/kv/compaction", &json!({"revision": revision, "physical": true}));
+        assert!(answer.get("error").is_none(), "{answer}");
     }
 
     /// A client that may do everything.

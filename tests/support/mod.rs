@@ -1,6 +1,6 @@
 //! What the tests on real programs share: a real cluster, a running exporter, a look at its page.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 pub mod cluster;
 pub mod exporter;

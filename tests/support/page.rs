@@ -41,6 +41,19 @@ pub fn get(port: u16, path: &str, headers: &[(&str, &str)]) -> Option<Response> 
     Some(Response { status, headers, body })
 }
 
+/// Sends JSON to a path on the loopback interface and gives the JSON that comes back.
+pub fn post(port: u16, path: &str, body: &serde_json::Value) -> serde_json::Value {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+    let body = body.to_string();
+    let length = body.len();
+    write!(stream, "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
+        .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("headers and a body");
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
 /// The value of the one sample of this name that has all these labels.
 pub fn sample(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let mut found = page.lines().filter(|line| {

@@ -1,0 +1,57 @@
+//! What people do at the command line.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use drift_exporter::model::Kind;
+
+use crate::{
+    shop::Shop,
+    support::{cluster::User, objects::hash_of},
+};
+
+fn command(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .output()
+        .expect("the program can be run");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[test]
+fn live_objects_are_hashed_and_the_bad_ones_named() {
+    let shop = Shop::open(&[]);
+    let live = shop.cluster.block_on(shop.deployments.get("web")).unwrap();
+    let admin = shop.cluster.kubeconfig(User::Admin);
+    let objects = ["deploy/web", "deployments.apps/web", "svc/nope", "ns/shop", "nope/x"];
+    let (code, stdout, stderr) = command(&admin, &[&["hash", "-n", "shop"], &objects[..]].concat());
+    let lines: Vec<_> = stdout.lines().collect();
+    let expected = format!("{}  Deployment shop/web", hash_of(&Kind::deployment(), &live));
+    assert_eq!(lines[..2], [&expected, &expected]);
+    assert!(lines[2].starts_with("jcs-v1:") && lines[2].ends_with("  Namespace shop"), "{stdout}");
+    assert_eq!((code, lines.len()), (Some(1), 3));
+    assert!(stderr.contains("services \"nope\" not found") && stderr.contains("no kind `nope`"), "{stderr}");
+
+    let (code, _, stderr) =
+        command(&shop.cluster.kubeconfig(User::Exporter), &["hash", "deploy/web", "-n", "shop"]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("forbidden"), "{stderr}");
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_ends_a_command_and_not_the_exporter() {
+    let mut shop = Shop::open(&[]);
+    shop.cluster.kill_apiserver();
+    let admin = shop.cluster.kubeconfig(User::Admin);
+    let (code, _, stderr) = command(&admin, &["hash", "deploy/web"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("cannot ask the cluster"), "{stderr}");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(shop.exporter.get("/livez").unwrap().status, 200);
+}

@@ -1,0 +1,173 @@
+//! Label and annotation come and go; objects are edited, reverted, deleted, made anew.
+
+use std::time::Duration;
+
+use drift_exporter::model::Kind;
+use serde_json::{Value, json};
+
+use crate::{
+    shop::{DRIFTED, Shop, WEB},
+    support::{
+        cluster::User,
+        exporter::Exporter,
+        objects::{HASH, LABEL, create_stamped, delete, deployment, hash_of, read_only_rules},
+    },
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
+
+fn resources(verdict: &'static str, reason: &'static str) -> [(&'static str, &'static str); 3] {
+    [("kind", "Deployment"), ("verdict", verdict), ("reason", reason)]
+}
+
+#[test]
+fn an_edit_is_drift_within_a_second_and_a_revert_ends_it() {
+    let shop = Shop::open(&[]);
+    let exporter = &shop.exporter;
+    assert_eq!(exporter.sample(DRIFTED, WEB), Some(0.0));
+
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
+    exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    let blamed = [("name", "web"), ("actor", "kubectl"), ("field", "hash"), ("severity", "warning")];
+    assert!(exporter.sample(ONSET, &blamed).is_some(), "{}", exporter.metrics());
+    assert_eq!(exporter.sample("drift_resource_drifted_fields", WEB), Some(1.0));
+    assert_eq!(exporter.sample("drift_detections_total", &[("kind", "Deployment")]), Some(1.0));
+    assert_eq!(
+        exporter.sample("drift_actor_detections_total", &blamed[1..2]),
+        None,
+        "severity is a label too"
+    );
+    let kubectl = [("actor", "kubectl"), ("severity", "warning")];
+    assert_eq!(exporter.sample("drift_actor_detections_total", &kubectl), Some(1.0));
+
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
+    exporter.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
+    assert_eq!(exporter.sample(ONSET, WEB), None);
+    assert_eq!(exporter.sample("drift_resource_drifted_fields", WEB), None);
+    assert_eq!(exporter.sample("drift_resource_episodes_total", WEB), Some(1.0));
+    let reverted = [("kind", "Deployment"), ("cause", "reverted")];
+    assert_eq!(exporter.sample("drift_resolutions_total", &reverted), Some(1.0));
+    let history = exporter.get("/v1/history").unwrap().json();
+    let moves: Vec<_> =
+        history["transitions"].as_array().unwrap().iter().map(|t| (&t["from"], &t["to"])).collect();
+    assert_eq!(moves, [(&json!("drifted"), &json!("in_sync")), (&json!("in_sync"), &json!("drifted"))]);
+}
+
+#[test]
+fn label_and_annotation_appear_change_and_go() {
+    let shop = Shop::open(&[]);
+    let (exporter, annotate) = (&shop.exporter, |value: Value| {
+        shop.edit("kubectl-annotate", json!({"metadata": {"annotations": {HASH: value}}}))
+    });
+    let label = |value: Value| shop.edit("kubectl-label", json!({"metadata": {"labels": {LABEL: value}}}));
+
+    // Without the label it is not ours; with it, and without a hash, there is nothing to compare with.
+    label(Value::Null);
+    exporter.wait_for(DRIFTED, WEB, None, SECOND);
+    assert_eq!(exporter.sample("drift_cache_objects", &[("kind", "Deployment")]), Some(0.0));
+    label(json!("true"));
+    exporter.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
+    annotate(Value::Null);
+    exporter.wait_for(DRIFTED, WEB, None, SECOND);
+    assert_eq!(exporter.sample("drift_resources", &resources("no_baseline", "")), Some(1.0));
+
+    // A hash of something else is drift; one that is none is unknown and holds what was known.
+    annotate(json!("a".repeat(64)));
+    exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    annotate(json!("not a hash"));
+    exporter.wait_for("drift_resources", &resources("unknown", "bad_hash"), Some(1.0), SECOND);
+    assert_eq!(exporter.sample(DRIFTED, WEB), Some(1.0));
+    annotate(json!(format!("md5:{}", "a".repeat(32))));
+    exporter.wait_for("drift_resources", &resources("unknown", "unknown_algorithm"), Some(1.0), SECOND);
+    annotate(json!("x".repeat(200 << 10)));
+    exporter.wait_for("drift_resources", &resources("unknown", "bad_hash"), Some(1.0), SECOND);
+    let bad = [("reason", "bad_hash"), ("source", "annotation")];
+    assert_eq!(exporter.sample("drift_baseline_errors_total", &bad), Some(2.0));
+
+    // The right hash ends it, and since the object did not move, the baseline absorbed it.
+    let live = shop.cluster.block_on(shop.deployments.get("web")).unwrap();
+    annotate(json!(hash_of(&Kind::deployment(), &live)));
+    exporter.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
+    assert_eq!(exporter.sample("drift_resources", &resources("in_sync", "")), Some(1.0));
+}
+
+#[test]
+fn a_deleted_object_takes_its_series_along_and_a_new_one_starts_afresh() {
+    let shop = Shop::open(&[]);
+    let exporter = &shop.exporter;
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
+    exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    shop.cluster.block_on(delete(&shop.deployments, "web"));
+    exporter.wait_for(DRIFTED, WEB, None, SECOND);
+    for gone in [ONSET, "drift_resource_drifted_fields", "drift_resource_episodes_total"] {
+        assert_eq!(exporter.sample(gone, WEB), None, "{gone}");
+    }
+    let deleted = [("kind", "Deployment"), ("cause", "deleted")];
+    assert_eq!(exporter.sample("drift_resolutions_total", &deleted), Some(1.0));
+
+    shop.cluster.block_on(create_stamped(
+        &shop.cluster.client(),
+        &Kind::deployment(),
+        &deployment("shop", "web"),
+    ));
+    exporter.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
+    assert_eq!(exporter.sample("drift_resource_episodes_total", WEB), None);
+}
+
+#[test]
+fn the_onset_survives_a_restart_with_nothing_written_anywhere() {
+    let mut shop = Shop::open(&[]);
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    let before = shop.exporter.sample(ONSET, WEB).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    shop.exporter.running.signal("TERM");
+    assert_eq!(shop.exporter.running.wait(Duration::from_secs(10)), Some(0));
+
+    let kubeconfig = shop.cluster.kubeconfig(User::Exporter);
+    let restarted = Exporter::start(&kubeconfig, shop.cluster.folder(), &[]).ready();
+    assert_eq!(restarted.sample(ONSET, WEB), Some(before));
+    assert_eq!(
+        restarted.sample("drift_detections_total", &[("kind", "Deployment")]),
+        Some(0.0),
+        "what stands at the start is not counted"
+    );
+    let written: Vec<_> = shop
+        .cluster
+        .audit(User::Exporter)
+        .into_iter()
+        .filter(|(verb, _)| !["get", "list", "watch"].contains(&verb.as_str()))
+        .collect();
+    assert!(written.is_empty(), "{written:?}");
+    assert!(shop.cluster.audit(User::Exporter).iter().any(|(verb, _)| verb == "watch"));
+}
+
+#[test]
+fn events_are_written_once_per_episode_and_only_when_asked_for() {
+    let mut rules = read_only_rules();
+    rules
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}));
+    let shop = Shop::open_with(rules, &["--events"]);
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 6}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    let events = || {
+        let api = kube::Api::<k8s_openapi::api::events::v1::Event>::namespaced(shop.cluster.client(), "shop");
+        shop.cluster.block_on(api.list(&kube::api::ListParams::default())).unwrap().items
+    };
+    crate::support::process::eventually("an event", Duration::from_secs(5), || {
+        (!events().is_empty()).then_some(())
+    });
+    std::thread::sleep(SECOND);
+    let events = events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].reason.as_deref(), Some("TerraformDriftDetected"));
+    assert_eq!(events[0].type_.as_deref(), Some("Warning"));
+    assert!(events[0].series.is_none(), "one per episode: {:?}", events[0].series);
+    let writes: Vec<_> =
+        shop.cluster.audit(User::Exporter).into_iter().filter(|(verb, _)| verb == "create").collect();
+    assert_eq!(writes, [("create".to_owned(), "events".to_owned())]);
+}

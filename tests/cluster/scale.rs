@@ -1,0 +1,154 @@
+//! Many objects; our loop beside kube's own.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use drift_exporter::model::Kind;
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::{
+    Api, ResourceExt as _,
+    runtime::{WatchStreamExt as _, reflector, watcher},
+};
+use serde_json::json;
+
+use crate::{
+    shop::{DRIFTED, Shop},
+    support::{
+        objects::{LABEL, all, create_stamped, delete, deployment, patch, service},
+        process::eventually,
+    },
+};
+
+fn lines(page: &str) -> usize {
+    page.lines().filter(|line| line.starts_with("drift_resource_drifted{")).count()
+}
+
+#[test]
+fn five_thousand_objects_are_all_there_in_every_scrape_through_a_relist() {
+    const EACH: usize = 2_500;
+    let mut shop = Shop::open(&[]);
+    let client = shop.cluster.client();
+    shop.cluster.block_on(async {
+        all((1..EACH).map(async |n| {
+            create_stamped(&client, &Kind::deployment(), &deployment("shop", &format!("d{n}"))).await;
+            create_stamped(&client, &Kind::service(), &service("shop", &format!("s{n}"))).await;
+        }))
+        .await;
+    });
+    let exporter = &shop.exporter;
+    eventually("all objects are there", Duration::from_secs(10), || {
+        (lines(&exporter.metrics()) == 2 * EACH).then_some(())
+    });
+
+    // A restarted server that has forgotten forces a complete list; no scrape may see half of it.
+    shop.behind_its_back(|shop| drop(shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}))));
+    let exporter = &shop.exporter;
+    let mut scrapes = 0;
+    eventually("the relist is through", Duration::from_secs(60), || {
+        scrapes += 1;
+        let page = exporter.metrics();
+        assert_eq!(lines(&page), 2 * EACH, "scrape {scrapes}");
+        let drifted =
+            crate::support::page::sample(&page, DRIFTED, &[("kind", "Deployment"), ("name", "web")]);
+        (drifted == Some(1.0)).then_some(())
+    });
+    println!("{scrapes} scrapes, all complete");
+    let gone = [("kind", "Deployment"), ("reason", "gone")];
+    assert!(exporter.sample("drift_watch_restarts_total", &gone) >= Some(1.0), "there was no relist");
+    let rest = exporter.get("/v1/resources?namespace=shop&limit=1&sort=-onset").unwrap().json();
+    assert_eq!((&rest["total"], &rest["resources"][0]["resourceName"]), (&json!(2 * EACH), &json!("web")));
+}
+
+/// The same edits, seen by our loop and by kube's watcher, end in the same objects in the same versions.
+#[test]
+fn our_loop_ends_where_kubes_own_watcher_does() {
+    let shop = Shop::open(&[]);
+    let client = shop.cluster.client();
+    let config = watcher::Config::default().labels(&format!("{LABEL}=true"));
+    let (deployments, services) = shop.cluster.block_on(async {
+        (
+            follow(Api::<Deployment>::all(client.clone()), config.clone()),
+            follow(Api::<Service>::all(client.clone()), config),
+        )
+    });
+    shop.cluster.block_on(async {
+        for round in 0..150_usize {
+            let name = format!("o{}", fastrand::usize(..12));
+            let services = Api::<Service>::namespaced(client.clone(), "shop");
+            let exists = services.get_opt(&name).await.expect("an answer").is_some();
+            match (exists, round % 4) {
+                (false, _) => {
+                    create_stamped(&client, &Kind::service(), &service("shop", &name)).await;
+                    create_stamped(&client, &Kind::deployment(), &deployment("shop", &name)).await;
+                }
+                (true, 0) => {
+                    delete(&services, &name).await;
+                    delete(&shop.deployments, &name).await;
+                }
+                (true, 1) => {
+                    let on = if fastrand::bool() { json!("true") } else { json!("false") };
+                    patch(&services, &name, "kubectl", json!({"metadata": {"labels": {LABEL: on}}})).await;
+                }
+                (true, _) => {
+                    patch(&shop.deployments, &name, "kubectl", json!({"spec": {"replicas": round}})).await;
+                }
+            }
+        }
+    });
+    let ours = || -> BTreeMap<(String, String), String> {
+        let list = shop.exporter.get("/v1/resources?namespace=*").expect("an answer").json();
+        let names = list["resources"].as_array().expect("a list").iter();
+        names
+            .map(|own| {
+                (own["resourceType"].as_str().expect("text"), own["resourceName"].as_str().expect("text"))
+            })
+            .map(|(kind, name)| {
+                let object = shop
+                    .exporter
+                    .get(&format!("/v1/resources/{kind}/shop/{name}"))
+                    .expect("an answer")
+                    .json();
+                let version = object["resourceVersion"].as_str().expect("text").to_owned();
+                ((kind.to_owned(), name.to_owned()), version)
+            })
+            .collect()
+    };
+    let theirs = || {
+        let deployments = deployments
+            .state()
+            .into_iter()
+            .map(|own| (("deployment".to_owned(), own.name_any()), own.resource_version()));
+        let services = services
+            .state()
+            .into_iter()
+            .map(|own| (("service".to_owned(), own.name_any()), own.resource_version()));
+        deployments
+            .chain(services)
+            .map(|(key, version)| (key, version.unwrap_or_default()))
+            .collect::<BTreeMap<_, _>>()
+    };
+    eventually("both agree", Duration::from_secs(10), || {
+        let (ours, theirs) = (ours(), theirs());
+        (ours == theirs && ours.len() > 2).then_some(())
+    });
+}
+
+/// Follows a kind with kube's watcher and reflector, in the background.
+fn follow<K>(api: Api<K>, config: watcher::Config) -> reflector::Store<K>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let (store, writer) = reflector::store();
+    tokio::spawn(async move {
+        let stream = watcher(api, config).default_backoff().reflect(writer);
+        pin_mut!(stream);
+        while stream.next().await.is_some() {}
+    });
+    store
+}
