@@ -2,6 +2,7 @@
 
 use drift_exporter::compare::{Algorithm, fingerprint};
 use drift_exporter::model::{Digest, Kind};
+use proptest::prelude::*;
 use serde_json::Value;
 
 fn kind_of(object: &Value) -> Kind {
@@ -30,4 +31,65 @@ fn tfdrift_v1_is_the_operators_hash_bit_for_bit() {
         );
     }
     assert!(vectors.lines().count() > 200);
+}
+
+/// Writes a value with its members in another order and with more white space.
+fn respelled(value: &Value, seed: u64) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            let middle = usize::try_from(seed).unwrap() % members.len().max(1);
+            members.rotate_left(middle);
+            let members: Vec<_> = members
+                .iter()
+                .map(|(name, member)| {
+                    format!("\n {} :  {}", Value::from(name.as_str()), respelled(member, seed / 2 + 1))
+                })
+                .collect();
+            format!("{{{}\t}}", members.join(" ,"))
+        }
+        Value::Array(elements) => {
+            let elements: Vec<_> = elements.iter().map(|element| respelled(element, seed / 3 + 1)).collect();
+            format!("[ {} ]", elements.join(",  "))
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn hashes_do_not_depend_on_the_order_of_keys_nor_on_white_space(line in 0..249_usize, seed in 0..1_000_u64) {
+        let vector = include_str!("../vectors/tfdrift-v1.jsonl").lines().nth(line).unwrap();
+        let object = &serde_json::from_str::<Value>(vector).unwrap()["object"];
+        let kind = kind_of(object);
+        for algorithm in [Algorithm::TfdriftV1, Algorithm::JcsV1] {
+            let other = fingerprint(algorithm, &kind, &respelled(object, seed), "tfdrift.jin.dev").unwrap();
+            prop_assert_eq!(other, hash(algorithm, object));
+        }
+    }
+
+    #[test]
+    fn no_document_makes_hashing_panic(text in "\\{\"spec\":.{0,80}\\}|.{0,80}", deployment in any::<bool>()) {
+        let kind = if deployment { Kind::deployment() } else { Kind::service() };
+        for algorithm in [Algorithm::TfdriftV1, Algorithm::JcsV1] {
+            let _ = fingerprint(algorithm, &kind, &text, "tfdrift.jin.dev");
+        }
+    }
+}
+
+#[test]
+fn jcs_v1_differs_when_anything_declared_does() {
+    let object = serde_json::json!({"kind": "Service", "metadata": {"labels": {"team": "shop"}}, "spec": {"a": 1, "b": ["x", "y"]}});
+    let base = hash(Algorithm::JcsV1, &object);
+    for (pointer, value) in [("/metadata/labels/team", "ops"), ("/spec/a", "1"), ("/spec/b/1", "z")] {
+        let mut other = object.clone();
+        *other.pointer_mut(pointer).unwrap() = value.into();
+        assert_ne!(hash(Algorithm::JcsV1, &other), base, "{pointer}");
+    }
+    let mut same = object.clone();
+    same["status"] = "any".into();
+    same["metadata"]["uid"] = "any".into();
+    same["metadata"]["annotations"] =
+        serde_json::json!({"tfdrift.jin.dev/spec-hash": "any", "a.kubernetes.io/b": "any"});
+    assert_eq!(hash(Algorithm::JcsV1, &same), base);
 }

@@ -1,5 +1,26 @@
-//! The fast tests: no network, no cluster.
+//! The fast tests: no network, no cluster. One binary, so that it links once.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
+mod support;
+
+/// `/v1/…`: queries, shapes, problems.
+mod api;
+/// The module table, file lengths, no orphans.
+mod architecture;
+/// The program as people run it: `hash`, bad flags, bad files.
+mod command_line;
+/// Catalogue and flags are what the documents say.
+mod contracts;
+/// What one engine makes of changes, without any stream.
+mod engine;
+/// A server that hangs, cuts, lies, forbids or forgets.
+mod faults;
+/// Hashes: others' bit for bit, and independent of spelling.
 mod hashes;
+/// Any order of lists and events ends as a fresh list would.
+mod interleavings;
+/// The `/metrics` page: golden, escapes, formats, limits.
+mod metrics_page;
+/// Slow clients, full servers, stopping.
+mod server;

@@ -1,0 +1,241 @@
+//! drift-exporter beside kube-state-metrics, on one real API server, in one run. Prints a table of ratios.
+//!
+//! `DRIFT_BENCH_OBJECTS` sets how many Deployments and how many Services there are (10,000 each by default).
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a benchmark fills the cluster, prints its table, and divides counts"
+)]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use drift_exporter::model::Kind;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::Api;
+use serde_json::json;
+use support::{
+    cluster::{Cluster, User},
+    exporter::Exporter,
+    objects::{all, create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
+    parts::program,
+    process::{Running, free_port},
+};
+
+const NAMESPACES: usize = 20;
+const SCRAPES: u32 = 40;
+const EDITS: usize = 200;
+
+/// What was measured of one program.
+struct Measured {
+    resident: f64,
+    peak: f64,
+    start_cpu: f64,
+    series: f64,
+    plain_cpu: f64,
+    gzip_cpu: f64,
+}
+
+fn main() {
+    let each: usize =
+        std::env::var("DRIFT_BENCH_OBJECTS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
+    let cluster = Cluster::start();
+    fill(&cluster, each);
+    println!("{each} Deployments and {each} Services are there; measuring.");
+    let theirs = measure_peer(&cluster, each);
+    let exporter = start_ours(&cluster);
+    let ours = measure(exporter.running.pid(), exporter.port, "drift_resource");
+    assert_eq!(count(exporter.port), 2 * each, "it is not complete");
+    let visible = edit_to_visible(&cluster, &exporter);
+    report(&ours, &theirs, &visible);
+}
+
+/// Objects with two containers of twelve variables each, written by two managers, stamped with their hashes.
+fn fill(cluster: &Cluster, each: usize) {
+    let client = cluster.client();
+    let begun = Instant::now();
+    cluster.block_on(async {
+        grant(&client, "drift-exporter", read_only_rules()).await;
+        for n in 0..NAMESPACES {
+            create_namespace(&client, &format!("team-{n}")).await;
+        }
+        all((0..each).map(async |n| {
+            let (namespace, name) = (format!("team-{}", n % NAMESPACES), format!("shop-{n}"));
+            create_stamped::<Deployment>(&client, &Kind::deployment(), &rich_deployment(&namespace, &name))
+                .await;
+            create_stamped::<Service>(&client, &Kind::service(), &service(&namespace, &name)).await;
+        }))
+        .await;
+    });
+    println!("filled the cluster in {:.0} s", begun.elapsed().as_secs_f64());
+}
+
+fn rich_deployment(namespace: &str, name: &str) -> Deployment {
+    let mut object = deployment(namespace, name);
+    let spec = object.spec.template.spec.as_mut().expect("a pod spec");
+    let mut container = spec.containers[0].clone();
+    container.env = Some(
+        (0..12)
+            .map(|n| {
+                support::objects::from_json(
+                    json!({"name": format!("VARIABLE_{n}"), "value": format!("value {n} of {name}")}),
+                )
+            })
+            .collect(),
+    );
+    let mut sidecar = container.clone();
+    "sidecar".clone_into(&mut sidecar.name);
+    sidecar.ports = None;
+    spec.containers = vec![container, sidecar];
+    object
+}
+
+fn start_ours(cluster: &Cluster) -> Exporter {
+    let program = Path::new(env!("CARGO_BIN_EXE_drift-exporter"));
+    Exporter::start_program(program, &cluster.kubeconfig(User::Exporter), cluster.folder(), &[]).ready()
+}
+
+fn measure_peer(cluster: &Cluster, each: usize) -> Measured {
+    let (port, own) = (free_port(), free_port());
+    let running = Running::start(
+        Command::new(program("kube-state-metrics", "kube-state-metrics"))
+            .arg("--kubeconfig")
+            .arg(cluster.kubeconfig(User::Admin))
+            .args(["--resources", "deployments,services", "--enable-gzip-encoding", "--host", "127.0.0.1"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--telemetry-host",
+                "127.0.0.1",
+                "--telemetry-port",
+                &own.to_string(),
+            ]),
+        &cluster.folder().join("kube-state-metrics.log"),
+    );
+    let measured = measure(running.pid(), port, "kube_");
+    let page = String::from_utf8_lossy(&scrape(port, false)).into_owned();
+    let known = |name: &str| page.lines().filter(|line| line.starts_with(name)).count();
+    assert!(
+        known("kube_deployment_created{") >= each && known("kube_service_created{") >= each,
+        "it is not complete"
+    );
+    measured
+}
+
+/// Waits until a program has settled, then measures it at rest and under scrapes.
+fn measure(pid: u32, port: u16, prefix: &str) -> Measured {
+    let start_cpu = settled_cpu(pid);
+    let plain = scrape(port, false);
+    let series =
+        String::from_utf8_lossy(&plain).lines().filter(|line| line.starts_with(prefix)).count() as f64;
+    scrape(port, true);
+    let [plain_cpu, gzip_cpu] = [false, true].map(|gzip| {
+        let before = cpu_seconds(pid);
+        for _ in 0..SCRAPES {
+            scrape(port, gzip);
+        }
+        (cpu_seconds(pid) - before) / f64::from(SCRAPES)
+    });
+    Measured {
+        resident: status_mib(pid, "VmRSS"),
+        peak: status_mib(pid, "VmHWM"),
+        start_cpu,
+        series,
+        plain_cpu: plain_cpu / series,
+        gzip_cpu: gzip_cpu / series,
+    }
+}
+
+/// The CPU time spent when a program has come to rest.
+fn settled_cpu(pid: u32) -> f64 {
+    let mut before = cpu_seconds(pid);
+    let mut quiet = 0;
+    while quiet < 3 {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = cpu_seconds(pid);
+        quiet = if now - before < 0.05 && now > 0.2 { quiet + 1 } else { 0 };
+        before = now;
+    }
+    before
+}
+
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat =
+        procfs::process::Process::new(pid.cast_signed()).and_then(|process| process.stat()).expect("it runs");
+    (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64
+}
+
+fn status_mib(pid: u32, field: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with(field)).expect("the field is there");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).expect("a number") / 1024.0
+}
+
+/// Reads one page and throws nothing away.
+fn scrape(port: u16, gzip: bool) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let encoding = if gzip { "accept-encoding: gzip\r\n" } else { "" };
+    write!(stream, "GET /metrics HTTP/1.0\r\nhost: localhost\r\n{encoding}\r\n").expect("sent");
+    let mut page = Vec::new();
+    stream.read_to_end(&mut page).expect("a page");
+    page
+}
+
+fn count(port: u16) -> usize {
+    String::from_utf8_lossy(&scrape(port, false))
+        .lines()
+        .filter(|line| line.starts_with("drift_resource_drifted{"))
+        .count()
+}
+
+/// How long after an edit was acknowledged `/metrics` shows it. The request itself is the server's time, not ours.
+fn edit_to_visible(cluster: &Cluster, exporter: &Exporter) -> Vec<Duration> {
+    let client = cluster.client();
+    let mut times: Vec<Duration> = (0..EDITS)
+        .map(|n| {
+            let name = format!("shop-{n}");
+            let api = Api::<Deployment>::namespaced(client.clone(), &format!("team-{}", n % NAMESPACES));
+            cluster.block_on(patch(&api, &name, "kubectl-edit", json!({"spec": {"replicas": 9}})));
+            let edited = Instant::now();
+            let line = format!("name=\"{name}\",source=\"annotation\"}} 1\n");
+            while !String::from_utf8_lossy(&scrape(exporter.port, false)).contains(&line) {
+                assert!(edited.elapsed() < Duration::from_secs(5), "{name} does not show");
+            }
+            edited.elapsed()
+        })
+        .collect();
+    times.sort();
+    times
+}
+
+fn report(ours: &Measured, theirs: &Measured, visible: &[Duration]) {
+    println!("\n| | drift-exporter | kube-state-metrics 2.18.0 | ratio | target |\n|---|---|---|---|---|");
+    let row = |what: &str, ours: f64, theirs: f64, target: f64| {
+        let ratio = ours / theirs;
+        let verdict = if ratio <= target { "met" } else { "MISSED" };
+        println!(
+            "| {what} | {ours:.3} | {theirs:.3} | 1/{:.1} ({ratio:.3}) | ≤ {target:.3} {verdict} |",
+            1.0 / ratio
+        );
+    };
+    row("resident MiB", ours.resident, theirs.resident, 0.1);
+    row("peak MiB", ours.peak, theirs.peak, 0.1);
+    row("CPU s to start", ours.start_cpu, theirs.start_cpu, 0.7);
+    row("CPU µs per series, plain", ours.plain_cpu * 1e6, theirs.plain_cpu * 1e6, 0.1);
+    row("CPU µs per series, gzip", ours.gzip_cpu * 1e6, theirs.gzip_cpu * 1e6, 0.02);
+    println!("| series on the page | {} | {} | | |", ours.series, theirs.series);
+    let at = |share: f64| visible[((visible.len() - 1) as f64 * share).round() as usize].as_secs_f64() * 1e3;
+    let verdict = if at(0.99) <= 50.0 { "met" } else { "MISSED" };
+    println!("| edit to visible ms, p50 / p99 | {:.1} / {:.1} | | | p99 ≤ 50 {verdict} |", at(0.5), at(0.99));
+}

@@ -1,0 +1,160 @@
+//! `/v1/…`: queries, shapes, problems.
+
+use axum::body::Body;
+use drift_exporter::settings::Settings;
+use http::{Request, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::support::{
+    api_server::ApiServer,
+    objects::{deployment, edited, service},
+    world::World,
+};
+
+async fn shop() -> World {
+    let api = ApiServer::default();
+    api.put("deployments", deployment("web"));
+    api.put("deployments", edited(deployment("cart"), 1));
+    let mut other = edited(deployment("api"), 9);
+    other["metadata"]["namespace"] = json!("other");
+    api.put("deployments", other);
+    api.put("services", service("web"));
+    World::ready(&api).await
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["resources"].as_array().unwrap().iter().map(|own| own["resourceName"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drifted_object_has_every_field_of_the_contract() {
+    let world = shop().await;
+    let list =
+        world.get("/v1/resources?namespace=shop&resourceType=deployment&resourceName=cart").await.json();
+    assert_eq!((&list["total"], &list["namespace"]), (&json!(1), &json!("shop")));
+    let mut cart = list["resources"][0].clone();
+    for (hash, place) in [("desiredSpec", "expected"), ("actualSpec", "actual")] {
+        let text = cart[hash]["hash"].as_str().unwrap().to_owned();
+        assert_eq!(text.len(), 64);
+        assert_eq!(cart["differences"][0][place], text.as_str());
+        assert!(cart["driftDetails"][0].as_str().unwrap().contains(&text));
+        cart[hash] = json!("a hash");
+        cart["differences"][0][place] = json!("a hash");
+    }
+    cart["driftDetails"] = json!("sentences");
+    cart["lastChecked"] = json!("now");
+    let difference = json!({"path": "spec", "field": "hash", "expected": "a hash", "actual": "a hash",
+        "severity": "warning", "expectation": "unexpected", "advice": "alert_only", "actor": "kubectl",
+        "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z"});
+    assert_eq!(
+        cart,
+        json!({"deploymentId": "shop-prod", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
+            "phase": "Degraded", "healthStatus": "Degraded", "message": "2 of 5 replicas are available",
+            "lastChecked": "now", "endpoint": null, "port": 8080, "connectionSecret": null,
+            "actualSpec": "a hash", "desiredSpec": "a hash", "driftDetected": true, "driftDetails": "sentences",
+            "resourceUsage": {"cpuUsage": "1250m", "memoryUsage": "640Mi", "storageUsage": null, "replicas": 5, "basis": "requests"},
+            "estimatedMonthlyCost": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
+            "differences": [difference], "onset": "2026-01-02T00:00:01Z", "actor": "kubectl", "manager": "kubectl-edit",
+            "severity": "warning", "expectation": "unexpected", "advice": "alert_only"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_is_reached_under_its_name() {
+    let world = shop().await;
+    let list = world.get("/v1/resources?namespace=shop&resourceType=services").await.json();
+    let web = &list["resources"][0];
+    assert_eq!((&web["endpoint"], &web["port"]), (&json!("web.shop.svc.cluster.local"), &json!(80)));
+    assert_eq!((&web["verdict"], &web["driftDetected"]), (&json!("in_sync"), &json!(false)));
+    assert_eq!(web["deploymentId"], "uid-web");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_filtered_sorted_paged_and_cut_to_fields() {
+    let world = shop().await;
+    let get = async |query: &str| world.get(&format!("/v1/resources?{query}")).await.json();
+    assert_eq!(names(&get("namespace=*").await), ["api", "cart", "web", "web"]);
+    assert_eq!(names(&get("namespace=*&sort=-onset&limit=2").await), ["api", "cart"]);
+    let page = get("namespace=*&sort=name&limit=2&offset=3").await;
+    assert_eq!((names(&page), &page["total"]), (vec!["web"], &json!(4)));
+    assert_eq!(names(&get("namespace=shop&deploymentId=shop-prod").await), ["cart", "web"]);
+    for kind in ["deployment", "Deployments", "deployment.apps"] {
+        assert_eq!(names(&get(&format!("namespace=shop&resourceType={kind}")).await), ["cart", "web"]);
+    }
+    assert_eq!(get("namespace=shop&resourceType=deployment.batch").await["total"], 0);
+    let slim = get("namespace=other&fields=resourceName,verdict").await;
+    assert_eq!(slim["resources"], json!([{"resourceName": "api", "verdict": "drifted"}]));
+    assert_eq!(get("namespace=nowhere").await, json!({"resources": [], "total": 0, "namespace": "nowhere"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_questions_get_problems() {
+    let world = shop().await;
+    let cases = [
+        ("/v1/resources", 400, "`namespace` is required"),
+        ("/v1/resources?namespace=", 400, "`namespace` is required"),
+        ("/v1/resources?namespace=shop&limit=many", 400, "limit"),
+        ("/v1/resources?namespace=shop&sort=colour", 400, "cannot sort by `colour`"),
+        ("/v1/resources?namespace=shop&fields=verdict,colour", 400, "no field `colour`"),
+        ("/v1/resources?namespace=shop&colour=red", 400, "colour"),
+        ("/v1/resources/deployment/shop/nope", 404, "no watched object deployment shop/nope"),
+        ("/v1/resources/pod/shop/web", 404, "no watched object pod shop/web"),
+        ("/v1/history?since=yesterday", 400, "since"),
+        ("/v2", 404, "there is no /v2"),
+    ];
+    for (path, status, detail) in cases {
+        let answer = world.get(path).await;
+        assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.text());
+        assert_eq!(answer.headers[header::CONTENT_TYPE], "application/problem+json", "{path}");
+        let problem = answer.json();
+        assert!(problem["detail"].as_str().unwrap().contains(detail), "{path}: {problem}");
+        assert_eq!(problem["status"], status);
+    }
+    let posted = world.ask(Request::post("/metrics").body(Body::empty()).unwrap()).await;
+    assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(posted.headers.contains_key(header::ALLOW), "{:?}", posted.headers);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_not_watched_is_forbidden() {
+    let settings = Settings { namespaces: vec!["shop".into()], ..Settings::default() };
+    let api = ApiServer::default();
+    let world = World::with(&api, settings);
+    world.settle().await;
+    assert_eq!(world.get("/v1/resources?namespace=other").await.status, 403);
+    assert_eq!(world.get("/v1/resources?namespace=shop").await.status, 200);
+    assert!(api.requests().iter().all(|url| url.contains("/namespaces/shop/")), "{:?}", api.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_is_told_with_its_history() {
+    let world = shop().await;
+    world.api.put("deployments", edited(deployment("web"), 3));
+    world.settle().await;
+    let web = world.get("/v1/resources/deployments.apps/shop/web").await.json();
+    assert_eq!(
+        (&web["apiVersion"], &web["kind"], &web["uid"]),
+        (&json!("apps/v1"), &json!("Deployment"), &json!("uid-web"))
+    );
+    assert_eq!(web["claims"][0]["verdict"], "drifted");
+    let last = &web["history"][0];
+    assert_eq!(
+        (&last["from"], &last["to"], &last["manager"]),
+        (&json!("in_sync"), &json!("drifted"), &json!("kubectl-edit"))
+    );
+    assert_eq!(last["paths"], json!(["spec"]));
+    let since = world.get("/v1/history?since=1").await.json();
+    assert_eq!((&since["transitions"], &since["last"]), (&json!([]), &json!(1)));
+    assert_eq!(world.get("/v1/history?name=cart").await.json()["transitions"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_landing_page_counts_and_loads_nothing() {
+    let world = shop().await;
+    let page = world.get("/").await;
+    let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let text = page.text();
+    assert!(text.contains("href=\"/metrics\"") && !text.contains("<script"), "{text}");
+    assert!(text.contains("<th scope=\"row\">drifted</th><td class=\"n\">2</td>"), "{text}");
+}

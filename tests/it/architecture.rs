@@ -1,0 +1,190 @@
+//! The module table of ARCHITECTURE.md, file lengths, no orphans.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Which module may use which others, and which crates beside std. `tracing` and `thiserror` are free but in the pure ones.
+const TABLE: &[(&str, &[&str], &[&str])] = &[
+    ("model", &[], &["sha2", "jiff"]),
+    ("compare", &["model"], &["serde", "serde_json", "serde_json_canonicalizer", "thiserror"]),
+    ("rules", &["model"], &["jiff"]),
+    ("settings", &["model"], &[]),
+    (
+        "watch",
+        &["model", "compare"],
+        &[
+            "kube",
+            "tokio",
+            "http",
+            "http_body_util",
+            "hyper_util",
+            "hyper_rustls",
+            "tower",
+            "bytes",
+            "memchr",
+            "fastrand",
+            "serde",
+            "serde_json",
+            "jiff",
+            "tracing",
+            "thiserror",
+        ],
+    ),
+    ("state", &["model", "compare", "rules"], &["tokio", "jiff"]),
+    (
+        "expose",
+        &["model", "state", "settings"],
+        &[
+            "axum",
+            "hyper",
+            "hyper_util",
+            "tokio",
+            "tokio_util",
+            "tokio_io_timeout",
+            "http",
+            "http_body",
+            "bytes",
+            "flate2",
+            "crc32fast",
+            "prometheus_client",
+            "procfs",
+            "maud",
+            "serde",
+            "serde_json",
+            "jiff",
+            "tracing",
+        ],
+    ),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The code of a file without its tests, comments and attributes.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]").next().unwrap();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Every name that stands before `::` at the beginning of a path.
+fn first_names(code: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (at, _) in code.match_indices("::") {
+        let before = &code[..at];
+        let start = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
+        if !before[..start].ends_with("::") {
+            names.insert(before[start..].to_owned());
+        }
+    }
+    names
+}
+
+fn dependencies() -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    section
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.replace('-', "_"))
+        .collect()
+}
+
+#[test]
+fn modules_use_only_what_the_table_allows() {
+    let dependencies = dependencies();
+    let modules: Vec<_> = TABLE.iter().map(|(module, ..)| *module).chain(["app", "cli"]).collect();
+    for (module, uses, crates) in TABLE {
+        for file in rust_files(&root().join("src").join(module)) {
+            let code = code(&file);
+            let is_metrics = file.file_name().is_some_and(|name| name == "metrics.rs");
+            for other in modules.iter().filter(|other| *other != module && !uses.contains(other)) {
+                let named =
+                    code.contains(&format!("crate::{other}")) || code.contains(&format!("    {other}::"));
+                assert!(!named, "{} uses {other}", file.display());
+            }
+            for name in first_names(&code).intersection(&dependencies) {
+                let allowed = crates.contains(&name.as_str()) || (is_metrics && name == "prometheus_client");
+                assert!(allowed, "{} uses the crate {name}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_module_is_in_the_table() {
+    for entry in fs::read_dir(root().join("src")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let known = TABLE.iter().any(|(module, ..)| *module == name)
+            || ["app", "cli", "lib", "main"].contains(&name.as_str());
+        assert!(known, "{} is not in the table", path.display());
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_about_400_lines() {
+    for folder in ["src", "tests", "benches"] {
+        for file in rust_files(&root().join(folder)) {
+            let lines = fs::read_to_string(&file).unwrap().lines().count();
+            assert!(lines <= 400, "{} has {lines} lines", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_file_is_part_of_the_program() {
+    for file in rust_files(&root().join("src")) {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let folder = file.parent().unwrap();
+        let (parent, name) = match name {
+            "main" | "lib" => continue,
+            "mod" => (folder.parent().unwrap(), folder.file_name().unwrap().to_str().unwrap()),
+            _ => (folder, name),
+        };
+        let parents = [parent.join("mod.rs"), parent.join("lib.rs")];
+        let text: String = parents.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+        assert!(text.contains(&format!("mod {name};")), "{} is in no module", file.display());
+    }
+}
+
+#[test]
+fn the_exporter_never_writes_but_its_events() {
+    for file in rust_files(&root().join("src")) {
+        let code = code(&file);
+        for verb in [
+            "Request::post",
+            "Request::put",
+            "Request::patch",
+            "Request::delete",
+            "Method::POST",
+            "Method::PUT",
+            "PatchParams",
+            "PostParams",
+        ] {
+            assert!(!code.contains(verb), "{} has {verb}", file.display());
+        }
+        assert!(
+            !code.contains("Recorder") || file.ends_with("app/events.rs"),
+            "{} writes events",
+            file.display()
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Catalogue and flags are what the documents say.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use drift_exporter::expose::CATALOG;
+
+fn document(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+}
+
+/// The rows of all tables whose first cell is code: name and the other cells.
+fn rows(document: &str) -> BTreeMap<String, Vec<String>> {
+    document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .map(|row| {
+            let (name, rest) = row.split_once('`').unwrap();
+            let cells = rest.trim_start_matches(" |").trim_end_matches('|').split(" | ");
+            (name.to_owned(), cells.map(|cell| cell.trim().to_owned()).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn the_metrics_reference_is_the_catalogue() {
+    let rows = rows(&document("docs/metrics.md"));
+    for metric in CATALOG {
+        let row =
+            rows.get(metric.name).unwrap_or_else(|| panic!("docs/metrics.md has no row for {}", metric.name));
+        let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(" ") };
+        assert_eq!(
+            row[..],
+            [metric.kind.as_str().to_owned(), labels, metric.help.to_owned()],
+            "row of {}",
+            metric.name
+        );
+    }
+    for name in rows.keys() {
+        assert!(
+            CATALOG.iter().any(|metric| metric.name == name),
+            "docs/metrics.md tells of {name}, which there is not"
+        );
+    }
+}
+
+#[test]
+fn metric_names_follow_the_conventions() {
+    for metric in CATALOG {
+        assert_eq!(metric.name.ends_with("_total"), metric.kind.as_str() == "counter", "{}", metric.name);
+        assert!(metric.name.starts_with("drift_") || metric.name.starts_with("process_"), "{}", metric.name);
+        assert!(
+            !metric.help.ends_with('.') && !metric.help.contains(['\n', '"', '\\']),
+            "help of {}",
+            metric.name
+        );
+        for label in metric.labels {
+            assert!(
+                !["cluster", "type", "service", "env", "owner", "instance", "job"].contains(label),
+                "{}",
+                metric.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_settings_reference_has_every_flag_and_no_other() {
+    let rows = rows(&document("docs/configuration.md"));
+    let help = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).args(["run", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let flags: Vec<&str> = help
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("--"))
+        .filter(|flag| *flag != "help")
+        .map(|flag| flag.trim_end_matches([',', '.', ']']))
+        .collect();
+    assert!(flags.len() > 8, "{help}");
+    for flag in &flags {
+        let variable = format!("`DRIFT_{}`", flag.to_uppercase().replace(['.', '-'], "_"));
+        let row = rows
+            .get(&format!("--{flag}"))
+            .unwrap_or_else(|| panic!("docs/configuration.md has no row for --{flag}"));
+        assert_eq!(row[0], variable, "--{flag}");
+    }
+    for name in rows.keys().filter(|name| name.starts_with("--")) {
+        assert!(
+            flags.contains(&name.trim_start_matches("--")),
+            "docs/configuration.md tells of {name}, which there is not"
+        );
+    }
+}

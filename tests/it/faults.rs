@@ -1,0 +1,237 @@
+//! A server that hangs, cuts, lies, forbids or forgets.
+
+use std::time::Duration;
+
+use drift_exporter::model::{DownReason, StreamHealth};
+use serde_json::json;
+
+use crate::support::{
+    api_server::{ApiServer, Mood},
+    objects::{deployment, edited, recorded, service},
+    world::World,
+};
+
+const STALL: Duration = Duration::from_secs(45);
+
+fn down(world: &World, plural: &str) -> Option<DownReason> {
+    let snapshot = world.snapshot();
+    let stream = snapshot.streams().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
+    match &stream.health {
+        StreamHealth::Down { reason, .. } => Some(*reason),
+        StreamHealth::Starting | StreamHealth::Up => None,
+    }
+}
+
+fn shop() -> ApiServer {
+    let api = ApiServer::default();
+    api.put("deployments", deployment("web"));
+    api.put("deployments", deployment("cart"));
+    api.put("services", service("web"));
+    api
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_means_listed_and_a_mute_server_is_found() {
+    let api = shop();
+    api.mood("deployments", Mood::Mute);
+    let world = World::start(&api);
+    world.settle().await;
+    let ready = world.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert!(ready.text().contains("deployments.apps: waiting for its first list"), "{}", ready.text());
+    assert_eq!(
+        world.sample("drift_resource_drifted{group=\"apps\"").await,
+        None,
+        "nothing is said before the list"
+    );
+    assert_eq!(
+        world.sample("drift_resource_drifted{group=\"\"").await,
+        Some(0.0),
+        "the other kind is untouched"
+    );
+
+    world
+        .until("the stall is found", STALL, |world| down(world, "deployments") == Some(DownReason::Stalled))
+        .await;
+    assert_eq!(world.get("/readyz").await.status, 503, "a stall is no answer");
+    assert_eq!(world.get("/livez").await.status, 200);
+    api.mood("deployments", Mood::Well);
+    world.until("it heals", Duration::from_secs(35), |world| world.known("deployments").len() == 2).await;
+    assert_eq!(world.get("/readyz").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_stops_halfway_shows_nothing_and_is_tried_again() {
+    for mood in [Mood::ListsStall(700), Mood::ListsBreak(700)] {
+        let api = shop();
+        api.mood("deployments", mood);
+        let world = World::start(&api);
+        world.until("the break is found", STALL, |world| down(world, "deployments").is_some()).await;
+        assert!(world.known("deployments").is_empty());
+        api.mood("deployments", Mood::Well);
+        world.until("it heals", Duration::from_secs(35), |world| world.known("deployments").len() == 2).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_breaks_off_leaves_what_was_known() {
+    let api = shop();
+    let world = World::ready(&api).await;
+    api.mood("deployments", Mood::ListsBreak(700));
+    api.delete("deployments", "cart");
+    api.forget();
+    api.cut();
+    world.until("the break is found", STALL, |world| down(world, "deployments").is_some()).await;
+    let page = world.metrics().await;
+    assert_eq!(
+        page.lines().filter(|line| line.starts_with("drift_resource_drifted{group=\"apps\"")).count(),
+        1
+    );
+    // The event of the deletion came before the cut, so only the list is missing: nothing else may vanish.
+    assert!(page.contains("verdict=\"unknown\",reason=\"stale\""), "{page}");
+    api.mood("deployments", Mood::Well);
+    world.until("it heals", Duration::from_secs(35), |world| down(world, "deployments").is_none()).await;
+    assert_eq!(world.known("deployments"), api.truth("deployments"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_silent_is_found_and_its_claims_are_unknown() {
+    let api = shop();
+    let world = World::ready(&api).await;
+    api.put("deployments", edited(deployment("web"), 1));
+    world.settle().await;
+    let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
+    assert_eq!(world.sample(web).await, Some(1.0));
+    api.mood("deployments", Mood::Mute);
+    let took = world.until("the silence is found", STALL + Duration::from_secs(30), |world| {
+        down(world, "deployments") == Some(DownReason::Stalled)
+    });
+    let took = took.await;
+    assert!(took <= STALL, "{took:?}");
+    assert_eq!(world.sample("drift_watch_stream_up{group=\"apps\"").await, Some(0.0));
+    assert_eq!(world.sample("drift_watch_stream_up{group=\"\"").await, Some(1.0));
+    let stale = "drift_resources{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",source=\"annotation\",verdict=\"unknown\",reason=\"stale\"}";
+    assert_eq!(world.sample(stale).await, Some(2.0));
+    assert_eq!(world.sample(web).await, Some(1.0), "what was known is held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_version_is_listed_again_however_the_server_says_so() {
+    for mood in [Mood::WatchesFail(410), Mood::WatchesRefused(410)] {
+        let api = shop();
+        let world = World::ready(&api).await;
+        api.mood("deployments", mood);
+        api.cut();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // Nobody tells the exporter about these two.
+        api.delete("deployments", "cart");
+        api.put("deployments", edited(deployment("web"), 1));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(world.known("deployments"), api.truth("deployments"));
+        let lists = api
+            .requests()
+            .iter()
+            .filter(|url| url.contains("deployments?") && !url.contains("watch"))
+            .count();
+        assert!((2..20).contains(&lists), "{lists} lists in a minute");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forbidden_is_asked_for_rarely_and_heals_when_granted() {
+    let api = shop();
+    api.mood("deployments", Mood::Refuses(403, None));
+    let world = World::start(&api);
+    world.until("it is refused", Duration::from_secs(5), |world| down(world, "deployments").is_some()).await;
+    let ready = world.get("/readyz").await;
+    assert_eq!((ready.status.as_u16(), down(&world, "deployments")), (200, Some(DownReason::Forbidden)));
+    assert!(ready.text().contains("deployments.apps: not listed (forbidden): "), "{}", ready.text());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let asked = api.requests().iter().filter(|url| url.contains("deployments")).count();
+    assert!((15..60).contains(&asked), "{asked} requests in ten minutes");
+    api.mood("deployments", Mood::Well);
+    world.until("it heals", Duration::from_secs(35), |world| world.known("deployments").len() == 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_nothing_can_be_listed_it_is_not_ready() {
+    let api = shop();
+    api.mood("deployments", Mood::Refuses(403, None));
+    api.mood("services", Mood::Refuses(404, None));
+    let world = World::start(&api);
+    world
+        .until("both are refused", Duration::from_secs(5), |world| {
+            down(world, "deployments").is_some() && down(world, "services") == Some(DownReason::NotFound)
+        })
+        .await;
+    assert_eq!(world.get("/readyz").await.status, 503);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
+    let api = shop();
+    api.mood("deployments", Mood::Refuses(429, Some(20)));
+    let _world = World::start(&api);
+    tokio::time::sleep(Duration::from_secs(19)).await;
+    assert_eq!(api.requests().iter().filter(|url| url.contains("deployments")).count(), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(api.requests().iter().filter(|url| url.contains("deployments")).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_object_hides_no_other() {
+    let api = shop();
+    let mut odd = deployment("odd");
+    odd["spec"]["replicas"] = json!("three");
+    api.put("deployments", odd);
+    let mut odder = deployment("odder");
+    odder["spec"] = json!([1, 2]);
+    odder["metadata"]["labels"] = json!(7);
+    api.put("deployments", odder);
+    let mut quantity = deployment("quantity");
+    quantity["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "lots"});
+    api.put("deployments", quantity);
+    api.put("deployments", json!({"metadata": {"name": "", "namespace": "shop"}}));
+    api.put("deployments", recorded(deployment("annotated"), &"x".repeat(256 << 10)));
+    let world = World::ready(&api).await;
+    assert_eq!(world.known("deployments").len(), 6);
+    let line = |verdict: &str, reason: &str| {
+        format!(
+            "drift_resources{{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",source=\"annotation\",verdict=\"{verdict}\",reason=\"{reason}\"}}"
+        )
+    };
+    assert_eq!(world.sample(&line("in_sync", "")).await, Some(2.0), "{}", world.metrics().await);
+    assert_eq!(world.sample(&line("unknown", "unreadable")).await, Some(3.0));
+    assert_eq!(world.sample(&line("unknown", "bad_hash")).await, Some(1.0));
+
+    // The same through a watch, with lines that are no events in between.
+    api.say("deployments", r#"{"type":"MODIFIED","object":{"metadata":{"namespace":"shop"}}}"#);
+    api.put("deployments", edited(deployment("web"), 1));
+    world.settle().await;
+    let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
+    assert_eq!(world.sample(web).await, Some(1.0));
+    api.say("deployments", "this is not JSON");
+    world
+        .until("the garbled watch is dropped", Duration::from_secs(1), |world| {
+            down(world, "deployments").is_some()
+        })
+        .await;
+    api.put("deployments", deployment("web"));
+    world.until("it goes on", Duration::from_secs(35), |world| down(world, "deployments").is_none()).await;
+    world.settle().await;
+    assert_eq!(world.sample(web).await, Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_hour_costs_two_requests_a_minute_and_no_list() {
+    let api = shop();
+    let _world = World::ready(&api).await;
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    let requests = api.requests();
+    let watches =
+        requests.iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
+    let lists = requests.iter().filter(|url| !url.contains("watch=1")).count();
+    assert_eq!(lists, 2);
+    assert!((115..=125).contains(&watches), "{watches}");
+    assert!(requests.iter().all(|url| url.contains("labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue")));
+}

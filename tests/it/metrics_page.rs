@@ -1,0 +1,288 @@
+//! The `/metrics` page: golden, escapes, formats, limits.
+
+use std::{collections::BTreeMap, io::Read as _, path::Path};
+
+use axum::body::Body;
+use drift_exporter::{expose::CATALOG, settings::Settings};
+use flate2::read::GzDecoder;
+use http::{Request, header};
+use prometheus_client::{
+    encoding::text::encode_registry,
+    metrics::{family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::support::{
+    api_server::ApiServer,
+    objects::{deployment, edited, recorded, service},
+    world::World,
+};
+
+const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0";
+
+fn request(accept: &str, encoding: &str) -> Request<Body> {
+    let request =
+        Request::get("/metrics").header(header::ACCEPT, accept).header(header::ACCEPT_ENCODING, encoding);
+    request.body(Body::empty()).unwrap()
+}
+
+/// One of everything that hashes can show.
+fn shop() -> ApiServer {
+    let api = ApiServer::default();
+    api.put("deployments", deployment("fine"));
+    api.put("deployments", edited(deployment("edited"), 1));
+    api.put("deployments", recorded(deployment("bad-hash"), "nonsense"));
+    api.put("deployments", recorded(deployment("unknown-algorithm"), "md5:00"));
+    api.put("deployments", recorded(deployment("no-hash"), ""));
+    api.put("services", service("fine"));
+    api
+}
+
+/// Values that differ from run to run are replaced; lines are sorted, so that their order is free.
+fn stable(page: &str) -> String {
+    let mut lines: Vec<String> = page
+        .lines()
+        .map(|line| match line.rsplit_once(' ') {
+            Some((name, _))
+                if name.starts_with("process_") || name.starts_with("drift_reconcile_duration_seconds_") =>
+            {
+                format!("{name} VARIES")
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    lines.sort();
+    lines.join("\n") + "\n"
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_is_the_golden_one() {
+    let settings = Settings { health_series: true, ..Settings::default() };
+    let api = shop();
+    let world = World::with(&api, settings);
+    world.settle().await;
+    api.put("deployments", edited(deployment("fine"), 2));
+    world.settle().await;
+    api.put("deployments", deployment("fine"));
+    world.settle().await;
+    let page = stable(&world.metrics().await);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/metrics.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &page).unwrap();
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap();
+    assert!(
+        page == expected,
+        "the page differs from {}; UPDATE_GOLDEN=1 writes it anew:\n{page}",
+        golden.display()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_formats_and_both_encodings_say_the_same() {
+    let world = World::ready(&shop()).await;
+    let plain = world.ask(request("*/*", "identity")).await;
+    assert_eq!(plain.headers[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+    assert!(!plain.headers.contains_key(header::CONTENT_ENCODING));
+    let open = world.ask(request(OPEN_METRICS, "identity")).await;
+    assert_eq!(
+        open.headers[header::CONTENT_TYPE],
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    assert!(open.text().ends_with("# EOF\n") && !plain.text().contains("# EOF"));
+    let samples = |page: &str| {
+        let page = stable(page);
+        page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(samples(&plain.text()), samples(&open.text()));
+
+    for (accept, reference) in [("*/*", plain.text()), (OPEN_METRICS, open.text())] {
+        let gzip = world.ask(request(accept, "gzip")).await;
+        assert_eq!(gzip.headers[header::CONTENT_ENCODING], "gzip");
+        let mut decoder = GzDecoder::new(&gzip.body[..]);
+        let mut text = String::new();
+        decoder.read_to_string(&mut text).unwrap();
+        assert!(decoder.into_inner().is_empty(), "more than one member");
+        assert_eq!(stable(&text), stable(&reference));
+    }
+}
+
+/// A strict reader of the text format: HELP, TYPE, then the family's samples, all of one family together.
+fn parse(page: &str) -> BTreeMap<String, Vec<(BTreeMap<String, String>, f64)>> {
+    let mut families: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    let mut family = String::new();
+    for line in page.lines() {
+        if let Some(header) = line.strip_prefix("# HELP ") {
+            assert!(header.split_once(' ').is_some_and(|(_, help)| help.ends_with('.')), "{line}");
+        } else if let Some(header) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = header.split_once(' ').unwrap();
+            assert!(["gauge", "counter", "histogram"].contains(&kind), "{line}");
+            assert!(families.insert(name.to_owned(), Vec::new()).is_none(), "{name} has two headers");
+            name.clone_into(&mut family);
+        } else {
+            let (labels, value, name) = parse_sample(line);
+            assert!(
+                name.strip_prefix(&family)
+                    .is_some_and(|rest| ["", "_sum", "_count", "_bucket"].contains(&rest)),
+                "{line}"
+            );
+            families.get_mut(&family).unwrap().push((labels, value));
+        }
+    }
+    families
+}
+
+fn parse_sample(line: &str) -> (BTreeMap<String, String>, f64, String) {
+    let end = line.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')).unwrap();
+    let (name, mut rest) = line.split_at(end);
+    let mut labels = BTreeMap::new();
+    if let Some(inside) = rest.strip_prefix('{') {
+        rest = inside;
+        while !rest.starts_with('}') {
+            let (label, after) = rest.split_once("=\"").unwrap();
+            let mut value = String::new();
+            let mut chars = after.char_indices();
+            let end = loop {
+                match chars.next().unwrap() {
+                    (at, '"') => break at,
+                    (_, '\\') => value.push(match chars.next().unwrap().1 {
+                        'n' => '\n',
+                        c @ ('"' | '\\') => c,
+                        c => panic!("\\{c} is no escape"),
+                    }),
+                    (_, c) => value.push(c),
+                }
+            };
+            assert!(labels.insert(label.to_owned(), value).is_none(), "{label} stands twice");
+            rest = after[end + 1..].trim_start_matches(',');
+        }
+        rest = &rest[1..];
+    }
+    (labels, rest.strip_prefix(' ').unwrap().parse().unwrap(), name.to_owned())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn hostile_names_come_back_as_they_are(names in prop::collection::btree_set("[^\u{0}\r]{1,12}|a\"\\} 1\nfake\\{x=\"|[\"\\\\\n]{1,4}", 1..6)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let api = ApiServer::default();
+            for name in &names {
+                api.put("deployments", edited(deployment(name), 1));
+            }
+            let world = World::ready(&api).await;
+            let families = parse(&world.metrics().await);
+            for family in ["drift_resource_drifted", "drift_resource_drifted_timestamp_seconds", "drift_resource_drifted_fields"] {
+                let found: std::collections::BTreeSet<_> = families[family].iter().map(|(labels, _)| labels["name"].clone()).collect();
+                assert_eq!(found, names, "{family}");
+            }
+        });
+    }
+
+    /// prometheus-client is the reference for our own text.
+    #[test]
+    fn our_lines_are_those_of_prometheus_client(name in "[^\u{0}\r]{1,20}", namespace in "[^\u{0}\r]{0,20}") {
+        let family = Family::<Vec<(String, String)>, Gauge>::default();
+        let labels = [("group", "apps"), ("kind", "Deployment"), ("namespace", &namespace), ("name", &name), ("source", "annotation")];
+        family.get_or_create_owned(&labels.map(|(label, value)| (label.to_owned(), value.to_owned())).to_vec()).set(0);
+        let mut registry = Registry::default();
+        registry.register("drift_resource_drifted", help("drift_resource_drifted"), family);
+        let mut reference = String::new();
+        encode_registry(&mut reference, &registry).unwrap();
+
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let page = runtime.block_on(async {
+            let api = ApiServer::default();
+            let mut object = deployment(&name);
+            object["metadata"]["namespace"] = json!(namespace);
+            api.put("deployments", object);
+            World::ready(&api).await.ask(request(OPEN_METRICS, "identity")).await.text()
+        });
+        prop_assert!(page.starts_with(&reference), "{page}\nis not\n{reference}");
+    }
+}
+
+fn help(name: &str) -> &'static str {
+    CATALOG.iter().find(|metric| metric.name == name).unwrap().help
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_labels() {
+    let api = shop();
+    let world = World::with(&api, Settings { health_series: true, ..Settings::default() });
+    world.settle().await;
+    api.put("deployments", edited(deployment("fine"), 2));
+    world.settle().await;
+    api.put("deployments", deployment("fine"));
+    api.cut();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let page = world.metrics().await;
+    let families = parse(&page);
+    let names: Vec<_> = families.keys().map(String::as_str).collect();
+    let mut catalogue: Vec<_> = CATALOG.iter().map(|metric| metric.name).collect();
+    catalogue.sort_unstable();
+    assert_eq!(names, catalogue);
+    for metric in CATALOG {
+        assert!(
+            page.contains(&format!("# HELP {} {}.\n", metric.name, metric.help)),
+            "help of {}",
+            metric.name
+        );
+        assert!(
+            page.contains(&format!("# TYPE {} {}\n", metric.name, metric.kind.as_str())),
+            "type of {}",
+            metric.name
+        );
+        assert!(!families[metric.name].is_empty(), "{} has no sample here", metric.name);
+        for (labels, _) in &families[metric.name] {
+            let mut own: Vec<_> = labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
+            let mut told = metric.labels.to_vec();
+            (own.sort_unstable(), told.sort_unstable());
+            assert_eq!(own, told, "labels of {}", metric.name);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_limit_drifted_objects_come_first_and_the_rest_is_counted() {
+    let api = ApiServer::default();
+    for n in 0..600 {
+        api.put("deployments", deployment(&format!("fine-{n}")));
+    }
+    api.put("services", service("fine"));
+    for n in 0..3 {
+        api.put("deployments", edited(deployment(&format!("edited-{n}")), 1));
+    }
+    let world = World::with(&api, Settings { max_series: 20, ..Settings::default() });
+    world
+        .until("all are known", std::time::Duration::from_secs(5), |world| {
+            world.known("deployments").len() == 603
+        })
+        .await;
+    world.settle().await;
+    let page = world.metrics().await;
+    let families = parse(&page);
+    let drifted = &families["drift_resource_drifted"];
+    assert_eq!(drifted.iter().filter(|(_, value)| *value > 0.5).count(), 3);
+    assert_eq!(families["drift_resource_drifted_timestamp_seconds"].len(), 3);
+    let shown = drifted.len() + 3 + 3;
+    assert!(shown <= 20, "{shown} series");
+    let dropped = families["drift_series_dropped"][0].1;
+    assert!((dropped - (604.0 + 6.0 - shown as f64)).abs() < 0.5, "{dropped} dropped, {shown} shown");
+    let counted: f64 = families["drift_resources"].iter().map(|(_, value)| value).sum();
+    assert!((counted - 604.0).abs() < 0.5, "counts by verdict stay complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_drifted_objects_have_series_where_that_is_asked_for() {
+    let world = World::with(&shop(), Settings { only_drifted: true, ..Settings::default() });
+    world.settle().await;
+    let families = parse(&world.metrics().await);
+    let shown: Vec<_> =
+        families["drift_resource_drifted"].iter().map(|(labels, _)| labels["name"].clone()).collect();
+    assert_eq!(shown, ["edited"]);
+    assert!(families["drift_series_dropped"][0].1 < 0.5, "not shown by wish is not dropped");
+}

@@ -1,0 +1,235 @@
+//! A small API server behind a tower service: lists, watches, and every way of going wrong.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use axum::body::{Body, Bytes};
+use futures::channel::mpsc;
+use http::{Request, Response, StatusCode};
+use kube::Client;
+use serde_json::{Value, json};
+
+/// How the server treats requests for one plural from now on.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Mood {
+    /// As it should.
+    #[default]
+    Well,
+    /// Takes requests and never answers.
+    Mute,
+    /// Answers with this status, and `Retry-After` in seconds.
+    Refuses(u16, Option<u64>),
+    /// Lists stop after this many bytes and never end.
+    ListsStall(usize),
+    /// Lists break off after this many bytes.
+    ListsBreak(usize),
+    /// Every watch begins with an ERROR event of this code.
+    WatchesFail(u16),
+    /// Every watch is refused with this HTTP status, lists work.
+    WatchesRefused(u16),
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct ApiServer(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    version: u64,
+    objects: BTreeMap<(String, String), Value>,
+    /// All events since the last time the server forgot: plural, version, line.
+    log: Vec<(String, u64, Value)>,
+    /// Versions up to here are forgotten.
+    forgotten: u64,
+    watches: Vec<(String, mpsc::UnboundedSender<Result<Bytes, Infallible>>)>,
+    moods: HashMap<String, Mood>,
+    requests: Vec<String>,
+}
+
+impl ApiServer {
+    /// A client that talks to this server.
+    pub(crate) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let server = server.clone();
+            async move {
+                let url = request.uri().to_string();
+                Ok::<_, tower::BoxError>(server.answer(&url).await)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Changes how requests for a plural are treated.
+    pub(crate) fn mood(&self, plural: &str, mood: Mood) {
+        self.0.lock().unwrap().moods.insert(plural.to_owned(), mood);
+    }
+
+    /// Creates or replaces an object. The object carries the name of its plural in `plural`.
+    pub(crate) fn put(&self, plural: &str, mut object: Value) {
+        let mut inner = self.0.lock().unwrap();
+        inner.version += 1;
+        object["metadata"]["resourceVersion"] = inner.version.to_string().into();
+        let key = (plural.to_owned(), name_of(&object));
+        let event = if inner.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
+        inner.objects.insert(key, object.clone());
+        inner.tell(plural, event, &object);
+    }
+
+    /// Deletes an object.
+    pub(crate) fn delete(&self, plural: &str, name: &str) {
+        let mut inner = self.0.lock().unwrap();
+        let Some(mut object) = inner.objects.remove(&(plural.to_owned(), name.to_owned())) else { return };
+        inner.version += 1;
+        object["metadata"]["resourceVersion"] = inner.version.to_string().into();
+        inner.tell(plural, "DELETED", &object);
+    }
+
+    /// Sends a raw line on every open watch of a plural.
+    pub(crate) fn say(&self, plural: &str, line: &str) {
+        let mut inner = self.0.lock().unwrap();
+        let line = Bytes::from(format!("{line}\n"));
+        inner.watches.retain(|(own, watch)| own != plural || watch.unbounded_send(Ok(line.clone())).is_ok());
+    }
+
+    /// Ends every open watch without a word.
+    pub(crate) fn cut(&self) {
+        let watches = std::mem::take(&mut self.0.lock().unwrap().watches);
+        watches.iter().for_each(|(_, watch)| watch.close_channel());
+    }
+
+    /// Forgets all events so far: watches from older versions are answered with 410.
+    pub(crate) fn forget(&self) {
+        let mut inner = self.0.lock().unwrap();
+        // Something happens elsewhere, so that versions seen so far are older than what is remembered.
+        inner.version += 1;
+        inner.forgotten = inner.version;
+        inner.log.clear();
+    }
+
+    /// The names of a plural's objects and their versions.
+    pub(crate) fn truth(&self, plural: &str) -> BTreeMap<String, String> {
+        let inner = self.0.lock().unwrap();
+        let own = inner.objects.iter().filter(|((own, _), _)| own == plural);
+        own.map(|((_, name), object)| {
+            (name.clone(), object["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
+        })
+        .collect()
+    }
+
+    /// What was asked for so far.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.0.lock().unwrap().requests.clone()
+    }
+
+    async fn answer(&self, url: &str) -> Response<Body> {
+        let path = url.split('?').next().unwrap();
+        let plural = path.rsplit('/').next().unwrap().to_owned();
+        let watch = url.contains("watch=1");
+        let mood = {
+            let mut inner = self.0.lock().unwrap();
+            inner.requests.push(url.to_owned());
+            inner.moods.get(&plural).cloned().unwrap_or_default()
+        };
+        match (mood, watch) {
+            (Mood::Mute, _) => std::future::pending().await,
+            (Mood::Refuses(code, retry_after), _) => refuse(code, retry_after),
+            (Mood::WatchesRefused(code), true) => refuse(code, None),
+            (Mood::WatchesFail(code), true) => respond(Body::from(format!("{}\n", error_event(code)))),
+            (Mood::ListsStall(bytes), false) => {
+                let list = self.list(&plural);
+                let (sender, body) = channel();
+                sender
+                    .unbounded_send(Ok(Bytes::copy_from_slice(&list.as_bytes()[..bytes.min(list.len())])))
+                    .unwrap();
+                std::mem::forget(sender);
+                respond(body)
+            }
+            (Mood::ListsBreak(bytes), false) => {
+                let list = self.list(&plural);
+                respond(Body::from(list.as_bytes()[..bytes.min(list.len())].to_vec()))
+            }
+            (_, true) => self.watch(&plural, url),
+            (_, false) => respond(Body::from(self.list(&plural))),
+        }
+    }
+
+    fn list(&self, plural: &str) -> String {
+        let inner = self.0.lock().unwrap();
+        let items: Vec<&Value> =
+            inner.objects.iter().filter(|((own, _), _)| own == plural).map(|(_, o)| o).collect();
+        json!({"kind": "List", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items})
+            .to_string()
+    }
+
+    fn watch(&self, plural: &str, url: &str) -> Response<Body> {
+        let from =
+            url.split("resourceVersion=").nth(1).and_then(|from| from.parse::<u64>().ok()).unwrap_or(0);
+        let mut inner = self.0.lock().unwrap();
+        if from < inner.forgotten {
+            return respond(Body::from(format!("{}\n", error_event(410))));
+        }
+        let (sender, body) = channel();
+        for (own, version, line) in &inner.log {
+            if own == plural && *version > from {
+                sender.unbounded_send(Ok(Bytes::from(format!("{line}\n")))).unwrap();
+            }
+        }
+        inner.watches.push((plural.to_owned(), sender.clone()));
+        drop(inner);
+        // As a real server does, end the watch after the time that was asked for, with a bookmark before.
+        let (server, plural) = (self.clone(), plural.to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+            let version = server.0.lock().unwrap().version.to_string();
+            let bookmark =
+                json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version}, "spec": {}}});
+            let silent =
+                server.0.lock().unwrap().moods.get(&plural).is_some_and(|mood| matches!(mood, Mood::Mute));
+            if !silent {
+                let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
+                sender.close_channel();
+            } else {
+                std::mem::forget(sender);
+            }
+        });
+        respond(body)
+    }
+}
+
+impl Inner {
+    fn tell(&mut self, plural: &str, event: &str, object: &Value) {
+        let line = json!({"type": event, "object": object});
+        self.log.push((plural.to_owned(), self.version, line.clone()));
+        let line = Bytes::from(format!("{line}\n"));
+        self.watches.retain(|(own, watch)| own != plural || watch.unbounded_send(Ok(line.clone())).is_ok());
+    }
+}
+
+fn channel() -> (mpsc::UnboundedSender<Result<Bytes, Infallible>>, Body) {
+    let (sender, receiver) = mpsc::unbounded();
+    (sender, Body::from_stream(receiver))
+}
+
+fn respond(body: Body) -> Response<Body> {
+    Response::new(body)
+}
+
+fn refuse(code: u16, retry_after: Option<u64>) -> Response<Body> {
+    let status = json!({"kind": "Status", "code": code, "message": format!("said {code}")});
+    let mut response = Response::builder().status(StatusCode::from_u16(code).unwrap());
+    if let Some(seconds) = retry_after {
+        response = response.header("retry-after", seconds.to_string());
+    }
+    response.body(Body::from(status.to_string())).unwrap()
+}
+
+fn error_event(code: u16) -> Value {
+    json!({"type": "ERROR", "object": {"kind": "Status", "code": code, "message": "too old resource version"}})
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or("").to_owned()
+}

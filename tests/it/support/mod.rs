@@ -1,0 +1,5 @@
+//! An API server in this process, and an exporter on it.
+
+pub(crate) mod api_server;
+pub(crate) mod objects;
+pub(crate) mod world;

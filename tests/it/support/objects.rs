@@ -1,0 +1,60 @@
+//! Objects as an API server sends them.
+
+use drift_exporter::{
+    compare::{Algorithm, fingerprint},
+    model::Kind,
+};
+use serde_json::{Value, json};
+
+pub(crate) const HASH: &str = "tfdrift.jin.dev/spec-hash";
+
+/// A Deployment in namespace `shop` that carries its own hash.
+pub(crate) fn deployment(name: &str) -> Value {
+    let mut object = json!({
+        "metadata": {
+            "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "generation": 1,
+            "labels": {"tfdrift.jin.dev/enabled": "true", "app.kubernetes.io/instance": "shop-prod"},
+            "annotations": {}, "managedFields": [
+                {"manager": "HashiCorp", "operation": "Update", "time": "2026-01-01T00:00:00Z",
+                    "fieldsV1": {"f:spec": {}, "f:metadata": {"f:annotations": {format!("f:{HASH}"): {}}}}},
+            ],
+        },
+        "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{
+            "name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 8080}],
+            "resources": {"requests": {"cpu": "250m", "memory": "128Mi"}},
+        }]}}},
+        "status": {"observedGeneration": 1, "availableReplicas": 2},
+    });
+    stamp(&Kind::deployment(), &mut object);
+    object
+}
+
+/// A Service in namespace `shop` that carries its own hash.
+pub(crate) fn service(name: &str) -> Value {
+    let mut object = json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "annotations": {}},
+        "spec": {"type": "ClusterIP", "selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}]},
+    });
+    stamp(&Kind::service(), &mut object);
+    object
+}
+
+/// The same object after `kubectl edit` at this second of January 2nd, 2026.
+pub(crate) fn edited(mut object: Value, second: u32) -> Value {
+    object["spec"]["replicas"] = json!(5);
+    let edit = json!({"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        "time": format!("2026-01-02T00:00:{second:02}Z")});
+    object["metadata"]["managedFields"].as_array_mut().unwrap().push(edit);
+    object
+}
+
+/// The same object with another recorded hash.
+pub(crate) fn recorded(mut object: Value, hash: &str) -> Value {
+    object["metadata"]["annotations"][HASH] = hash.into();
+    object
+}
+
+fn stamp(kind: &Kind, object: &mut Value) {
+    let digest = fingerprint(Algorithm::TfdriftV1, kind, &object.to_string(), "tfdrift.jin.dev").unwrap();
+    object["metadata"]["annotations"][HASH] = digest.to_string().into();
+}
