@@ -1,6 +1,6 @@
 //! drift-exporter beside kube-state-metrics, on one real API server, in one run. Prints a table of ratios.
 //!
-//! `DRIFT_BENCH_OBJECTS` sets how many Deployments and how many Services there are (10,000 each by default).
+//! `DRIFT_BENCH_PROGRAM` is the build to measure. `DRIFT_BENCH_OBJECTS` sets how many Deployments and how many Services there are (10,000 each by default).
 
 #![expect(
     clippy::disallowed_methods,
@@ -102,8 +102,9 @@ fn rich_deployment(namespace: &str, name: &str) -> Deployment {
 }
 
 fn start_ours(cluster: &Cluster) -> Exporter {
-    let program = Path::new(env!("CARGO_BIN_EXE_drift-exporter"));
-    Exporter::start_program(program, &cluster.kubeconfig(User::Exporter), cluster.folder(), &[]).ready()
+    let program = std::env::var_os("DRIFT_BENCH_PROGRAM").expect("`make bench` sets DRIFT_BENCH_PROGRAM");
+    Exporter::start_program(Path::new(&program), &cluster.kubeconfig(User::Exporter), cluster.folder(), &[])
+        .ready()
 }
 
 fn measure_peer(cluster: &Cluster, each: usize) -> Measured {
@@ -235,7 +236,7 @@ fn report(ours: &Measured, theirs: &Measured, visible: &[Duration]) {
     row("CPU µs per series, plain", ours.plain_cpu * 1e6, theirs.plain_cpu * 1e6, 0.1);
     row("CPU µs per series, gzip", ours.gzip_cpu * 1e6, theirs.gzip_cpu * 1e6, 0.02);
     println!("| series on the page | {} | {} | | |", ours.series, theirs.series);
-    let at = |share: f64| visible[((visible.len() - 1) as f64 * share).round() as usize].as_secs_f64() * 1e3;
-    let verdict = if at(0.99) <= 50.0 { "met" } else { "MISSED" };
-    println!("| edit to visible ms, p50 / p99 | {:.1} / {:.1} | | | p99 ≤ 50 {verdict} |", at(0.5), at(0.99));
+    let at = |percent: usize| visible[(visible.len() - 1) * percent / 100].as_secs_f64() * 1e3;
+    let verdict = if at(99) <= 50.0 { "met" } else { "MISSED" };
+    println!("| edit to visible ms, p50 / p99 | {:.1} / {:.1} | | | p99 ≤ 50 {verdict} |", at(50), at(99));
 }

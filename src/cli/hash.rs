@@ -62,7 +62,7 @@ impl Report<'_> {
             match object {
                 Ok(object) => self.object(&format!("{name}: object {}", index + 1), &object)?,
                 Err(bad) => {
-                    self.complain(format_args!("{name}:{}:{}: {}", bad.line, bad.column, bad.message))?
+                    self.complain(format_args!("{name}:{}:{}: {}", bad.line, bad.column, bad.message))?;
                 }
             }
         }

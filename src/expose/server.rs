@@ -46,7 +46,7 @@ pub async fn serve(listener: TcpListener, app: Router, limits: ServerLimits, sto
     let slots = Arc::new(Semaphore::new(limits.connections));
     let graceful = GracefulShutdown::new();
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(1 << 20);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(128 << 10);
     // Waiting for a slot is part of what `stop` interrupts: a full server must be able to stop.
     let next = async || {
         let slot = slots.clone().acquire_owned().await;

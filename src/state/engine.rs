@@ -124,17 +124,16 @@ impl Engine {
 
     /// Takes in an object. `counted`: an episode that shows now began while we watched.
     fn see(&mut self, stream: &StreamSpec, object: LiveObject, counted: bool, now: Timestamp) -> bool {
-        let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
         let Some(state) = kind_state(&self.snapshot, stream) else {
             return false;
         };
-        let before = state.blocks.get(&namespace, &name).cloned();
+        let before = state.blocks.get(&object.key.namespace, &object.key.name).cloned();
         if let Some(before) = &before {
             if same_version(&before.object, &object) {
                 return false;
             }
             if before.object.uid != object.uid {
-                self.forget(stream, &namespace, &name, now);
+                self.forget(stream, &object.key.namespace, &object.key.name, now);
                 return self.see(stream, object, true, now);
             }
             if before.object.stamp == object.stamp {

@@ -139,6 +139,33 @@ fn the_onset_survives_a_restart_with_nothing_written_anywhere() {
 }
 
 #[test]
+fn the_history_survives_a_restart_where_a_file_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("history.jsonl");
+    std::fs::write(&file, "this line is not ours\n").unwrap();
+    let flags = ["--history.file", file.to_str().unwrap(), "--log.format", "json"];
+    let mut shop = Shop::open(&flags);
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    let before = shop.exporter.get("/v1/history").unwrap().json();
+    assert_eq!(before["transitions"][0]["to"], "drifted");
+    shop.exporter.running.signal("TERM");
+    assert_eq!(shop.exporter.running.wait(Duration::from_secs(10)), Some(0));
+
+    let kubeconfig = shop.cluster.kubeconfig(User::Exporter);
+    let restarted = Exporter::start(&kubeconfig, shop.cluster.folder(), &flags).ready();
+    assert_eq!(restarted.get("/v1/history").unwrap().json(), before);
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
+    restarted.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
+    assert_eq!(restarted.get("/v1/history").unwrap().json()["last"], 2);
+    for line in restarted.logged().lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
+    }
+    assert!(restarted.logged().contains("are not ours"));
+}
+
+#[test]
 fn events_are_written_once_per_episode_and_only_when_asked_for() {
     let mut rules = read_only_rules();
     rules

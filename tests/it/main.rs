@@ -1,6 +1,11 @@
 //! The fast tests: no network, no cluster. One binary, so that it links once.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod support;
 

@@ -109,8 +109,11 @@ async fn both_formats_and_both_encodings_say_the_same() {
     }
 }
 
+/// The labels of a sample, and its value.
+type Sample = (BTreeMap<String, String>, f64);
+
 /// A strict reader of the text format: HELP, TYPE, then the family's samples, all of one family together.
-fn parse(page: &str) -> BTreeMap<String, Vec<(BTreeMap<String, String>, f64)>> {
+fn parse(page: &str) -> BTreeMap<String, Vec<Sample>> {
     let mut families: BTreeMap<String, Vec<_>> = BTreeMap::new();
     let mut family = String::new();
     for line in page.lines() {
@@ -240,7 +243,8 @@ async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_lab
         for (labels, _) in &families[metric.name] {
             let mut own: Vec<_> = labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
             let mut told = metric.labels.to_vec();
-            (own.sort_unstable(), told.sort_unstable());
+            own.sort_unstable();
+            told.sort_unstable();
             assert_eq!(own, told, "labels of {}", metric.name);
         }
     }

@@ -1,6 +1,11 @@
 //! What the tests on real programs share: a real cluster, a running exporter, a look at its page.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::panic,
+    reason = "each test binary uses a part of it, and fails by panicking"
+)]
 
 pub mod cluster;
 pub mod exporter;

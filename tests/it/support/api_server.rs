@@ -188,11 +188,11 @@ impl ApiServer {
                 json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version}, "spec": {}}});
             let silent =
                 server.0.lock().unwrap().moods.get(&plural).is_some_and(|mood| matches!(mood, Mood::Mute));
-            if !silent {
+            if silent {
+                std::mem::forget(sender);
+            } else {
                 let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
                 sender.close_channel();
-            } else {
-                std::mem::forget(sender);
             }
         });
         respond(body)

@@ -1,0 +1,51 @@
+# `make` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+# Integration tests find these themselves; here they are only checked for.
+CLUSTER_PARTS := etcd kube-apiserver
+REAL_PARTS := $(CLUSTER_PARTS) prometheus
+HAVE_CLUSTER = { [ -n "$${KUBEBUILDER_ASSETS:-}" ] && [ -x "$$KUBEBUILDER_ASSETS/kube-apiserver" ] && [ -x "$$KUBEBUILDER_ASSETS/etcd" ]; }
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: lint test-fast test-cluster ## format and lints, the fast tests, the tests on a real API server
+
+.PHONY: lint
+lint: ## format and lints
+	cargo fmt --check
+	cargo clippy --all-targets --quiet -- -D warnings
+
+.PHONY: test-fast
+test-fast: ## the tests that need no cluster
+	cargo test --quiet --lib --bins --test it
+
+.PHONY: test-cluster
+test-cluster: ## the tests on a real kube-apiserver and etcd
+	@if $(HAVE_CLUSTER) || parts/build $(CLUSTER_PARTS) >/dev/null; then \
+	  cargo test --test cluster -- --test-threads=2; \
+	else \
+	  echo "SKIPPED: the tests on a real API server. They need Go to build etcd and kube-apiserver, or KUBEBUILDER_ASSETS."; \
+	fi
+
+.PHONY: test-real
+test-real: ## the tests that need more real programs: Prometheus
+	@if parts/build $(REAL_PARTS) >/dev/null; then \
+	  cargo test --test real -- --test-threads=2; \
+	else \
+	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
+	fi
+
+.PHONY: bench
+bench: ## side by side with kube-state-metrics on a real API server; prints a table
+	parts/build $(CLUSTER_PARTS) kube-state-metrics >/dev/null
+	cargo build --release
+	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/release/drift-exporter cargo bench --bench side_by_side --profile bench-driver
+
+.PHONY: golden
+golden: ## write the golden files anew, to be read in the diff
+	UPDATE_GOLDEN=1 cargo test --quiet --test it golden

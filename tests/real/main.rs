@@ -1,0 +1,9 @@
+//! Tests that need more real programs than a cluster.
+
+#![expect(clippy::disallowed_methods, reason = "tests change the cluster; the exporter must not")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+/// A real Prometheus scrapes a real exporter on a real cluster.
+mod prometheus;

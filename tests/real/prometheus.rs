@@ -1,0 +1,155 @@
+//! A real Prometheus scrapes a real exporter on a real cluster.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use drift_exporter::model::Kind;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use serde_json::{Value, json};
+
+use crate::support::{
+    cluster::{Cluster, User},
+    exporter::Exporter,
+    objects::{create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
+    page,
+    parts::program,
+    process::{Running, eventually, free_port},
+};
+
+/// The ways in which the one exporter is scraped: name of the job, and what is special about it.
+const JOBS: [(&str, &str); 4] = [
+    ("openmetrics-gzip", ""),
+    ("openmetrics-plain", "{enable_compression: false}"),
+    ("text-gzip", "{scrape_protocols: [PrometheusText0.0.4]}"),
+    ("text-plain", "{scrape_protocols: [PrometheusText0.0.4], enable_compression: false}"),
+];
+
+struct Prometheus {
+    _running: Running,
+    port: u16,
+}
+
+impl Prometheus {
+    fn start(folder: &Path, exporter: u16) -> Self {
+        let jobs: Vec<Value> = JOBS
+            .iter()
+            .map(|(name, special)| {
+                // A target label `namespace`, as service discovery adds one, must not rename ours.
+                let mut job = json!({"job_name": name, "honor_labels": true,
+                    "static_configs": [{"targets": [format!("127.0.0.1:{exporter}")], "labels": {"namespace": "monitoring"}}]});
+                let special: Value = serde_saphyr::from_str(special).unwrap_or(Value::Null);
+                if let Some(special) = special.as_object() {
+                    job.as_object_mut().expect("a job is an object").extend(special.clone());
+                }
+                job
+            })
+            .collect();
+        let config =
+            json!({"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": jobs});
+        fs::write(folder.join("prometheus.yml"), config.to_string())
+            .expect("the configuration can be written");
+        let port = free_port();
+        let running = Running::start(
+            Command::new(program("prometheus", "prometheus"))
+                .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
+                .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
+                .arg(format!("--web.listen-address=127.0.0.1:{port}")),
+            &folder.join("prometheus.log"),
+        );
+        Self { _running: running, port }
+    }
+
+    /// The samples that a query gives: labels and value.
+    fn query(&self, query: &str) -> Vec<(Value, String)> {
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let Some(answer) = page::get(self.port, &format!("/api/v1/query?query={encoded}"), &[]) else {
+            return Vec::new();
+        };
+        let Ok(answer) = serde_json::from_slice::<Value>(&answer.body) else { return Vec::new() };
+        let samples = answer["data"]["result"].as_array().cloned().unwrap_or_default();
+        samples
+            .into_iter()
+            .map(|sample| (sample["metric"].clone(), sample["value"][1].as_str().unwrap_or("").to_owned()))
+            .collect()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, query: &str, samples: usize) -> Vec<(Value, String)> {
+        eventually(&format!("{samples} samples for {query}"), Duration::from_secs(30), || {
+            Some(self.query(query)).filter(|found| found.len() == samples)
+        })
+    }
+}
+
+#[test]
+fn prometheus_takes_every_format_and_gives_the_series_back() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let deployments = Api::<Deployment>::namespaced(client.clone(), "shop");
+    cluster.block_on(async {
+        grant(&client, "drift-exporter", read_only_rules()).await;
+        create_namespace(&client, "shop").await;
+        create_stamped(&client, &Kind::deployment(), &deployment("shop", "web")).await;
+        create_stamped(&client, &Kind::service(), &service("shop", "web")).await;
+    });
+    let exporter =
+        Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &["--metrics.health"]).ready();
+    let prometheus = Prometheus::start(cluster.folder(), exporter.port);
+
+    let up = prometheus.wait_for("up == 1", JOBS.len());
+    assert_eq!(up.len(), JOBS.len(), "{up:?}");
+    prometheus.wait_for("drift_resource_drifted{namespace=\"shop\",kind=\"Deployment\"} == 0", JOBS.len());
+
+    cluster.block_on(patch(&deployments, "web", "kubectl-edit", json!({"spec": {"replicas": 5}})));
+    for (labels, _) in prometheus.wait_for("drift_resource_drifted{namespace=\"shop\"} == 1", JOBS.len()) {
+        assert_eq!((&labels["name"], &labels["source"]), (&json!("web"), &json!("annotation")), "{labels}");
+        assert!(labels.get("exported_namespace").is_none(), "{labels}");
+    }
+    let ages = prometheus
+        .wait_for("time() - drift_resource_drifted_timestamp_seconds{actor=\"kubectl\"}", JOBS.len());
+    for (labels, age) in ages {
+        assert!((0.0..60.0).contains(&age.parse::<f64>().expect("a number")), "{labels} {age}");
+    }
+    prometheus.wait_for("drift_detections_total{kind=\"Deployment\"} == 1", JOBS.len());
+
+    // Both the plain and the gzip page, in both formats, give the same series.
+    let count = |job: &str| {
+        prometheus.query(&format!("count({{__name__=~\"drift_.*\",job=\"{job}\"}})"))[0].1.clone()
+    };
+    let counts: Vec<String> = JOBS.iter().map(|(job, _)| count(job)).collect();
+    assert!(counts.iter().all(|own| *own == counts[0]), "{counts:?}");
+    println!("{} drift_ series by each of {} ways of scraping", counts[0], JOBS.len());
+
+    cluster.block_on(patch(&deployments, "web", "kubectl-edit", json!({"spec": {"replicas": 2}})));
+    prometheus.wait_for("drift_resource_drifted{namespace=\"shop\",kind=\"Deployment\"} == 0", JOBS.len());
+    prometheus.wait_for("drift_resource_drifted_timestamp_seconds", 0);
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_the_page() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    cluster.block_on(async {
+        create_namespace(&client, "shop").await;
+        create_stamped(&client, &Kind::deployment(), &deployment("shop", "web")).await;
+    });
+    let exporter = Exporter::start(&cluster.kubeconfig(User::Admin), cluster.folder(), &[]).ready();
+    let mut child = Command::new(program("prometheus", "promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool can be run");
+    child.stdin.take().expect("piped").write_all(exporter.metrics().as_bytes()).expect("promtool reads");
+    let output = child.wait_with_output().expect("promtool ends");
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+}
