@@ -3,10 +3,11 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
-# Integration tests find these themselves; here they are only checked for.
 CLUSTER_PARTS := etcd kube-apiserver
 REAL_PARTS := $(CLUSTER_PARTS) prometheus
-HAVE_CLUSTER = { [ -n "$${KUBEBUILDER_ASSETS:-}" ] && [ -x "$$KUBEBUILDER_ASSETS/kube-apiserver" ] && [ -x "$$KUBEBUILDER_ASSETS/etcd" ]; }
+# The tests find the programs themselves; here it is only asked whether they can be had at all.
+HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
+can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
 
 .PHONY: help
 help: ## this list
@@ -26,7 +27,10 @@ test-fast: ## the tests that need no cluster
 
 .PHONY: test-cluster
 test-cluster: ## the tests on a real kube-apiserver and etcd
-	@if $(HAVE_CLUSTER) || parts/build $(CLUSTER_PARTS) >/dev/null; then \
+	@if $(HAVE_ASSETS); then \
+	  cargo test --test cluster -- --test-threads=2; \
+	elif $(call can_have,$(CLUSTER_PARTS)); then \
+	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  cargo test --test cluster -- --test-threads=2; \
 	else \
 	  echo "SKIPPED: the tests on a real API server. They need Go to build etcd and kube-apiserver, or KUBEBUILDER_ASSETS."; \
@@ -34,7 +38,8 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 
 .PHONY: test-real
 test-real: ## the tests that need more real programs: Prometheus
-	@if parts/build $(REAL_PARTS) >/dev/null; then \
+	@if $(call can_have,$(REAL_PARTS)); then \
+	  parts/build $(REAL_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2; \
 	else \
 	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \

@@ -17,12 +17,11 @@ use crate::state::{StateReader, Transition, Turn};
 const LONGEST_NOTE: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Publishes Events until told to stop. The history is the queue, so nothing ever waits for the API server.
-pub(super) async fn publish(client: Client, mut state: StateReader, stop: CancellationToken) {
+/// Publishes Events for what comes after `seen`, until told to stop. The history is the queue, so nothing ever waits for the API server.
+pub(super) async fn publish(client: Client, mut state: StateReader, mut seen: u64, stop: CancellationToken) {
     let reporter =
         Reporter { controller: "drift-exporter".to_owned(), instance: std::env::var("POD_NAME").ok() };
     let recorder = Recorder::new(client, reporter);
-    let mut seen = state.snapshot().history.last_sequence();
     loop {
         let more = tokio::select! {
             more = state.changed() => more,
@@ -34,7 +33,10 @@ pub(super) async fn publish(client: Client, mut state: StateReader, stop: Cancel
         for transition in state.snapshot().history.since(seen) {
             seen = transition.sequence;
             if transition.episode.as_ref().is_some_and(|episode| episode.turn == Turn::Began) {
-                tell(&recorder, &transition).await;
+                tokio::select! {
+                    () = tell(&recorder, &transition) => {}
+                    () = stop.cancelled() => return,
+                }
             }
         }
     }

@@ -14,27 +14,39 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::{
-    model::{Actor, Cause, FieldClass, Kind, ObjectKey, Severity, Source},
+    model::{Actor, Cause, FieldClass, Kind, ObjectKey, Severity, Source, UnknownReason, VerdictKind},
     state::{EpisodeNote, History, StateReader, Transition, Turn},
 };
 
 /// Lines that are kept when the file is shortened, which happens when it has grown to twice as many.
 const KEPT: usize = 10_000;
 
+/// More than that many lines can ever take.
+const LARGEST: u64 = 256 << 20;
+
 /// The open file.
 #[derive(Debug)]
 pub(super) struct HistoryFile {
     path: PathBuf,
-    file: File,
+    /// None after a failed write, of which a part may be on disk: the file is written anew then.
+    file: Option<File>,
     lines: usize,
+    /// The newest transition that is in the file.
+    written: u64,
 }
 
-/// Reads what an earlier run wrote, and opens the file for more. Lines that cannot be read are passed over.
+/// Reads what an earlier run wrote, and opens the file for more. Lines that cannot be read are passed over, but a
+/// file without any line of ours is somebody else's.
 pub(super) fn open(path: &Path) -> io::Result<(History, HistoryFile)> {
     let mut kept: VecDeque<Transition> = VecDeque::new();
     let mut unreadable = 0_usize;
     match File::open(path) {
         Ok(file) => {
+            let about = file.metadata()?;
+            if !about.is_file() || about.len() > LARGEST {
+                return Err(io::Error::other("it is not a file that an exporter wrote"));
+            }
+            file.try_lock_shared().map_err(|_| io::Error::other("another exporter is using it"))?;
             for line in BufReader::new(file).split(b'\n') {
                 match serde_json::from_slice::<Line>(&line?).ok().and_then(Line::into_transition) {
                     Some(transition) => kept.push_back(transition),
@@ -48,13 +60,17 @@ pub(super) fn open(path: &Path) -> io::Result<(History, HistoryFile)> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
+    if unreadable > 0 && kept.is_empty() {
+        return Err(io::Error::other("nothing in it was written by an exporter; it is left as it is"));
+    }
     if unreadable > 0 {
         warn!(path = %path.display(), unreadable, "Some lines of the history file are not ours and are dropped.");
     }
     let lines = kept.len();
     let history = History::restore(kept);
-    let file = rewrite(path, &history)?;
-    Ok((history, HistoryFile { path: path.to_owned(), file, lines }))
+    let file = Some(rewrite(path, &history)?);
+    let written = history.last_sequence();
+    Ok((history, HistoryFile { path: path.to_owned(), file, lines, written }))
 }
 
 /// Writes the whole history beside the file and puts it in its place, so that a crash leaves one or the other.
@@ -64,9 +80,13 @@ fn rewrite(path: &Path, history: &History) -> io::Result<File> {
     for transition in history.since(0) {
         push_line(&mut text, &transition)?;
     }
-    fs::write(&beside, text)?;
+    let mut file = File::create(&beside)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
     fs::rename(&beside, path)?;
-    OpenOptions::new().append(true).open(path)
+    let file = OpenOptions::new().append(true).open(path)?;
+    file.try_lock().map_err(|_| io::Error::other("another exporter is using it"))?;
+    Ok(file)
 }
 
 fn push_line(text: &mut Vec<u8>, transition: &Transition) -> io::Result<()> {
@@ -78,15 +98,14 @@ fn push_line(text: &mut Vec<u8>, transition: &Transition) -> io::Result<()> {
 impl HistoryFile {
     /// Appends new transitions until told to stop; what came last is written even then.
     pub(super) async fn follow(mut self, mut state: StateReader, stop: CancellationToken) {
-        let mut seen = state.snapshot().history.last_sequence();
         loop {
             let more = tokio::select! {
                 more = state.changed() => more,
                 () = stop.cancelled() => false,
             };
             let history = state.snapshot().history.clone();
-            if let Err(error) = self.append(&history, &mut seen) {
-                error!(path = %self.path.display(), %error, "Cannot write the history file.");
+            if let Err(error) = tokio::task::block_in_place(|| self.append(&history)) {
+                error!(path = %self.path.display(), %error, "Cannot write the history file; trying again with the next transition.");
             }
             if !more {
                 return;
@@ -94,21 +113,36 @@ impl HistoryFile {
         }
     }
 
-    fn append(&mut self, history: &History, seen: &mut u64) -> io::Result<()> {
-        let mut text = Vec::new();
-        for transition in history.since(*seen) {
-            *seen = transition.sequence;
-            self.lines += 1;
-            push_line(&mut text, &transition)?;
+    fn append(&mut self, history: &History) -> io::Result<()> {
+        let new = history.since(self.written);
+        let Some(last) = new.last().map(|transition| transition.sequence) else { return Ok(()) };
+        match self.file.take() {
+            Some(mut file) if self.lines + new.len() <= 2 * KEPT => {
+                let mut text = Vec::new();
+                for transition in &new {
+                    push_line(&mut text, transition)?;
+                }
+                file.write_all(&text)?;
+                self.file = Some(file);
+                self.lines += new.len();
+            }
+            _ => {
+                self.file = Some(rewrite(&self.path, history)?);
+                self.lines = history.newest_first().count();
+            }
         }
-        if self.lines > 2 * KEPT {
-            self.file = rewrite(&self.path, history)?;
-            self.lines = KEPT;
-            return Ok(());
-        }
-        self.file.write_all(&text)
+        self.written = last;
+        Ok(())
     }
 }
+
+/// A word that may be absent, but not unknown.
+fn word<T>(text: Option<String>, parse: fn(&str) -> Option<T>) -> Result<Option<T>, NotOurs> {
+    text.map(|text| parse(&text).ok_or(NotOurs)).transpose()
+}
+
+/// A word that no exporter writes.
+struct NotOurs;
 
 /// A transition as it is written.
 #[derive(Serialize, Deserialize)]
@@ -124,9 +158,9 @@ struct Line {
     name: Box<str>,
     uid: Box<str>,
     source: String,
-    from: String,
-    to: String,
-    reason: String,
+    from: Option<String>,
+    to: Option<String>,
+    reason: Option<String>,
     episode: Option<EpisodeLine>,
 }
 
@@ -156,9 +190,9 @@ impl From<&Transition> for Line {
             name: key.name.clone(),
             uid: transition.uid.clone(),
             source: transition.source.to_string(),
-            from: transition.from.to_owned(),
-            to: transition.to.to_owned(),
-            reason: transition.reason.to_owned(),
+            from: transition.from.map(|verdict| verdict.to_string()),
+            to: transition.to.map(|verdict| verdict.to_string()),
+            reason: transition.reason.map(|reason| reason.to_string()),
             episode: transition.episode.as_ref().map(|episode| EpisodeLine {
                 turn: match episode.turn {
                     Turn::Began => "began".to_owned(),
@@ -208,10 +242,67 @@ impl Line {
             key: ObjectKey { kind: Arc::new(kind), namespace: self.namespace, name: self.name },
             uid: self.uid,
             source: Source::parse(&self.source)?,
-            from: Transition::verdict_word(&self.from)?,
-            to: Transition::verdict_word(&self.to)?,
-            reason: Transition::reason_word(&self.reason)?,
+            from: word(self.from, VerdictKind::parse).ok()?,
+            to: word(self.to, VerdictKind::parse).ok()?,
+            reason: word(self.reason, UnknownReason::parse).ok()?,
             episode,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::open;
+    use crate::state::History;
+
+    const LINE: &str = r#"{"sequence":7,"time":"2026-01-01T00:00:00Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"in_sync","to":"drifted","reason":null,"episode":null}"#;
+
+    fn history(last: u64) -> History {
+        let line: super::Line = serde_json::from_str(LINE).unwrap();
+        let first = line.into_transition().unwrap();
+        History::restore((1..=last).map(|sequence| crate::state::Transition { sequence, ..first.clone() }))
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_and_other_lines_are_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        fs::write(&path, format!("{LINE}\nhalf a li")).unwrap();
+        let (restored, mut file) = open(&path).unwrap();
+        assert_eq!(restored.last_sequence(), 7);
+        file.append(&history(9)).unwrap();
+        drop(file);
+        let (restored, _) = open(&path).unwrap();
+        assert_eq!((restored.last_sequence(), restored.newest_first().count()), (9, 3));
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_or_in_use_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes");
+        fs::write(&path, "dear diary\n").unwrap();
+        assert!(open(&path).unwrap_err().to_string().contains("left as it is"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "dear diary\n");
+        assert!(open(std::path::Path::new("/dev/null")).is_err());
+        assert!(open(folder.path()).is_err());
+        let path = folder.path().join("history");
+        let _held = open(&path).unwrap();
+        assert!(open(&path).unwrap_err().to_string().contains("another exporter"));
+    }
+
+    #[test]
+    fn a_file_that_has_grown_is_shortened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let (_, mut file) = open(&path).unwrap();
+        for last in [9_000, 18_000, 27_000] {
+            file.append(&history(last)).unwrap();
+        }
+        drop(file);
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!((10_000..=20_000).contains(&lines), "{lines}");
+        assert_eq!(open(&path).unwrap().0.last_sequence(), 27_000);
     }
 }

@@ -1,5 +1,6 @@
 //! Wiring: who is connected to whom.
 
+mod announce;
 mod events;
 mod history_file;
 pub mod telemetry;
@@ -165,11 +166,16 @@ pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
         }
         None => (History::default(), None),
     };
+    let restored = history.last_sequence();
     let Exporter { ingest, exposed } = assemble(&parts, history);
     let ingest = spawn_ingest(ingest)?;
-    let keepers = spawn_keepers(&parts, &exposed.state, file);
+    let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
+    }
+    for stream in parts.settings.streams() {
+        let selector = stream.selector.as_deref().unwrap_or("");
+        info!(%stream, selector, "Watching.");
     }
     let stop = parts.stop.clone();
     let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), stop.clone()));
@@ -201,15 +207,21 @@ fn spawn_ingest(ingest: Ingest) -> Result<tokio::sync::oneshot::Receiver<()>, Ap
     Ok(ended)
 }
 
-/// Starts the tasks that follow the history: one writes Events, one writes the file.
+/// Starts the tasks that follow the history: one tells the log, one writes Events, one writes the file.
 fn spawn_keepers(
     parts: &Parts,
     state: &StateReader,
+    restored: u64,
     file: Option<history_file::HistoryFile>,
 ) -> Vec<tokio::task::JoinHandle<()>> {
-    let mut keepers = Vec::new();
+    let mut keepers = vec![tokio::spawn(announce::announce(state.clone(), restored, parts.stop.clone()))];
     if parts.events {
-        keepers.push(tokio::spawn(events::publish(parts.client.clone(), state.clone(), parts.stop.clone())));
+        keepers.push(tokio::spawn(events::publish(
+            parts.client.clone(),
+            state.clone(),
+            restored,
+            parts.stop.clone(),
+        )));
     }
     if let Some(file) = file {
         keepers.push(tokio::spawn(file.follow(state.clone(), parts.stop.clone())));

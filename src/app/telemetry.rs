@@ -13,13 +13,34 @@ pub enum LogFormat {
     Json,
 }
 
+/// The least severe messages that are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogLevel {
+    /// What went wrong and will not heal by itself.
+    Error,
+    /// What went wrong and is tried again.
+    Warn,
+    /// What an operator wants to know.
+    Info,
+    /// What a developer wants to know.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
 /// Starts logging to standard error.
-pub fn start(level: &str, format: LogFormat) -> Result<(), String> {
+pub fn start(level: LogLevel, format: LogFormat) -> Result<(), String> {
     // kube logs whole response bodies on some errors, and those may hold Secrets.
-    let filter = format!(
+    let level = match level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    };
+    let filter = EnvFilter::new(format!(
         "{level},kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn"
-    );
-    let filter = EnvFilter::try_new(filter).map_err(|error| format!("`{level}` is no log level: {error}"))?;
+    ));
     let registry = tracing_subscriber::registry().with(filter);
     let started = match format {
         LogFormat::Text => {

@@ -2,11 +2,17 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValue};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, builder::PossibleValue};
 
-use crate::{app::telemetry::LogFormat, compare::Algorithm, model::Source, watch::Connection};
+use crate::{
+    app::telemetry::{LogFormat, LogLevel},
+    compare::Algorithm,
+    model::Source,
+    watch::Connection,
+};
 
-/// Tells Prometheus which Kubernetes objects differ from what was declared, and never writes to the cluster.
+/// Tells Prometheus which Kubernetes objects differ from what was declared. Writes nothing to the cluster, unless
+/// asked for Events.
 #[derive(Debug, Parser)]
 #[command(name = "drift-exporter", version, max_term_width = 110, after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -16,9 +22,9 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  drift-exporter run                              watch the cluster of the current context, serve :10374/metrics
-  drift-exporter hash deployment/web -n shop      the hash to stamp on a live object
-  kubectl annotate deployment web -n shop tfdrift.jin.dev/spec-hash=$(drift-exporter hash deployment/web -n shop | cut -d' ' -f1)
+  drift-exporter run                           watch the current context's cluster, serve :10374/metrics
+  drift-exporter hash deployment/web -n shop   the hash to record in the annotation of a live object
+  drift-exporter hash -f web.yaml              the hash of what is in a file
 
 Exit codes: 0 fine, 1 a negative answer (a bad object), 2 could not run.";
 
@@ -26,7 +32,9 @@ Exit codes: 0 fine, 1 a negative answer (a bad object), 2 could not run.";
 pub(super) enum Command {
     /// Watch a cluster and serve /metrics; also what runs in a pod.
     Run(RunArgs),
-    /// Print the hash of objects, as it is recorded in the annotation <prefix>/spec-hash.
+    /// Print the hash of objects, as it is recorded in the annotation tfdrift.jin.dev/spec-hash.
+    ///
+    /// Record the hash of the live object: a manifest's is another one wherever the API server fills in defaults.
     Hash(HashArgs),
 }
 
@@ -58,7 +66,7 @@ pub(super) struct RunArgs {
     )]
     pub(super) listen: ListenAddress,
     /// Namespaces to watch [default: all of them].
-    #[arg(long, value_name = "NAME,…", env = "DRIFT_NAMESPACES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", env = "DRIFT_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     pub(super) namespaces: Vec<String>,
     /// Where baselines are read from.
     #[arg(
@@ -81,34 +89,41 @@ pub(super) struct RunArgs {
     )]
     pub(super) max_series: usize,
     /// Expose `drift_resource_health`.
-    #[arg(long = "metrics.health", env = "DRIFT_METRICS_HEALTH")]
+    #[arg(long = "metrics.health", env = "DRIFT_METRICS_HEALTH", value_parser = switch)]
     pub(super) health: bool,
     /// Write a Kubernetes Warning Event when an object begins to drift. Needs the right to create events.
-    #[arg(long, env = "DRIFT_EVENTS")]
+    #[arg(long, env = "DRIFT_EVENTS", value_parser = switch)]
     pub(super) events: bool,
     /// Keep the history of verdicts in this file across restarts.
     #[arg(long = "history.file", value_name = "FILE", env = "DRIFT_HISTORY_FILE")]
     pub(super) history_file: Option<PathBuf>,
     /// Least severe messages to log: error, warn, info, debug or trace.
-    #[arg(long = "log.level", value_name = "LEVEL", env = "DRIFT_LOG_LEVEL", default_value = "info")]
-    pub(super) log_level: String,
+    #[arg(
+        long = "log.level",
+        value_name = "LEVEL",
+        env = "DRIFT_LOG_LEVEL",
+        default_value = "info",
+        hide_possible_values = true
+    )]
+    pub(super) log_level: LogLevel,
     /// How log lines look.
     #[arg(long = "log.format", env = "DRIFT_LOG_FORMAT", default_value = "text")]
     pub(super) log_format: LogFormat,
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["objects", "files"]))]
 pub(super) struct HashArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
     /// Live objects to read from the cluster, such as deployment/web.
-    #[arg(value_name = "KIND/NAME", required_unless_present = "files", value_parser = ObjectName::parse)]
+    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
     pub(super) objects: Vec<ObjectName>,
     /// Read objects from this file, YAML or JSON, several documents and Lists included; - is standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Namespace of the live objects [default: the context's].
-    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace)]
     pub(super) namespace: Option<String>,
     /// How to hash [default: tfdrift-v1 for Deployments and Services, jcs-v1 for other kinds].
     #[arg(short, long, value_name = "NAME")]
@@ -142,6 +157,28 @@ impl ValueEnum for Algorithm {
     }
 }
 
+/// A namespace that can exist. Empty is none: that is what templates leave behind.
+fn namespace(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name == "*" {
+        return Err("leave the flag out to watch all namespaces".to_owned());
+    }
+    if name.len() > 63 || !name.chars().all(allowed) || name.starts_with('-') || name.ends_with('-') {
+        return Err("a namespace has lower-case letters, digits and `-` only".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+/// Reads a switch from the environment. Empty is off: that is what templates leave behind.
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "" | "0" | "false" | "no" | "off" => Ok(false),
+        "1" | "true" | "yes" | "on" => Ok(true),
+        _ => Err("want true or false".to_owned()),
+    }
+}
+
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListenAddress {
@@ -172,7 +209,7 @@ pub(super) struct ObjectName {
 impl ObjectName {
     fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
-            Some((kind, name)) if !kind.is_empty() && !name.is_empty() => {
+            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
             }
             _ => Err("want KIND/NAME, such as deployment/web".to_owned()),

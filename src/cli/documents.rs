@@ -14,65 +14,88 @@ pub(super) struct BadDocument {
 
 /// Reads all objects; one bad document leaves the others alone.
 pub(super) fn read_objects(text: &str) -> Vec<Result<Value, BadDocument>> {
-    let documents = match text.trim_start().as_bytes().first() {
-        Some(b'{' | b'[') => read_json(text),
-        Some(_) => read_yaml(text),
-        None => Vec::new(),
-    };
-    documents.into_iter().flat_map(expand_list).collect()
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    split(text).into_iter().flat_map(|part| part.read()).flat_map(expand_list).collect()
 }
 
-fn read_json(text: &str) -> Vec<Result<Value, BadDocument>> {
-    let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    stream
-        .map(|document| {
-            document.map_err(|error| BadDocument {
-                line: error.line(),
-                column: error.column(),
-                message: without_place(&error.to_string()).to_owned(),
-            })
-        })
-        .collect()
-}
-
-/// `serde_json` names the place in its message too.
-fn without_place(message: &str) -> &str {
-    message.split(" at line ").next().unwrap_or(message)
+/// The text between two `---` lines: YAML, or one or several JSON documents.
+struct Part {
+    first_line: usize,
+    text: String,
 }
 
 /// A line that begins with `---` always begins a document, so each can be read on its own.
-fn read_yaml(text: &str) -> Vec<Result<Value, BadDocument>> {
-    let mut documents: Vec<(usize, String)> = vec![(1, String::new())];
+fn split(text: &str) -> Vec<Part> {
+    let mut parts = vec![Part { first_line: 1, text: String::new() }];
     for (index, line) in text.lines().enumerate() {
         let marker = line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
         if let Some(rest) = marker {
-            documents.push((index + 1, format!("   {rest}\n")));
-        } else if let Some((_, document)) = documents.last_mut() {
-            document.push_str(line);
-            document.push('\n');
+            parts.push(Part { first_line: index + 1, text: format!("   {rest}\n") });
+        } else if let Some(part) = parts.last_mut() {
+            part.text.push_str(line);
+            part.text.push('\n');
         }
     }
-    documents
-        .into_iter()
-        .filter_map(|(first_line, document)| match serde_saphyr::from_str::<Value>(&document) {
-            Ok(Value::Null) => None,
-            Ok(value) => Some(Ok(value)),
-            Err(error) => Some(Err(place(&error, first_line))),
-        })
-        .collect()
+    parts
 }
 
-fn place(error: &serde_saphyr::Error, first_line: usize) -> BadDocument {
-    let location = error.location();
-    let number = |place: Option<u64>| place.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
-    BadDocument {
-        line: number(location.map(|location| location.line())) + first_line - 1,
-        column: number(location.map(|location| location.column())),
-        message: error.without_snippet().to_string().lines().next().unwrap_or("not valid YAML").to_owned(),
+impl Part {
+    fn read(&self) -> Vec<Result<Value, BadDocument>> {
+        // Directives and comments alone make no document.
+        if self.text.lines().all(|line| line.trim().is_empty() || line.starts_with(['%', '#'])) {
+            return Vec::new();
+        }
+        let json: Result<Vec<Value>, serde_json::Error> =
+            serde_json::Deserializer::from_str(&self.text).into_iter().collect();
+        match (json, serde_saphyr::from_str_with_options::<Value>(&self.text, yaml_options())) {
+            (Ok(documents), _) => documents.into_iter().map(Ok).collect(),
+            (Err(_), Ok(Value::Null)) => Vec::new(),
+            (Err(_), Ok(document)) => vec![Ok(document)],
+            (Err(json), Err(_)) if self.text.trim_start().starts_with(['{', '[']) => self.good_json(&json),
+            (Err(_), Err(yaml)) => vec![Err(self.bad_yaml(&yaml))],
+        }
+    }
+
+    /// The JSON documents before the first bad one, and what is wrong with that one.
+    fn good_json(&self, wrong: &serde_json::Error) -> Vec<Result<Value, BadDocument>> {
+        let stream = serde_json::Deserializer::from_str(&self.text).into_iter::<Value>();
+        let good = stream.map_while(Result::ok).map(Ok);
+        // serde_json names the place in its message too.
+        let message = wrong.to_string();
+        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        let line = wrong.line() + self.first_line - 1;
+        good.chain([Err(BadDocument { line, column: wrong.column(), message })]).collect()
+    }
+
+    fn bad_yaml(&self, error: &serde_saphyr::Error) -> BadDocument {
+        let location = error.location();
+        let number = |place: Option<u64>| place.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
+        BadDocument {
+            line: number(location.map(|location| location.line())) + self.first_line - 1,
+            column: number(location.map(|location| location.column())),
+            message: error
+                .without_snippet()
+                .to_string()
+                .lines()
+                .next()
+                .unwrap_or("not valid YAML")
+                .to_owned(),
+        }
     }
 }
 
-/// A List stands for its items, which take their kind from it where they have none.
+/// Large lists are ordinary; anchors that multiply are not, and stay bounded as the library sees fit.
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: 50_000_000,
+            max_events: 100_000_000,
+            max_total_scalar_bytes: 1 << 30,
+        },
+    }
+}
+
+/// A List stands for its items, Lists among them too, which take their kind from it where they have none.
 fn expand_list(document: Result<Value, BadDocument>) -> Vec<Result<Value, BadDocument>> {
     let Ok(Value::Object(mut list)) = document else {
         return vec![document];
@@ -95,7 +118,7 @@ fn expand_list(document: Result<Value, BadDocument>) -> Vec<Result<Value, BadDoc
         }
         Ok(item)
     };
-    items.into_iter().map(adopt).collect()
+    items.into_iter().map(adopt).flat_map(expand_list).collect()
 }
 
 #[cfg(test)]
@@ -123,8 +146,11 @@ mod tests {
         assert!(objects[0].is_ok() && objects[2].is_ok());
         let bad = objects[1].as_ref().unwrap_err();
         assert!(bad.line >= 4 && bad.line <= 5 && bad.column >= 1, "{bad:?}");
-        let bad = read_objects("{\"kind\": \"A\",\n  oops}").remove(0).unwrap_err();
-        assert_eq!((bad.line, bad.column), (2, 3));
+        let mut objects =
+            read_objects("{\"kind\": \"A\"}\n{\"kind\": \"B\",\n  oops}\n---\n{\"kind\": \"C\"}");
+        assert!(objects.len() == 3 && objects[0].is_ok() && objects[2].is_ok(), "{objects:?}");
+        let bad = objects.remove(1).unwrap_err();
+        assert_eq!((bad.line, bad.column), (3, 3));
         assert!(!bad.message.contains("line"), "{}", bad.message);
     }
 

@@ -26,7 +26,7 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let mut report = Report { stdout, stderr, algorithm: arguments.algorithm, bad: false };
+    let mut report = Report { stdout, stderr, algorithm: arguments.algorithm, outcome: Outcome::Fine };
     for file in &arguments.files {
         report.file(file)?;
     }
@@ -35,14 +35,14 @@ pub(super) fn run(
         let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
         runtime.block_on(report.live(arguments))?;
     }
-    Ok(if report.bad { Outcome::Negative } else { Outcome::Fine })
+    Ok(report.outcome)
 }
 
 struct Report<'a> {
     stdout: &'a mut dyn Write,
     stderr: &'a mut dyn Write,
     algorithm: Option<Algorithm>,
-    bad: bool,
+    outcome: Outcome,
 }
 
 impl Report<'_> {
@@ -53,7 +53,14 @@ impl Report<'_> {
         } else {
             (path.display().to_string(), std::fs::read_to_string(path))
         };
-        let text = text.map_err(|error| format!("cannot read {name}: {error}"))?;
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => {
+                self.complain(format_args!("cannot read {name}: {error}"))?;
+                self.outcome = Outcome::CouldNotRun;
+                return Ok(());
+            }
+        };
         let objects = read_objects(&text);
         if objects.is_empty() {
             self.complain(format_args!("{name}: there is no object in it"))?;
@@ -71,8 +78,12 @@ impl Report<'_> {
 
     async fn live(&mut self, arguments: &HashArgs) -> Result<(), String> {
         let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-        let namespace =
-            arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace()).to_owned();
+        let namespace = arguments
+            .namespace
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| client.default_namespace())
+            .to_owned();
         for ObjectName { kind, name } in &arguments.objects {
             let unreachable =
                 |error| format!("cannot ask the cluster about {kind}/{name}: {}", innermost(&error));
@@ -94,39 +105,51 @@ impl Report<'_> {
     }
 
     fn object(&mut self, place: &str, object: &Value) -> Result<(), String> {
-        let Some((kind, name)) = identity(object) else {
-            return self.complain(format_args!("{place}: apiVersion, kind and metadata.name are needed"));
+        let (kind, name) = match identity(object) {
+            Ok(identity) => identity,
+            Err(missing) => return self.complain(format_args!("{place}: {missing} is needed, as a string")),
         };
-        let has_tfdrift = matches!((&*kind.group, &*kind.kind), ("apps", "Deployment") | ("", "Service"));
-        let default = if has_tfdrift { Algorithm::TfdriftV1 } else { Algorithm::JcsV1 };
-        let algorithm = self.algorithm.unwrap_or(default);
+        let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::usual_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
-            Ok(digest) => writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind)
-                .map_err(|error| format!("cannot write: {error}")),
+            Ok(digest) => match writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind) {
+                // Whoever reads has seen enough.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written.map_err(|error| format!("cannot write: {error}")),
+            },
             Err(error) => self.complain(format_args!("{place}: {} {name}: {error}", kind.kind)),
         }
     }
 
     fn complain(&mut self, message: std::fmt::Arguments<'_>) -> Result<(), String> {
-        self.bad = true;
+        if self.outcome == Outcome::Fine {
+            self.outcome = Outcome::Negative;
+        }
         writeln!(self.stderr, "drift-exporter: {message}").map_err(|error| format!("cannot write: {error}"))
     }
 }
 
-/// Kind and `namespace/name` of an object, as far as it says.
-fn identity(object: &Value) -> Option<(Kind, String)> {
-    let api_version = object["apiVersion"].as_str()?;
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let name = object["metadata"]["name"].as_str()?;
+/// Kind and `namespace/name` of an object, or what it does not say.
+fn identity(object: &Value) -> Result<(Kind, String), &'static str> {
+    let api_version = object["apiVersion"].as_str().ok_or("apiVersion")?;
+    let kind = object["kind"].as_str().ok_or("kind")?;
+    let name = printable(object["metadata"]["name"].as_str().ok_or("metadata.name")?);
     let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let namespaced = namespace.is_some();
+    let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{}/{name}", printable(namespace)));
     let kind = Kind {
         group: group.into(),
         version: version.into(),
-        kind: object["kind"].as_str()?.into(),
+        kind: printable(kind).into(),
         plural: Box::default(),
-        namespaced: namespace.is_some(),
+        namespaced,
     };
-    Some((kind, namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))))
+    Ok((kind, name))
+}
+
+/// Names from files go to terminals, which must not be told what to do.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// The last cause names the fault; those before it name the layers it went through.

@@ -1,6 +1,6 @@
 //! `drift-exporter run`.
 
-use std::io;
+use std::{collections::BTreeSet, io};
 
 use tokio::{
     net::TcpListener,
@@ -22,7 +22,7 @@ use crate::{
 
 /// Runs the exporter until a signal ends it.
 pub(super) fn run(arguments: RunArgs) -> Result<Outcome, String> {
-    telemetry::start(&arguments.log_level, arguments.log_format)?;
+    telemetry::start(arguments.log_level, arguments.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("http")
@@ -63,13 +63,19 @@ async fn serve(arguments: RunArgs) -> Result<Outcome, String> {
 
 fn settings(arguments: &RunArgs) -> Settings {
     Settings {
-        namespaces: arguments.namespaces.iter().map(|name| name.trim().into()).collect(),
+        namespaces: namespaces(&arguments.namespaces),
         sources: arguments.sources.clone(),
         max_series: arguments.max_series,
         only_drifted: arguments.resources == Resources::Drifted,
         health_series: arguments.health,
         ..Settings::default()
     }
+}
+
+/// Each name once; empty ones, which templates leave behind, are none.
+fn namespaces(names: &[String]) -> Vec<Box<str>> {
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    names.into_iter().map(Into::into).collect()
 }
 
 async fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
@@ -103,5 +109,17 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::namespaces;
+
+    #[test]
+    fn each_namespace_is_watched_once_and_an_empty_name_is_none() {
+        let names = ["shop", "ops", "", "shop"].map(str::to_owned);
+        assert_eq!(namespaces(&names), ["ops".into(), "shop".into()]);
+        assert!(namespaces(&[String::new()]).is_empty());
     }
 }

@@ -40,7 +40,7 @@ fn declared_metadata(metadata: Value, prefix: &str) -> Value {
 }
 
 /// Labels and annotations under `kubernetes.io` belong to Kubernetes, those under our prefix to us.
-fn is_declared_key(key: &str, prefix: &str) -> bool {
+pub fn is_declared_key(key: &str, prefix: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     domain != prefix && domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io")
 }

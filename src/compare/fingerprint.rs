@@ -7,7 +7,7 @@ use super::{
     canonical::canonical_document,
     go_json::GoJson,
     quantity::{Quantity, QuantityError},
-    views::{Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, Strategy, Text},
+    views::{Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text},
 };
 use crate::model::{Digest, Kind, UnknownReason};
 
@@ -66,6 +66,14 @@ impl Algorithm {
         }
     }
 
+    /// The one that people expect for a kind: `tfdrift-v1` where it has a definition.
+    pub fn usual_for(kind: &Kind) -> Self {
+        match (&*kind.group, &*kind.kind) {
+            SpecView::DEPLOYMENT | SpecView::SERVICE => Self::TfdriftV1,
+            _ => Self::JcsV1,
+        }
+    }
+
     /// A hash as it is recorded: bare for `tfdrift-v1`, else with the name in front.
     pub fn record(self, digest: Digest) -> String {
         match self {
@@ -76,8 +84,9 @@ impl Algorithm {
 }
 
 impl Recorded {
-    /// Reads a recorded hash.
+    /// Reads a recorded hash; white space around it, which shells and templates leave, does not count.
     pub fn parse(text: &str) -> Result<Self, UnknownReason> {
+        let text = text.trim();
         let (algorithm, hex) = match text.split_once(':') {
             None => (Algorithm::TfdriftV1, text),
             Some(("tfdrift-v1", hex)) => (Algorithm::TfdriftV1, hex),
@@ -112,17 +121,22 @@ pub fn fingerprint(
         Algorithm::TfdriftV1 => {
             let whole: Whole<'_> = serde_json::from_str(object).map_err(shape)?;
             let spec = whole.spec.map_or("{}", RawValue::get);
-            match (&*kind.group, &*kind.kind) {
-                ("apps", "Deployment") => tfdrift_deployment(&mut serde_json::from_str(spec).map_err(shape)?),
-                ("", "Service") => tfdrift_service(&mut serde_json::from_str(spec).map_err(shape)?),
-                _ => Err(FingerprintError::NoDefinition(kind.kind.to_string())),
-            }
+            tfdrift(&mut SpecView::read(kind, spec).map_err(shape)?)
+                .ok_or_else(|| FingerprintError::NoDefinition(kind.kind.to_string()))?
         }
     }
 }
 
-/// `tfdrift-v1` of a Deployment's spec, whose lists are put in order on the way.
-pub fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, FingerprintError> {
+/// `tfdrift-v1` of a spec, whose lists are put in order on the way; none for kinds that it does not define.
+pub fn tfdrift(spec: &mut SpecView<'_>) -> Option<Result<Digest, FingerprintError>> {
+    match spec {
+        SpecView::Deployment(spec) => Some(tfdrift_deployment(spec)),
+        SpecView::Service(spec) => Some(tfdrift_service(spec)),
+        SpecView::Other => None,
+    }
+}
+
+fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, FingerprintError> {
     let mut containers = Vec::new();
     let mut metadata = None;
     if let Some(template) = &mut spec.template {
@@ -155,8 +169,7 @@ pub fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, Finge
     Ok(Digest::of(&json.finish()))
 }
 
-/// `tfdrift-v1` of a Service's spec, whose ports are put in order on the way.
-pub fn tfdrift_service(spec: &mut ServiceView<'_>) -> Result<Digest, FingerprintError> {
+fn tfdrift_service(spec: &mut ServiceView<'_>) -> Result<Digest, FingerprintError> {
     order(&mut spec.ports, "ports", |a, b| a.port.cmp(&b.port).then_with(|| a.name.cmp(&b.name)))?;
     let mut json = GoJson::default();
     json.object(|json| {

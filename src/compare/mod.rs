@@ -8,9 +8,8 @@ mod judge;
 mod quantity;
 mod views;
 
-pub use fingerprint::{
-    Algorithm, FingerprintError, Recorded, fingerprint, tfdrift_deployment, tfdrift_service,
-};
+pub use canonical::is_declared_key;
+pub use fingerprint::{Algorithm, FingerprintError, Recorded, fingerprint, tfdrift};
 pub use judge::judge;
 pub use quantity::{Quantity, QuantityError};
-pub use views::{DeploymentView, ServiceView, Text};
+pub use views::{DeploymentView, ServiceView, SpecView, Text};

@@ -49,12 +49,12 @@ impl Quantity {
 
     /// The value in thousandths, rounded up.
     pub fn millis(&self) -> u64 {
-        u64::try_from(div_up(self.nanos, NANOS / 1000)).unwrap_or(0)
+        saturate(div_up(self.nanos, NANOS / 1000))
     }
 
     /// The value in whole units, rounded up.
     pub fn units(&self) -> u64 {
-        u64::try_from(div_up(self.nanos, NANOS)).unwrap_or(0)
+        saturate(div_up(self.nanos, NANOS))
     }
 }
 
@@ -146,7 +146,7 @@ impl<'a> Parts<'a> {
                 self.fraction.is_empty() && size <= 15 && odd
             }
             Format::DecimalSi | Format::DecimalExponent => {
-                let scale = exponent - i32::try_from(self.fraction.len()).unwrap_or(i32::MAX);
+                let scale = exponent.saturating_sub(i32::try_from(self.fraction.len()).unwrap_or(i32::MAX));
                 let shifted = [self.whole, self.fraction].concat();
                 digits <= MACHINE_DIGITS
                     && scale >= -9
@@ -212,6 +212,11 @@ fn shift_decimal(value: i128, places: i32) -> Option<i128> {
     }
 }
 
+/// Below zero is zero, too large is the largest.
+fn saturate(value: i128) -> u64 {
+    u64::try_from(value.max(0)).unwrap_or(u64::MAX)
+}
+
 fn div_up(value: i128, divisor: i128) -> i128 {
     value.div_euclid(divisor) + i128::from(value.rem_euclid(divisor) != 0)
 }
@@ -255,6 +260,14 @@ mod tests {
             assert!(Quantity::parse(text).is_err(), "{text}");
         }
         assert!(Quantity::parse("").is_err());
+    }
+
+    #[test]
+    fn exponents_beyond_all_measure_do_no_harm() {
+        for text in ["1.5e-2147483648", "1e2147483647", "1e-2147483648", "0.1e2147483647", "1e99999999999"] {
+            let _ = Quantity::parse(text);
+        }
+        assert_eq!(Quantity::parse("1000E").map(|q| q.millis()), Ok(u64::MAX));
     }
 
     #[test]

@@ -9,8 +9,36 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
+use crate::model::Kind;
+
+/// The spec of an object, as far as its kind is known here.
+#[derive(Debug)]
+pub enum SpecView<'a> {
+    /// A Deployment's.
+    Deployment(DeploymentView<'a>),
+    /// A Service's.
+    Service(ServiceView<'a>),
+    /// Any other kind's.
+    Other,
+}
+
+impl<'a> SpecView<'a> {
+    pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
+    pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
+
+    /// Reads the JSON text of a spec.
+    pub fn read(kind: &Kind, spec: &'a str) -> Result<Self, serde_json::Error> {
+        match (&*kind.group, &*kind.kind) {
+            Self::DEPLOYMENT => serde_json::from_str(spec).map(Self::Deployment),
+            Self::SERVICE => serde_json::from_str(spec).map(Self::Service),
+            _ => Ok(Self::Other),
+        }
+    }
+}
+
 /// `spec` of a Deployment.
 #[derive(Debug, Default, Deserialize)]
+#[serde(expecting = "spec must be an object")]
 pub struct DeploymentView<'a> {
     /// Declared replicas.
     pub replicas: Option<i32>,
@@ -22,7 +50,7 @@ pub struct DeploymentView<'a> {
 
 /// `spec` of a Service.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "spec must be an object")]
 pub struct ServiceView<'a> {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     #[serde(borrow, default, rename = "type")]

@@ -7,8 +7,7 @@ use http::StatusCode;
 use jiff::SignedDuration;
 
 use super::Exposed;
-use crate::model::{DownReason, StreamHealth};
-use crate::state::StreamState;
+use crate::{model::StreamHealth, state::StreamState};
 
 /// The engine takes something from its queue every second; when it has not for this long, it hangs.
 const HUNG: SignedDuration = SignedDuration::from_secs(60);
@@ -28,7 +27,7 @@ pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, 
     let snapshot = exposed.state.snapshot();
     let streams: Vec<&StreamState> = snapshot.streams().collect();
     let ready = !exposed.stop.is_cancelled()
-        && streams.iter().all(|stream| is_answered(stream))
+        && streams.iter().all(|stream| stream.answered)
         && streams.iter().any(|stream| stream.listed);
     let mut body = String::from(if ready { "ready\n" } else { "not ready\n" });
     if exposed.stop.is_cancelled() {
@@ -46,13 +45,4 @@ pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, 
         writeln!(body, "{}: {state}", stream.spec).expect("writing to a string cannot fail");
     }
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)
-}
-
-/// A server that forbids a kind, or does not know it, has answered.
-fn is_answered(stream: &StreamState) -> bool {
-    stream.listed
-        || matches!(
-            &stream.health,
-            StreamHealth::Down { reason: DownReason::Forbidden | DownReason::NotFound, .. }
-        )
 }

@@ -148,6 +148,44 @@ closed_set! {
 }
 
 closed_set! {
+    /// Why a watch was opened again.
+    Restart {
+        /// The server ended it after the time that was asked for.
+        Planned = "planned",
+        /// It was cut early.
+        Closed = "closed",
+        /// The server has forgotten our version; everything was listed again.
+        Gone = "gone",
+        /// The server said nothing for too long.
+        Stalled = "stalled",
+        /// The API server forbids it.
+        Forbidden = "forbidden",
+        /// The API server does not know the kind.
+        NotFound = "not_found",
+        /// The server could not be reached, or answered with an error.
+        Error = "error",
+    }
+}
+
+closed_set! {
+    /// What came in through a stream.
+    WatchEvent {
+        /// An object of a list.
+        Listed = "listed",
+        /// An object appeared.
+        Added = "added",
+        /// An object changed.
+        Modified = "modified",
+        /// An object went.
+        Deleted = "deleted",
+        /// A sign of life.
+        Bookmark = "bookmark",
+        /// The server reported an error.
+        Error = "error",
+    }
+}
+
+closed_set! {
     /// How well an object works, as far as its own status tells.
     Health {
         /// Works as declared.

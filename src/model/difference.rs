@@ -46,3 +46,10 @@ pub struct Difference {
     /// Since when it differs; never in the future, never later within an episode.
     pub onset: Timestamp,
 }
+
+impl Difference {
+    /// The raw name of the field manager that set it.
+    pub fn manager(&self) -> Option<&str> {
+        self.finding.writer.as_ref().map(|writer| &*writer.manager)
+    }
+}

@@ -12,10 +12,12 @@ mod verdict;
 
 pub use change::{Change, DownReason, StreamHealth, StreamSpec};
 pub use clock::Clock;
-pub use closed_sets::{Actor, Advice, Cause, Expectation, FieldClass, Health, Severity, Source};
+pub use closed_sets::{
+    Actor, Advice, Cause, Expectation, FieldClass, Health, Restart, Severity, Source, WatchEvent,
+};
 pub use difference::{Difference, Finding, Writer};
 pub use digest::Digest;
 pub use kind::Kind;
 pub use object::{Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
-pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict};
+pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};

@@ -2,7 +2,29 @@
 
 use jiff::Timestamp;
 
-use super::{Difference, Finding, closed_sets::closed_set};
+use super::{Actor, Difference, Expectation, FieldClass, Finding, Severity, closed_sets::closed_set};
+
+closed_set! {
+    /// The word for a verdict.
+    VerdictKind {
+        /// As declared.
+        InSync = "in_sync",
+        /// Fields differ.
+        Drifted = "drifted",
+        /// The declared object does not exist.
+        Missing = "missing",
+        /// Another object has taken its name.
+        Replaced = "replaced",
+        /// Every difference is ignored by a rule.
+        Ignored = "ignored",
+        /// Its baseline is being applied right now.
+        InFlight = "in_flight",
+        /// Nothing is declared.
+        NoBaseline = "no_baseline",
+        /// Could not be compared.
+        Unknown = "unknown",
+    }
+}
 
 closed_set! {
     /// Why a claim could not be judged.
@@ -83,28 +105,65 @@ pub enum Verdict {
     Unknown(UnknownReason, Held),
 }
 
-impl Verdict {
-    /// Every value of the `verdict` label.
-    pub const WORDS: [&'static str; 8] =
-        ["in_sync", "drifted", "missing", "replaced", "ignored", "in_flight", "no_baseline", "unknown"];
+/// What is told about an episode where there is room for one difference only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worst<'a> {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether it happens by itself.
+    pub expectation: Expectation,
+    /// The class of tool that made it.
+    pub actor: Actor,
+    /// The raw name of that tool's field manager.
+    pub manager: Option<&'a str>,
+    /// What kind of field it is.
+    pub field: FieldClass,
+}
 
-    /// The `verdict` label.
-    pub fn as_str(&self) -> &'static str {
+impl Episode {
+    /// The worst difference. An object that is missing or replaced has none, and that cannot wait.
+    pub fn worst(&self) -> Worst<'_> {
+        match self.differences.first() {
+            Some(worst) => Worst {
+                severity: worst.severity,
+                expectation: worst.expectation,
+                actor: worst.actor,
+                manager: worst.manager(),
+                field: worst.finding.class,
+            },
+            None => Worst {
+                severity: Severity::Critical,
+                expectation: Expectation::Unexpected,
+                actor: Actor::Nobody,
+                manager: None,
+                field: FieldClass::Existence,
+            },
+        }
+    }
+}
+
+impl Verdict {
+    /// The word for it.
+    pub fn kind(&self) -> VerdictKind {
         match self {
-            Self::InSync => "in_sync",
-            Self::Off(episode) => episode.trouble.as_str(),
-            Self::Ignored => "ignored",
-            Self::InFlight(_) => "in_flight",
-            Self::NoBaseline => "no_baseline",
-            Self::Unknown(..) => "unknown",
+            Self::InSync => VerdictKind::InSync,
+            Self::Off(episode) => match episode.trouble {
+                Trouble::Drifted => VerdictKind::Drifted,
+                Trouble::Missing => VerdictKind::Missing,
+                Trouble::Replaced => VerdictKind::Replaced,
+            },
+            Self::Ignored => VerdictKind::Ignored,
+            Self::InFlight(_) => VerdictKind::InFlight,
+            Self::NoBaseline => VerdictKind::NoBaseline,
+            Self::Unknown(..) => VerdictKind::Unknown,
         }
     }
 
-    /// The `reason` label: set for `unknown`, else empty.
-    pub fn reason(&self) -> &'static str {
+    /// Why it is unknown.
+    pub fn reason(&self) -> Option<UnknownReason> {
         match self {
-            Self::Unknown(reason, _) => reason.as_str(),
-            Self::InSync | Self::Off(_) | Self::Ignored | Self::InFlight(_) | Self::NoBaseline => "",
+            Self::Unknown(reason, _) => Some(*reason),
+            Self::InSync | Self::Off(_) | Self::Ignored | Self::InFlight(_) | Self::NoBaseline => None,
         }
     }
 
@@ -139,17 +198,6 @@ impl Verdict {
             Self::Off(episode) => Held::Episode(episode),
             Self::InFlight(held) | Self::Unknown(_, held) => held,
             Self::NoBaseline => Held::Nothing,
-        }
-    }
-}
-
-impl Trouble {
-    /// The `verdict` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Drifted => "drifted",
-            Self::Missing => "missing",
-            Self::Replaced => "replaced",
         }
     }
 }

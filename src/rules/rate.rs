@@ -14,7 +14,19 @@ pub fn rate(finding: Finding, now: Timestamp) -> Difference {
     let onset = finding.writer.as_ref().and_then(|writer| writer.time).map_or(now, |time| time.min(now));
     let severity = match finding.class {
         FieldClass::Existence | FieldClass::Rbac | FieldClass::Security => Severity::Critical,
-        _ => Severity::Warning,
+        FieldClass::Replicas
+        | FieldClass::Image
+        | FieldClass::Env
+        | FieldClass::Resources
+        | FieldClass::Ports
+        | FieldClass::Selector
+        | FieldClass::Labels
+        | FieldClass::Annotations
+        | FieldClass::Probes
+        | FieldClass::Volumes
+        | FieldClass::Data
+        | FieldClass::Hash
+        | FieldClass::Other => Severity::Warning,
     };
     Difference {
         finding,

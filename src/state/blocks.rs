@@ -1,15 +1,17 @@
 //! The objects of one kind in copy-on-write blocks: publishing costs what changed, not what exists.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::Entry;
 
 /// The objects of one kind, spread over blocks by a hash of their names.
 ///
-/// The hash is fixed, so that two replicas that know the same objects build the same blocks.
+/// The hash is fixed, so that two replicas that saw the same objects come build the same blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
-    blocks: Vec<Arc<Block>>,
+    buckets: Vec<Arc<Block>>,
+    /// How many objects each namespace has.
+    namespaces: BTreeMap<Box<str>, usize>,
     count: usize,
 }
 
@@ -42,12 +44,12 @@ impl Block {
 impl Blocks {
     /// The blocks, in a fixed order.
     pub fn blocks(&self) -> &[Arc<Block>] {
-        &self.blocks
+        &self.buckets
     }
 
     /// Every object, in no meaningful order.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.blocks.iter().flat_map(|block| &block.entries)
+        self.buckets.iter().flat_map(|block| &block.entries)
     }
 
     /// How many objects there are.
@@ -57,47 +59,59 @@ impl Blocks {
 
     /// The object of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Entry>> {
-        let block = self.blocks.get(self.bucket(namespace, name)?)?;
+        let block = self.buckets.get(self.bucket(namespace, name)?)?;
         block.position(namespace, name).ok().map(|at| &block.entries[at])
     }
 
-    /// Puts an object in, in place of one of the same name. The block's version moves only if its series do.
-    pub(super) fn put(&mut self, entry: Arc<Entry>, version: u64) {
-        if self.count >= self.blocks.len() * FULL {
-            self.grow(version);
-        }
+    /// Whether no object of this namespace is known.
+    pub fn is_empty_namespace(&self, namespace: &str) -> bool {
+        !self.namespaces.contains_key(namespace)
+    }
+
+    /// Puts an object in, in place of one of the same name. Says whether its series change, and moves the version of
+    /// its block only then.
+    pub(super) fn put(&mut self, entry: Arc<Entry>, version: u64) -> bool {
         let key = &entry.object.key;
-        let bucket =
-            self.bucket(&key.namespace, &key.name).expect("there is at least one block after growing");
-        let block = Arc::make_mut(&mut self.blocks[bucket]);
-        match block.position(&key.namespace, &key.name) {
-            Ok(at) => {
-                if !shows_the_same(&block.entries[at], &entry) {
-                    block.version = version;
-                }
-                block.entries[at] = entry;
-            }
-            Err(at) => {
-                block.entries.insert(at, entry);
-                block.version = version;
-                self.count += 1;
+        let known = self.get(&key.namespace, &key.name);
+        let changed = known.is_none_or(|known| !shows_the_same(known, &entry));
+        if known.is_none() {
+            *self.namespaces.entry(key.namespace.clone()).or_insert(0) += 1;
+            self.count += 1;
+            if self.count > self.buckets.len() * FULL {
+                self.grow(version);
             }
         }
+        let bucket = bucket_of(&key.namespace, &key.name, self.buckets.len());
+        let block = Arc::make_mut(&mut self.buckets[bucket]);
+        if changed {
+            block.version = version;
+        }
+        match block.position(&key.namespace, &key.name) {
+            Ok(at) => block.entries[at] = entry,
+            Err(at) => block.entries.insert(at, entry),
+        }
+        changed
     }
 
     /// Takes the object of this name out.
     pub(super) fn remove(&mut self, namespace: &str, name: &str, version: u64) -> Option<Arc<Entry>> {
         let bucket = self.bucket(namespace, name)?;
-        let at = self.blocks[bucket].position(namespace, name).ok()?;
-        let block = Arc::make_mut(&mut self.blocks[bucket]);
+        let at = self.buckets[bucket].position(namespace, name).ok()?;
+        let block = Arc::make_mut(&mut self.buckets[bucket]);
         block.version = version;
         self.count -= 1;
+        if let Some(left) = self.namespaces.get_mut(namespace) {
+            *left -= 1;
+            if *left == 0 {
+                self.namespaces.remove(namespace);
+            }
+        }
         Some(block.entries.remove(at))
     }
 
     /// Doubles the number of blocks.
     fn grow(&mut self, version: u64) {
-        let old = std::mem::take(&mut self.blocks);
+        let old = std::mem::take(&mut self.buckets);
         let buckets = (old.len() * 2).max(1);
         let mut blocks = vec![Block { version, entries: Vec::new() }; buckets];
         // Objects are in order in each old block, and a new block takes from one old block only.
@@ -105,11 +119,11 @@ impl Blocks {
             let key = &entry.object.key;
             blocks[bucket_of(&key.namespace, &key.name, buckets)].entries.push(entry.clone());
         }
-        self.blocks = blocks.into_iter().map(Arc::new).collect();
+        self.buckets = blocks.into_iter().map(Arc::new).collect();
     }
 
     fn bucket(&self, namespace: &str, name: &str) -> Option<usize> {
-        (!self.blocks.is_empty()).then(|| bucket_of(namespace, name, self.blocks.len()))
+        (!self.buckets.is_empty()).then(|| bucket_of(namespace, name, self.buckets.len()))
     }
 }
 

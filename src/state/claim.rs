@@ -92,12 +92,10 @@ impl Claim {
     }
 }
 
-/// Whether the recorded hash of an object changed while its content did not.
-pub(super) fn only_baseline_moved(before: &Stamp, after: &Stamp) -> bool {
-    match (before, after) {
-        (Stamp::Mismatch(before), Stamp::Match(digest)) => before.actual == *digest,
-        _ => false,
-    }
+/// Whether an object that differed now matches because its baseline moved, and not the object.
+pub(super) fn only_baseline_moved(before: &Verdict, after: &Stamp) -> bool {
+    let (Some(episode), Stamp::Match(digest)) = (before.episode(), after) else { return false };
+    episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
 }
 
 /// An episode with the worst difference first, going on from an earlier one.
@@ -130,7 +128,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::{Claim, Step};
-    use crate::model::{Cause, FieldClass, Finding, Judgement, Source, UnknownReason, Writer};
+    use crate::model::{Cause, FieldClass, Finding, Judgement, Source, UnknownReason, VerdictKind, Writer};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -179,8 +177,8 @@ mod tests {
         let claim = new(drifted(Some(50)), at(100));
         let (claim, step) = claim.judged(Judgement::Unknown(UnknownReason::BadHash), false, at(110));
         assert_eq!(
-            (claim.verdict.as_str(), claim.verdict.drifted(), step),
-            ("unknown", Some(true), Step::Nothing)
+            (claim.verdict.kind(), claim.verdict.drifted(), step),
+            (VerdictKind::Unknown, Some(true), Step::Nothing)
         );
         let (claim, step) = claim.judged(drifted(Some(60)), false, at(120));
         assert_eq!((onset(&claim), step), (50, Step::Nothing));

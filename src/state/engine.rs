@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     compare::judge,
-    model::{Cause, Change, Clock, Episode, LiveObject, Source, StreamHealth, StreamSpec, Verdict},
+    model::{
+        Cause, Change, Clock, DownReason, LiveObject, ObjectKey, Source, StreamHealth, StreamSpec, Verdict,
+    },
 };
 
 /// Episodes are counted on an object for this long after the last one.
@@ -30,8 +32,8 @@ pub struct Engine {
     snapshot: Snapshot,
     /// Lists under way.
     staged: HashMap<Arc<StreamSpec>, Staged>,
-    /// When which object began an episode, oldest first: whose count has to be dropped a day later.
-    flapping: VecDeque<(Timestamp, Arc<LiveObject>)>,
+    /// Objects whose episodes are counted, each once, by when to look whether they have kept quiet for a day.
+    flapping: VecDeque<(Timestamp, ObjectKey)>,
     /// Goes into blocks whose claims change; never used twice.
     version: u64,
 }
@@ -47,7 +49,12 @@ impl Engine {
     ) -> Self {
         let mut kinds: Vec<Arc<KindState>> = Vec::new();
         for spec in streams {
-            let stream = StreamState { spec: spec.clone(), health: StreamHealth::Starting, listed: false };
+            let stream = StreamState {
+                spec: spec.clone(),
+                health: StreamHealth::Starting,
+                listed: false,
+                answered: false,
+            };
             match kinds.iter_mut().find(|state| state.kind == spec.kind) {
                 Some(state) => Arc::make_mut(state).streams.push(stream),
                 None => kinds.push(Arc::new(KindState {
@@ -71,7 +78,7 @@ impl Engine {
     pub fn apply(&mut self, change: Change) -> bool {
         let begun = std::time::Instant::now();
         let now = self.clock.now();
-        let changed = match change {
+        match change {
             Change::ListStarted(stream) => {
                 self.staged.insert(stream, Staged::default());
                 false
@@ -93,9 +100,7 @@ impl Engine {
             Change::Gone { stream, namespace, name } => self.forget(&stream, &namespace, &name, now),
             Change::Stream(stream, health) => self.stream_fares(&stream, health),
             Change::Tick => self.forget_old_episodes(now),
-        };
-        self.snapshot.sequence += u64::from(changed);
-        changed
+        }
     }
 
     /// Makes a complete list the truth about its stream.
@@ -117,8 +122,10 @@ impl Engine {
         }
         if let Some(own) = self.stream_mut(stream) {
             own.listed = true;
+            own.answered = true;
             own.health = StreamHealth::Up;
         }
+        self.snapshot.sequence += 1;
         true
     }
 
@@ -145,12 +152,12 @@ impl Engine {
         let judgement = judge(&object);
         let (claim, step) = match &before {
             Some(before) => {
-                let moved = only_baseline_moved(&before.object.stamp, &object.stamp);
+                let moved = only_baseline_moved(&before.claim.verdict, &object.stamp);
                 before.claim.clone().judged(judgement, moved, now)
             }
             None => Claim::new(Source::Annotation, judgement, counted, now),
         };
-        self.metrics.reconciled(&stream.kind, claim.verdict.as_str());
+        self.metrics.reconciled(&stream.kind, claim.verdict.kind().as_str());
         if let Verdict::Unknown(reason, _) = &claim.verdict {
             self.metrics.could_not_judge(*reason);
         }
@@ -165,7 +172,8 @@ impl Engine {
         let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
             return false;
         };
-        state.blocks.put(Arc::new(entry), version);
+        let series_changed = state.blocks.put(Arc::new(entry), version);
+        self.snapshot.sequence += u64::from(series_changed);
         true
     }
 
@@ -183,18 +191,19 @@ impl Engine {
             Some(_) => Step::Ended(Cause::Deleted),
             None => Step::Nothing,
         };
+        let emptied = state.blocks.is_empty_namespace(namespace);
+        self.snapshot.sequence += 1;
         self.record(Some(&entry), None, step, now);
+        if emptied {
+            Arc::make_mut(&mut self.snapshot.ledger).close(&place_of(&entry));
+        }
         true
     }
 
     /// Writes down what a step did: ledger, history, flapping.
     fn record(&mut self, before: Option<&Entry>, after: Option<&Entry>, step: Step, now: Timestamp) {
         let Some(entry) = after.or(before) else { return };
-        let place = Place {
-            kind: entry.object.key.kind.clone(),
-            namespace: entry.object.key.namespace.clone(),
-            source: entry.claim.source,
-        };
+        let place = place_of(entry);
         if !self.snapshot.ledger.knows(&place) {
             Arc::make_mut(&mut self.snapshot.ledger).open(place.clone());
         }
@@ -206,7 +215,9 @@ impl Engine {
                 if let Some(episode) = new {
                     Arc::make_mut(&mut self.snapshot.ledger).began(place, episode);
                 }
-                self.flapping.push_back((now, entry.object.clone()));
+                if entry.claim.episodes.is_some_and(|episodes| episodes.count == 1) {
+                    self.flapping.push_back((now, entry.object.key.clone()));
+                }
                 Turn::Began
             }
             Step::Ended(cause) => {
@@ -216,8 +227,8 @@ impl Engine {
                 Turn::Ended(cause)
             }
         };
-        let from = before.map_or("", |entry| entry.claim.verdict.as_str());
-        let to = after.map_or("", |entry| entry.claim.verdict.as_str());
+        let from = before.map(|entry| entry.claim.verdict.kind());
+        let to = after.map(|entry| entry.claim.verdict.kind());
         // An object that appears or goes without an episode is no news.
         if from != to && (step != Step::Nothing || (before.is_some() && after.is_some())) {
             self.snapshot.history.push(Transition {
@@ -228,8 +239,8 @@ impl Engine {
                 source: entry.claim.source,
                 from,
                 to,
-                reason: after.map_or("", |entry| entry.claim.verdict.reason()),
-                episode: new.or(old).map(|episode| note(episode, turn)),
+                reason: after.and_then(|entry| entry.claim.verdict.reason()),
+                episode: new.or(old).map(|episode| EpisodeNote::new(episode, turn)),
             });
         }
     }
@@ -239,32 +250,38 @@ impl Engine {
             return false;
         };
         let changed = own.health != health;
+        if let StreamHealth::Down { reason: DownReason::Forbidden | DownReason::NotFound, .. } = health {
+            own.answered = true;
+        }
         own.health = health;
+        self.snapshot.sequence += u64::from(changed);
         changed
     }
 
     /// Drops the count of episodes from objects that have kept quiet for a day.
     fn forget_old_episodes(&mut self, now: Timestamp) -> bool {
         let mut changed = false;
-        while let Some((began, object)) = self.flapping.front() {
-            if now.duration_since(*began) < FLAPPING_WINDOW {
+        while let Some((look, _)) = self.flapping.front() {
+            if now.duration_since(*look) < FLAPPING_WINDOW {
                 break;
             }
-            let (began, key) = (*began, object.key.clone());
-            self.flapping.pop_front();
+            let Some((_, key)) = self.flapping.pop_front() else { break };
             let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind == key.kind) else {
                 continue;
             };
-            let Some(entry) = state.blocks.get(&key.namespace, &key.name) else {
+            let Some(entry) = state.blocks.get(&key.namespace, &key.name) else { continue };
+            let Some(episodes) = entry.claim.episodes else { continue };
+            if now.duration_since(episodes.last) < FLAPPING_WINDOW {
+                let at = self.flapping.partition_point(|(look, _)| *look <= episodes.last);
+                self.flapping.insert(at, (episodes.last, key));
                 continue;
-            };
-            if entry.claim.episodes.is_some_and(|episodes| episodes.last <= began) {
-                let mut entry = Entry::clone(entry);
-                entry.claim.episodes = None;
-                self.version += 1;
-                Arc::make_mut(state).blocks.put(Arc::new(entry), self.version);
-                changed = true;
             }
+            let mut entry = Entry::clone(entry);
+            entry.claim.episodes = None;
+            self.version += 1;
+            Arc::make_mut(state).blocks.put(Arc::new(entry), self.version);
+            self.snapshot.sequence += 1;
+            changed = true;
         }
         changed
     }
@@ -282,16 +299,10 @@ fn kind_state_mut<'a>(snapshot: &'a mut Snapshot, stream: &StreamSpec) -> Option
     snapshot.kinds.iter_mut().find(|state| state.kind == stream.kind).map(Arc::make_mut)
 }
 
-fn note(episode: &Episode, turn: Turn) -> EpisodeNote {
-    use crate::model::{Actor, FieldClass, Severity};
-    let worst = episode.differences.first();
-    EpisodeNote {
-        turn,
-        onset: episode.onset,
-        severity: worst.map_or(Severity::Critical, |worst| worst.severity),
-        actor: worst.map_or(Actor::Nobody, |worst| worst.actor),
-        manager: worst.and_then(|worst| worst.finding.writer.as_ref()).map(|writer| writer.manager.clone()),
-        field: worst.map_or(FieldClass::Existence, |worst| worst.finding.class),
-        paths: episode.differences.iter().map(|difference| difference.finding.path.clone()).collect(),
+fn place_of(entry: &Entry) -> Place {
+    Place {
+        kind: entry.object.key.kind.clone(),
+        namespace: entry.object.key.namespace.clone(),
+        source: entry.claim.source,
     }
 }

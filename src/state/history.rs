@@ -4,7 +4,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::model::{Actor, Cause, FieldClass, ObjectKey, Severity, Source, UnknownReason, Verdict};
+use crate::model::{
+    Actor, Cause, Episode, FieldClass, ObjectKey, Severity, Source, UnknownReason, VerdictKind,
+};
 
 /// One claim that moved from one verdict to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,26 +21,14 @@ pub struct Transition {
     pub uid: Box<str>,
     /// The source of the claim.
     pub source: Source,
-    /// The verdict before; empty for an object that was not known.
-    pub from: &'static str,
-    /// The verdict after; empty for an object that is gone.
-    pub to: &'static str,
-    /// Why the verdict is `unknown`; else empty.
-    pub reason: &'static str,
+    /// The verdict before; none for an object that was not known.
+    pub from: Option<VerdictKind>,
+    /// The verdict after; none for an object that is gone.
+    pub to: Option<VerdictKind>,
+    /// Why the verdict is `unknown`.
+    pub reason: Option<UnknownReason>,
     /// What it says about the episode that began, goes on or ended.
     pub episode: Option<EpisodeNote>,
-}
-
-impl Transition {
-    /// The one spelling of a verdict that was read from outside; empty stands for no object.
-    pub fn verdict_word(text: &str) -> Option<&'static str> {
-        Verdict::WORDS.into_iter().chain([""]).find(|word| *word == text)
-    }
-
-    /// The one spelling of a reason that was read from outside; empty stands for none.
-    pub fn reason_word(text: &str) -> Option<&'static str> {
-        if text.is_empty() { Some("") } else { UnknownReason::parse(text).map(UnknownReason::as_str) }
-    }
 }
 
 /// What a transition tells about an episode. Values of fields are never kept.
@@ -60,6 +50,21 @@ pub struct EpisodeNote {
     pub paths: Vec<Box<str>>,
 }
 
+impl EpisodeNote {
+    pub(super) fn new(episode: &Episode, turn: Turn) -> Self {
+        let worst = episode.worst();
+        Self {
+            turn,
+            onset: episode.onset,
+            severity: worst.severity,
+            actor: worst.actor,
+            manager: worst.manager.map(Into::into),
+            field: worst.field,
+            paths: episode.differences.iter().map(|difference| difference.finding.path.clone()).collect(),
+        }
+    }
+}
+
 /// What happened to the episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -78,8 +83,8 @@ pub struct History {
     last: u64,
 }
 
-/// How many transitions are kept, give or take a chunk.
-const CAPACITY: usize = 10_000;
+/// How many transitions are kept; a chunk at a time is forgotten.
+const CAPACITY: usize = 10_100;
 const CHUNK: usize = 100;
 
 impl History {

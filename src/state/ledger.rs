@@ -69,16 +69,31 @@ impl Ledger {
         self.detections.entry(place).or_insert(0);
     }
 
+    /// Forgets a place that has no object any more, unless something was counted there.
+    pub(super) fn close(&mut self, place: &Place) {
+        let of_place = |cause: &Cause| (place.clone(), *cause);
+        let counted = self.detections.get(place).is_some_and(|count| *count > 0)
+            || Cause::ALL
+                .iter()
+                .any(|cause| self.resolutions.get(&of_place(cause)).is_some_and(|count| *count > 0));
+        if !counted {
+            self.detections.remove(place);
+            for cause in Cause::ALL {
+                self.resolutions.remove(&of_place(cause));
+            }
+        }
+    }
+
     /// Counts an episode that began.
     pub(super) fn began(&mut self, place: Place, episode: &Episode) {
-        let (actor, severity) = worst(episode);
-        *self.actors.entry((place.source, actor, severity)).or_insert(0) += 1;
+        let worst = episode.worst();
+        *self.actors.entry((place.source, worst.actor, worst.severity)).or_insert(0) += 1;
         *self.detections.entry(place).or_insert(0) += 1;
     }
 
     /// Counts an episode that ended.
     pub(super) fn ended(&mut self, place: Place, episode: &Episode, cause: Cause, now: Timestamp) {
-        let (_, severity) = worst(episode);
+        let severity = episode.worst().severity;
         let age = now.duration_since(episode.onset).as_secs_f64().max(0.0);
         self.ages.entry((place.source, cause, severity)).or_default().add(age);
         *self.resolutions.entry((place, cause)).or_insert(0) += 1;
@@ -92,14 +107,6 @@ impl Ages {
         self.buckets[bucket] += 1;
         self.sum += seconds;
     }
-}
-
-/// The tool and severity of the worst difference. An object that is missing has none, and that cannot wait.
-fn worst(episode: &Episode) -> (Actor, Severity) {
-    episode
-        .differences
-        .first()
-        .map_or((Actor::Nobody, Severity::Critical), |worst| (worst.actor, worst.severity))
 }
 
 #[cfg(test)]

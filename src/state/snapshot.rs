@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::model::{Kind, StreamHealth, StreamSpec, UnknownReason};
+use crate::model::{Kind, StreamHealth, StreamSpec, UnknownReason, VerdictKind};
 
 use super::{Blocks, Entry, History, Ledger};
 
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Counts up with each change of what is published.
+    /// Counts up with each change of what the series show; other facts may change without it.
     pub sequence: u64,
     /// The watched kinds, in order.
     pub kinds: Vec<Arc<KindState>>,
@@ -39,6 +39,8 @@ pub struct StreamState {
     pub health: StreamHealth,
     /// Whether it was ever listed completely.
     pub listed: bool,
+    /// Whether the first list was ever answered: with a list, or with a plain no.
+    pub answered: bool,
 }
 
 impl Snapshot {
@@ -46,20 +48,15 @@ impl Snapshot {
     pub fn streams(&self) -> impl Iterator<Item = &StreamState> {
         self.kinds.iter().flat_map(|kind| &kind.streams)
     }
-
-    /// The kind of this group and name.
-    pub fn kind(&self, kind: &Kind) -> Option<&Arc<KindState>> {
-        self.kinds.iter().find(|state| *state.kind == *kind)
-    }
 }
 
 impl KindState {
     /// The verdict and reason to show for an entry: a claim whose stream is down is `unknown`, whatever it was.
-    pub fn shown_verdict(&self, entry: &Entry) -> (&'static str, &'static str) {
+    pub fn shown_verdict(&self, entry: &Entry) -> (VerdictKind, Option<UnknownReason>) {
         if self.is_stale(&entry.object.key.namespace) {
-            ("unknown", UnknownReason::Stale.as_str())
+            (VerdictKind::Unknown, Some(UnknownReason::Stale))
         } else {
-            (entry.claim.verdict.as_str(), entry.claim.verdict.reason())
+            (entry.claim.verdict.kind(), entry.claim.verdict.reason())
         }
     }
 

@@ -26,7 +26,7 @@ pub struct Connection {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file that was named cannot be used.
-    #[error("cannot use kubeconfig {path}: {source}")]
+    #[error("cannot use kubeconfig {path}: {}", first_line(source))]
     Kubeconfig {
         /// The file.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum ConnectError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// The context that was named cannot be used.
-    #[error("cannot use context `{context}`: {source}")]
+    #[error("cannot use context `{context}`: {}", first_line(source))]
     Context {
         /// The context.
         context: String,
@@ -43,7 +43,8 @@ pub enum ConnectError {
     },
     /// Neither a kubeconfig nor a pod's account was found.
     #[error(
-        "no cluster to talk to: there is no kubeconfig (--kubeconfig, $KUBECONFIG, ~/.kube/config) and this is not a pod; {0}"
+        "no cluster to talk to: there is no kubeconfig (--kubeconfig, $KUBECONFIG, ~/.kube/config) and this is not a pod; {}",
+        first_line(.0)
     )]
     Nowhere(Box<kube::config::InferConfigError>),
     /// The configuration was found but makes no client.
@@ -54,6 +55,11 @@ pub enum ConnectError {
         /// What is wrong.
         source: Box<kube::Error>,
     },
+}
+
+/// The lines after the first quote the file, and with it the credentials in it.
+fn first_line(error: &impl ToString) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// How long the server may take for its response headers.

@@ -25,8 +25,10 @@ pub(super) fn of_deployment(
         health,
         message: message.into(),
         replicas: Some(replicas),
-        cpu_request: requested("cpu").map(|amounts| amounts.iter().map(Quantity::millis).sum()),
-        memory_request: requested("memory").map(|amounts| amounts.iter().map(Quantity::units).sum()),
+        cpu_request: requested("cpu")
+            .map(|amounts| amounts.iter().map(Quantity::millis).fold(0, u64::saturating_add)),
+        memory_request: requested("memory")
+            .map(|amounts| amounts.iter().map(Quantity::units).fold(0, u64::saturating_add)),
         port: spec.first_port().and_then(|port| u16::try_from(port).ok()),
         ..Facts::default()
     }

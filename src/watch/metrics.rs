@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::model::{Clock, Kind};
+use crate::model::{Clock, Kind, Restart, WatchEvent};
 
 /// Counters of all streams.
 #[derive(Clone, Debug)]
@@ -88,7 +88,11 @@ impl WatchMetrics {
 
     pub(super) fn of_kind(&self, kind: &Kind) -> KindMetrics {
         let labels = KindLabels { group: kind.group.to_string(), kind: kind.kind.to_string() };
-        let event = EventLabels { group: labels.group.clone(), kind: labels.kind.clone(), event: "listed" };
+        let event = EventLabels {
+            group: labels.group.clone(),
+            kind: labels.kind.clone(),
+            event: WatchEvent::Listed.as_str(),
+        };
         KindMetrics {
             listed: self.events.get_or_create_owned(&event),
             contact: self.contact.get_or_create_owned(&labels),
@@ -103,14 +107,21 @@ impl KindMetrics {
         self.listed.inc();
     }
 
-    pub(super) fn event(&self, event: &'static str) {
-        let labels = EventLabels { group: self.labels.group.clone(), kind: self.labels.kind.clone(), event };
+    pub(super) fn event(&self, event: WatchEvent) {
+        let labels = EventLabels {
+            group: self.labels.group.clone(),
+            kind: self.labels.kind.clone(),
+            event: event.as_str(),
+        };
         self.all.events.get_or_create_owned(&labels).inc();
     }
 
-    pub(super) fn restarted(&self, reason: &'static str) {
-        let labels =
-            RestartLabels { group: self.labels.group.clone(), kind: self.labels.kind.clone(), reason };
+    pub(super) fn restarted(&self, reason: Restart) {
+        let labels = RestartLabels {
+            group: self.labels.group.clone(),
+            kind: self.labels.kind.clone(),
+            reason: reason.as_str(),
+        };
         self.all.restarts.get_or_create_owned(&labels).inc();
     }
 

@@ -7,6 +7,7 @@ mod backoff;
 mod client;
 mod events;
 mod facts;
+mod fault;
 mod kinds;
 mod metrics;
 mod read;

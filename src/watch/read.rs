@@ -10,11 +10,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{facts, writer::last_writer};
 use crate::{
-    compare::{
-        Algorithm, DeploymentView, FingerprintError, Recorded, ServiceView, Text, fingerprint,
-        tfdrift_deployment, tfdrift_service,
-    },
-    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, UnknownReason},
+    compare::{Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, tfdrift},
+    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, UnknownReason, Writer},
 };
 
 /// Reads the objects of one kind.
@@ -97,23 +94,16 @@ impl ObjectReader {
     fn content(&self, wire: &Wire<'_>) -> Content {
         let spec = wire.spec.map_or("{}", RawValue::get);
         let generation = wire.metadata.generation;
-        match (&*self.kind.group, &*self.kind.kind) {
-            ("apps", "Deployment") => match serde_json::from_str::<DeploymentView<'_>>(spec) {
-                Ok(mut view) => Content {
-                    facts: facts::of_deployment(&view, wire.status, generation),
-                    digest: tfdrift_deployment(&mut view).map_err(|error| reason(&error)),
-                },
-                Err(_) => Content::unreadable(),
-            },
-            ("", "Service") => match serde_json::from_str::<ServiceView<'_>>(spec) {
-                Ok(mut view) => Content {
-                    facts: facts::of_service(&view, wire.status),
-                    digest: tfdrift_service(&mut view).map_err(|error| reason(&error)),
-                },
-                Err(_) => Content::unreadable(),
-            },
-            _ => Content { facts: Facts::default(), digest: Err(UnknownReason::Unhashable) },
-        }
+        let Ok(mut view) = SpecView::read(&self.kind, spec) else {
+            return Content { facts: Facts::default(), digest: Err(UnknownReason::Unreadable) };
+        };
+        let facts = match &view {
+            SpecView::Deployment(view) => facts::of_deployment(view, wire.status, generation),
+            SpecView::Service(view) => facts::of_service(view, wire.status),
+            SpecView::Other => Facts::default(),
+        };
+        let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| reason(&error)));
+        Content { facts, digest: digest.unwrap_or(Err(UnknownReason::Unhashable)) }
     }
 
     fn stamp(&self, wire: &Wire<'_>, text: &str, tfdrift: Result<Digest, UnknownReason>) -> Stamp {
@@ -146,9 +136,15 @@ impl ObjectReader {
                 writer: wire
                     .metadata
                     .managed_fields
-                    .and_then(|fields| last_writer(fields.get(), &self.hash_annotation)),
+                    .and_then(|fields| self.last_writer(fields.get(), recorded.algorithm)),
             })),
         }
+    }
+
+    /// Who most likely changed what this algorithm covers.
+    fn last_writer(&self, managed_fields: &str, algorithm: Algorithm) -> Option<Writer> {
+        let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
+        last_writer(managed_fields, &self.hash_annotation, &covers_key)
     }
 }
 
@@ -156,12 +152,6 @@ impl ObjectReader {
 struct Content {
     facts: Facts,
     digest: Result<Digest, UnknownReason>,
-}
-
-impl Content {
-    fn unreadable() -> Self {
-        Self { facts: Facts::default(), digest: Err(UnknownReason::Unreadable) }
-    }
 }
 
 fn reason(error: &FingerprintError) -> UnknownReason {

@@ -15,13 +15,14 @@ use tracing::{debug, info, warn};
 use super::{
     backoff::Backoff,
     events::{Lines, WatchLine},
+    fault::{ApiStatus, Fault},
     metrics::KindMetrics,
     read::{ObjectReader, Read},
     request::{list_url, watch_url},
     split::{ListSplitter, Part},
     supervisor::StreamParts,
 };
-use crate::model::{Change, DownReason, StreamHealth, StreamSpec};
+use crate::model::{Change, Restart, StreamHealth, StreamSpec, WatchEvent};
 
 /// How long a stream waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -66,21 +67,6 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// What ended a list or a watch.
-#[derive(Debug, thiserror::Error)]
-enum StreamError {
-    #[error("the server has forgotten this version")]
-    Gone,
-    #[error("nothing was heard for {0:?}")]
-    Stalled(Duration),
-    #[error("the server answered {status}: {message}")]
-    Status { status: StatusCode, message: String, retry_after: Option<Duration> },
-    #[error("{0}")]
-    Transport(String),
-    #[error("the engine has stopped")]
-    Stopped,
-}
-
 impl Stream {
     /// A stream of these objects.
     pub fn new(spec: Arc<StreamSpec>, parts: StreamParts) -> Self {
@@ -97,9 +83,9 @@ impl Stream {
         loop {
             match self.step(&mut version, &mut backoff).await {
                 Ok(()) => {}
-                Err(StreamError::Stopped) => return,
-                Err(StreamError::Gone) => {
-                    self.metrics.restarted("gone");
+                Err(Fault::Stopped) => return,
+                Err(Fault::Gone) => {
+                    self.metrics.restarted(Restart::Gone);
                     info!(stream = %self.spec, "The API server has forgotten our version; listing again.");
                     // Once is ordinary. Again without any event in between must not become a loop of lists.
                     let again = backoff.has_failed();
@@ -108,12 +94,12 @@ impl Stream {
                         sleep(wait).await;
                     }
                 }
-                Err(error) => {
-                    let reason = error.down_reason();
-                    self.metrics.restarted(reason.as_str());
-                    let wait = backoff.next().max(error.retry_after().unwrap_or_default());
-                    warn!(stream = %self.spec, %error, ?wait, "Stream is down; trying again.");
-                    let health = StreamHealth::Down { reason, message: error.to_string().into() };
+                Err(fault) => {
+                    self.metrics.restarted(fault.restart());
+                    let wait = backoff.next().max(fault.retry_after().unwrap_or_default());
+                    warn!(stream = %self.spec, %fault, ?wait, "Stream is down; trying again.");
+                    let health =
+                        StreamHealth::Down { reason: fault.down_reason(), message: fault.to_string().into() };
                     if self.send(Change::Stream(self.spec.clone(), health)).await.is_err() {
                         return;
                     }
@@ -124,7 +110,7 @@ impl Stream {
     }
 
     /// One list, if no version is known, or one watch.
-    async fn step(&self, version: &mut Option<String>, backoff: &mut Backoff) -> Result<(), StreamError> {
+    async fn step(&self, version: &mut Option<String>, backoff: &mut Backoff) -> Result<(), Fault> {
         match version.take() {
             None => {
                 *version = Some(self.list().await?);
@@ -133,7 +119,7 @@ impl Stream {
             Some(from) => {
                 let mut newest = from;
                 let ended = self.watch(&mut newest, backoff).await;
-                if !matches!(ended, Err(StreamError::Gone)) {
+                if !ended.as_ref().is_err_and(Fault::voids_version) {
                     *version = Some(newest);
                 }
                 ended
@@ -142,7 +128,7 @@ impl Stream {
     }
 
     /// Reads a complete list and returns its version.
-    async fn list(&self) -> Result<String, StreamError> {
+    async fn list(&self) -> Result<String, Fault> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct ListMetadata {
@@ -154,14 +140,12 @@ impl Stream {
         let mut version = None;
         let mut objects = Vec::new();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
-            splitter
-                .push(&chunk, |part| match part {
-                    Part::Item(item) => objects.push(self.reader.read(item)),
-                    Part::Metadata(metadata) => {
-                        version = serde_json::from_slice::<ListMetadata>(metadata).ok();
-                    }
-                })
-                .map_err(|error| StreamError::Transport(error.to_string()))?;
+            splitter.push(&chunk, |part| match part {
+                Part::Item(item) => objects.push(self.reader.read(item)),
+                Part::Metadata(metadata) => {
+                    version = serde_json::from_slice::<ListMetadata>(metadata).ok();
+                }
+            })?;
             for object in objects.drain(..) {
                 self.metrics.listed();
                 match object {
@@ -172,17 +156,17 @@ impl Stream {
                 }
             }
         }
-        splitter.finish().map_err(|error| StreamError::Transport(error.to_string()))?;
+        splitter.finish()?;
         let version = version
             .map(|metadata| metadata.resource_version)
-            .ok_or_else(|| StreamError::Transport("the list has no resourceVersion".to_owned()))?;
+            .ok_or_else(|| Fault::Garbled("the list has no resourceVersion".to_owned()))?;
         self.send(Change::ListEnded(self.spec.clone())).await?;
         debug!(stream = %self.spec, version, "Listed.");
         Ok(version)
     }
 
     /// Watches from a version on, and moves it along.
-    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<(), StreamError> {
+    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<(), Fault> {
         let begun = Instant::now();
         let url = watch_url(&self.spec, version, self.timing.watch.as_secs());
         let mut body = self.get(&url).await?.into_body();
@@ -190,33 +174,33 @@ impl Stream {
         self.send(Change::Stream(self.spec.clone(), StreamHealth::Up)).await?;
         let mut lines = Lines::default();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
-            for line in lines.push(&chunk).map_err(|error| StreamError::Transport(error.to_string()))? {
+            for line in lines.push(&chunk)? {
                 self.event(&line, version).await?;
                 backoff.reset();
             }
         }
         // A server or proxy that cuts watches at once must not be asked again at once.
         if begun.elapsed() < self.timing.watch / 2 {
-            self.metrics.restarted("closed");
-            sleep(self.timing.first_backoff.mul_f64(fastrand::f64())).await;
+            self.metrics.restarted(Restart::Closed);
+            sleep(backoff.next()).await;
         } else {
-            self.metrics.restarted("planned");
+            self.metrics.restarted(Restart::Planned);
             backoff.reset();
         }
         Ok(())
     }
 
-    async fn event(&self, line: &[u8], version: &mut String) -> Result<(), StreamError> {
-        let garbled = || StreamError::Transport("the watch sent something that is not an event".to_owned());
+    async fn event(&self, line: &[u8], version: &mut String) -> Result<(), Fault> {
+        let garbled = || Fault::Garbled("a line of the watch is not an event".to_owned());
         let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| garbled())?;
         let object = line.object.get();
         match line.event {
             "ADDED" | "MODIFIED" | "DELETED" => {
                 let deleted = line.event == "DELETED";
                 self.metrics.event(match line.event {
-                    "ADDED" => "added",
-                    "MODIFIED" => "modified",
-                    _ => "deleted",
+                    "ADDED" => WatchEvent::Added,
+                    "MODIFIED" => WatchEvent::Modified,
+                    _ => WatchEvent::Deleted,
                 });
                 let Read::Object(object) = self.reader.read(object.as_bytes()) else {
                     warn!(stream = %self.spec, "An event without a readable name is left out.");
@@ -234,31 +218,28 @@ impl Stream {
                 .await
             }
             "BOOKMARK" => {
-                self.metrics.event("bookmark");
+                self.metrics.event(WatchEvent::Bookmark);
                 if let Some(newer) = bookmark_version(object) {
                     *version = newer;
                 }
                 Ok(())
             }
             _ => {
-                self.metrics.event("error");
+                self.metrics.event(WatchEvent::Error);
                 let status: ApiStatus = serde_json::from_str(object).map_err(|_| garbled())?;
-                Err(status.into_error(StatusCode::INTERNAL_SERVER_ERROR, None))
+                Err(status.into_fault(StatusCode::INTERNAL_SERVER_ERROR, None))
             }
         }
     }
 
     /// Sends a request; anything but success is an error.
-    async fn get(&self, url: &str) -> Result<Response<Body>, StreamError> {
-        let request = Request::get(url)
-            .header("accept", "application/json")
-            .body(Body::empty())
-            .map_err(|error| StreamError::Transport(error.to_string()))?;
+    async fn get(&self, url: &str) -> Result<Response<Body>, Fault> {
+        let request = Request::get(url).header("accept", "application/json").body(Body::empty())?;
         let silence = self.timing.silence;
         let response = timeout(silence, self.client.send(request))
             .await
-            .map_err(|_| StreamError::Stalled(silence))?
-            .map_err(|error| transport_error(&error, silence))?;
+            .map_err(|_| Fault::Stalled(silence))?
+            .map_err(|error| Fault::from_client(&error, silence))?;
         self.metrics.contact();
         if response.status().is_success() {
             return Ok(response);
@@ -273,80 +254,25 @@ impl Stream {
         let said =
             body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
         let said: ApiStatus = said.unwrap_or_default();
-        Err(said.into_error(status, retry_after))
+        Err(said.into_fault(status, retry_after))
     }
 
-    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, StreamError> {
+    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, Fault> {
         loop {
             let frame = timeout(self.timing.silence, body.frame()).await;
-            let Some(frame) = frame.map_err(|_| StreamError::Stalled(self.timing.silence))? else {
+            let Some(frame) = frame.map_err(|_| Fault::Stalled(self.timing.silence))? else {
                 return Ok(None);
             };
+            let frame = frame.map_err(|error| Fault::Connection(error.to_string()))?;
             self.metrics.contact();
-            let frame = frame.map_err(|error| StreamError::Transport(error.to_string()))?;
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
         }
     }
 
-    async fn send(&self, change: Change) -> Result<(), StreamError> {
-        self.changes.send(change).await.map_err(|_| StreamError::Stopped)
-    }
-}
-
-/// The part of a Kubernetes `Status` that we act on.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ApiStatus {
-    code: u16,
-    message: String,
-}
-
-impl ApiStatus {
-    fn into_error(self, http: StatusCode, retry_after: Option<Duration>) -> StreamError {
-        let status = StatusCode::from_u16(self.code).ok().filter(|code| code.as_u16() >= 400).unwrap_or(http);
-        if status == StatusCode::GONE {
-            return StreamError::Gone;
-        }
-        let message = if self.message.is_empty() { "no message".to_owned() } else { self.message };
-        StreamError::Status { status, message: message.chars().take(512).collect(), retry_after }
-    }
-}
-
-impl StreamError {
-    fn down_reason(&self) -> DownReason {
-        match self {
-            Self::Status { status, .. }
-                if *status == StatusCode::FORBIDDEN || *status == StatusCode::UNAUTHORIZED =>
-            {
-                DownReason::Forbidden
-            }
-            Self::Status { status, .. } if *status == StatusCode::NOT_FOUND => DownReason::NotFound,
-            Self::Stalled(_) => DownReason::Stalled,
-            Self::Status { .. } | Self::Transport(_) | Self::Gone | Self::Stopped => DownReason::Error,
-        }
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Status { retry_after, .. } => *retry_after,
-            Self::Gone | Self::Stalled(_) | Self::Transport(_) | Self::Stopped => None,
-        }
-    }
-}
-
-/// The client's own time limit is a stall too; other causes are told with the innermost reason, which names the fault.
-fn transport_error(error: &kube::Error, silence: Duration) -> StreamError {
-    let mut cause: &dyn std::error::Error = error;
-    loop {
-        if cause.is::<tower::timeout::error::Elapsed>() {
-            return StreamError::Stalled(silence);
-        }
-        match cause.source() {
-            Some(source) => cause = source,
-            None => return StreamError::Transport(cause.to_string()),
-        }
+    async fn send(&self, change: Change) -> Result<(), Fault> {
+        self.changes.send(change).await.map_err(|_| Fault::Stopped)
     }
 }
 

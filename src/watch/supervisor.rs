@@ -6,11 +6,12 @@ use kube::Client;
 use tokio::{
     sync::mpsc,
     task::{Id, JoinSet},
+    time::sleep,
 };
 use tracing::error;
 
-use super::{Stream, Timing, WatchMetrics};
-use crate::model::{Change, StreamSpec};
+use super::{Stream, Timing, WatchMetrics, backoff::Backoff};
+use crate::model::{Change, DownReason, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
@@ -33,22 +34,31 @@ impl std::fmt::Debug for StreamParts {
     }
 }
 
-/// Runs these streams until the engine is gone. One that breaks is started anew and leaves the others alone.
+/// Runs these streams until the engine is gone. One that breaks is shown as down, started anew after a while, and
+/// leaves the others alone.
 pub async fn follow(streams: Vec<Arc<StreamSpec>>, parts: StreamParts) {
     let mut tasks = JoinSet::new();
-    let mut running: HashMap<Id, Arc<StreamSpec>> = HashMap::new();
+    let mut running: HashMap<Id, (Arc<StreamSpec>, Backoff)> = HashMap::new();
     for spec in streams {
-        let stream = Stream::new(spec.clone(), parts.clone());
-        running.insert(tasks.spawn(stream.run()).id(), spec);
+        let backoff = Backoff::new(parts.timing.first_backoff, parts.timing.longest_backoff);
+        let task = tasks.spawn(Stream::new(spec.clone(), parts.clone()).run());
+        running.insert(task.id(), (spec, backoff));
     }
     while let Some(ended) = tasks.join_next_with_id().await {
         let Err(broken) = ended else { continue };
-        let Some(spec) = running.remove(&broken.id()) else {
-            continue;
-        };
+        let Some((spec, mut backoff)) = running.remove(&broken.id()) else { continue };
         error!(stream = %spec, error = %broken, "A stream broke; starting it anew.");
-        tokio::time::sleep(parts.timing.first_backoff).await;
+        let reason = DownReason::Error;
+        let health = StreamHealth::Down { reason, message: "the stream broke; the log has more".into() };
+        if parts.changes.send(Change::Stream(spec.clone(), health)).await.is_err() {
+            return;
+        }
+        let wait = backoff.next();
         let stream = Stream::new(spec.clone(), parts.clone());
-        running.insert(tasks.spawn(stream.run()).id(), spec);
+        let task = tasks.spawn(async move {
+            sleep(wait).await;
+            stream.run().await;
+        });
+        running.insert(task.id(), (spec, backoff));
     }
 }

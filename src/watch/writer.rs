@@ -9,41 +9,51 @@ use crate::model::Writer;
 ///
 /// Ordinarily that is the newest owner of content. Writes through `scale` carry no time, though, so a manager without
 /// a time is taken to be newer than the stamp unless somebody else is known to be.
-pub(super) fn last_writer(managed_fields: &str, annotation: &str) -> Option<Writer> {
+/// `covers_key` says which labels and annotations belong to what is hashed.
+pub(super) fn last_writer(
+    managed_fields: &str,
+    annotation: &str,
+    covers_key: &dyn Fn(&str) -> bool,
+) -> Option<Writer> {
     let entries: Vec<Value> = serde_json::from_str(managed_fields).ok()?;
-    let entries: Vec<Entry> = entries.iter().map(|entry| Entry::read(entry, annotation)).collect();
+    let entries: Vec<Entry> =
+        entries.iter().map(|entry| Entry::read(entry, annotation, covers_key)).collect();
     let newest = |wanted: &dyn Fn(&Entry) -> bool| {
         entries.iter().filter(|entry| wanted(entry)).max_by_key(|entry| entry.writer.time)
     };
     let stamped = newest(&|entry| entry.stamp).and_then(|entry| entry.writer.time);
-    newest(&|entry| {
-        entry.content && entry.writer.time.is_some() && (entry.writer.time > stamped || stamped.is_none())
-    })
-    .or_else(|| newest(&|entry| entry.content && entry.writer.time.is_none()))
-    .or_else(|| newest(&|entry| entry.content || entry.stamp))
-    .map(|entry| entry.writer.clone())
+    newest(&|entry| entry.content && entry.writer.time > stamped)
+        .or_else(|| newest(&|entry| entry.content && entry.writer.time.is_none()))
+        .or_else(|| newest(&|entry| entry.content || entry.stamp))
+        .map(|entry| entry.writer.clone())
 }
 
 struct Entry {
     writer: Writer,
-    /// It owns something beside metadata and status.
+    /// It owns something that is hashed.
     content: bool,
     /// It owns the recorded hash.
     stamp: bool,
 }
 
 impl Entry {
-    fn read(entry: &Value, annotation: &str) -> Self {
+    fn read(entry: &Value, annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
         let text = |name: &str| entry[name].as_str().unwrap_or("");
         let fields = &entry["fieldsV1"];
-        let owned = fields.as_object().into_iter().flat_map(|owned| owned.keys());
+        let keys =
+            |owned: &Value| owned.as_object().map_or_else(Vec::new, |owned| owned.keys().cloned().collect());
+        let declared =
+            ["f:labels", "f:annotations"].iter().flat_map(|part| keys(&fields["f:metadata"][*part]));
+        let owns_declared =
+            declared.filter_map(|key| key.strip_prefix("f:").map(str::to_owned)).any(|key| covers_key(&key));
         Self {
             writer: Writer {
                 manager: text("manager").into(),
                 subresource: text("subresource").into(),
                 time: text("time").parse::<Timestamp>().ok(),
             },
-            content: owned.into_iter().any(|key| !matches!(key.as_str(), "f:metadata" | "f:status" | ".")),
+            content: owns_declared
+                || keys(fields).iter().any(|key| !matches!(key.as_str(), "f:metadata" | "f:status" | ".")),
             stamp: !fields["f:metadata"]["f:annotations"][format!("f:{annotation}")].is_null(),
         }
     }
@@ -75,7 +85,7 @@ mod tests {
 
     #[track_caller]
     fn check(entries: &[Value], manager: &str, day: Option<i8>) {
-        let writer = last_writer(&Value::from(entries).to_string(), HASH).unwrap();
+        let writer = last_writer(&Value::from(entries).to_string(), HASH, &|_| false).unwrap();
         let written = writer.time.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).day());
         assert_eq!((&*writer.manager, written), (manager, day));
     }
@@ -115,9 +125,23 @@ mod tests {
     }
 
     #[test]
+    fn who_set_a_label_is_the_writer_where_labels_are_hashed() {
+        let labelled = json!({"f:metadata": {"f:labels": {"f:team": {}, "f:a.kubernetes.io/b": {}}}});
+        let entries = Value::from(vec![
+            entry("HashiCorp", 1, &spec()),
+            entry("kubectl-annotate", 2, &stamp()),
+            entry("kubectl-label", 3, &labelled),
+        ]);
+        let blamed =
+            |covers: &dyn Fn(&str) -> bool| last_writer(&entries.to_string(), HASH, covers).unwrap().manager;
+        assert_eq!(&*blamed(&|key| key == "team"), "kubectl-label");
+        assert_eq!(&*blamed(&|_| false), "kubectl-annotate");
+    }
+
+    #[test]
     fn nobody_is_the_writer_of_what_nobody_owns() {
         for entries in ["[]", "null", "not json", r#"[{"manager":"a","fieldsV1":null}]"#, "[1, null, []]"] {
-            assert_eq!(last_writer(entries, HASH), None, "{entries}");
+            assert_eq!(last_writer(entries, HASH, &|_| true), None, "{entries}");
         }
     }
 }

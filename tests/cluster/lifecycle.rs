@@ -85,6 +85,8 @@ fn label_and_annotation_appear_change_and_go() {
     annotate(json!(hash_of(&Kind::deployment(), &live)));
     exporter.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
     assert_eq!(exporter.sample("drift_resources", &resources("in_sync", "")), Some(1.0));
+    let absorbed = [("kind", "Deployment"), ("cause", "absorbed")];
+    assert_eq!(exporter.sample("drift_resolutions_total", &absorbed), Some(1.0));
 }
 
 #[test]
@@ -142,7 +144,6 @@ fn the_onset_survives_a_restart_with_nothing_written_anywhere() {
 fn the_history_survives_a_restart_where_a_file_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("history.jsonl");
-    std::fs::write(&file, "this line is not ours\n").unwrap();
     let flags = ["--history.file", file.to_str().unwrap(), "--log.format", "json"];
     let mut shop = Shop::open(&flags);
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
@@ -152,6 +153,8 @@ fn the_history_survives_a_restart_where_a_file_is_given() {
     shop.exporter.running.signal("TERM");
     assert_eq!(shop.exporter.running.wait(Duration::from_secs(10)), Some(0));
 
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{written}this line is not ours\n")).unwrap();
     let kubeconfig = shop.cluster.kubeconfig(User::Exporter);
     let restarted = Exporter::start(&kubeconfig, shop.cluster.folder(), &flags).ready();
     assert_eq!(restarted.get("/v1/history").unwrap().json(), before);

@@ -82,7 +82,7 @@ async fn lists_are_filtered_sorted_paged_and_cut_to_fields() {
         assert_eq!(names(&get(&format!("namespace=shop&resourceType={kind}")).await), ["cart", "web"]);
     }
     assert_eq!(get("namespace=shop&resourceType=deployment.batch").await["total"], 0);
-    let slim = get("namespace=other&fields=resourceName,verdict").await;
+    let slim = get("namespace=other&fields=resourceName,verdict,verdict").await;
     assert_eq!(slim["resources"], json!([{"resourceName": "api", "verdict": "drifted"}]));
     assert_eq!(get("namespace=nowhere").await, json!({"resources": [], "total": 0, "namespace": "nowhere"}));
 }
@@ -100,6 +100,7 @@ async fn bad_questions_get_problems() {
         ("/v1/resources/deployment/shop/nope", 404, "no watched object deployment shop/nope"),
         ("/v1/resources/pod/shop/web", 404, "no watched object pod shop/web"),
         ("/v1/history?since=yesterday", 400, "since"),
+        ("/v1/resources/%ff/shop/web", 400, "UTF-8"),
         ("/v2", 404, "there is no /v2"),
     ];
     for (path, status, detail) in cases {

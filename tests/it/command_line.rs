@@ -97,13 +97,48 @@ fn hash_names_the_bad_and_prints_the_good() {
     assert!((5..=6).contains(&line.parse::<usize>().unwrap()), "{place}");
     assert!(column.split(':').next().unwrap().parse::<usize>().is_ok(), "{place}");
     assert!(complaints[1].contains("Deployment odd: not a valid Deployment"), "{}", complaints[1]);
-    assert!(complaints[2].contains("apiVersion, kind and metadata.name are needed"), "{}", complaints[2]);
+    assert!(complaints[2].contains("object 4: apiVersion is needed"), "{}", complaints[2]);
 
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
     let ended = run(&["hash", "-a", "tfdrift-v1", "-f", "-"], pod, &[]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("tfdrift-v1 has no definition for Pod; use jcs-v1"), "{}", ended.stderr);
     assert_eq!(run(&["hash", "-f", "-"], "", &[]).code, Some(1));
+
+    // A file that cannot be read hides no other one, and neither does a List in a List.
+    let good = write(
+        folder.path(),
+        "good.json",
+        &serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "List", "items": [web]}]})
+        .to_string(),
+    );
+    let ended = run(&["hash", "-f", "/nonexistent.yaml", "-f", &good], "", &[]);
+    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(2), 1), "{}", ended.stderr);
+    let ended =
+        run(&["hash", "-f", "-"], "apiVersion: v1\nkind: Pod\nmetadata: {name: \"a\\nb\\e[31m\"}\n", &[]);
+    assert!(ended.stdout.lines().count() == 1 && !ended.stdout.contains('\u{1b}'), "{:?}", ended.stdout);
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_read_is_not_quoted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "config", "users: [{name: a, user: {token: s3cret\n");
+    let ended = run(&["run", "--kubeconfig", &file], "", &[]);
+    assert!(ended.stderr.contains("line 1") && !ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    let ended = run(&["run"], "", &[("KUBECONFIG", &file)]);
+    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+}
+
+#[test]
+fn large_lists_in_yaml_are_ordinary() {
+    let item = "- {apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ClusterIP, ports: [{port: 80}, {port: 81}, {port: 82}]}}\n";
+    let ended = run(
+        &["hash", "-f", "-"],
+        &format!("apiVersion: v1\nkind: List\nitems:\n{}", item.repeat(12_000)),
+        &[],
+    );
+    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 12_000), "{}", ended.stderr);
 }
 
 #[test]
@@ -142,11 +177,16 @@ fn what_cannot_run_says_why_in_one_sentence_and_exits_2() {
             ],
             "cannot use history file",
         ),
-        (&["run", "--log.level", "loud,,="], "is no log level"),
+        (&["run", "--log.level", "loud"], "invalid value 'loud'"),
+        (&["run", "--metrics.max-series", "many"], "many"),
         (&["run", "--sources", "astrology"], "astrology"),
         (&["run", "--web.listen-adress", ":1"], "--web.listen-address"),
         (&["hash"], "KIND/NAME"),
+        (&["hash"], "--file <FILE>"),
         (&["hash", "web"], "want KIND/NAME"),
+        (&["hash", "deploy/web/x"], "want KIND/NAME"),
+        (&["run", "--namespaces", "*"], "leave the flag out"),
+        (&["run", "--namespaces", "shop,../x"], "lower-case letters"),
         (&["hash", "-f", "/nonexistent.yaml"], "cannot read /nonexistent.yaml"),
         (&["hash", "deploy/web", "--kubeconfig", &config], "cannot ask the cluster about deploy/web"),
         (&["frobnicate"], "frobnicate"),
@@ -167,6 +207,16 @@ fn flags_beat_the_environment() {
     let flag = ["run", "--kubeconfig", "/nonexistent/from-flag"];
     let ended = run(&flag, "", &[("DRIFT_KUBECONFIG", "/nonexistent/from-environment")]);
     assert!(ended.stderr.contains("/nonexistent/from-flag"), "{}", ended.stderr);
+}
+
+#[test]
+fn switches_in_the_environment_are_read_as_people_write_them() {
+    for (value, told) in
+        [("", "no cluster"), ("false", "no cluster"), ("1", "no cluster"), ("maybe", "want true or false")]
+    {
+        let ended = run(&["run"], "", &[("DRIFT_EVENTS", value)]);
+        assert!(ended.stderr.contains(told), "{value}: {}", ended.stderr);
+    }
 }
 
 #[test]

@@ -82,3 +82,77 @@ async fn causes_tell_a_revert_from_a_moved_baseline_and_a_deletion() {
         history["transitions"].as_array().unwrap().iter().map(|own| own["cause"].clone()).collect();
     assert_eq!(causes, [json!("deleted"), json!(null), json!("absorbed")]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_baseline_that_moves_by_way_of_nonsense_absorbs_all_the_same() {
+    let api = ApiServer::default();
+    let drifted = edited(deployment("web"), 1);
+    api.put("deployments", drifted.clone());
+    let world = World::ready(&api).await;
+    let actual =
+        world.get("/v1/resources?namespace=shop").await.json()["resources"][0]["actualSpec"]["hash"].clone();
+    api.put("deployments", recorded(drifted.clone(), "nonsense"));
+    world.settle().await;
+    api.put("deployments", recorded(drifted, actual.as_str().unwrap()));
+    world.settle().await;
+    let history = world.get("/v1/history").await.json();
+    assert_eq!(history["transitions"][0]["cause"], "absorbed", "{history}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_objects_leaves_no_series_unless_something_was_counted() {
+    let api = ApiServer::default();
+    let mut preview = deployment("preview");
+    preview["metadata"]["namespace"] = json!("preview-1");
+    api.put("deployments", preview);
+    api.put("deployments", edited(deployment("web"), 1));
+    let world = World::ready(&api).await;
+    assert!(world.metrics().await.contains("preview-1"));
+    api.delete("deployments", "preview");
+    api.delete("deployments", "web");
+    world.settle().await;
+    let page = world.metrics().await;
+    assert!(!page.contains("preview-1"), "{page}");
+    assert!(page.contains("namespace=\"shop\",source=\"annotation\",cause=\"deleted\"} 1"), "{page}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_facts_alone_leaves_the_page_as_it_is() {
+    let api = ApiServer::default();
+    api.put("deployments", deployment("web"));
+    let world = World::ready(&api).await;
+    let before = world.snapshot().sequence;
+    let mut object = deployment("web");
+    object["status"]["conditions"] = json!([]);
+    api.put("deployments", object.clone());
+    world.settle().await;
+    assert_eq!(world.known("deployments"), api.truth("deployments"));
+    assert_eq!(world.snapshot().sequence, before);
+    object["status"]["availableReplicas"] = json!(1);
+    api.put("deployments", object);
+    world.settle().await;
+    assert!(world.snapshot().sequence > before, "health has a series");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_stamped_with_jcs_drifts_by_a_label_and_whoever_set_it_is_named() {
+    let api = ApiServer::default();
+    let stamped = recorded(deployment("web"), JCS_OF_WEB);
+    api.put("deployments", stamped.clone());
+    let world = World::ready(&api).await;
+    let web = "drift_resource_drifted{";
+    assert_eq!(world.sample(web).await, Some(0.0), "{}", world.get("/v1/resources?namespace=*").await.text());
+    let mut labelled = stamped;
+    labelled["metadata"]["labels"]["team"] = json!("ops");
+    labelled["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl-label",
+        "time": "2026-01-03T00:00:00Z", "fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}}}}));
+    api.put("deployments", labelled);
+    world.settle().await;
+    assert_eq!(world.sample(web).await, Some(1.0));
+    let view = world.get("/v1/resources?namespace=*").await.json();
+    assert_eq!(view["resources"][0]["manager"], "kubectl-label");
+    assert_eq!(view["resources"][0]["onset"], "2026-01-03T00:00:00Z");
+}
+
+/// A fixed value: another one would make every stamp out there drift.
+const JCS_OF_WEB: &str = "jcs-v1:79be48a9370a3d33fb84fcfd8e57dc4d366d20ee3d93bfb500d3051d859b4e79";

@@ -154,6 +154,38 @@ async fn what_is_forbidden_is_asked_for_rarely_and_heals_when_granted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn once_answered_it_stays_ready_through_an_outage() {
+    let api = shop();
+    api.mood("deployments", Mood::Refuses(403, None));
+    let world = World::start(&api);
+    world.until("it is refused", Duration::from_secs(5), |world| down(world, "deployments").is_some()).await;
+    world.settle().await;
+    assert_eq!(world.get("/readyz").await.status, 200);
+    api.mood("deployments", Mood::Refuses(500, None));
+    api.mood("services", Mood::Refuses(500, None));
+    api.cut();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(down(&world, "deployments"), Some(DownReason::Error));
+    assert_eq!(world.get("/readyz").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_cuts_every_watch_at_once_is_asked_ever_more_rarely() {
+    let api = shop();
+    let world = World::ready(&api).await;
+    for _ in 0..600 {
+        api.cut();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let watches =
+        api.requests().iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
+    assert!(watches < 80, "{watches} watches in ten minutes");
+    api.put("deployments", edited(deployment("web"), 1));
+    let heard = |world: &World| world.known("deployments") == world.api.truth("deployments");
+    world.until("it is heard all the same", Duration::from_secs(35), heard).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn when_nothing_can_be_listed_it_is_not_ready() {
     let api = shop();
     api.mood("deployments", Mood::Refuses(403, None));

@@ -281,12 +281,35 @@ async fn beyond_the_limit_drifted_objects_come_first_and_the_rest_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn when_even_drifted_objects_are_too_many_as_many_as_fit_are_shown() {
+    let api = ApiServer::default();
+    for n in 0..40 {
+        api.put("deployments", edited(deployment(&format!("edited-{n}")), 1));
+    }
+    let world = World::with(&api, Settings { max_series: 50, health_series: true, ..Settings::default() });
+    world
+        .until("all are known", std::time::Duration::from_secs(5), |world| {
+            world.known("deployments").len() == 40
+        })
+        .await;
+    world.settle().await;
+    let families = parse(&world.metrics().await);
+    let shown = families["drift_resource_drifted"].len();
+    assert_eq!(shown, 50 / 4);
+    assert_eq!(families["drift_resource_drifted_timestamp_seconds"].len(), shown);
+    let dropped = families["drift_series_dropped"][0].1;
+    assert!((dropped - (3 * (40 - shown) + 40) as f64).abs() < 0.5, "{dropped} dropped");
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_drifted_objects_have_series_where_that_is_asked_for() {
-    let world = World::with(&shop(), Settings { only_drifted: true, ..Settings::default() });
+    let world =
+        World::with(&shop(), Settings { only_drifted: true, health_series: true, ..Settings::default() });
     world.settle().await;
     let families = parse(&world.metrics().await);
     let shown: Vec<_> =
         families["drift_resource_drifted"].iter().map(|(labels, _)| labels["name"].clone()).collect();
     assert_eq!(shown, ["edited"]);
+    assert_eq!(families["drift_resource_health"].len(), 6, "health is another wish");
     assert!(families["drift_series_dropped"][0].1 < 0.5, "not shown by wish is not dropped");
 }

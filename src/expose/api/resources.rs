@@ -4,7 +4,10 @@ use std::{cmp::Ordering, sync::Arc};
 
 use axum::{
     Json,
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::{
+        Path, Query, State,
+        rejection::{PathRejection, QueryRejection},
+    },
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
@@ -14,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     problem::Problem,
-    view::{ResourceView, TransitionView},
+    view::{ListView, ResourceView, TransitionView},
 };
 use crate::{
     expose::Exposed,
@@ -49,10 +52,10 @@ pub(crate) async fn resources(
         Ok(Query(query)) => query,
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
-    list(&exposed, &query).map_or_else(IntoResponse::into_response, |body| Json(body).into_response())
+    list(&exposed, &query).unwrap_or_else(IntoResponse::into_response)
 }
 
-fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Value, Problem> {
+fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
     match &*query.namespace {
         "" => {
             return Err(Problem::bad_request("`namespace` is required; `*` asks for every namespace"));
@@ -77,12 +80,19 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Value, Problem> {
     found.sort_unstable_by(|a, b| order.compare(a, b));
     let now = exposed.clock.now();
     let page = found.into_iter().skip(query.offset).take(query.limit.unwrap_or(usize::MAX));
-    let resources = page
-        .map(|(state, entry)| serde_json::to_value(ResourceView::new(state, entry, now)))
-        .map(|view| view.expect("a view has only string keys"))
-        .map(|view| select(view, query.fields.as_deref()))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(json!({"resources": resources, "total": total, "namespace": query.namespace}))
+    let views = page.map(|(state, entry)| ResourceView::new(state, entry, now));
+    let namespace = query.namespace.as_str();
+    // Only a selection of fields needs a tree for each object; the others are written as they are.
+    Ok(match query.fields.as_deref().filter(|fields| !fields.is_empty()) {
+        None => Json(ListView { resources: views.collect(), total, namespace }).into_response(),
+        Some(fields) => {
+            let fields: Vec<&str> =
+                fields.split(',').map(str::trim).filter(|field| !field.is_empty()).collect();
+            let resources =
+                views.map(|view| select(&view, &fields)).collect::<Result<Vec<Value>, Problem>>()?;
+            Json(ListView { resources, total, namespace }).into_response()
+        }
+    })
 }
 
 impl ResourceQuery {
@@ -104,16 +114,13 @@ fn is_of_type(kind: &Kind, wanted: Option<&str>) -> bool {
 }
 
 /// Keeps only the fields that were asked for.
-fn select(view: Value, fields: Option<&str>) -> Result<Value, Problem> {
-    let (mut view, fields) = match (view, fields) {
-        (Value::Object(view), Some(fields)) => (view, fields),
-        (view, _) => return Ok(view),
-    };
+fn select(view: &ResourceView<'_>, fields: &[&str]) -> Result<Value, Problem> {
+    let whole = serde_json::to_value(view).expect("a view has only string keys");
     let mut selected = Map::new();
-    for field in fields.split(',').map(str::trim).filter(|field| !field.is_empty()) {
+    for field in fields {
         let value =
-            view.remove(field).ok_or_else(|| Problem::bad_request(format!("there is no field `{field}`")))?;
-        selected.insert(field.to_owned(), value);
+            whole.get(field).ok_or_else(|| Problem::bad_request(format!("there is no field `{field}`")))?;
+        selected.insert((*field).to_owned(), value.clone());
     }
     Ok(Value::Object(selected))
 }
@@ -179,8 +186,12 @@ fn severity(found: &Found<'_>) -> Option<Severity> {
 /// `GET /v1/resources/{kind[.group]}/{namespace or -}/{name}`.
 pub(crate) async fn object(
     State(exposed): State<Arc<Exposed>>,
-    Path((kind, namespace, name)): Path<(String, String, String)>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Response {
+    let (kind, namespace, name) = match path {
+        Ok(Path(path)) => path,
+        Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
+    };
     let namespace = if namespace == "-" { String::new() } else { namespace };
     let snapshot = exposed.state.snapshot();
     let found = snapshot

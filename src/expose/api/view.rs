@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    model::{Difference, Facts, Health, Kind, Stamp},
+    model::{Difference, Facts, Health, Kind, Stamp, UnknownReason, VerdictKind},
     state::{Entry, KindState, Transition, Turn},
 };
 
@@ -41,6 +41,14 @@ pub(super) struct ResourceView<'a> {
     pub(super) severity: Option<&'static str>,
     pub(super) expectation: Option<&'static str>,
     pub(super) advice: Option<&'static str>,
+}
+
+/// The answer to a question for many.
+#[derive(Debug, Serialize)]
+pub(super) struct ListView<'a, T> {
+    pub(super) resources: Vec<T>,
+    pub(super) total: usize,
+    pub(super) namespace: &'a str,
 }
 
 /// What an object asks for.
@@ -121,14 +129,14 @@ impl<'a> ResourceView<'a> {
             drift_details: differences.iter().map(sentence).collect(),
             resource_usage: usage(facts),
             estimated_monthly_cost: None,
-            verdict,
-            reason: (!reason.is_empty()).then_some(reason),
+            verdict: verdict.as_str(),
+            reason: reason.map(UnknownReason::as_str),
             source: claim.source.as_str(),
             address: None,
             differences: differences.iter().map(DifferenceView::new).collect(),
             onset: episode.map(|episode| episode.onset),
             actor: worst.map(|worst| worst.actor.as_str()),
-            manager: worst.and_then(manager),
+            manager: worst.and_then(Difference::manager),
             severity: worst.map(|worst| worst.severity.as_str()),
             expectation: worst.map(|worst| worst.expectation.as_str()),
             advice: worst.map(|worst| worst.advice.as_str()),
@@ -147,7 +155,7 @@ impl<'a> DifferenceView<'a> {
             expectation: difference.expectation.as_str(),
             advice: difference.advice.as_str(),
             actor: difference.actor.as_str(),
-            manager: manager(difference),
+            manager: difference.manager(),
             onset: difference.onset,
         }
     }
@@ -155,7 +163,6 @@ impl<'a> DifferenceView<'a> {
 
 impl<'a> TransitionView<'a> {
     pub(super) fn new(transition: &'a Transition) -> Self {
-        let some = |text: &'static str| (!text.is_empty()).then_some(text);
         let episode = transition.episode.as_ref();
         Self {
             sequence: transition.sequence,
@@ -165,9 +172,9 @@ impl<'a> TransitionView<'a> {
             namespace: &transition.key.namespace,
             name: &transition.key.name,
             source: transition.source.as_str(),
-            from: some(transition.from),
-            to: some(transition.to),
-            reason: some(transition.reason),
+            from: transition.from.map(VerdictKind::as_str),
+            to: transition.to.map(VerdictKind::as_str),
+            reason: transition.reason.map(UnknownReason::as_str),
             cause: episode.and_then(|episode| match episode.turn {
                 Turn::Ended(cause) => Some(cause.as_str()),
                 Turn::Began | Turn::GoesOn => None,
@@ -180,10 +187,6 @@ impl<'a> TransitionView<'a> {
             paths: episode.map_or(&[], |episode| &episode.paths),
         }
     }
-}
-
-fn manager(difference: &Difference) -> Option<&str> {
-    difference.finding.writer.as_ref().map(|writer| &*writer.manager)
 }
 
 fn sentence(difference: &Difference) -> String {
@@ -221,8 +224,8 @@ fn usage(facts: &Facts) -> Option<UsageView> {
     let replicas = facts.replicas?;
     let all = u64::try_from(replicas).unwrap_or(0);
     Some(UsageView {
-        cpu_usage: facts.cpu_request.map(|millis| format!("{}m", millis * all)),
-        memory_usage: facts.memory_request.map(|bytes| bytes_text(bytes * all)),
+        cpu_usage: facts.cpu_request.map(|millis| format!("{}m", millis.saturating_mul(all))),
+        memory_usage: facts.memory_request.map(|bytes| bytes_text(bytes.saturating_mul(all))),
         storage_usage: None,
         replicas: Some(replicas),
         basis: "requests",

@@ -8,7 +8,7 @@ use super::{
     text::line,
 };
 use crate::{
-    model::{StreamHealth, UnknownReason},
+    model::{StreamHealth, UnknownReason, VerdictKind},
     state::{AGE_BOUNDS, KindState, Ledger, Place, Snapshot},
 };
 
@@ -18,7 +18,7 @@ pub(super) fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a Blo
     for (state, lines) in blocks {
         for ((namespace, source, verdict, reason), count) in &lines.tally {
             let (verdict, reason) = if state.is_stale(namespace) {
-                ("unknown", UnknownReason::Stale.as_str())
+                (VerdictKind::Unknown, Some(UnknownReason::Stale))
             } else {
                 (*verdict, *reason)
             };
@@ -33,8 +33,8 @@ pub(super) fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a Blo
             ("kind", kind),
             ("namespace", &*namespace),
             ("source", source.as_str()),
-            ("verdict", verdict),
-            ("reason", reason),
+            ("verdict", verdict.as_str()),
+            ("reason", reason.map_or("", UnknownReason::as_str)),
         ];
         line(&mut out, RESOURCES.name, &labels, count);
     }

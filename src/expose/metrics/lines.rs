@@ -1,6 +1,6 @@
 //! The lines of one block of objects.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use super::{
     catalog::{DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
@@ -8,7 +8,7 @@ use super::{
     text::push_labels,
 };
 use crate::{
-    model::{Actor, Episode, Expectation, FieldClass, Severity, Source, Trouble},
+    model::{Episode, Source, Trouble, UnknownReason, VerdictKind},
     state::{Block, Entry},
 };
 
@@ -32,7 +32,7 @@ pub(super) struct BlockLines {
 }
 
 /// What objects of one kind are counted by: namespace, source, verdict, reason.
-pub(super) type TallyKey = (Box<str>, Source, &'static str, &'static str);
+pub(super) type TallyKey = (Box<str>, Source, VerdictKind, Option<UnknownReason>);
 
 /// Some lines of one family.
 #[derive(Debug)]
@@ -60,12 +60,12 @@ impl Draft {
 }
 
 impl BlockLines {
-    pub(super) fn render(block: &Block, with_health: bool) -> Self {
+    pub(super) fn render<'a>(entries: impl IntoIterator<Item = &'a Arc<Entry>>, with_health: bool) -> Self {
         let [mut drifted, mut clean, mut onset, mut fields, mut episodes, mut health] =
             std::array::from_fn(|_| Draft::default());
         let mut tally = BTreeMap::new();
         let mut labels = String::new();
-        for entry in block.entries() {
+        for entry in entries {
             let claim = &entry.claim;
             labels.clear();
             push_labels(&mut labels, &object_labels(entry));
@@ -97,7 +97,7 @@ impl BlockLines {
                 health.line(HEALTH.name, &labels, 1);
             }
             let namespace = entry.object.key.namespace.clone();
-            let key = (namespace, claim.source, claim.verdict.as_str(), claim.verdict.reason());
+            let key = (namespace, claim.source, claim.verdict.kind(), claim.verdict.reason());
             *tally.entry(key).or_insert(0) += 1;
         }
         Self {
@@ -111,14 +111,15 @@ impl BlockLines {
         }
     }
 
-    /// How many series the objects that drift, drifted or may be ill have.
-    pub(super) fn important(&self) -> usize {
-        self.drifted.count + self.onset.count + self.fields.count + self.episodes.count
+    /// The lines of as many drifting objects as have room; each has at most four series.
+    pub(super) fn first_drifting(block: &Block, room: usize) -> Self {
+        let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
+        Self::render(drifting.take(room / 4), false)
     }
 
-    /// How many series the other ones have.
-    pub(super) fn ordinary(&self) -> usize {
-        self.clean.count + self.health.count
+    /// How many series the objects have that drift, or did within the last day.
+    pub(super) fn drifting(&self) -> usize {
+        self.drifted.count + self.onset.count + self.fields.count + self.episodes.count
     }
 }
 
@@ -133,18 +134,13 @@ fn object_labels(entry: &Entry) -> [(&str, &str); 5] {
     ]
 }
 
-/// What is told about the worst difference. An object that is missing or replaced has none.
 fn episode_labels(episode: &Episode) -> [(&str, &str); 6] {
-    let worst = episode.differences.first();
-    let field = match episode.trouble {
-        Trouble::Drifted => worst.map_or(FieldClass::Other, |worst| worst.finding.class),
-        Trouble::Missing | Trouble::Replaced => FieldClass::Existence,
-    };
+    let worst = episode.worst();
     [
-        ("severity", worst.map_or(Severity::Critical, |worst| worst.severity).as_str()),
-        ("expectation", worst.map_or(Expectation::Unexpected, |worst| worst.expectation).as_str()),
-        ("actor", worst.map_or(Actor::Nobody, |worst| worst.actor).as_str()),
-        ("field", field.as_str()),
+        ("severity", worst.severity.as_str()),
+        ("expectation", worst.expectation.as_str()),
+        ("actor", worst.actor.as_str()),
+        ("field", worst.field.as_str()),
         // Only sources that have addresses and states fill these.
         ("address", ""),
         ("state", ""),

@@ -24,10 +24,10 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
     best.0
 }
 
-/// Whether the caller takes gzip.
+/// Whether the caller takes gzip; what it says of gzip itself beats what it says of everything.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
-    ranges(headers, ACCEPT_ENCODING)
-        .any(|(encoding, _, quality)| (encoding == "gzip" || encoding == "*") && quality > 0.0)
+    let wanted = |name| ranges(headers, ACCEPT_ENCODING).find(|(encoding, ..)| encoding == name);
+    wanted("gzip").or_else(|| wanted("*")).is_some_and(|(_, _, quality)| quality > 0.0)
 }
 
 /// The comma-separated members of a header: what, with which parameters, how much wanted.
@@ -71,9 +71,15 @@ mod tests {
 
     #[test]
     fn gzip_is_sent_only_when_it_is_taken() {
-        for (encoding, takes) in
-            [("gzip", true), ("br, gzip;q=0.5", true), ("gzip;q=0", false), ("br", false), ("*", true)]
-        {
+        for (encoding, takes) in [
+            ("gzip", true),
+            ("br, gzip;q=0.5", true),
+            ("gzip;q=0", false),
+            ("br", false),
+            ("*", true),
+            ("gzip;q=0, *", false),
+            ("GZIP", true),
+        ] {
             let headers =
                 HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, HeaderValue::from_static(encoding))]);
             assert_eq!(takes_gzip(&headers), takes, "{encoding}");

@@ -15,14 +15,12 @@ use super::{
         RESOURCES, STREAM_UP,
     },
     fragment::{Fragment, Pages},
+    limit::{Rendered, Shown, within_limit},
     lines::BlockLines,
     registry,
     text::{Format, line},
 };
-use crate::{
-    expose::Metric,
-    state::{KindState, Snapshot},
-};
+use crate::{expose::Metric, state::Snapshot};
 
 /// What the page shows.
 #[derive(Clone, Copy, Debug)]
@@ -71,44 +69,18 @@ impl MetricsPage {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
         if !current {
-            let blocks = cache.refresh(snapshot, self.options.health);
-            let shown = self.within_limit(&blocks);
+            let shown = within_limit(cache.refresh(snapshot, self.options.health), self.options);
             let pages = [Format::Text, Format::OpenMetrics].map(|format| assemble(snapshot, &shown, format));
             cache.assembled = Some((snapshot.sequence, pages));
         }
         let (_, pages) = cache.assembled.as_ref().expect("it was just put there");
         pages[usize::from(format == Format::OpenMetrics)].clone()
     }
-
-    /// Leaves out whole blocks when there are too many series, those of objects that do not drift first.
-    fn within_limit<'a>(&self, blocks: &[(&'a KindState, Arc<BlockLines>)]) -> Shown<'a> {
-        let mut room = self.options.max_series;
-        let mut shown = Shown { blocks: Vec::with_capacity(blocks.len()), dropped: 0 };
-        let mut fits = |series: usize, dropped: &mut usize| {
-            let fits = series <= room;
-            if fits {
-                room -= series;
-            } else {
-                *dropped += series;
-            }
-            fits
-        };
-        for (state, lines) in blocks {
-            let important = fits(lines.important(), &mut shown.dropped);
-            shown.blocks.push(ShownBlock { state, lines: lines.clone(), important, ordinary: false });
-        }
-        if !self.options.only_drifted {
-            for block in &mut shown.blocks {
-                block.ordinary = fits(block.lines.ordinary(), &mut shown.dropped);
-            }
-        }
-        shown
-    }
 }
 
 impl Cache {
     /// All blocks of all kinds, rendering those that are new or changed and forgetting those that are gone.
-    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, health: bool) -> Vec<(&'a KindState, Arc<BlockLines>)> {
+    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, health: bool) -> Vec<Rendered<'a>> {
         let mut old = std::mem::take(&mut self.blocks);
         let mut all = Vec::new();
         for (kind, state) in snapshot.kinds.iter().enumerate() {
@@ -116,26 +88,14 @@ impl Cache {
                 let version = block.version();
                 let lines = match old.remove(&(kind, place)) {
                     Some((known, lines)) if known == version => lines,
-                    Some(_) | None => Arc::new(BlockLines::render(block, health)),
+                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), health)),
                 };
                 self.blocks.insert((kind, place), (version, lines.clone()));
-                all.push((&**state, lines));
+                all.push(Rendered { state, block, lines });
             }
         }
         all
     }
-}
-
-struct Shown<'a> {
-    blocks: Vec<ShownBlock<'a>>,
-    dropped: usize,
-}
-
-struct ShownBlock<'a> {
-    state: &'a KindState,
-    lines: Arc<BlockLines>,
-    important: bool,
-    ordinary: bool,
 }
 
 /// Puts the families one after the other; the lines of a family stand together.
@@ -144,10 +104,8 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
     let header = |pages: &mut Pages, metric: &Metric| pages.push(&Fragment::new(format.header(metric)));
     header(&mut pages, &DRIFTED);
     for block in &shown.blocks {
-        if block.important {
-            pages.push(&block.lines.drifted.fragment);
-        }
-        if block.ordinary {
+        pages.push(&block.drifting.drifted.fragment);
+        if block.clean {
             pages.push(&block.lines.clean.fragment);
         }
     }
@@ -157,13 +115,13 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&EPISODES, |lines| &lines.episodes.fragment),
     ] {
         header(&mut pages, metric);
-        for block in shown.blocks.iter().filter(|block| block.important) {
-            pages.push(lines(&block.lines));
+        for block in &shown.blocks {
+            pages.push(lines(&block.drifting));
         }
     }
     if shown.blocks.iter().any(|block| block.lines.health.count > 0) {
         header(&mut pages, &HEALTH);
-        for block in shown.blocks.iter().filter(|block| block.ordinary) {
+        for block in shown.blocks.iter().filter(|block| block.health) {
             pages.push(&block.lines.health.fragment);
         }
     }

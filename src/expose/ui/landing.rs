@@ -33,7 +33,7 @@ fn page(snapshot: &Snapshot) -> Markup {
     let mut verdicts: BTreeMap<&str, usize> = BTreeMap::new();
     for state in &snapshot.kinds {
         for entry in state.blocks.entries() {
-            *verdicts.entry(state.shown_verdict(entry).0).or_default() += 1;
+            *verdicts.entry(state.shown_verdict(entry).0.as_str()).or_default() += 1;
         }
     }
     html! {
