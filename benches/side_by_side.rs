@@ -30,7 +30,7 @@ use support::{
     exporter::Exporter,
     objects::{all, create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
     parts::program,
-    process::{Running, free_port},
+    process::{Running, eventually, free_port},
 };
 
 const NAMESPACES: usize = 20;
@@ -50,7 +50,7 @@ struct Measured {
 fn main() {
     let each: usize =
         std::env::var("DRIFT_BENCH_OBJECTS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
-    let cluster = Cluster::start();
+    let mut cluster = Cluster::start();
     fill(&cluster, each);
     println!("{each} Deployments and {each} Services are there; measuring.");
     let theirs = measure_peer(&cluster, each);
@@ -58,7 +58,9 @@ fn main() {
     let ours = measure(exporter.running.pid(), exporter.port, "drift_resource");
     assert_eq!(count(exporter.port), 2 * each, "it is not complete");
     let visible = edit_to_visible(&cluster, &exporter);
+    let relist_peak = relist(&mut cluster, &exporter);
     report(&ours, &theirs, &visible);
+    println!("| peak MiB after a complete relist | {relist_peak:.1} | | | |");
 }
 
 /// Objects with two containers of twelve variables each, written by two managers, stamped with their hashes.
@@ -218,6 +220,28 @@ fn edit_to_visible(cluster: &Cluster, exporter: &Exporter) -> Vec<Duration> {
         .collect();
     times.sort();
     times
+}
+
+/// Makes the server forget what the exporter knows, so that it lists everything again; the peak memory afterwards.
+fn relist(cluster: &mut Cluster, exporter: &Exporter) -> f64 {
+    exporter.running.signal("STOP");
+    cluster.kill_apiserver();
+    cluster.start_apiserver();
+    let api = Api::<Deployment>::namespaced(cluster.client(), "team-0");
+    cluster.block_on(patch(&api, "shop-0", "kubectl-edit", json!({"spec": {"replicas": 3}})));
+    cluster.kill_apiserver();
+    cluster.compact();
+    cluster.start_apiserver();
+    exporter.running.signal("CONT");
+    for kind in ["Deployment", "Service"] {
+        let gone = [("kind", kind), ("reason", "gone")];
+        eventually("the relist", Duration::from_secs(90), || {
+            exporter.sample("drift_watch_restarts_total", &gone)
+        });
+        exporter.wait_for("drift_watch_stream_up", &[("kind", kind)], Some(1.0), Duration::from_secs(90));
+    }
+    std::thread::sleep(Duration::from_secs(5));
+    status_mib(exporter.running.pid(), "VmHWM")
 }
 
 fn report(ours: &Measured, theirs: &Measured, visible: &[Duration]) {

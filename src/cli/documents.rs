@@ -47,12 +47,15 @@ impl Part {
         }
         let json: Result<Vec<Value>, serde_json::Error> =
             serde_json::Deserializer::from_str(&self.text).into_iter().collect();
-        match (json, serde_saphyr::from_str_with_options::<Value>(&self.text, yaml_options())) {
-            (Ok(documents), _) => documents.into_iter().map(Ok).collect(),
-            (Err(_), Ok(Value::Null)) => Vec::new(),
-            (Err(_), Ok(document)) => vec![Ok(document)],
-            (Err(json), Err(_)) if self.text.trim_start().starts_with(['{', '[']) => self.good_json(&json),
-            (Err(_), Err(yaml)) => vec![Err(self.bad_yaml(&yaml))],
+        let json = match json {
+            Ok(documents) => return documents.into_iter().map(Ok).collect(),
+            Err(error) => error,
+        };
+        match serde_saphyr::from_str_with_options::<Value>(&self.text, yaml_options()) {
+            Ok(Value::Null) => Vec::new(),
+            Ok(document) => vec![Ok(document)],
+            Err(_) if self.text.trim_start().starts_with(['{', '[']) => self.good_json(&json),
+            Err(yaml) => vec![Err(self.bad_yaml(&yaml))],
         }
     }
 

@@ -129,11 +129,6 @@ impl Stream {
 
     /// Reads a complete list and returns its version.
     async fn list(&self) -> Result<String, Fault> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ListMetadata {
-            resource_version: String,
-        }
         let mut body = self.get(&list_url(&self.spec)).await?.into_body();
         self.send(Change::ListStarted(self.spec.clone())).await?;
         let mut splitter = ListSplitter::default();
@@ -143,7 +138,7 @@ impl Stream {
             splitter.push(&chunk, |part| match part {
                 Part::Item(item) => objects.push(self.reader.read(item)),
                 Part::Metadata(metadata) => {
-                    version = serde_json::from_slice::<ListMetadata>(metadata).ok();
+                    version = serde_json::from_slice::<Versioned>(metadata).ok();
                 }
             })?;
             for object in objects.drain(..) {
@@ -179,8 +174,11 @@ impl Stream {
                 backoff.reset();
             }
         }
-        // A server or proxy that cuts watches at once must not be asked again at once.
         if begun.elapsed() < self.timing.watch / 2 {
+            // Once is ordinary. A proxy that cuts every watch leaves us blind most of the time, and that must show.
+            if backoff.has_failed() {
+                return Err(Fault::Connection("watches are cut as soon as they open".to_owned()));
+            }
             self.metrics.restarted(Restart::Closed);
             sleep(backoff.next()).await;
         } else {
@@ -276,15 +274,17 @@ impl Stream {
     }
 }
 
+/// The metadata of a list or of a bookmark.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versioned {
+    resource_version: String,
+}
+
 fn bookmark_version(object: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Bookmark {
-        metadata: BookmarkMetadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct BookmarkMetadata {
-        resource_version: String,
+        metadata: Versioned,
     }
     serde_json::from_str::<Bookmark>(object).ok().map(|bookmark| bookmark.metadata.resource_version)
 }
