@@ -40,12 +40,13 @@ pub(super) struct HistoryFile {
 pub(super) fn open(path: &Path) -> io::Result<(History, HistoryFile)> {
     let mut kept: VecDeque<Transition> = VecDeque::new();
     let mut unreadable = 0_usize;
-    match File::open(path) {
-        Ok(file) => {
-            let about = file.metadata()?;
-            if !about.is_file() || about.len() > LARGEST {
-                return Err(io::Error::other("it is not a file that an exporter wrote"));
-            }
+    // Asked before it is opened: opening a pipe would wait for somebody to write to it.
+    match fs::metadata(path) {
+        Ok(about) if !about.is_file() || about.len() > LARGEST => {
+            return Err(io::Error::other("it is not a file that an exporter wrote"));
+        }
+        Ok(_) => {
+            let file = File::open(path)?;
             file.try_lock_shared().map_err(|_| io::Error::other("another exporter is using it"))?;
             for line in BufReader::new(file).split(b'\n') {
                 match serde_json::from_slice::<Line>(&line?).ok().and_then(Line::into_transition) {
@@ -285,8 +286,12 @@ mod tests {
         fs::write(&path, "dear diary\n").unwrap();
         assert!(open(&path).unwrap_err().to_string().contains("left as it is"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "dear diary\n");
-        assert!(open(std::path::Path::new("/dev/null")).is_err());
-        assert!(open(folder.path()).is_err());
+        let device = folder.path().join("device");
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        for odd in [&*device, folder.path()] {
+            assert!(open(odd).unwrap_err().to_string().contains("not a file"), "{}", odd.display());
+        }
+        assert!(device.is_symlink(), "it was replaced");
         let path = folder.path().join("history");
         let _held = open(&path).unwrap();
         assert!(open(&path).unwrap_err().to_string().contains("another exporter"));

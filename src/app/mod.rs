@@ -168,8 +168,6 @@ pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
     };
     let restored = history.last_sequence();
     let Exporter { ingest, exposed } = assemble(&parts, history);
-    let ingest = spawn_ingest(ingest)?;
-    let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
     }
@@ -177,6 +175,8 @@ pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
         let selector = stream.selector.as_deref().unwrap_or("");
         info!(%stream, selector, "Watching.");
     }
+    let ingest = spawn_ingest(ingest)?;
+    let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
     let stop = parts.stop.clone();
     let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), stop.clone()));
     let _ = tokio::select! {

@@ -12,6 +12,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tower::{BoxError, ServiceBuilder};
+use tracing::info;
 
 /// Where the cluster is and who we are there.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub async fn client_from(connection: &Connection) -> Result<Client, ConnectError> {
     let config = load(connection).await?;
     let server = config.cluster_url.to_string();
+    info!(server, "Using this API server.");
     build(config).map_err(|source| ConnectError::Setup { server, source: Box::new(source) })
 }
 

@@ -48,8 +48,8 @@ fn page(snapshot: &Snapshot) -> Markup {
             body {
                 h1 { "drift-exporter " (env!("CARGO_PKG_VERSION")) }
                 p { "Tells Prometheus which Kubernetes objects differ from what was declared." }
+                h2 { "Objects by verdict" }
                 table {
-                    caption { "Objects by verdict" }
                     @for (verdict, count) in &verdicts {
                         tr { th scope="row" { (verdict) } td.n { (count) } }
                     }
