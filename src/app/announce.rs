@@ -1,24 +1,14 @@
 //! A line in the log for each episode that begins or ends.
 
-use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::state::{StateReader, Transition, Turn};
+use super::follower::Follower;
+use crate::state::{Transition, Turn};
 
-/// Tells the log about what comes after `seen`, until told to stop.
-pub(super) async fn announce(mut state: StateReader, mut seen: u64, stop: CancellationToken) {
-    loop {
-        let more = tokio::select! {
-            more = state.changed() => more,
-            () = stop.cancelled() => return,
-        };
-        if !more {
-            return;
-        }
-        for transition in state.snapshot().history.since(seen) {
-            seen = transition.sequence;
-            tell(&transition);
-        }
+/// Tells the log what happens until it is time to stop.
+pub(super) async fn announce(mut follower: Follower) {
+    while let Some(transitions) = follower.next().await {
+        transitions.iter().for_each(|transition| tell(transition));
     }
 }
 

@@ -1,6 +1,6 @@
 //! One Warning Event for each episode that begins, where people asked for them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -8,35 +8,29 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::state::{StateReader, Transition, Turn};
+use super::follower::Follower;
+use crate::state::{Transition, Turn};
 
 /// The API server refuses longer notes.
 const LONGEST_NOTE: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Publishes Events for what comes after `seen`, until told to stop. The history is the queue, so nothing ever waits for the API server.
-pub(super) async fn publish(client: Client, mut state: StateReader, mut seen: u64, stop: CancellationToken) {
+/// Publishes Events until it is time to stop.
+pub(super) async fn publish(client: Client, mut follower: Follower) {
     let reporter =
         Reporter { controller: "drift-exporter".to_owned(), instance: std::env::var("POD_NAME").ok() };
     let recorder = Recorder::new(client, reporter);
-    loop {
-        let more = tokio::select! {
-            more = state.changed() => more,
-            () = stop.cancelled() => return,
+    let stop = follower.stop.clone();
+    while let Some(transitions) = follower.next().await {
+        let began = |transition: &&Arc<Transition>| {
+            transition.episode.as_ref().is_some_and(|episode| episode.turn == Turn::Began)
         };
-        if !more {
-            return;
-        }
-        for transition in state.snapshot().history.since(seen) {
-            seen = transition.sequence;
-            if transition.episode.as_ref().is_some_and(|episode| episode.turn == Turn::Began) {
-                tokio::select! {
-                    () = tell(&recorder, &transition) => {}
-                    () = stop.cancelled() => return,
-                }
+        for transition in transitions.iter().filter(began) {
+            tokio::select! {
+                () = tell(&recorder, transition) => {}
+                () = stop.cancelled() => return,
             }
         }
     }

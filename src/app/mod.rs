@@ -2,6 +2,7 @@
 
 mod announce;
 mod events;
+mod follower;
 mod history_file;
 pub mod telemetry;
 
@@ -13,6 +14,7 @@ use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use self::follower::Follower;
 use crate::{
     expose::{
         Exposed, MetricsOptions, MetricsPage, ServerLimits, build_info, process_metrics, router, serve,
@@ -214,14 +216,10 @@ fn spawn_keepers(
     restored: u64,
     file: Option<history_file::HistoryFile>,
 ) -> Vec<tokio::task::JoinHandle<()>> {
-    let mut keepers = vec![tokio::spawn(announce::announce(state.clone(), restored, parts.stop.clone()))];
+    let follower = || Follower { state: state.clone(), seen: restored, stop: parts.stop.clone() };
+    let mut keepers = vec![tokio::spawn(announce::announce(follower()))];
     if parts.events {
-        keepers.push(tokio::spawn(events::publish(
-            parts.client.clone(),
-            state.clone(),
-            restored,
-            parts.stop.clone(),
-        )));
+        keepers.push(tokio::spawn(events::publish(parts.client.clone(), follower())));
     }
     if let Some(file) = file {
         keepers.push(tokio::spawn(file.follow(state.clone(), parts.stop.clone())));
