@@ -8,11 +8,13 @@ pub(super) struct Backoff {
     first: Duration,
     longest: Duration,
     failures: u32,
+    /// Whether the version of the last list was forgotten before anything came of it.
+    listed_in_vain: bool,
 }
 
 impl Backoff {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, failures: 0 }
+        Self { first, longest, failures: 0, listed_in_vain: false }
     }
 
     /// The wait after one more failure: between half of the step and the whole of it.
@@ -27,9 +29,16 @@ impl Backoff {
         self.failures > 0
     }
 
+    /// Notes that the server has forgotten our version. Says whether that is the first time since all was well: then a
+    /// new list is due at once, however long the server was away before.
+    pub(super) fn first_forgotten(&mut self) -> bool {
+        !std::mem::replace(&mut self.listed_in_vain, true)
+    }
+
     /// All is well again.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
+        self.listed_in_vain = false;
     }
 }
 

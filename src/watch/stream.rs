@@ -84,15 +84,10 @@ impl Stream {
             match self.step(&mut version, &mut backoff).await {
                 Ok(()) => {}
                 Err(Fault::Stopped) => return,
-                Err(Fault::Gone) => {
+                // Once is ordinary. Again without any event in between is a fault, and must not become a loop of lists.
+                Err(Fault::Gone) if backoff.first_forgotten() => {
                     self.metrics.restarted(Restart::Gone);
                     info!(stream = %self.spec, "The API server has forgotten our version; listing again.");
-                    // Once is ordinary. Again without any event in between must not become a loop of lists.
-                    let again = backoff.has_failed();
-                    let wait = backoff.next();
-                    if again {
-                        sleep(wait).await;
-                    }
                 }
                 Err(fault) => {
                     self.metrics.restarted(fault.restart());

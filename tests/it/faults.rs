@@ -138,6 +138,24 @@ async fn a_forgotten_version_is_listed_again_however_the_server_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_long_outage_a_forgotten_version_is_listed_again_at_once() {
+    let api = shop();
+    let world = World::ready(&api).await;
+    api.mood("deployments", Mood::Refuses(503, None));
+    api.cut();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(down(&world, "deployments"), Some(DownReason::Error));
+    api.put("deployments", edited(deployment("web"), 1));
+    api.forget();
+    api.mood("deployments", Mood::Well);
+    world
+        .until("it is up again", Duration::from_secs(35), |world| down(world, "deployments").is_none())
+        .await;
+    let heard = |world: &World| world.known("deployments") == world.api.truth("deployments");
+    world.until("what it missed is known as soon as it is up", Duration::from_millis(100), heard).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_forbidden_is_asked_for_rarely_and_heals_when_granted() {
     let api = shop();
     api.mood("deployments", Mood::Refuses(403, None));
