@@ -33,8 +33,6 @@ pub enum Stamp {
 /// Two hashes that differ, and who wrote last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The name of the algorithm.
-    pub algorithm: &'static str,
     /// The recorded hash.
     pub expected: Digest,
     /// The object's hash.

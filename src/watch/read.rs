@@ -16,7 +16,7 @@ use crate::{
 
 /// Reads the objects of one kind.
 #[derive(Clone, Debug)]
-pub struct ObjectReader {
+pub(super) struct ObjectReader {
     kind: Arc<Kind>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
@@ -24,7 +24,7 @@ pub struct ObjectReader {
 
 /// What came of reading an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Read {
+pub(super) enum Read {
     /// The object, whose stamp may say that the rest of it is unreadable.
     Object(Box<LiveObject>),
     /// Not even its name can be read.
@@ -33,12 +33,12 @@ pub enum Read {
 
 impl ObjectReader {
     /// A reader that takes baselines from `<prefix>/spec-hash`.
-    pub fn new(kind: Arc<Kind>, prefix: &str) -> Self {
+    pub(super) fn new(kind: Arc<Kind>, prefix: &str) -> Self {
         Self { kind, prefix: prefix.into(), hash_annotation: format!("{prefix}/spec-hash").into() }
     }
 
     /// Reads one object.
-    pub fn read(&self, json: &[u8]) -> Read {
+    pub(super) fn read(&self, json: &[u8]) -> Read {
         let Ok(text) = std::str::from_utf8(json) else {
             return Read::Nameless;
         };
@@ -130,7 +130,6 @@ impl ObjectReader {
             Err(reason) => Stamp::Unusable(reason),
             Ok(actual) if actual == recorded.digest => Stamp::Match(actual),
             Ok(actual) => Stamp::Mismatch(Box::new(Mismatch {
-                algorithm: recorded.algorithm.name(),
                 expected: recorded.digest,
                 actual,
                 writer: wire

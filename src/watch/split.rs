@@ -7,7 +7,7 @@ const LARGEST_VALUE: usize = 32 << 20;
 
 /// Feeds on the bytes of a list and hands out each item, and the list's own metadata.
 #[derive(Debug, Default)]
-pub struct ListSplitter {
+pub(super) struct ListSplitter {
     place: Place,
     /// The key of the member of the list object that is being read.
     key: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct ListSplitter {
 
 /// A part of a list.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub(super) enum Part<'a> {
     /// One item.
     Item(&'a [u8]),
     /// The list's `metadata`.
@@ -27,7 +27,7 @@ pub enum Part<'a> {
 
 /// The bytes are not a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SplitError {
+pub(super) enum SplitError {
     /// Something else stands where JSON wants another character.
     #[error("the list is not valid JSON")]
     NotAList,
@@ -62,7 +62,7 @@ enum Place {
 
 impl ListSplitter {
     /// Takes the next bytes.
-    pub fn push(&mut self, chunk: &[u8], mut part: impl FnMut(Part<'_>)) -> Result<(), SplitError> {
+    pub(super) fn push(&mut self, chunk: &[u8], mut part: impl FnMut(Part<'_>)) -> Result<(), SplitError> {
         let mut at = 0;
         while at < chunk.len() {
             match self.place {
@@ -93,7 +93,7 @@ impl ListSplitter {
     }
 
     /// Says whether the list was complete.
-    pub fn finish(&self) -> Result<(), SplitError> {
+    pub(super) fn finish(&self) -> Result<(), SplitError> {
         if self.place == Place::After { Ok(()) } else { Err(SplitError::Truncated) }
     }
 

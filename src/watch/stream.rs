@@ -52,7 +52,7 @@ impl Default for Timing {
 const LONGEST_RETRY_AFTER: u64 = 120;
 
 /// One stream, until the engine is gone.
-pub struct Stream {
+pub(super) struct Stream {
     spec: Arc<StreamSpec>,
     client: Client,
     reader: ObjectReader,
@@ -69,7 +69,7 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     /// A stream of these objects.
-    pub fn new(spec: Arc<StreamSpec>, parts: StreamParts) -> Self {
+    pub(super) fn new(spec: Arc<StreamSpec>, parts: StreamParts) -> Self {
         let StreamParts { client, annotation_prefix, changes, metrics, timing } = parts;
         let reader = ObjectReader::new(spec.kind.clone(), &annotation_prefix);
         let metrics = metrics.of_kind(&spec.kind);
@@ -77,7 +77,7 @@ impl Stream {
     }
 
     /// Follows the API server until nobody listens any more.
-    pub async fn run(self) {
+    pub(super) async fn run(self) {
         let mut backoff = Backoff::new(self.timing.first_backoff, self.timing.longest_backoff);
         let mut version = None;
         loop {

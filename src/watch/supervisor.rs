@@ -10,7 +10,7 @@ use tokio::{
 };
 use tracing::error;
 
-use super::{Stream, Timing, WatchMetrics, backoff::Backoff};
+use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
 use crate::model::{Change, DownReason, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
