@@ -7,6 +7,7 @@
 pub mod app;
 pub mod cli;
 pub mod compare;
+pub mod demo;
 pub mod expose;
 pub mod model;
 pub mod rules;

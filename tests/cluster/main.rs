@@ -7,11 +7,15 @@ mod support;
 
 /// What people do at the command line.
 mod commands;
+/// The embedded cluster beside the real one.
+mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.
 mod faults;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
 /// Many objects; our loop beside kube's own.
 mod scale;
+/// Requests for both.
+mod script;
 /// A cluster with an exporter in it.
 mod shop;

@@ -35,6 +35,24 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
     ),
     ("state", &["model", "compare", "rules"], &["tokio", "jiff"]),
     (
+        "demo",
+        &["model", "compare"],
+        &[
+            "axum",
+            "http",
+            "serde",
+            "serde_json",
+            "json_patch",
+            "k8s_openapi",
+            "futures_util",
+            "tokio",
+            "tokio_util",
+            "fastrand",
+            "jiff",
+            "tracing",
+        ],
+    ),
+    (
         "expose",
         &["model", "state", "settings"],
         &[

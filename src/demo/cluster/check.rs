@@ -1,0 +1,132 @@
+//! Whether an object can be what it says it is.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, Service},
+    },
+    serde::{Serialize, de::DeserializeOwned},
+};
+use serde_json::Value;
+
+use super::{refusal::FieldError, resource::Resource};
+
+/// The object as its type writes it: fields that the type does not have are dropped. The error says what does not fit.
+pub(super) fn typed(resource: &Resource, object: Value) -> Result<Value, String> {
+    match resource.kind {
+        "Deployment" => through::<Deployment>(object),
+        "Service" => through::<Service>(object),
+        "Namespace" => through::<Namespace>(object),
+        _ => Ok(object),
+    }
+}
+
+fn through<T: Serialize + DeserializeOwned>(object: Value) -> Result<Value, String> {
+    let object: T = serde_json::from_value(object).map_err(|error| error.to_string())?;
+    serde_json::to_value(object).map_err(|error| error.to_string())
+}
+
+/// The first field that was sent and that the type does not have.
+pub(super) fn unknown_field(sent: &Value, kept: &Value) -> Option<String> {
+    find_lost(sent, kept, "")
+}
+
+fn find_lost(sent: &Value, kept: &Value, path: &str) -> Option<String> {
+    match (sent, kept) {
+        (Value::Object(sent), Value::Object(kept)) => {
+            sent.iter().filter(|(_, value)| !value.is_null()).find_map(|(name, value)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                kept.get(name).map_or_else(|| Some(path.clone()), |kept| find_lost(value, kept, &path))
+            })
+        }
+        (Value::Array(sent), Value::Array(kept)) => {
+            let mut pairs = sent.iter().zip(kept).enumerate();
+            pairs.find_map(|(index, (sent, kept))| find_lost(sent, kept, &format!("{path}[{index}]")))
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with an object, and with how it came from what it was.
+pub(super) fn errors(resource: &Resource, object: &Value, before: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let name = object["metadata"]["name"].as_str().unwrap_or("");
+    if name.is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+    } else if !is_dns_name(name) {
+        errors.push(FieldError::invalid("metadata.name", &name.into(), NAME_RULE));
+    }
+    match resource.kind {
+        "Deployment" => deployment(object, before, &mut errors),
+        "Service" => service(object, &mut errors),
+        _ => {}
+    }
+    errors
+}
+
+const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+
+fn is_dns_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= 253 && name.starts_with(edge) && name.ends_with(edge) && name.chars().all(inner)
+}
+
+fn deployment(object: &Value, before: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    if spec["replicas"].as_i64().is_some_and(|replicas| replicas < 0) {
+        errors.push(FieldError::invalid(
+            "spec.replicas",
+            &spec["replicas"],
+            "must be greater than or equal to 0",
+        ));
+    }
+    let selector = &spec["selector"];
+    let template = &spec["template"];
+    match selector["matchLabels"].as_object().filter(|labels| !labels.is_empty()) {
+        None if selector["matchExpressions"].as_array().is_none_or(Vec::is_empty) => {
+            errors.push(FieldError::required("spec.selector", ""));
+            let why = "empty selector is invalid for deployment";
+            errors.push(FieldError::invalid("spec.template.metadata.labels", &Value::Null, why));
+        }
+        None => {}
+        Some(wanted) => {
+            let labels = &template["metadata"]["labels"];
+            if wanted.iter().any(|(name, value)| labels.get(name) != Some(value)) {
+                let why = "`selector` does not match template `labels`";
+                errors.push(FieldError::invalid("spec.template.metadata.labels", labels, why));
+            }
+        }
+    }
+    let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    if containers.is_empty() {
+        errors.push(FieldError::required("spec.template.spec.containers", ""));
+    }
+    for (index, container) in containers.iter().enumerate() {
+        for field in ["name", "image"] {
+            if container[field].as_str().is_none_or(str::is_empty) {
+                errors.push(FieldError::required(
+                    format!("spec.template.spec.containers[{index}].{field}"),
+                    "",
+                ));
+            }
+        }
+    }
+    if before.is_some_and(|before| before["spec"]["selector"] != *selector) {
+        errors.push(FieldError::invalid("spec.selector", selector, "field is immutable"));
+    }
+}
+
+fn service(object: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    if ports.is_empty() && spec["type"] != "ExternalName" && spec["clusterIP"] != "None" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    for (index, port) in ports.iter().enumerate() {
+        if !port["port"].as_i64().is_some_and(|number| (1..=65_535).contains(&number)) {
+            let field = format!("spec.ports[{index}].port");
+            errors.push(FieldError::invalid(field, &port["port"], "must be between 1 and 65535, inclusive"));
+        }
+    }
+}

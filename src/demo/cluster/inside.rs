@@ -1,0 +1,68 @@
+//! Writes from within this process, for the shop and its story.
+
+use serde_json::{Value, json};
+
+use super::{
+    Cluster,
+    patch::Patch,
+    refusal::Refusal,
+    resource::Resource,
+    write::{How, Part, Place, Preconditions},
+};
+use crate::model::{Kind, ObjectKey};
+
+impl Cluster {
+    /// Creates an object.
+    pub fn create(&self, kind: &Kind, manager: &str, object: Value) -> Result<Value, Refusal> {
+        let resource = Resource::of(kind).ok_or_else(Refusal::no_such_resource)?;
+        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+        let created = self.post(resource, namespace.as_deref(), object, by(manager))?;
+        Ok(created.value.clone())
+    }
+
+    /// An object as it is now.
+    pub fn get(&self, key: &ObjectKey) -> Option<Value> {
+        let key = place(key).ok()?.key();
+        self.lock().get(&key).map(|stored| stored.value.clone())
+    }
+
+    /// Merges a change into an object, as a strategic patch.
+    pub fn merge(&self, key: &ObjectKey, manager: &str, change: Value) -> Result<Value, Refusal> {
+        self.patch_part(key, Part::Object, manager, change)
+    }
+
+    /// Merges a change into an object's status.
+    pub fn merge_status(&self, key: &ObjectKey, manager: &str, status: &Value) -> Result<Value, Refusal> {
+        self.patch_part(key, Part::Status, manager, json!({"status": status}))
+    }
+
+    /// Sets an object's replicas, through its scale.
+    pub fn scale(&self, key: &ObjectKey, manager: &str, replicas: u32) -> Result<Value, Refusal> {
+        self.patch_part(key, Part::Scale, manager, json!({"spec": {"replicas": replicas}}))
+    }
+
+    /// Deletes an object.
+    pub fn delete(&self, key: &ObjectKey) -> Result<(), Refusal> {
+        self.erase(place(key)?, &Preconditions::default(), false).map(|_| ())
+    }
+
+    fn patch_part(
+        &self,
+        key: &ObjectKey,
+        part: Part,
+        manager: &str,
+        change: Value,
+    ) -> Result<Value, Refusal> {
+        let stored = self.patch(place(key)?, part, &Patch::Strategic(change), by(manager))?;
+        Ok(stored.value.clone())
+    }
+}
+
+fn by(manager: &str) -> How<'_> {
+    How { manager, dry_run: false, strict: true }
+}
+
+fn place(key: &ObjectKey) -> Result<Place<'_>, Refusal> {
+    let resource = Resource::of(&key.kind).ok_or_else(Refusal::no_such_resource)?;
+    Ok(Place { resource, namespace: &key.namespace, name: &key.name })
+}

@@ -1,0 +1,104 @@
+//! A small API server for a few kinds: no server-side apply, no admission, no etcd.
+//!
+//! Everything is in memory. Writes go through [`Cluster`]; who asks over HTTP comes in by [`router`]. `objects` of one
+//! moment and events after it come from the same log, so a list and the watch that follows it never miss a write.
+
+mod check;
+mod defaults;
+mod discovery;
+mod inside;
+mod list;
+mod owners;
+mod patch;
+mod query;
+mod refusal;
+mod resource;
+mod routes;
+mod scale;
+mod schema;
+mod selector;
+mod store;
+mod strategic;
+mod table;
+mod watch;
+mod write;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+use tokio::sync::watch as latest;
+
+use self::store::{Key, Store};
+use crate::model::{Clock, Kind};
+
+pub use refusal::Refusal;
+pub use routes::router;
+
+/// An embedded cluster. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Cluster(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    store: Mutex<Store>,
+    /// The version of the newest write, for those who wait for the next one.
+    newest: latest::Sender<u64>,
+    clock: Clock,
+}
+
+impl Cluster {
+    /// A cluster without objects.
+    pub fn new(clock: Clock) -> Self {
+        Self(Arc::new(Shared { store: Mutex::default(), newest: latest::Sender::new(0), clock }))
+    }
+
+    /// Creates or replaces an object as it is: nothing is checked or filled in.
+    pub fn put_as_is(&self, kind: &Kind, object: Value) {
+        let key = key_of(kind, &object["metadata"]);
+        self.change(|store| store.put(key, object));
+    }
+
+    /// Removes an object at once; whether there was one.
+    pub fn remove(&self, kind: &Kind, namespace: &str, name: &str) -> bool {
+        let key = Key { resource: kind.to_string().into(), namespace: namespace.into(), name: name.into() };
+        self.change(|store| store.remove(&key)).is_some()
+    }
+
+    /// Forgets what happened so far: watches that ask for older versions are answered with 410.
+    pub fn forget(&self) {
+        self.change(Store::compact);
+    }
+
+    /// The objects of a kind, by namespace and name.
+    pub fn objects(&self, kind: &Kind) -> BTreeMap<(Box<str>, Box<str>), Value> {
+        let objects = self.lock().objects(&kind.to_string());
+        objects.into_iter().map(|(key, stored)| ((key.namespace, key.name), stored.value.clone())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        // A write is put together before it is stored: a panic leaves nothing half done.
+        self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the store, and wakes those who watch.
+    fn change<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let mut store = self.lock();
+        let result = change(&mut store);
+        let version = store.version();
+        drop(store);
+        self.0.newest.send_if_modified(|newest| {
+            let news = version > *newest;
+            *newest = version.max(*newest);
+            news
+        });
+        result
+    }
+}
+
+fn key_of(kind: &Kind, metadata: &Value) -> Key {
+    let text = |name: &str| metadata[name].as_str().unwrap_or("").into();
+    Key { resource: kind.to_string().into(), namespace: text("namespace"), name: text("name") }
+}

@@ -1,0 +1,343 @@
+//! Requests that an API server is asked, one after the other, and what it answers.
+
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
+const SERVICES: &str = "/api/v1/namespaces/shop/services";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+
+/// A server, and what it has answered so far.
+pub(crate) struct Server {
+    client: Client,
+    pub(crate) transcript: Vec<Answer>,
+}
+
+pub(crate) struct Answer {
+    pub(crate) asked: String,
+    pub(crate) status: u16,
+    /// One document, or the events of a watch.
+    pub(crate) documents: Vec<Value>,
+}
+
+impl Server {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, transcript: Vec::new() }
+    }
+
+    pub(crate) async fn ask(
+        &mut self,
+        method: &str,
+        url: &str,
+        content_type: &str,
+        body: impl Into<Vec<u8>>,
+    ) -> Value {
+        let sent = body.into();
+        let request = Request::builder()
+            .method(Method::from_bytes(method.as_bytes()).unwrap())
+            .uri(url)
+            .header("content-type", content_type)
+            .header("user-agent", "script/1.0 (test)")
+            .body(Body::from(sent.clone()))
+            .unwrap();
+        let response = self.client.send(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let documents: Vec<Value> = serde_json::Deserializer::from_slice(&bytes)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap_or_default();
+        let first = documents.first().cloned().unwrap_or(Value::Null);
+        let body = String::from_utf8_lossy(&sent).into_owned();
+        self.transcript.push(Answer { asked: format!("{method} {url} {body}"), status, documents });
+        first
+    }
+
+    async fn get(&mut self, url: &str) -> Value {
+        self.ask("GET", url, "", "").await
+    }
+
+    async fn post(&mut self, url: &str, object: &Value) -> Value {
+        self.ask("POST", url, "application/json", object.to_string()).await
+    }
+
+    async fn put(&mut self, url: &str, object: &Value) -> Value {
+        self.ask("PUT", url, "application/json", object.to_string()).await
+    }
+
+    async fn patch(&mut self, url: &str, kind: &str, patch: &Value) -> Value {
+        self.ask("PATCH", url, kind, patch.to_string()).await
+    }
+
+    async fn delete(&mut self, url: &str, options: &Value) -> Value {
+        let body = if options.is_null() { String::new() } else { options.to_string() };
+        self.ask("DELETE", url, "application/json", body).await
+    }
+}
+
+fn deployment(name: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "shop", "labels": {"app": name, "tier": "front"}},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "containers": [{
+                        "name": "web", "image": "nginx:1.27", "args": ["-v"],
+                        "ports": [{"containerPort": 8080}, {"containerPort": 9090, "name": "metrics"}],
+                        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                        "resources": {"requests": {"cpu": "250m", "memory": "128Mi"}},
+                        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}},
+                        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+                    }],
+                    "volumes": [{"name": "tmp", "emptyDir": {}}],
+                },
+            },
+        },
+    })
+}
+
+fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "x", "port": 81}]},
+    })
+}
+
+/// All of it.
+pub(crate) async fn play(server: &mut Server) {
+    server.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
+    let begin = server.get(DEPLOYMENTS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    create(server).await;
+    change(server).await;
+    select_and_page(server).await;
+    refuse(server).await;
+    delete(server).await;
+    for selector in [
+        "",
+        "&labelSelector=tier%3Dback",
+        "&fieldSelector=metadata.name%3Dweb",
+        "&labelSelector=tier+in+(front,back),!gone",
+    ] {
+        server
+            .get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion={begin}{selector}"))
+            .await;
+    }
+    server.get(&format!("{SERVICES}?watch=1&timeoutSeconds=1&resourceVersion={begin}")).await;
+    server
+        .get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion=0&allowWatchBookmarks=true"))
+        .await;
+    server.get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1")).await;
+}
+
+async fn create(server: &mut Server) {
+    for name in ["web", "api", "cart", "pay", "zoo"] {
+        server.post(&format!("{DEPLOYMENTS}?fieldManager=HashiCorp"), &deployment(name)).await;
+    }
+    server.post(SERVICES, &service("web")).await;
+    server.post(DEPLOYMENTS, &deployment("web")).await;
+    server.get(&format!("{DEPLOYMENTS}/web")).await;
+    server.get(&format!("{DEPLOYMENTS}/web/scale")).await;
+    server.get("/api/v1/namespaces/shop").await;
+    server.get(&format!("{SERVICES}/web")).await;
+}
+
+async fn change(server: &mut Server) {
+    let web = format!("{DEPLOYMENTS}/web");
+    let manager = |name: &str| format!("{web}?fieldManager={name}");
+    server.patch(&format!("{web}/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await;
+    server.get(&web).await;
+    // What kubectl set image, annotate, label, rollout restart and edit send.
+    server
+        .patch(
+            &manager("kubectl-set"),
+            STRATEGIC,
+            &json!({"spec": {"template": {"spec": {
+                "$setElementOrder/containers": [{"name": "web"}], "containers": [{"name": "web", "image": "nginx:1.28"}],
+            }}}}),
+        )
+        .await;
+    server
+        .patch(&manager("kubectl-annotate"), MERGE, &json!({"metadata": {"annotations": {"note": "x"}}}))
+        .await;
+    server.patch(&manager("kubectl-label"), MERGE, &json!({"metadata": {"labels": {"tier": "back"}}})).await;
+    server.patch(&manager("kubectl-label"), MERGE, &json!({"metadata": {"labels": {"tier": null}}})).await;
+    server
+        .patch(
+            &manager("kubectl-rollout"),
+            STRATEGIC,
+            &json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}}}),
+        )
+        .await;
+    server
+        .patch(
+            &manager("kubectl-edit"),
+            STRATEGIC,
+            &json!({"spec": {
+                "strategy": {"$retainKeys": ["type"], "rollingUpdate": null, "type": "Recreate"},
+                "template": {"spec": {
+                    "$setElementOrder/containers": [{"name": "side"}, {"name": "web"}],
+                    "containers": [
+                        {"name": "side", "image": "busybox"},
+                        {"name": "web", "$setElementOrder/env": [{"name": "C"}, {"name": "B"}],
+                         "env": [{"name": "C", "value": "3"}, {"$patch": "delete", "name": "A"}],
+                         "$setElementOrder/ports": [{"containerPort": 8080}], "ports": [{"$patch": "delete", "containerPort": 9090}],
+                         "args": null, "resources": {"limits": {"cpu": "1"}}},
+                    ],
+                }},
+            }}),
+        )
+        .await;
+    // Nothing changes: no new version, no event.
+    server.patch(&manager("nobody"), MERGE, &json!({"spec": {"replicas": 5}})).await;
+    server
+        .patch(
+            &manager("patch"),
+            JSON_PATCH,
+            &json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]),
+        )
+        .await;
+    server.patch(&format!("{web}/status?fieldManager=ctl"), MERGE, &json!({
+        "status": {"replicas": 3, "readyReplicas": 2, "observedGeneration": 2}, "spec": {"replicas": 9}, "metadata": {"labels": {"q": "r"}},
+    })).await;
+    server.patch(&format!("{web}?dryRun=All"), MERGE, &json!({"spec": {"replicas": 55}})).await;
+    let mut read = server.get(&web).await;
+    read["spec"]["paused"] = true.into();
+    server.put(&manager("put"), &read).await;
+    server.put(&manager("late"), &read).await;
+    read["metadata"]["resourceVersion"] = Value::Null;
+    read["spec"]["minReadySeconds"] = 7.into();
+    server.put(&manager("bold"), &read).await;
+    let mut scale = server.get(&format!("{web}/scale")).await;
+    scale["spec"]["replicas"] = 4.into();
+    server.put(&format!("{web}/scale"), &scale).await;
+    server.put(&format!("{web}/scale"), &scale).await;
+    server.patch(&format!("{web}/scale"), MERGE, &json!({"spec": {"replicas": 0}})).await;
+    server.get(&web).await;
+    server
+        .patch(
+            &format!("{SERVICES}/web"),
+            STRATEGIC,
+            &json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}], "selector": {"x": "y"}}}),
+        )
+        .await;
+    server.patch(&format!("{SERVICES}/web"), MERGE, &json!({"spec": {"ports": [{"port": 8080}]}})).await;
+}
+
+async fn select_and_page(server: &mut Server) {
+    let first = server.get(&format!("{DEPLOYMENTS}?limit=2")).await;
+    let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
+    // All pages are of the version of the first one.
+    server.patch(&format!("{DEPLOYMENTS}/zoo"), MERGE, &json!({"spec": {"replicas": 8}})).await;
+    let second = server.get(&format!("{DEPLOYMENTS}?limit=2&continue={token}")).await;
+    let token = second["metadata"]["continue"].as_str().unwrap().to_owned();
+    server.get(&format!("{DEPLOYMENTS}?limit=2&continue={token}")).await;
+    for query in [
+        "?labelSelector=tier%3Dfront",
+        "?labelSelector=tier!%3Dfront",
+        "?labelSelector=app+in+(web,pay)",
+        "?labelSelector=!tier",
+        "?labelSelector=app+notin+(web),tier",
+        "?fieldSelector=metadata.name%3Dpay",
+        "?fieldSelector=metadata.name!%3Dpay",
+        "?limit=2&labelSelector=tier%3Dfront",
+        "?limit=2&resourceVersion=0",
+        "?labelSelector=app%3Dnobody",
+    ] {
+        server.get(&format!("{DEPLOYMENTS}{query}")).await;
+    }
+    server.get("/apis/apps/v1/deployments?fieldSelector=metadata.namespace%3Dshop").await;
+}
+
+async fn refuse(server: &mut Server) {
+    let web = format!("{DEPLOYMENTS}/web");
+    server.get(&format!("{DEPLOYMENTS}/nobody")).await;
+    server.get("/apis/apps/v1/namespaces/shop/nothings").await;
+    server.get(&format!("{web}/nothing")).await;
+    server.get("/apis/nothing/v1/things").await;
+    for query in
+        ["?limit=x", "?labelSelector=a+b", "?fieldSelector=spec.x%3D1", "?continue=zzz", "?resourceVersion=x"]
+    {
+        server.get(&format!("{DEPLOYMENTS}{query}")).await;
+    }
+    for (kind, patch) in [
+        (MERGE, "{bad"),
+        (MERGE, "[1]"),
+        (MERGE, r#"{"spec":{"replicas":"many"}}"#),
+        (MERGE, r#"{"spec":{"replicas":-1}}"#),
+        (MERGE, r#"{"spec":{"selector":{"matchLabels":{"b":"c"}}}}"#),
+        (MERGE, r#"{"spec":{"template":{"spec":{"containers":null}}}}"#),
+        (MERGE, r#"{"metadata":{"resourceVersion":"1"}}"#),
+        (MERGE, r#"{"metadata":{"name":"other"}}"#),
+        (MERGE, r#"{"kind":"Other"}"#),
+        (MERGE, r#"{"metadata":{"uid":"other"}}"#),
+        (MERGE, r#"{"metadata":{"namespace":"other"}}"#),
+        (JSON_PATCH, "{bad"),
+        (JSON_PATCH, r#"{"a":1}"#),
+        (JSON_PATCH, r#"[{"op":"test","path":"/spec/replicas","value":99}]"#),
+        (JSON_PATCH, r#"[{"op":"remove","path":"/spec/nothing"}]"#),
+        (JSON_PATCH, r#"[{"op":"jump","path":"/spec"}]"#),
+        (STRATEGIC, "{bad"),
+        (STRATEGIC, r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#),
+        ("application/json", "{}"),
+        ("application/nonsense", "{}"),
+    ] {
+        server.ask("PATCH", &web, kind, patch).await;
+    }
+    server.ask("PATCH", &format!("{web}/scale"), MERGE, r#"{"spec":{"replicas":-1}}"#).await;
+    server.patch(&format!("{DEPLOYMENTS}/nobody"), MERGE, &json!({})).await;
+    for body in [
+        "",
+        "{bad",
+        "[]",
+        r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"}}"#,
+        r#"{"metadata":{"name":"x"}}"#,
+    ] {
+        server.ask("POST", DEPLOYMENTS, "application/json", body).await;
+    }
+    let mut odd = deployment("Not_A_Name");
+    server.post(DEPLOYMENTS, &odd).await;
+    odd["metadata"]["name"] = Value::Null;
+    server.post(DEPLOYMENTS, &odd).await;
+    odd["metadata"] = json!({"name": "elsewhere", "namespace": "other"});
+    server.post(DEPLOYMENTS, &odd).await;
+    server.post("/apis/apps/v1/namespaces/other/deployments", &odd).await;
+    odd = deployment("odd");
+    odd["spec"]["nonsense"] = 1.into();
+    server.post(&format!("{DEPLOYMENTS}?fieldValidation=Strict&dryRun=All"), &odd).await;
+    server.post(&format!("{DEPLOYMENTS}?fieldValidation=Ignore&dryRun=All"), &odd).await;
+    server.post(SERVICES, &json!({"metadata": {"name": "none"}, "spec": {"selector": {"a": "b"}}})).await;
+    for (method, url) in [
+        ("PUT", DEPLOYMENTS),
+        ("PATCH", DEPLOYMENTS),
+        ("POST", web.as_str()),
+        ("POST", "/apis/apps/v1/deployments"),
+        ("OPTIONS", web.as_str()),
+    ] {
+        server.ask(method, url, "application/json", "{}").await;
+    }
+    server.ask("DELETE", &format!("{web}/scale"), "", "").await;
+    server.put(&format!("{DEPLOYMENTS}/other"), &deployment("web")).await;
+    server.put(&format!("{DEPLOYMENTS}/nobody"), &deployment("nobody")).await;
+}
+
+async fn delete(server: &mut Server) {
+    server.delete(&format!("{DEPLOYMENTS}/web"), &json!({"preconditions": {"uid": "other"}})).await;
+    server.delete(&format!("{DEPLOYMENTS}/web?dryRun=All"), &Value::Null).await;
+    server
+        .delete(
+            &format!("{DEPLOYMENTS}/web"),
+            &json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}),
+        )
+        .await;
+    server.delete(&format!("{DEPLOYMENTS}/web"), &Value::Null).await;
+    server.delete(&format!("{SERVICES}/web"), &Value::Null).await;
+    server.post(DEPLOYMENTS, &deployment("web")).await;
+}

@@ -1,0 +1,42 @@
+//! The embedded cluster, over real HTTP.
+
+use drift_exporter::{
+    demo,
+    expose::{ServerLimits, serve},
+    model::Clock,
+};
+use kube::{Client, Config};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// An embedded cluster that serves until it is dropped.
+pub struct Embedded {
+    pub cluster: demo::Cluster,
+    pub port: u16,
+    stop: CancellationToken,
+}
+
+impl Embedded {
+    /// Starts one on a free port.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("a bound listener has an address").port();
+        let (cluster, stop) = (demo::Cluster::new(Clock::system()), CancellationToken::new());
+        let router = demo::router(cluster.clone(), stop.clone());
+        let limits = ServerLimits { connections: 2048, ..ServerLimits::default() };
+        tokio::spawn(serve(listener, router, limits, stop.clone()));
+        Self { cluster, port, stop }
+    }
+
+    /// A client that talks to it.
+    pub fn client(&self) -> Client {
+        let url = format!("http://127.0.0.1:{}", self.port).parse().expect("an address");
+        Client::try_from(Config::new(url)).expect("a client")
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
