@@ -1,6 +1,7 @@
 //! Wiring: who is connected to whom.
 
 mod announce;
+pub mod demo;
 mod events;
 mod follower;
 mod history_file;
@@ -10,7 +11,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, sync::mpsc};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -63,6 +64,9 @@ pub enum AppError {
     /// A thread could not be started.
     #[error("cannot start the thread that watches the cluster: {0}")]
     Thread(std::io::Error),
+    /// The demo's cluster could not be made.
+    #[error("cannot set up the demo's cluster: {0}")]
+    Demo(String),
     /// The engine ended by itself, which it never should.
     #[error("the engine has stopped unexpectedly; its reason is in the log above")]
     EngineStopped,
@@ -160,6 +164,19 @@ async fn tick(changes: mpsc::Sender<Change>) {
 
 /// Runs the exporter until it is told to stop.
 pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
+    start(&parts, listener)?.wait().await
+}
+
+/// An exporter that runs.
+struct Running {
+    state: StateReader,
+    ingest: tokio::sync::oneshot::Receiver<()>,
+    server: JoinHandle<()>,
+    keepers: Vec<JoinHandle<()>>,
+    stop: CancellationToken,
+}
+
+fn start(parts: &Parts, listener: TcpListener) -> Result<Running, AppError> {
     let (history, file) = match &parts.history_file {
         Some(path) => {
             let wrong = |source| AppError::History { path: path.clone(), source };
@@ -169,7 +186,7 @@ pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
         None => (History::default(), None),
     };
     let restored = history.last_sequence();
-    let Exporter { ingest, exposed } = assemble(&parts, history);
+    let Exporter { ingest, exposed } = assemble(parts, history);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
     }
@@ -178,20 +195,26 @@ pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
         info!(%stream, selector, "Watching.");
     }
     let ingest = spawn_ingest(ingest)?;
-    let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
-    let stop = parts.stop.clone();
+    let keepers = spawn_keepers(parts, &exposed.state, restored, file);
+    let (state, stop) = (exposed.state.clone(), parts.stop.clone());
     let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), stop.clone()));
-    let _ = tokio::select! {
-        ended = ingest => ended,
-        () = stop.cancelled() => Ok(()),
-    };
-    let unexpected = !stop.is_cancelled();
-    stop.cancel();
-    let _ = server.await;
-    for keeper in keepers {
-        let _ = keeper.await;
+    Ok(Running { state, ingest, server, keepers, stop })
+}
+
+impl Running {
+    async fn wait(self) -> Result<(), AppError> {
+        let _ = tokio::select! {
+            ended = self.ingest => ended,
+            () = self.stop.cancelled() => Ok(()),
+        };
+        let unexpected = !self.stop.is_cancelled();
+        self.stop.cancel();
+        let _ = self.server.await;
+        for keeper in self.keepers {
+            let _ = keeper.await;
+        }
+        if unexpected { Err(AppError::EngineStopped) } else { Ok(()) }
     }
-    if unexpected { Err(AppError::EngineStopped) } else { Ok(()) }
 }
 
 /// The watch side runs on one thread of its own: handing each object to another thread costs half as much again.
@@ -215,7 +238,7 @@ fn spawn_keepers(
     state: &StateReader,
     restored: u64,
     file: Option<history_file::HistoryFile>,
-) -> Vec<tokio::task::JoinHandle<()>> {
+) -> Vec<JoinHandle<()>> {
     let follower = || Follower { state: state.clone(), seen: restored, stop: parts.stop.clone() };
     let mut keepers = vec![tokio::spawn(announce::announce(follower()))];
     if parts.events {

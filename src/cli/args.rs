@@ -22,6 +22,7 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
+  drift-exporter demo                          see it at work, without a cluster
   drift-exporter run                           watch the current context's cluster, serve :10374/metrics
   drift-exporter hash deployment/web -n shop   the hash to record in the annotation of a live object
   drift-exporter hash -f web.yaml              the hash of what is in a file
@@ -32,6 +33,10 @@ Exit codes: 0 fine, 1 a negative answer (a bad object), 2 could not run.";
 pub(super) enum Command {
     /// Watch a cluster and serve /metrics; also what runs in a pod.
     Run(RunArgs),
+    /// See it at work: a small shop in a cluster inside this process, where things drift. Needs nothing else.
+    ///
+    /// Prints where the page is, and the path of a kubeconfig with which kubectl can change things in that cluster.
+    Demo(DemoArgs),
     /// Print the hash of objects, as it is recorded in the annotation tfdrift.jin.dev/spec-hash.
     ///
     /// Record the hash of the live object: a manifest's is another one wherever the API server fills in defaults.
@@ -97,6 +102,13 @@ pub(super) struct RunArgs {
     /// Keep the history of verdicts in this file across restarts.
     #[arg(long = "history.file", value_name = "FILE", env = "DRIFT_HISTORY_FILE")]
     pub(super) history_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Args)]
+pub(super) struct LogArgs {
     /// Least severe messages to log: error, warn, info, debug or trace.
     #[arg(
         long = "log.level",
@@ -105,10 +117,29 @@ pub(super) struct RunArgs {
         default_value = "info",
         hide_possible_values = true
     )]
-    pub(super) log_level: LogLevel,
+    pub(super) level: LogLevel,
     /// How log lines look.
     #[arg(long = "log.format", env = "DRIFT_LOG_FORMAT", default_value = "text")]
-    pub(super) log_format: LogFormat,
+    pub(super) format: LogFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("level", |level| level.default_value("warn")))]
+pub(super) struct DemoArgs {
+    /// Address to serve the page and /metrics on.
+    #[arg(
+        long = "web.listen-address", value_name = "[HOST]:PORT", env = "DRIFT_WEB_LISTEN_ADDRESS",
+        default_value = "127.0.0.1:10374", value_parser = ListenAddress::parse
+    )]
+    pub(super) listen: ListenAddress,
+    /// Nothing happens in the shop but what you do yourself.
+    #[arg(long, env = "DRIFT_NO_STORY", value_parser = switch)]
+    pub(super) no_story: bool,
+    /// Play the story so many times as fast, from 0.1 to 100.
+    #[arg(long, value_name = "FACTOR", env = "DRIFT_SPEED", default_value = "1", value_parser = speed)]
+    pub(super) speed: f32,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
 }
 
 #[derive(Debug, Args)]
@@ -176,6 +207,13 @@ fn switch(text: &str) -> Result<bool, String> {
         "" | "0" | "false" | "no" | "off" => Ok(false),
         "1" | "true" | "yes" | "on" => Ok(true),
         _ => Err("want true or false".to_owned()),
+    }
+}
+
+fn speed(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(speed) if (0.1..=100.0).contains(&speed) => Ok(speed),
+        Ok(_) | Err(_) => Err("want a number from 0.1 to 100".to_owned()),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What people type.
 
 mod args;
+mod demo;
 mod documents;
 mod hash;
 mod run;
+mod signals;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -44,6 +46,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Run(run) => {
             drop(stdout);
             run::run(run)
+        }
+        Command::Demo(demo) => {
+            drop(stdout);
+            demo::run(&demo)
         }
         Command::Hash(hash) => hash::run(&hash, &mut stdout, &mut stderr),
     };

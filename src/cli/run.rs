@@ -2,16 +2,13 @@
 
 use std::{collections::BTreeSet, io};
 
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
 
 use super::{
     Outcome,
     args::{ListenAddress, Resources, RunArgs},
+    signals,
 };
 use crate::{
     app::{self, Parts, telemetry},
@@ -22,13 +19,8 @@ use crate::{
 
 /// Runs the exporter until a signal ends it.
 pub(super) fn run(arguments: RunArgs) -> Result<Outcome, String> {
-    telemetry::start(arguments.log_level, arguments.log_format)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("http")
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))?;
+    telemetry::start(arguments.log.level, arguments.log.format)?;
+    let runtime = signals::http_runtime()?;
     let ended = runtime.block_on(serve(arguments));
     runtime.shutdown_background();
     ended
@@ -47,18 +39,7 @@ async fn serve(arguments: RunArgs) -> Result<Outcome, String> {
         history_file: arguments.history_file,
         stop: stop.clone(),
     };
-    let mut signals = Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    let app = app::run(parts, listener);
-    tokio::pin!(app);
-    tokio::select! {
-        ended = &mut app => return ended.map(|()| Outcome::Fine).map_err(|error| error.to_string()),
-        name = signals.next() => info!(signal = name, "Stopping; running requests may finish."),
-    }
-    stop.cancel();
-    tokio::select! {
-        ended = &mut app => ended.map(|()| Outcome::Fine).map_err(|error| error.to_string()),
-        name = signals.next() => Err(format!("stopped at once by a second signal ({name})")),
-    }
+    signals::until_signal(app::run(parts, listener), &stop).await
 }
 
 fn settings(arguments: &RunArgs) -> Settings {
@@ -78,7 +59,7 @@ fn namespaces(names: &[String]) -> Vec<Box<str>> {
     names.into_iter().map(Into::into).collect()
 }
 
-async fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
+pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
     let mut wrong = "the name has no address".to_owned();
     for candidate in &address.candidates {
         match TcpListener::bind(candidate).await {
@@ -92,24 +73,6 @@ async fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
         }
     }
     Err(format!("cannot listen on {wrong}; choose another address with --web.listen-address"))
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }
 
 #[cfg(test)]

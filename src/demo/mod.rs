@@ -1,5 +1,11 @@
 //! A cluster in this process, for trying things out: the API server, a shop that runs on it, and what happens there.
 
 mod cluster;
+mod rollout;
+mod shop;
+mod story;
 
 pub use cluster::{Cluster, Refusal, router};
+pub use rollout::roll_out;
+pub use shop::Shop;
+pub use story::{Scene, play};

@@ -28,6 +28,11 @@ impl Kind {
         Self::namespaced("", "v1", "Service", "services")
     }
 
+    /// `v1` Namespace.
+    pub fn namespace() -> Self {
+        Self { namespaced: false, ..Self::namespaced("", "v1", "Namespace", "namespaces") }
+    }
+
     /// `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

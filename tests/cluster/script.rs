@@ -195,6 +195,10 @@ async fn change(server: &mut Server) {
             }}),
         )
         .await;
+    // The last annotation goes, and the map with it.
+    server
+        .patch(&manager("kubectl-annotate"), MERGE, &json!({"metadata": {"annotations": {"note": null}}}))
+        .await;
     // Nothing changes: no new version, no event.
     server.patch(&manager("nobody"), MERGE, &json!({"spec": {"replicas": 5}})).await;
     server

@@ -7,7 +7,7 @@ use k8s_openapi::{
     },
     serde::{Serialize, de::DeserializeOwned},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{refusal::FieldError, resource::Resource};
 
@@ -23,7 +23,29 @@ pub(super) fn typed(resource: &Resource, object: Value) -> Result<Value, String>
 
 fn through<T: Serialize + DeserializeOwned>(object: Value) -> Result<Value, String> {
     let object: T = serde_json::from_value(object).map_err(|error| error.to_string())?;
-    serde_json::to_value(object).map_err(|error| error.to_string())
+    let mut object = serde_json::to_value(object).map_err(|error| error.to_string())?;
+    drop_empty(&mut object);
+    Ok(object)
+}
+
+/// Lists and maps without elements are not written; structures without fields are.
+fn drop_empty(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(drop_empty);
+            fields.retain(|name, field| {
+                !is_empty(field) || (field.is_object() && !MAPS.contains(&name.as_str()))
+            });
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(drop_empty),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+const MAPS: [&str; 6] = ["labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests"];
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// The first field that was sent and that the type does not have.
@@ -34,7 +56,8 @@ pub(super) fn unknown_field(sent: &Value, kept: &Value) -> Option<String> {
 fn find_lost(sent: &Value, kept: &Value, path: &str) -> Option<String> {
     match (sent, kept) {
         (Value::Object(sent), Value::Object(kept)) => {
-            sent.iter().filter(|(_, value)| !value.is_null()).find_map(|(name, value)| {
+            let said = sent.iter().filter(|(_, value)| !value.is_null() && !is_empty(value));
+            said.clone().find_map(|(name, value)| {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 kept.get(name).map_or_else(|| Some(path.clone()), |kept| find_lost(value, kept, &path))
             })

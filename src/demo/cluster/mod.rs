@@ -55,6 +55,16 @@ impl Cluster {
         Self(Arc::new(Shared { store: Mutex::default(), newest: latest::Sender::new(0), clock }))
     }
 
+    /// The same objects under another clock.
+    pub(in crate::demo) fn in_time_of(&self, clock: Clock) -> Self {
+        let store = std::mem::take(&mut *self.lock());
+        Self(Arc::new(Shared {
+            newest: latest::Sender::new(store.version()),
+            store: Mutex::new(store),
+            clock,
+        }))
+    }
+
     /// Creates or replaces an object as it is: nothing is checked or filled in.
     pub fn put_as_is(&self, kind: &Kind, object: Value) {
         let key = key_of(kind, &object["metadata"]);

@@ -1,0 +1,153 @@
+//! The demo: an embedded cluster, an exporter that watches it over HTTP as it would a real one, and a story.
+
+use std::{fs, io, io::Write, net::SocketAddr, path::Path};
+
+use tempfile::TempDir;
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{AppError, Parts, follower::Follower, start};
+use crate::{
+    demo::{Scene, Shop, play, roll_out, router},
+    expose::{ServerLimits, serve},
+    model::Clock,
+    settings::Settings,
+    state::{Transition, Turn},
+    watch::{Connection, Timing, client_from},
+};
+
+/// How the demo goes.
+#[derive(Debug)]
+pub struct Demo {
+    /// Where the page is served.
+    pub page: TcpListener,
+    /// How many times as fast as usual the story is played; none for no story.
+    pub speed: Option<f32>,
+    /// The time.
+    pub clock: Clock,
+    /// Ends everything.
+    pub stop: CancellationToken,
+}
+
+/// As many as anybody could want to try.
+const API_CONNECTIONS: usize = 4096;
+
+/// Runs the demo until it is told to stop, and tells on `out` what happens.
+pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
+    let Demo { page, speed, clock, stop } = demo;
+    let wrong = |error: &dyn std::fmt::Display| AppError::Demo(error.to_string());
+    let settings = Settings::default();
+    let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(|refusal| wrong(&refusal))?;
+    let api = TcpListener::bind("127.0.0.1:0").await.map_err(|error| wrong(&error))?;
+    let folder =
+        tempfile::Builder::new().prefix("drift-exporter-demo-").tempdir().map_err(|error| wrong(&error))?;
+    let kubeconfig = write_kubeconfig(&folder, &api).map_err(|error| wrong(&error))?;
+    let page_address = page.local_addr().map_err(|error| wrong(&error))?;
+
+    let limits = ServerLimits { connections: API_CONNECTIONS, ..ServerLimits::default() };
+    let cluster = shop.cluster().clone();
+    let server = tokio::spawn(serve(api, router(cluster.clone(), stop.clone()), limits, stop.clone()));
+    let connection = Connection { kubeconfig: Some(kubeconfig.clone()), context: None };
+    let client = client_from(&connection).await.map_err(|error| wrong(&error))?;
+    let parts = Parts {
+        client,
+        settings,
+        clock: clock.clone(),
+        timing: Timing::default(),
+        events: false,
+        history_file: None,
+        stop: stop.clone(),
+    };
+    let exporter = start(&parts, page)?;
+    // People may close the pipe that they read this through; the demo goes on.
+    let _ = greet(&mut out, page_address, &kubeconfig, speed);
+
+    let pods = tokio::spawn(roll_out(cluster));
+    let (scenes, told) = mpsc::channel(16);
+    let story = speed.map(|speed| tokio::spawn(play(shop, speed, scenes)));
+    let follower = Follower { state: exporter.state.clone(), seen: 0, stop: stop.clone() };
+    let exporter = exporter.wait();
+    tokio::pin!(exporter);
+    let ended = tokio::select! {
+        ended = &mut exporter => ended,
+        () = narrate(follower, told, &clock, &mut out) => exporter.await,
+    };
+    pods.abort();
+    story.inspect(tokio::task::JoinHandle::abort);
+    let _ = server.await;
+    ended
+}
+
+fn write_kubeconfig(folder: &TempDir, api: &TcpListener) -> io::Result<std::path::PathBuf> {
+    let path = folder.path().join("kubeconfig");
+    let server = api.local_addr()?;
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: demo\n\
+         clusters:\n- {{name: demo, cluster: {{server: 'http://{server}'}}}}\n\
+         contexts:\n- {{name: demo, context: {{cluster: demo, user: demo, namespace: shop}}}}\n\
+         users:\n- {{name: demo, user: {{}}}}\n"
+    );
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn greet(out: &mut impl Write, page: SocketAddr, kubeconfig: &Path, speed: Option<f32>) -> io::Result<()> {
+    writeln!(out, "A small shop runs in a cluster inside this process; the exporter watches it.\n")?;
+    writeln!(out, "  page        http://{page}/")?;
+    writeln!(out, "  metrics     http://{page}/metrics")?;
+    writeln!(out, "  kubeconfig  {}\n", kubeconfig.display())?;
+    writeln!(out, "Drift something yourself, from another terminal:\n")?;
+    writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
+    writeln!(out, "  kubectl scale deployment web --replicas=7     # back to 3 ends it\n")?;
+    writeln!(out, "Ctrl-C ends it and leaves nothing behind.\n")?;
+    if speed.is_some() {
+        writeln!(out, "Meanwhile, in the shop (--no-story for a quiet one, --speed 3 for a lively one):\n")?;
+    }
+    out.flush()
+}
+
+/// Tells what people do in the shop, and what the exporter makes of it.
+async fn narrate(
+    mut follower: Follower,
+    mut scenes: mpsc::Receiver<Scene>,
+    clock: &Clock,
+    out: &mut impl Write,
+) {
+    let mut playing = true;
+    loop {
+        let lines: Vec<String> = tokio::select! {
+            scene = scenes.recv(), if playing => {
+                playing = scene.is_some();
+                scene.iter().map(tell_scene).collect()
+            }
+            transitions = follower.next() => match transitions {
+                Some(transitions) => transitions.iter().filter_map(|transition| tell_transition(transition)).collect(),
+                None => return,
+            },
+        };
+        for line in lines {
+            let _ = writeln!(out, "{}  {line}", clock.now().strftime("%H:%M:%S"));
+        }
+        let _ = out.flush();
+    }
+}
+
+fn tell_scene(scene: &Scene) -> String {
+    match scene {
+        Scene::Does { who, what } => format!("{who:<12}{what}"),
+        Scene::Fails { why } => format!("{:<12}failed: {why}", ""),
+    }
+}
+
+fn tell_transition(transition: &Transition) -> Option<String> {
+    let episode = transition.episode.as_ref()?;
+    let object = &transition.key;
+    match episode.turn {
+        Turn::Began => {
+            let manager = episode.manager.as_deref().unwrap_or("nobody known");
+            Some(format!("  > drift     {object}: by {} ({manager}), {}", episode.actor, episode.severity))
+        }
+        Turn::Ended(cause) => Some(format!("  > {:<10}{object}", cause.as_str())),
+        Turn::GoesOn => None,
+    }
+}
