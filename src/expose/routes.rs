@@ -28,7 +28,9 @@ pub struct Exposed {
 /// All routes.
 pub fn router(exposed: Arc<Exposed>) -> Router {
     Router::new()
-        .route("/", get(ui::landing))
+        .route("/", get(ui::overview))
+        .route("/objects/{kind}/{namespace}/{name}", get(ui::object))
+        .route("/assets/{name}", get(ui::asset))
         .route("/metrics", get(metrics::metrics))
         .route("/livez", get(health::livez))
         .route("/healthz", get(health::livez))

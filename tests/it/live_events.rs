@@ -32,7 +32,7 @@ use crate::support::{
 /// One event as a client reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Event {
-    event: String,
+    name: String,
     id: Option<u64>,
     data: Value,
 }
@@ -77,13 +77,13 @@ impl Client {
             match line.split_once(':').expect("every line has a colon") {
                 ("", _) => self.comments += 1,
                 ("retry", time) => self.retry = Some(time.trim().to_owned()),
-                ("event", name) => name.trim().clone_into(&mut event.event),
+                ("event", name) => name.trim().clone_into(&mut event.name),
                 ("id", id) => event.id = Some(id.trim().parse().unwrap()),
                 ("data", data) => event.data = serde_json::from_str(data).unwrap(),
                 other => panic!("{other:?}"),
             }
         }
-        (!event.event.is_empty()).then_some(event)
+        (!event.name.is_empty()).then_some(event)
     }
 
     /// Events until nothing comes for a while.
@@ -97,7 +97,7 @@ impl Client {
 }
 
 fn told(events: &[Event]) -> Vec<(&str, Option<u64>)> {
-    events.iter().map(|event| (event.event.as_str(), event.id)).collect()
+    events.iter().map(|event| (event.name.as_str(), event.id)).collect()
 }
 
 /// An exporter that was started with a history of these sequence numbers; it watches nothing.
@@ -155,11 +155,11 @@ async fn a_transition_arrives_as_it_happens() {
     let begun = Instant::now();
     let event = client.next().await.unwrap();
     assert!(begun.elapsed() < Duration::from_millis(20), "{:?}", begun.elapsed());
-    assert_eq!((event.event.as_str(), event.id), ("transition", Some(1)));
+    assert_eq!((event.name.as_str(), event.id), ("transition", Some(1)));
     let history = world.get("/v1/history").await.json();
     assert_eq!(event.data, history["transitions"][0], "the same shape as in the history");
     let changed = client.next().await.unwrap();
-    assert_eq!(changed.event, "changed");
+    assert_eq!(changed.name, "changed");
     assert_eq!(changed.data, json!({"sequence": world.snapshot().sequence}));
 }
 
@@ -209,7 +209,7 @@ async fn changes_are_told_at_once_and_then_calmly() {
         let mut transitions = Vec::new();
         while let Ok(Some(event)) = timeout(Duration::from_secs(5), client.next()).await {
             let at = u64::try_from(begun.elapsed().as_millis()).unwrap();
-            if event.event == "changed" {
+            if event.name == "changed" {
                 changes.push((at, event.data["sequence"].as_u64().unwrap()));
             } else {
                 transitions.push(at);

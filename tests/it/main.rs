@@ -29,5 +29,7 @@ mod interleavings;
 mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod metrics_page;
+/// What people see in a browser.
+mod page;
 /// Slow clients, full servers, stopping.
 mod server;

@@ -52,7 +52,7 @@ impl IntoResponse for Problem {
 pub(crate) async fn not_found(uri: Uri) -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
-        format!("there is no {}; the landing page `/` lists what there is", uri.path()),
+        format!("there is no {}; the page at `/` links to what there is", uri.path()),
     )
     .into_response()
 }
