@@ -1,10 +1,10 @@
 //! `/v1/events`: resuming, calm, ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use drift_exporter::{
-    app::{Parts, assemble},
+    app::{Exporter, Parts, assemble},
     expose::{Exposed, ServerLimits, router, serve},
     model::{Clock, Kind, ObjectKey, Source, VerdictKind},
     settings::Settings,
@@ -100,8 +100,8 @@ fn told(events: &[Event]) -> Vec<(&str, Option<u64>)> {
     events.iter().map(|event| (event.name.as_str(), event.id)).collect()
 }
 
-/// An exporter that was started with a history of these sequence numbers; it watches nothing.
-fn restored(sequences: std::ops::RangeInclusive<u64>) -> Arc<Exposed> {
+/// An exporter that was started with a history of these sequence numbers.
+fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
     let key = ObjectKey { kind: Arc::new(Kind::service()), namespace: "shop".into(), name: "web".into() };
     let history = History::restore(sequences.map(|sequence| Transition {
         sequence,
@@ -115,7 +115,7 @@ fn restored(sequences: std::ops::RangeInclusive<u64>) -> Arc<Exposed> {
         episode: None,
     }));
     let parts = Parts {
-        client: ApiServer::default().client(),
+        client: api.client(),
         settings: Settings::default(),
         clock: Clock::new(|| Timestamp::from_second(BEGIN).unwrap()),
         timing: Timing::default(),
@@ -123,7 +123,12 @@ fn restored(sequences: std::ops::RangeInclusive<u64>) -> Arc<Exposed> {
         history_file: None,
         stop: CancellationToken::new(),
     };
-    let exporter = assemble(&parts, history);
+    assemble(&parts, history)
+}
+
+/// The same, but it watches nothing.
+fn restored(sequences: RangeInclusive<u64>) -> Arc<Exposed> {
+    let exporter = with_history(&ApiServer::default(), sequences);
     // The engine lives on: a stream also ends when there will never be anything new.
     std::mem::forget(exporter.ingest);
     exporter.exposed
@@ -190,6 +195,28 @@ async fn a_gap_is_told_and_not_hidden() {
         let events = connect(&exposed, "/v1/events", Some(last)).await.rest().await;
         assert_eq!(told(&events), [("reset", Some(700)), ("changed", None)], "{last}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_more_slowly_than_things_happen_is_told_of_the_gap() {
+    let api = ApiServer::default();
+    api.put("deployments", deployment("web"));
+    let Exporter { ingest, exposed } = with_history(&api, 1..=10_000);
+    tokio::spawn(ingest.run());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut client = connect(&exposed, "/v1/events?since=0", None).await;
+    assert_eq!(client.next().await.unwrap().id, Some(1));
+    for round in 0..300 {
+        let web = deployment("web");
+        api.put("deployments", if round % 2 == 0 { edited(web, 1) } else { web });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(exposed.state.snapshot().history.last_sequence(), 10_300);
+    let events = client.rest().await;
+    let reset = events.iter().position(|event| event.name == "reset").expect("a reset");
+    assert!(events[..reset].iter().all(|event| event.id < Some(100)), "what was on its way arrives");
+    assert_eq!(events[reset].id, Some(10_300));
+    assert!(events[reset..].iter().all(|event| event.name != "transition"), "what is gone is not made up");
 }
 
 #[tokio::test(start_paused = true)]

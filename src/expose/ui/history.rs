@@ -25,7 +25,7 @@ pub(super) fn item(transition: &Transition, now: Timestamp) -> Markup {
 fn sentence(transition: &Transition) -> Markup {
     let object = html! { a href=(object_url(&transition.key)) { (transition.key) } };
     let Some(episode) = &transition.episode else { return plain(transition, &object) };
-    let lasted = lasting(transition.time.duration_since(episode.onset));
+    let lasted = html! { span.lasting { (lasting(transition.time.duration_since(episode.onset))) } };
     match episode.turn {
         Turn::Began => html! {
             (object) " " (began(transition.to)) ", changed by "

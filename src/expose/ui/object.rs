@@ -14,7 +14,7 @@ use super::{
     commands::{accept, look},
     history::{episodes, item},
     layout::{complaint, page},
-    rows::Row,
+    rows::{Row, health},
     streams::state_of,
     words::{badge, because, by_tool, severity, since, tool, until_now, value},
 };
@@ -50,7 +50,7 @@ pub(crate) async fn object(
         return page(StatusCode::NOT_FOUND, &key.to_string(), now, &gone(key, &snapshot, now));
     }
     let words = html! {
-        "No object " code { (named.kind) " " (named.namespace) "/" (named.name) } " is or was known here. "
+        "No object " code { (named.kind) " " (named.namespace) "/" (named.name) } " is known here, and nothing is remembered of one. "
         "Objects take part with the label " code { (exposed.settings.annotation_prefix) "/enabled=true" } "."
     };
     complaint(StatusCode::NOT_FOUND, "Not known here", now, &words)
@@ -109,9 +109,8 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
     if row.reason == Some(UnknownReason::Stale) {
         let down = state.streams.iter().find(|stream| stream.spec.covers(&entry.object.key.namespace));
         return html! {
-            "Changes do not arrive. "
-            @if let Some(stream) = down { "The stream of " (stream.spec) " is " (state_of(stream)) ". " }
-            (held(entry.claim.verdict.drifted()))
+            "Changes do not arrive. " (held(entry.claim.verdict.drifted()))
+            @if let Some(stream) = down { " The stream of " (stream.spec) " is " (state_of(stream)) }
         };
     }
     match &entry.claim.verdict {
@@ -183,10 +182,7 @@ fn facts(row: &Row<'_>) -> Markup {
             dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }
             @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
             dt { "Health" }
-            dd {
-                span class={ "health " (facts.health) } { (facts.health) }
-                @if !facts.message.is_empty() { span.detail { (facts.message) } }
-            }
+            dd { (health(row)) }
             @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " declared" } }
             @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
             dt { "Source" } dd { (entry.claim.source) }

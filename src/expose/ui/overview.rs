@@ -15,7 +15,7 @@ use super::{
     history::{fields, item},
     layout::{complaint, page},
     links::object_url,
-    rows::{Overview, Row},
+    rows::{Overview, Row, health},
     streams::{Sight, banner},
     words::{badge, because, count, severity, shape, since, tool, verdict_word},
 };
@@ -91,7 +91,13 @@ fn headline(overview: &Overview<'_>) -> String {
         (Some(trouble), Sight::Waiting | Sight::Blind) => {
             format!("{trouble}, and not everything can be seen")
         }
-        (None, Sight::Blind) => "Not everything can be seen".to_owned(),
+        (None, Sight::Blind) => match overview.had_drifted {
+            0 => "Not everything can be seen".to_owned(),
+            before => {
+                let before = count(before, "object had drifted", "objects had drifted");
+                format!("Not everything can be seen; {before} when last seen")
+            }
+        },
         (None, Sight::Waiting) => "Waiting for the first list".to_owned(),
         (None, Sight::Clear) if known == 0 => "No object takes part yet".to_owned(),
         (None, Sight::Clear) if unknown > 0 => {
@@ -194,7 +200,7 @@ fn results(overview: &Overview<'_>, filter: &Filter, settings: &Settings, now: T
 
 fn line(row: &Row<'_>, now: Timestamp) -> Markup {
     let entry = row.found.1;
-    let (key, facts) = (&entry.object.key, &entry.object.facts);
+    let key = &entry.object.key;
     let url = object_url(key);
     let worst = row.episode.map(|episode| episode.worst());
     html! {
@@ -202,6 +208,7 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
             td data-label="Verdict" {
                 (badge(row.verdict))
                 @if let Some(reason) = row.reason { span.detail title=(because(reason)) { (reason) } }
+                @if row.had_drifted() { span.detail { "had drifted" } }
             }
             td.object data-label="Object" {
                 a href=(url) { (key.name) }
@@ -219,10 +226,7 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
                 }
                 None => { td.none {} td.none {} td.none {} td.none {} }
             }
-            td data-label="Health" {
-                span class={ "health " (facts.health) } { (facts.health) }
-                @if !facts.message.is_empty() { span.detail { (facts.message) } }
-            }
+            td data-label="Health" { (health(row)) }
         }
     }
 }

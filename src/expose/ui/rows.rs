@@ -5,6 +5,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use maud::{Markup, html};
+
 use super::{
     filter::Filter,
     streams::{Sight, sight},
@@ -36,6 +38,8 @@ pub(super) struct Overview<'a> {
     pub(super) totals: BTreeMap<VerdictKind, usize>,
     /// Every namespace that has an object.
     pub(super) namespaces: BTreeSet<&'a str>,
+    /// Those that cannot be judged now, and had drifted when they last could.
+    pub(super) had_drifted: usize,
     /// Whether there may be more than that.
     pub(super) sight: Sight,
 }
@@ -48,6 +52,7 @@ impl<'a> Overview<'a> {
             counts: BTreeMap::new(),
             totals: BTreeMap::new(),
             namespaces: BTreeSet::new(),
+            had_drifted: 0,
             sight: sight(snapshot),
         };
         for state in &snapshot.kinds {
@@ -56,6 +61,7 @@ impl<'a> Overview<'a> {
                 let key = &entry.object.key;
                 overview.namespaces.insert(&key.namespace);
                 *overview.totals.entry(row.verdict).or_default() += 1;
+                overview.had_drifted += usize::from(row.had_drifted());
                 if !filter.takes_namespace(key) || !(words.is_empty() || row.has_all(&words)) {
                     continue;
                 }
@@ -85,6 +91,11 @@ impl<'a> Row<'a> {
         let (state, entry) = found;
         let (verdict, reason) = state.shown_verdict(entry);
         Self { found, verdict, reason, episode: entry.claim.verdict.episode() }
+    }
+
+    /// Whether it drifted when it could last be judged, which is not now.
+    pub(super) fn had_drifted(&self) -> bool {
+        matches!(self.verdict, VerdictKind::Unknown | VerdictKind::InFlight) && self.episode.is_some()
     }
 
     /// Off ones by severity and then the newest, then the others by what needs attention most, each by name.
@@ -118,6 +129,16 @@ impl<'a> Row<'a> {
         }
         let text = text.to_lowercase();
         words.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
+/// The object's health, which is as old as what we last heard of it.
+pub(super) fn health(row: &Row<'_>) -> Markup {
+    let facts = &row.found.1.object.facts;
+    html! {
+        span class={ "health " (facts.health) } { (facts.health) }
+        @if row.reason == Some(UnknownReason::Stale) { span.detail { "when last seen" } }
+        @if !facts.message.is_empty() { span.detail { (facts.message) } }
     }
 }
 

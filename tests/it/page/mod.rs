@@ -1,12 +1,15 @@
 //! What people see in a browser.
 
-use std::time::Duration;
+/// Nothing looks fine where nothing can be seen.
+mod blind;
+/// The page of one object, and what names cannot do to it.
+mod object;
 
 use http::header;
 use serde_json::{Value, json};
 
 use crate::support::{
-    api_server::{ApiServer, Mood},
+    api_server::ApiServer,
     objects::{deployment, edited, recorded, service},
     world::{Answer, World},
 };
@@ -176,7 +179,7 @@ async fn what_cannot_be_shown_is_told_on_a_page() {
         (
             "/objects/deployments/shop/nope",
             404,
-            "No object <code>deployments shop/nope</code> is or was known",
+            "No object <code>deployments shop/nope</code> is known here, and nothing is remembered",
         ),
         ("/objects/pods/shop/web", 404, "Not known here"),
         ("/objects/%ff/shop/web", 400, "UTF-8"),
@@ -185,128 +188,6 @@ async fn what_cannot_be_shown_is_told_on_a_page() {
         assert_eq!(page.status.as_u16(), status, "{path}");
         assert_eq!(page.headers[header::CONTENT_TYPE], "text/html; charset=utf-8", "{path}");
         has(&page, words);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_empty_cluster_says_how_to_take_part() {
-    let world = World::ready(&ApiServer::default()).await;
-    let page = world.get("/").await;
-    assert_eq!(headline(&page), "No object takes part yet");
-    has(&page, "<code>tfdrift.jin.dev/enabled=true</code>");
-    has(&page, "<code>tfdrift.jin.dev/spec-hash</code>");
-    assert_eq!(tile(&page, "drifted"), "0");
-}
-
-#[tokio::test(start_paused = true)]
-async fn before_the_first_list_nothing_looks_fine() {
-    let api = ApiServer::default();
-    api.mood("deployments", Mood::Mute);
-    let world = World::start(&api);
-    world.settle().await;
-    let page = world.get("/").await;
-    assert_eq!(headline(&page), "Waiting for the first list");
-    has(&page, "Waiting for the first list of <strong>deployments.apps</strong>");
-    lacks(&page, "Let objects take part");
-    assert_eq!(tile(&page, "drifted"), "–");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_is_down_is_what_people_see_first() {
-    let api = ApiServer::default();
-    api.put("deployments", deployment("web"));
-    api.put("services", service("web"));
-    let world = World::ready(&api).await;
-    assert_eq!(headline(&world.get("/").await), "Everything is as declared");
-    lacks(&world.get("/").await, "Blind");
-    api.mood("deployments", Mood::Refuses(403, None));
-    api.cut();
-    let stale = |world: &World| world.snapshot().kinds.iter().any(|state| state.is_stale("shop"));
-    world.until("the stream is down", Duration::from_secs(60), stale).await;
-    let page = world.get("/").await;
-    assert_eq!(headline(&page), "Not everything can be seen");
-    has(&page, "Blind: deployments.apps.</strong> The API server forbids listing or watching it.");
-    has(&page, "1 object is unknown until it is back.");
-    has(&page, "said 403");
-    assert_eq!(rows(&page), ["deployments/shop/web", "services/shop/web"], "the unknown one comes first");
-    assert_eq!((tile(&page, "unknown"), tile(&page, "in_sync")), ("1".to_owned(), "1".to_owned()));
-    let page = world.get("/objects/deployments.apps/shop/web").await;
-    has(&page, "Changes do not arrive.");
-    has(&page, "When it could last be judged, it was as declared.");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_page_of_an_object_explains_it() {
-    let world = World::ready(&shop()).await;
-    world.api.put("deployments", edited(deployment("web"), 3));
-    world.settle().await;
-    let page = world.get("/objects/deployments.apps/shop/web").await;
-    assert_eq!(page.status.as_u16(), 200);
-    let text = page.text();
-    let headline = between(&text, "id=\"headline\"", "</p>");
-    assert!(headline.contains("Drifted</span> for <time"), "{headline}");
-    assert!(
-        headline.contains("Last changed by kubectl (field manager <code>kubectl-edit</code>)"),
-        "{headline}"
-    );
-    let web = &world.get("/v1/resources/deployment/shop/web").await.json()["claims"][0];
-    for hash in [&web["desiredSpec"]["hash"], &web["actualSpec"]["hash"]] {
-        let hash = hash.as_str().unwrap();
-        has(&page, &format!("<code title=\"{hash}\">{}…</code>", &hash[..12]));
-    }
-    has(&page, "<code>uid-web</code>");
-    has(&page, "5 declared");
-    has(&page, "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields");
-    has(&page, "tfdrift.jin.dev/spec-hash=&quot;$(drift-exporter hash -n shop deployments.apps/web | cut -d");
-    has(&page, "<td data-label=\"How it ended\">goes on</td>");
-    has(&page, "Deployment shop/web</a> drifted, changed by kubectl");
-
-    world.api.put("deployments", deployment("web"));
-    world.settle().await;
-    let page = world.get("/objects/deployments.apps/shop/web").await;
-    has(&page, "It is as declared.");
-    has(&page, "put back to what was declared");
-    has(&page, "is as declared again, after 30 d 11 h");
-    lacks(&page, "goes on");
-    has(&world.get("/").await, "Deployment shop/web</a> is as declared again, after 30 d 11 h");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_is_gone_is_remembered() {
-    let world = World::ready(&shop()).await;
-    world.api.put("deployments", edited(deployment("web"), 3));
-    world.settle().await;
-    world.api.delete("deployments", "web");
-    world.settle().await;
-    let page = world.get("/objects/deployment/shop/web").await;
-    assert_eq!(page.status.as_u16(), 404);
-    has(&page, "It is gone");
-    has(&page, "was deleted, after 30 d 11 h of drift");
-    has(&page, "object or baseline deleted");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_the_cluster_says_is_text_and_nothing_more() {
-    let api = ApiServer::default();
-    let name = "<script>alert(1)</script>'$(reboot)";
-    let mut hostile = edited(deployment(name), 1);
-    let edit = hostile["metadata"]["managedFields"].as_array_mut().unwrap().last_mut().unwrap();
-    edit["manager"] = json!("\"><img src=x onerror=alert(1)>");
-    api.put("deployments", hostile);
-    let world = World::ready(&api).await;
-    let overview = world.get("/?q=%22%3E%3Cscript%3E").await;
-    has(&overview, "value=\"&quot;&gt;&lt;script&gt;\"");
-    let overview = world.get("/").await;
-    let url = "/objects/deployments.apps/shop/%3Cscript%3Ealert%281%29%3C%2Fscript%3E%27%24%28reboot%29";
-    has(&overview, &format!("href=\"{url}\""));
-    let object = world.get(url).await;
-    assert_eq!(object.status.as_u16(), 200);
-    has(&object, r"'&lt;script&gt;alert(1)&lt;/script&gt;'\''$(reboot)'");
-    for page in [&overview, &object] {
-        has(page, "&lt;script&gt;alert(1)&lt;/script&gt;");
-        has(page, "&quot;&gt;&lt;img src=x onerror=alert(1)&gt;");
-        lacks(page, "<script>alert");
-        lacks(page, "<img");
     }
 }
 
