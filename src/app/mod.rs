@@ -18,7 +18,8 @@ use tracing::info;
 use self::follower::Follower;
 use crate::{
     expose::{
-        Exposed, MetricsOptions, MetricsPage, ServerLimits, build_info, process_metrics, router, serve,
+        Exposed, Listeners, MetricsOptions, MetricsPage, ServerLimits, build_info, process_metrics, router,
+        serve,
     },
     model::{Change, Clock, StreamSpec},
     settings::Settings,
@@ -122,6 +123,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         metrics: MetricsPage::new(registry, options),
         settings,
         clock: parts.clock.clone(),
+        listeners: Listeners::default(),
         stop: parts.stop.clone(),
     };
     let ingest = Ingest {

@@ -2,11 +2,13 @@
 
 mod api;
 mod health;
+mod lookup;
 mod metrics;
 mod routes;
 mod server;
 mod ui;
 
+pub use api::Listeners;
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsOptions, MetricsPage, build_info, process_metrics};
 pub use routes::{Exposed, router};
 pub use server::{ServerLimits, serve};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Router, routing::get};
 use tokio_util::sync::CancellationToken;
 
-use super::{MetricsPage, api, health, metrics, ui};
+use super::{Listeners, MetricsPage, api, health, metrics, ui};
 use crate::{model::Clock, settings::Settings, state::StateReader};
 
 /// Everything that the handlers read.
@@ -19,6 +19,8 @@ pub struct Exposed {
     pub settings: Settings,
     /// The time.
     pub clock: Clock,
+    /// Who may listen to `/v1/events` at a time.
+    pub listeners: Listeners,
     /// Set when we are stopping.
     pub stop: CancellationToken,
 }
@@ -26,7 +28,9 @@ pub struct Exposed {
 /// All routes.
 pub fn router(exposed: Arc<Exposed>) -> Router {
     Router::new()
-        .route("/", get(ui::landing))
+        .route("/", get(ui::overview))
+        .route("/objects/{kind}/{namespace}/{name}", get(ui::object))
+        .route("/assets/{name}", get(ui::asset))
         .route("/metrics", get(metrics::metrics))
         .route("/livez", get(health::livez))
         .route("/healthz", get(health::livez))
@@ -34,6 +38,7 @@ pub fn router(exposed: Arc<Exposed>) -> Router {
         .route("/v1/resources", get(api::resources))
         .route("/v1/resources/{kind}/{namespace}/{name}", get(api::object))
         .route("/v1/history", get(api::history))
+        .route("/v1/events", get(api::events))
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::method_not_allowed)
         .with_state(exposed)

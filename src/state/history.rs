@@ -109,11 +109,22 @@ impl History {
     }
 
     /// The transitions after this sequence number, oldest first.
+    pub fn after(&self, sequence: u64) -> impl Iterator<Item = &Arc<Transition>> {
+        self.chunks
+            .iter()
+            .flat_map(move |chunk| &chunk[chunk.partition_point(|own| own.sequence <= sequence)..])
+    }
+
+    /// The transitions after this sequence number, oldest first, to keep.
     pub fn since(&self, sequence: u64) -> Vec<Arc<Transition>> {
-        let mut newer: Vec<_> =
-            self.newest_first().take_while(|own| own.sequence > sequence).cloned().collect();
-        newer.reverse();
-        newer
+        self.after(sequence).cloned().collect()
+    }
+
+    /// Whether everything that followed this sequence number is still here. Not so if the ring has moved on, nor if
+    /// the number was given by another history.
+    pub fn reaches_back_to(&self, sequence: u64) -> bool {
+        let oldest = self.chunks.front().and_then(|chunk| chunk.first()).map_or(1, |oldest| oldest.sequence);
+        sequence.saturating_add(1) >= oldest && sequence <= self.last
     }
 
     /// Adds a transition and numbers it.
@@ -130,5 +141,54 @@ impl History {
         if self.chunks.len() > CAPACITY / CHUNK {
             self.chunks.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
+    use super::{CAPACITY, History, Transition};
+    use crate::model::{Kind, ObjectKey, Source};
+
+    fn transition(sequence: u64) -> Transition {
+        let key = ObjectKey { kind: Arc::new(Kind::service()), namespace: "shop".into(), name: "web".into() };
+        Transition {
+            sequence,
+            time: Timestamp::UNIX_EPOCH,
+            key,
+            uid: "uid".into(),
+            source: Source::Annotation,
+            from: None,
+            to: None,
+            reason: None,
+            episode: None,
+        }
+    }
+
+    #[test]
+    fn a_history_tells_what_it_can_still_be_asked_for() {
+        let empty = History::default();
+        assert!(empty.reaches_back_to(0));
+        assert!(!empty.reaches_back_to(1), "that number was given by another history");
+
+        let mut full = History::default();
+        let pushed = CAPACITY as u64 + 1;
+        (0..pushed).for_each(|_| full.push(transition(0)));
+        let oldest = full.after(0).next().unwrap().sequence;
+        assert!(oldest > 1, "the ring has moved on");
+        assert!(!full.reaches_back_to(0) && !full.reaches_back_to(oldest - 2));
+        assert!(full.reaches_back_to(oldest - 1) && full.reaches_back_to(pushed));
+        assert!(!full.reaches_back_to(pushed + 1) && !full.reaches_back_to(u64::MAX));
+    }
+
+    #[test]
+    fn what_follows_a_number_comes_oldest_first_across_chunks() {
+        let history = History::restore((1..=250).map(transition));
+        let after: Vec<u64> = history.after(98).map(|own| own.sequence).collect();
+        assert_eq!(after, (99..=250).collect::<Vec<_>>());
+        assert_eq!(history.since(250).len(), 0);
     }
 }

@@ -62,6 +62,11 @@ impl StateReader {
         self.published.borrow().clone()
     }
 
+    /// What was last published; `changed` then waits for something newer.
+    pub fn newest(&mut self) -> Arc<Snapshot> {
+        self.published.borrow_and_update().clone()
+    }
+
     /// Waits for something newer than what was last taken. False when there will be none.
     pub async fn changed(&mut self) -> bool {
         self.published.changed().await.is_ok()

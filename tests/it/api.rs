@@ -148,14 +148,3 @@ async fn one_object_is_told_with_its_history() {
     assert_eq!((&since["transitions"], &since["last"]), (&json!([]), &json!(1)));
     assert_eq!(world.get("/v1/history?name=cart").await.json()["transitions"], json!([]));
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_landing_page_counts_and_loads_nothing() {
-    let world = shop().await;
-    let page = world.get("/").await;
-    let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
-    assert!(policy.starts_with("default-src 'none'"), "{policy}");
-    let text = page.text();
-    assert!(text.contains("href=\"/metrics\"") && !text.contains("<script"), "{text}");
-    assert!(text.contains("<th scope=\"row\">drifted</th><td class=\"n\">2</td>"), "{text}");
-}

@@ -64,6 +64,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "tokio_io_timeout",
             "http",
             "http_body",
+            "futures_util",
             "bytes",
             "flate2",
             "crc32fast",

@@ -25,7 +25,11 @@ mod faults;
 mod hashes;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;
+/// `/v1/events`: resuming, calm, ends.
+mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod metrics_page;
+/// What people see in a browser.
+mod page;
 /// Slow clients, full servers, stopping.
 mod server;

@@ -1,10 +1,13 @@
 //! The JSON API.
 
+mod events;
 mod history;
 mod problem;
 mod resources;
 mod view;
 
+pub use events::Listeners;
+pub(super) use events::events;
 pub(super) use history::history;
 pub(super) use problem::{method_not_allowed, not_found};
 pub(super) use resources::{object, resources};

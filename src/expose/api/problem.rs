@@ -4,7 +4,10 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use http::{HeaderValue, Method, StatusCode, Uri, header::CONTENT_TYPE};
+use http::{
+    HeaderValue, Method, StatusCode, Uri,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use serde_json::json;
 
 /// What went wrong, in words for the caller.
@@ -12,15 +15,21 @@ use serde_json::json;
 pub(super) struct Problem {
     status: StatusCode,
     detail: String,
+    retry_after: Option<u32>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: detail.into(), retry_after: None }
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// Asks the caller to come back after so many seconds.
+    pub(super) fn busy(detail: impl Into<String>, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 }
 
@@ -32,6 +41,9 @@ impl IntoResponse for Problem {
         });
         let mut response = (self.status, Json(body)).into_response();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
         response
     }
 }
@@ -40,7 +52,7 @@ impl IntoResponse for Problem {
 pub(crate) async fn not_found(uri: Uri) -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
-        format!("there is no {}; the landing page `/` lists what there is", uri.path()),
+        format!("there is no {}; the page at `/` links to what there is", uri.path()),
     )
     .into_response()
 }

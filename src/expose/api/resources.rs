@@ -20,9 +20,12 @@ use super::{
     view::{ListView, ResourceView, TransitionView},
 };
 use crate::{
-    expose::Exposed,
-    model::{Kind, Severity},
-    state::{Entry, KindState},
+    expose::{
+        Exposed,
+        lookup::{Found, Named, history_of, is_of_type},
+    },
+    model::Severity,
+    state::Entry,
 };
 
 /// What to look for.
@@ -40,8 +43,6 @@ pub(crate) struct ResourceQuery {
     sort: Option<String>,
     fields: Option<String>,
 }
-
-type Found<'a> = (&'a KindState, &'a Entry);
 
 /// `GET /v1/resources`.
 pub(crate) async fn resources(
@@ -70,7 +71,9 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
     let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
     let snapshot = exposed.state.snapshot();
     let mut found: Vec<Found<'_>> = Vec::new();
-    for state in snapshot.kinds.iter().filter(|state| is_of_type(&state.kind, query.resource_type.as_deref()))
+    let wanted = query.resource_type.as_deref();
+    for state in
+        snapshot.kinds.iter().filter(|state| wanted.is_none_or(|wanted| is_of_type(&state.kind, wanted)))
     {
         found.extend(
             state.blocks.entries().filter(|entry| query.wants(entry)).map(|entry| (&**state, &**entry)),
@@ -103,14 +106,6 @@ impl ResourceQuery {
             && is(self.resource_name.as_deref(), &object.key.name)
             && is(self.deployment_id.as_deref(), object.facts.instance.as_deref().unwrap_or(&object.uid))
     }
-}
-
-/// `deployment`, `deployments`, `deployment.apps` and `deployments.apps` all mean the same, in any case.
-fn is_of_type(kind: &Kind, wanted: Option<&str>) -> bool {
-    let Some(wanted) = wanted else { return true };
-    let (name, group) = wanted.split_once('.').map_or((wanted, None), |(name, group)| (name, Some(group)));
-    (name.eq_ignore_ascii_case(&kind.kind) || name.eq_ignore_ascii_case(&kind.plural))
-        && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
 }
 
 /// Keeps only the fields that were asked for.
@@ -188,28 +183,17 @@ pub(crate) async fn object(
     State(exposed): State<Arc<Exposed>>,
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Response {
-    let (kind, namespace, name) = match path {
-        Ok(Path(path)) => path,
+    let named = match path {
+        Ok(Path(path)) => Named::new(path),
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
-    let namespace = if namespace == "-" { String::new() } else { namespace };
     let snapshot = exposed.state.snapshot();
-    let found = snapshot
-        .kinds
-        .iter()
-        .filter(|state| is_of_type(&state.kind, Some(&kind)))
-        .find_map(|state| Some((state, state.blocks.get(&namespace, &name)?)));
-    let Some((state, entry)) = found else {
-        let detail = format!("no watched object {kind} {namespace}/{name}");
+    let Some((state, entry)) = named.find(&snapshot) else {
+        let detail = format!("no watched object {} {}/{}", named.kind, named.namespace, named.name);
         return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
     };
     let key = &entry.object.key;
-    let history: Vec<_> = snapshot
-        .history
-        .newest_first()
-        .filter(|transition| transition.key == *key)
-        .map(|transition| TransitionView::new(transition))
-        .collect();
+    let history: Vec<_> = history_of(&snapshot, key).map(TransitionView::new).collect();
     Json(json!({
         "apiVersion": key.kind.api_version(),
         "kind": key.kind.kind,

@@ -1,5 +1,17 @@
-//! What people see in a browser.
+//! What people see in a browser: readable without scripts, and live with them.
 
-mod landing;
+mod assets;
+mod commands;
+mod filter;
+mod history;
+mod layout;
+mod links;
+mod object;
+mod overview;
+mod rows;
+mod streams;
+mod words;
 
-pub(super) use landing::landing;
+pub(super) use assets::asset;
+pub(super) use object::object;
+pub(super) use overview::overview;

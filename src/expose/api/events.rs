@@ -1,0 +1,191 @@
+//! `GET /v1/events`: transitions as they happen, and a word whenever there is anything new to look at.
+
+use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{Query, State, rejection::QueryRejection},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CACHE_CONTROL, CONTENT_TYPE},
+};
+use serde::Deserialize;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{problem::Problem, view::TransitionView};
+use crate::{
+    expose::Exposed,
+    state::{Snapshot, StateReader},
+};
+
+/// Each listener holds a connection, and scrapes need some too.
+const LISTENERS: usize = 256;
+/// How soon a client comes back after its connection broke.
+const HELLO: &str = "retry: 1000\n\n";
+/// Silent connections are cut by proxies.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The shortest time between two `changed`.
+const CALM: Duration = Duration::from_millis(250);
+/// Transitions written at a time; the rest waits in the history, which all clients share.
+const BATCH: usize = 64;
+
+/// Room for those who listen.
+#[derive(Clone, Debug)]
+pub struct Listeners(Arc<Semaphore>);
+
+impl Default for Listeners {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LISTENERS)))
+    }
+}
+
+/// Where to begin.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsQuery {
+    /// As `Last-Event-ID`, for clients that cannot set headers.
+    since: Option<u64>,
+}
+
+/// Server-Sent Events until the client goes or we stop.
+pub(crate) async fn events(
+    State(exposed): State<Arc<Exposed>>,
+    query: Result<Query<EventsQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let since = match query {
+        Ok(Query(query)) => query.since,
+        Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
+    };
+    let seen = match last_event_id(&headers) {
+        // A browser that comes back still has its first URL, so what it says in the header is newer.
+        Ok(last) => last.or(since),
+        Err(problem) => return problem.into_response(),
+    };
+    let Ok(place) = exposed.listeners.0.clone().try_acquire_owned() else {
+        let detail = format!("{LISTENERS} clients listen already");
+        return Problem::busy(detail, 5).into_response();
+    };
+    let listener = Listener::new(exposed.state.clone(), exposed.stop.clone(), seen, place);
+    let frames = stream::unfold(listener, async |mut listener| {
+        let frame = listener.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
+    });
+    let mut response = Response::new(Body::from_stream(frames));
+    for (name, value) in [
+        (CONTENT_TYPE, "text/event-stream"),
+        (CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    let problem = || Problem::bad_request("`Last-Event-ID` is not a sequence number");
+    number.map(Some).ok_or_else(problem)
+}
+
+/// One client. Nothing is queued for it: it remembers how far it has come in the history.
+struct Listener {
+    state: StateReader,
+    stop: CancellationToken,
+    greeted: bool,
+    /// The last transition that was sent.
+    seen: u64,
+    /// Whether something was published since the last `changed`.
+    owes_changed: bool,
+    /// When the next `changed` may be sent.
+    changed_from: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    fn new(
+        mut state: StateReader,
+        stop: CancellationToken,
+        seen: Option<u64>,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let newest = state.newest().history.last_sequence();
+        let seen = seen.unwrap_or(newest);
+        // Something may have happened between loading a page and listening, so there is a `changed` at once.
+        let (owes_changed, changed_from) = (true, Instant::now());
+        Self { state, stop, greeted: false, seen, owes_changed, changed_from, _place: place }
+    }
+
+    /// What to send next. None when it is over.
+    async fn next(&mut self) -> Option<String> {
+        let heartbeat = Instant::now() + HEARTBEAT;
+        loop {
+            if self.stop.is_cancelled() {
+                return None;
+            }
+            let frame = self.news(&self.state.snapshot());
+            if !frame.is_empty() {
+                return Some(frame);
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return None,
+                more = self.state.changed() => {
+                    if !more {
+                        return None;
+                    }
+                    self.owes_changed = true;
+                }
+                () = sleep_until(self.changed_from), if self.owes_changed => {}
+                () = sleep_until(heartbeat) => return Some(":\n\n".to_owned()),
+            }
+        }
+    }
+
+    /// Everything that can be said right now.
+    fn news(&mut self, snapshot: &Snapshot) -> String {
+        let mut frame = String::new();
+        if !self.greeted {
+            self.greeted = true;
+            frame.push_str(HELLO);
+        }
+        if !snapshot.history.reaches_back_to(self.seen) {
+            self.seen = snapshot.history.last_sequence();
+            write_event(&mut frame, "reset", Some(self.seen), "{}");
+        }
+        for transition in snapshot.history.after(self.seen).take(BATCH) {
+            self.seen = transition.sequence;
+            let data = serde_json::to_string(&TransitionView::new(transition));
+            let data = data.expect("a transition has only string keys");
+            write_event(&mut frame, "transition", Some(transition.sequence), &data);
+        }
+        let now = Instant::now();
+        if self.owes_changed && now >= self.changed_from {
+            self.owes_changed = false;
+            self.changed_from = now + CALM;
+            let data = format!("{{\"sequence\":{}}}", snapshot.sequence);
+            write_event(&mut frame, "changed", None, &data);
+        }
+        frame
+    }
+}
+
+/// Writes one event. JSON has no line breaks, so its data is one line.
+fn write_event(frame: &mut String, event: &str, id: Option<u64>, data: &str) {
+    writeln!(frame, "event: {event}").expect("writing to a string cannot fail");
+    if let Some(id) = id {
+        writeln!(frame, "id: {id}").expect("writing to a string cannot fail");
+    }
+    writeln!(frame, "data: {data}\n").expect("writing to a string cannot fail");
+}

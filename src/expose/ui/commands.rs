@@ -1,0 +1,79 @@
+//! Commands that a person could copy. We never run them.
+
+use crate::model::ObjectKey;
+
+/// Shows the object, and who owns which field.
+pub(super) fn look(key: &ObjectKey) -> String {
+    format!(
+        "kubectl {}get {} {} -o yaml --show-managed-fields",
+        namespace(key),
+        quote(&key.kind.to_string()),
+        quote(&key.name)
+    )
+}
+
+/// Makes the present state the declared one.
+pub(super) fn accept(key: &ObjectKey, prefix: &str) -> String {
+    let object = quote(&format!("{}/{}", key.kind, key.name));
+    format!(
+        "kubectl {namespace}annotate {kind} {name} {annotation}=\"$(drift-exporter hash {namespace}{object} | cut -d' ' -f1)\" --overwrite",
+        namespace = namespace(key),
+        kind = quote(&key.kind.to_string()),
+        name = quote(&key.name),
+        annotation = quote(&format!("{prefix}/spec-hash")),
+    )
+}
+
+fn namespace(key: &ObjectKey) -> String {
+    if key.namespace.is_empty() { String::new() } else { format!("-n {} ", quote(&key.namespace)) }
+}
+
+/// A word as a shell takes it literally. People copy what stands here, and names may hold anything.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@".contains(c);
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{accept, look, quote};
+    use crate::model::{Kind, ObjectKey};
+
+    fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey { kind: Arc::new(kind), namespace: namespace.into(), name: name.into() }
+    }
+
+    #[test]
+    fn commands_name_the_object_and_nothing_else() {
+        let web = key(Kind::deployment(), "shop", "web");
+        assert_eq!(look(&web), "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields");
+        assert_eq!(
+            accept(&web, "drift.example.com"),
+            "kubectl -n shop annotate deployments.apps web drift.example.com/spec-hash=\
+             \"$(drift-exporter hash -n shop deployments.apps/web | cut -d' ' -f1)\" --overwrite"
+        );
+        let role = key(Kind { namespaced: false, ..Kind::service() }, "", "a");
+        assert_eq!(look(&role), "kubectl get services a -o yaml --show-managed-fields");
+    }
+
+    #[test]
+    fn a_name_cannot_break_out_of_a_command() {
+        for (word, quoted) in [
+            ("system:node", "system:node"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("a'; reboot '", r"'a'\''; reboot '\'''"),
+            ("`x`", "'`x`'"),
+            ("a b", "'a b'"),
+            ("--all", "'--all'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quote(word), quoted);
+        }
+    }
+}

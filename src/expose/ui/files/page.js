@@ -1,0 +1,186 @@
+// Keeps the page up to date. The server renders everything; this only asks again and replaces what has changed.
+"use strict";
+(() => {
+  const CALM = 250; // the shortest pause between two refreshes, in ms
+  const TYPING = 200; // how long somebody has to stop typing before the filter is used
+  const AGAIN = 5000; // how soon a refused connection is tried again
+  const indicator = document.getElementById("live");
+  const filter = document.getElementById("filter");
+  document.documentElement.classList.add("scripted");
+
+  function show(state) {
+    indicator.hidden = false;
+    indicator.dataset.state = state;
+    indicator.textContent = state;
+  }
+
+  // Times. The server's clock counts, whatever the browser's says.
+  let ahead = 0;
+  function readClock(page) {
+    ahead = Number(page.querySelector('meta[name="now"]').content) - Date.now();
+  }
+
+  function lasting(seconds) {
+    const s = Math.max(0, Math.floor(seconds));
+    const two = (large, unit, small, part) => `${large} ${unit}` + (small ? ` ${small} ${part}` : "");
+    if (s < 60) return `${s} s`;
+    if (s < 3600) return two(Math.floor(s / 60), "min", s % 60, "s");
+    if (s < 86400) return two(Math.floor(s / 3600), "h", Math.floor(s / 60) % 60, "min");
+    return two(Math.floor(s / 86400), "d", Math.floor(s / 3600) % 24, "h");
+  }
+
+  function tick() {
+    const now = Date.now() + ahead;
+    for (const time of document.querySelectorAll("time[data-tick]")) {
+      const text = lasting((now - Date.parse(time.dateTime)) / 1000) + (time.dataset.tick === "ago" ? " ago" : "");
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+
+  // Replacing. Two elements are the same if only their running times differ.
+  function content(element) {
+    const copy = element.cloneNode(true);
+    for (const time of copy.querySelectorAll("time")) time.textContent = "";
+    for (const flashed of [copy, ...copy.querySelectorAll(".flash")]) flashed.classList.remove("flash");
+    return copy.outerHTML;
+  }
+
+  function flash(element) {
+    if (!("flash" in element.dataset)) return;
+    element.classList.add("flash");
+    setTimeout(() => element.classList.remove("flash"), 2000);
+  }
+
+  function update(old, fresh) {
+    if (old === document.activeElement || content(old) === content(fresh)) return;
+    if ("keyed" in old.dataset && "keyed" in fresh.dataset) {
+      updateChildren(old, fresh);
+    } else {
+      old.replaceWith(fresh);
+      flash(fresh);
+    }
+  }
+
+  // Children that stay the same are not touched, so that nobody loses a selection or the place they read.
+  function updateChildren(old, fresh) {
+    const known = new Map(Array.from(old.children, (child) => [child.id, child]));
+    let place = old.firstElementChild;
+    for (const child of Array.from(fresh.children)) {
+      const before = known.get(child.id);
+      if (!before) {
+        old.insertBefore(child, place);
+        flash(child);
+        continue;
+      }
+      if (before === place) place = place.nextElementSibling;
+      else old.insertBefore(before, place);
+      known.delete(child.id);
+      update(before, child);
+    }
+    for (const gone of known.values()) gone.remove();
+  }
+
+  // A focused link may have been replaced or moved; its twin takes the focus.
+  function keepFocus(work) {
+    const active = document.activeElement;
+    const home = active && active.closest("[data-live] [id], [data-live]");
+    const [id, href] = home ? [home.id, active.getAttribute("href")] : [];
+    work();
+    if (!home || document.activeElement === active) return;
+    const twin = document.getElementById(id);
+    const links = twin ? [twin, ...twin.querySelectorAll("a[href]")] : [];
+    const link = links.find((own) => own.getAttribute("href") === href);
+    if (link) link.focus({ preventScroll: true });
+  }
+
+  // Refreshing: one at a time; whatever happens meanwhile causes one more.
+  let running = false;
+  let wanted = false;
+  async function refresh() {
+    wanted = true;
+    if (running || document.hidden) return;
+    running = true;
+    while (wanted && !document.hidden) {
+      wanted = false;
+      const begun = performance.now();
+      const address = location.href;
+      try {
+        const answer = await fetch(address, { headers: { accept: "text/html" }, cache: "no-store" });
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        if (address === location.href) take(page);
+        else wanted = true;
+      } catch {
+        // The connection is gone; the event stream notices too, and asks again when it is back.
+      }
+      // A large page on a small machine is asked for less often.
+      await new Promise((done) => setTimeout(done, Math.max(CALM, 3 * (performance.now() - begun))));
+    }
+    running = false;
+  }
+
+  function take(page) {
+    const script = (of) => of.querySelector("script[src]")?.getAttribute("src");
+    if (!script(page)) return;
+    if (script(page) !== script(document)) {
+      // Another version of the exporter answers.
+      location.reload();
+      return;
+    }
+    document.title = page.title;
+    readClock(page);
+    keepFocus(() => {
+      for (const old of document.querySelectorAll("[data-live]")) {
+        const fresh = page.getElementById(old.id);
+        if (fresh) update(old, fresh);
+      }
+    });
+    tick();
+  }
+
+  // Listening. A hidden tab gives its connection back, and catches up when it is seen again.
+  let events = null;
+  let again = 0;
+  function listen() {
+    clearTimeout(again);
+    if (events) events.close();
+    events = null;
+    if (document.hidden) {
+      show("paused");
+      return;
+    }
+    show("reconnecting");
+    events = new EventSource("/v1/events");
+    events.onopen = () => show("live");
+    events.onerror = () => {
+      show("reconnecting");
+      if (events && events.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN);
+    };
+    events.addEventListener("changed", refresh);
+    events.addEventListener("reset", refresh);
+  }
+
+  // Filtering while typing.
+  let typing = 0;
+  function applyFilter() {
+    clearTimeout(typing);
+    const fields = Array.from(new FormData(filter)).filter(([, value]) => value !== "");
+    const query = new URLSearchParams(fields).toString();
+    history.replaceState(null, "", query ? `/?${query}` : "/");
+    refresh();
+  }
+  if (filter) {
+    filter.addEventListener("input", () => {
+      clearTimeout(typing);
+      typing = setTimeout(applyFilter, TYPING);
+    });
+    filter.addEventListener("submit", (event) => {
+      event.preventDefault();
+      applyFilter();
+    });
+  }
+
+  readClock(document);
+  setInterval(() => document.hidden || tick(), 1000);
+  document.addEventListener("visibilitychange", listen);
+  listen();
+})();

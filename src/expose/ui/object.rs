@@ -1,0 +1,213 @@
+//! The page of one object.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State, rejection::PathRejection},
+    response::Response,
+};
+use http::StatusCode;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::{
+    commands::{accept, look},
+    history::{episodes, item},
+    layout::{complaint, page},
+    rows::{Row, health},
+    streams::state_of,
+    words::{badge, because, by_tool, severity, since, tool, until_now, value},
+};
+use crate::{
+    expose::{
+        Exposed,
+        lookup::{Named, history_of},
+    },
+    model::{Difference, Episode, Held, ObjectKey, UnknownReason, Verdict, VerdictKind},
+    state::{Snapshot, Transition},
+};
+
+/// `GET /objects/{kind[.group]}/{namespace or -}/{name}`.
+pub(crate) async fn object(
+    State(exposed): State<Arc<Exposed>>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+) -> Response {
+    let now = exposed.clock.now();
+    let named = match path {
+        Ok(Path(path)) => Named::new(path),
+        Err(rejection) => {
+            let words = html! { (rejection.body_text()) };
+            return complaint(StatusCode::BAD_REQUEST, "That is no object", now, &words);
+        }
+    };
+    let snapshot = exposed.state.snapshot();
+    if let Some(found) = named.find(&snapshot) {
+        let key = &found.1.object.key;
+        let main = known(&Row::new(found), &snapshot, &exposed, now);
+        return page(StatusCode::OK, &key.to_string(), now, &main);
+    }
+    if let Some(key) = named.find_in_history(&snapshot) {
+        return page(StatusCode::NOT_FOUND, &key.to_string(), now, &gone(key, &snapshot, now));
+    }
+    let words = html! {
+        "No object " code { (named.kind) " " (named.namespace) "/" (named.name) } " is known here, and nothing is remembered of one. "
+        "Objects take part with the label " code { (exposed.settings.annotation_prefix) "/enabled=true" } "."
+    };
+    complaint(StatusCode::NOT_FOUND, "Not known here", now, &words)
+}
+
+fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) -> Markup {
+    let key = &row.found.1.object.key;
+    let prefix = &*exposed.settings.annotation_prefix;
+    let history: Vec<&Transition> = history_of(snapshot, key).collect();
+    html! {
+        main #object .object data-live data-keyed {
+            (title(key))
+            p #headline .headline data-flash { (badge(row.verdict)) " " (headline(row, prefix, now)) }
+            @if let Some(episode) = row.episode {
+                section #differences { h2 { "Differences" } (differences(&episode.differences, now)) }
+            }
+            div #pair .pair data-keyed {
+                section #facts { h2 { "Facts" } (facts(row)) }
+                section #commands {
+                    h2 { "Commands" }
+                    p { "See it, and who owns which field:" }
+                    pre { code { (look(key)) } }
+                    @if row.episode.is_some() || row.verdict == VerdictKind::NoBaseline {
+                        p { "Accept it as it is now:" }
+                        pre { code { (accept(key, prefix)) } }
+                    }
+                }
+            }
+            (past(row.episode, &history, now))
+        }
+    }
+}
+
+/// An object that is gone, as far as the history remembers it.
+fn gone(key: &ObjectKey, snapshot: &Snapshot, now: Timestamp) -> Markup {
+    let history: Vec<&Transition> = history_of(snapshot, key).collect();
+    html! {
+        main #object .object data-live data-keyed {
+            (title(key))
+            p #headline .headline { "It is gone: deleted, or without its opt-in label. This is what is remembered of it." }
+            (past(None, &history, now))
+        }
+    }
+}
+
+fn title(key: &ObjectKey) -> Markup {
+    html! {
+        p #crumbs .crumbs { a href="/" { "All objects" } }
+        h1 #title { (key.name) span.detail { (key.kind.kind) @if !key.namespace.is_empty() { " in " (key.namespace) } } }
+    }
+}
+
+/// The verdict in plain words.
+fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
+    let (state, entry) = row.found;
+    if row.reason == Some(UnknownReason::Stale) {
+        let down = state.streams.iter().find(|stream| stream.spec.covers(&entry.object.key.namespace));
+        return html! {
+            "Changes do not arrive. " (held(entry.claim.verdict.drifted()))
+            @if let Some(stream) = down { " The stream of " (stream.spec) " is " (state_of(stream)) }
+        };
+    }
+    match &entry.claim.verdict {
+        Verdict::Off(episode) => {
+            let worst = episode.worst();
+            html! {
+                "for " (until_now(episode.onset, now)) ". Last changed by " (by_tool(worst.actor, worst.manager)) "."
+            }
+        }
+        Verdict::InSync => html! { "It is as declared." },
+        Verdict::Ignored => html! { "It differs, and rules ignore all of it." },
+        Verdict::InFlight(_) => {
+            html! { "Its baseline is being applied right now. " (held(entry.claim.verdict.drifted())) }
+        }
+        Verdict::NoBaseline => html! {
+            "Nothing is declared: it has no annotation " code { (prefix) "/spec-hash" } "."
+        },
+        Verdict::Unknown(reason, before) => html! {
+            "It cannot be judged: " (because(*reason)) ". "
+            @if *before != Held::Nothing { (held(entry.claim.verdict.drifted())) }
+        },
+    }
+}
+
+fn held(drifted: Option<bool>) -> &'static str {
+    match drifted {
+        Some(true) => "When it could last be judged, it had drifted.",
+        Some(false) => "When it could last be judged, it was as declared.",
+        None => "It was never judged.",
+    }
+}
+
+fn differences(differences: &[Difference], now: Timestamp) -> Markup {
+    html! {
+        div.scroll {
+            table.cards {
+                thead { tr {
+                    @for head in ["Field", "Declared", "Actual", "Severity", "By", "Since"] { th scope="col" { (head) } }
+                } }
+                tbody {
+                    @for difference in differences {
+                        tr {
+                            td data-label="Field" {
+                                code.path { (difference.finding.path) }
+                                span.detail { (difference.finding.class) }
+                            }
+                            td data-label="Declared" { (value(&difference.finding.expected)) }
+                            td data-label="Actual" { (value(&difference.finding.actual)) }
+                            td data-label="Severity" {
+                                (severity(difference.severity))
+                                span.detail { (difference.expectation) }
+                            }
+                            td data-label="By" { (tool(difference.actor, difference.manager())) }
+                            td data-label="Since" { (since(difference.onset, now)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn facts(row: &Row<'_>) -> Markup {
+    let (state, entry) = row.found;
+    let (object, facts) = (&entry.object, &entry.object.facts);
+    let key = &object.key;
+    html! {
+        dl.facts {
+            dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }
+            @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
+            dt { "Health" }
+            dd { (health(row)) }
+            @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " declared" } }
+            @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
+            dt { "Source" } dd { (entry.claim.source) }
+            @if let Some(episodes) = entry.claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
+            dt { "Uid" } dd { code { (object.uid) } }
+            @for stream in state.streams.iter().filter(|stream| stream.spec.covers(&key.namespace)) {
+                dt { "Stream" } dd { (stream.spec) span.detail { (state_of(stream)) } }
+            }
+        }
+    }
+}
+
+fn past(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
+    let had_episode = current.is_some() || history.iter().any(|transition| transition.episode.is_some());
+    html! {
+        @if had_episode {
+            section #episodes { h2 { "Episodes of drift" } (episodes(current, history, now)) }
+        }
+        section #history {
+            h2 { "History" }
+            @if history.is_empty() {
+                p.detail { "Its verdict has not changed while we watched." }
+            } @else {
+                ol.transitions { @for transition in history { (item(transition, now)) } }
+            }
+        }
+    }
+}

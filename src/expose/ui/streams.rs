@@ -1,0 +1,85 @@
+//! What we cannot see. Nothing may look fine where we are blind.
+
+use maud::{Markup, html};
+
+use super::words::count;
+use crate::{
+    model::{DownReason, StreamHealth},
+    state::{Snapshot, StreamState},
+};
+
+/// How far we can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Everything that is watched was listed, and changes arrive.
+    Clear,
+    /// Some stream still waits for its first list.
+    Waiting,
+    /// Some stream is down.
+    Blind,
+}
+
+pub(super) fn sight(snapshot: &Snapshot) -> Sight {
+    let mut sight = Sight::Clear;
+    for stream in snapshot.streams() {
+        match &stream.health {
+            StreamHealth::Down { .. } => return Sight::Blind,
+            StreamHealth::Starting => sight = Sight::Waiting,
+            StreamHealth::Up => {}
+        }
+    }
+    sight
+}
+
+/// The streams that are down or still waiting, each with its reason.
+pub(super) fn banner(snapshot: &Snapshot) -> Markup {
+    html! {
+        div #banner data-live {
+            @for state in &snapshot.kinds {
+                @for stream in &state.streams {
+                    @match &stream.health {
+                        StreamHealth::Down { reason, message } => {
+                            @let objects = state.blocks.entries()
+                                .filter(|entry| stream.spec.covers(&entry.object.key.namespace))
+                                .count();
+                            div.banner.down role="alert" {
+                                strong { "Blind: " (stream.spec) "." }
+                                " " (explain(*reason)) " "
+                                @if objects > 0 {
+                                    (count(objects, "object is", "objects are")) " unknown until it is back. "
+                                } @else {
+                                    "None of its objects is known. "
+                                }
+                                code { (message) }
+                            }
+                        }
+                        StreamHealth::Starting => {
+                            div.banner.waiting { "Waiting for the first list of " strong { (stream.spec) } "." }
+                        }
+                        StreamHealth::Up => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A stream's state in one word or sentence.
+pub(super) fn state_of(stream: &StreamState) -> Markup {
+    match &stream.health {
+        StreamHealth::Up => html! { "up" },
+        StreamHealth::Starting => html! { "waiting for its first list" },
+        StreamHealth::Down { reason, message } => {
+            html! { strong { "down" } " (" (reason) "): " (message) }
+        }
+    }
+}
+
+fn explain(reason: DownReason) -> &'static str {
+    match reason {
+        DownReason::Forbidden => "The API server forbids listing or watching it.",
+        DownReason::NotFound => "The API server does not know the kind.",
+        DownReason::Stalled => "The API server said nothing for too long.",
+        DownReason::Error => "The API server cannot be reached, or answers with errors.",
+    }
+}
