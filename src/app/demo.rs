@@ -98,7 +98,8 @@ fn greet(out: &mut impl Write, page: SocketAddr, kubeconfig: &Path, speed: Optio
     writeln!(out, "  kubeconfig  {}\n", kubeconfig.display())?;
     writeln!(out, "Drift something yourself, from another terminal:\n")?;
     writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
-    writeln!(out, "  kubectl scale deployment web --replicas=7     # back to 3 ends it\n")?;
+    writeln!(out, "  kubectl scale deployment web --replicas=7     # back to 3 ends it")?;
+    writeln!(out, "  kubectl edit service web                      # any field you like\n")?;
     writeln!(out, "Ctrl-C ends it and leaves nothing behind.\n")?;
     if speed.is_some() {
         writeln!(out, "Meanwhile, in the shop (--no-story for a quiet one, --speed 3 for a lively one):\n")?;

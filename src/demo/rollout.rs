@@ -12,20 +12,33 @@ const STEP: Duration = Duration::from_millis(400);
 
 /// Moves every Deployment's status towards its spec, one pod at a time, for ever.
 pub async fn roll_out(cluster: Cluster) {
-    let kind = Arc::new(Kind::deployment());
     let mut interval = tokio::time::interval(STEP);
     loop {
         interval.tick().await;
-        for ((namespace, name), deployment) in cluster.objects(&kind) {
-            let Some(status) = next_status(&deployment) else { continue };
-            let key = ObjectKey { kind: kind.clone(), namespace, name };
-            if let Err(error) = cluster.merge_status(&key, "kube-controller-manager", &status)
-                && cluster.get(&key).is_some()
-            {
-                warn!(object = %key, %error, "Cannot set a status.");
-            }
+        step(&cluster);
+    }
+}
+
+/// Moves every Deployment's status to where its spec wants it.
+pub(super) fn settle(cluster: &Cluster) {
+    while step(cluster) {}
+}
+
+/// One pod more or less for each Deployment that wants it; whether there was any.
+fn step(cluster: &Cluster) -> bool {
+    let kind = Arc::new(Kind::deployment());
+    let mut moved = false;
+    for ((namespace, name), deployment) in cluster.objects(&kind) {
+        let Some(status) = next_status(&deployment) else { continue };
+        let key = ObjectKey { kind: kind.clone(), namespace, name };
+        match cluster.merge_status(&key, "kube-controller-manager", &status) {
+            Ok(_) => moved = true,
+            Err(error) if cluster.get(&key).is_some() => warn!(object = %key, %error, "Cannot set a status."),
+            // Somebody has just deleted it.
+            Err(_) => {}
         }
     }
+    moved
 }
 
 /// The status after one more step; none when there is nothing left to do.

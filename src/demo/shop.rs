@@ -5,7 +5,10 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, Refusal};
+use super::{
+    cluster::{Cluster, Refusal},
+    rollout::settle,
+};
 use crate::{
     compare::{Algorithm, fingerprint},
     model::{Clock, Kind, ObjectKey},
@@ -70,6 +73,7 @@ impl Shop {
         let opened = clock.now() - OPEN_SINCE;
         let shop = Self { cluster: Cluster::new(Clock::new(move || opened)), prefix: prefix.into() };
         shop.repair()?;
+        settle(&shop.cluster);
         Ok(Self { cluster: shop.cluster.in_time_of(clock), prefix: shop.prefix })
     }
 

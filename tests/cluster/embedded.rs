@@ -5,18 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::{
-    script::{Answer, Server, play},
+    script::{Answer, Server, come_back, play},
     support::{cluster::Cluster, embedded::Embedded},
 };
 
 #[test]
 fn the_embedded_cluster_answers_as_the_real_one() {
-    let cluster = Cluster::start();
+    let mut cluster = Cluster::start();
     let mut real = Server::new(cluster.client());
-    cluster.block_on(play(&mut real));
+    let old = cluster.block_on(play(&mut real));
+    // It remembers what it has in its own memory, too, until it starts anew.
+    cluster.compact();
+    cluster.kill_apiserver();
+    cluster.start_apiserver();
+    cluster.block_on(come_back(&mut real, &old));
     let embedded = cluster.block_on(Embedded::start());
     let mut own = Server::new(cluster.block_on(async { embedded.client() }));
-    cluster.block_on(play(&mut own));
+    let old = cluster.block_on(play(&mut own));
+    embedded.cluster.forget();
+    cluster.block_on(come_back(&mut own, &old));
 
     let (wanted, got) = (normal(&real.transcript), normal(&own.transcript));
     assert!(wanted.len() > 100, "{}", wanted.len());

@@ -11,6 +11,8 @@ mod commands;
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.
 mod faults;
+/// The demo's cluster under the real kubectl.
+mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
 /// Many objects; our loop beside kube's own.

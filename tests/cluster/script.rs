@@ -111,13 +111,28 @@ fn service(name: &str) -> Value {
     })
 }
 
-/// All of it.
-pub(crate) async fn play(server: &mut Server) {
+/// What was asked for long ago.
+pub(crate) struct Old {
+    version: String,
+    token: String,
+}
+
+/// What a server says to those who come back after it has forgotten.
+pub(crate) async fn come_back(server: &mut Server, old: &Old) {
+    let Old { version, token } = old;
+    server.get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion={version}")).await;
+    server.get(&format!("{DEPLOYMENTS}?limit=2&continue={token}")).await;
+    server.get(&format!("{DEPLOYMENTS}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
+    server.get(&format!("{DEPLOYMENTS}?resourceVersion={version}")).await;
+}
+
+/// All of it, but what comes after forgetting.
+pub(crate) async fn play(server: &mut Server) -> Old {
     server.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     let begin = server.get(DEPLOYMENTS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     create(server).await;
     change(server).await;
-    select_and_page(server).await;
+    let token = select_and_page(server).await;
     refuse(server).await;
     delete(server).await;
     for selector in [
@@ -135,6 +150,7 @@ pub(crate) async fn play(server: &mut Server) {
         .get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion=0&allowWatchBookmarks=true"))
         .await;
     server.get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1")).await;
+    Old { version: begin, token }
 }
 
 async fn create(server: &mut Server) {
@@ -235,7 +251,7 @@ async fn change(server: &mut Server) {
     server.patch(&format!("{SERVICES}/web"), MERGE, &json!({"spec": {"ports": [{"port": 8080}]}})).await;
 }
 
-async fn select_and_page(server: &mut Server) {
+async fn select_and_page(server: &mut Server) -> String {
     let first = server.get(&format!("{DEPLOYMENTS}?limit=2")).await;
     let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
     // All pages are of the version of the first one.
@@ -258,6 +274,7 @@ async fn select_and_page(server: &mut Server) {
         server.get(&format!("{DEPLOYMENTS}{query}")).await;
     }
     server.get("/apis/apps/v1/deployments?fieldSelector=metadata.namespace%3Dshop").await;
+    token
 }
 
 async fn refuse(server: &mut Server) {

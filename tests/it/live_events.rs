@@ -228,7 +228,7 @@ async fn changes_are_told_at_once_and_then_calmly() {
     let edits = async {
         for (second, name) in [(1, "web"), (2, "cart"), (3, "api")] {
             world.api.put("deployments", edited(deployment(name), second));
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(30)).await;
         }
     };
     let listen = async {
@@ -246,10 +246,10 @@ async fn changes_are_told_at_once_and_then_calmly() {
     };
     let ((), (changes, transitions)) = tokio::join!(edits, listen);
     assert_eq!(changes.len(), 2, "{changes:?}");
-    assert!(changes[0].0 < 10 && (250..270).contains(&changes[1].0), "{changes:?}");
+    assert!(changes[0].0 < 10 && (100..120).contains(&changes[1].0), "{changes:?}");
     assert_eq!(changes[1].1, world.snapshot().sequence, "the last word is about the newest state");
     assert_eq!(transitions.len(), 3);
-    assert!(transitions.iter().zip([0, 50, 100]).all(|(at, put)| at - put < 10), "{transitions:?}");
+    assert!(transitions.iter().zip([0, 30, 60]).all(|(at, put)| at - put < 10), "{transitions:?}");
 }
 
 #[tokio::test(start_paused = true)]

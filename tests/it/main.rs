@@ -7,6 +7,9 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+/// What the tests on real programs share.
+#[path = "../support/mod.rs"]
+mod programs;
 mod support;
 
 /// `/v1/…`: queries, shapes, problems.
@@ -17,6 +20,10 @@ mod architecture;
 mod command_line;
 /// Catalogue and flags are what the documents say.
 mod contracts;
+/// `drift-exporter demo`, as people run it.
+mod demo;
+/// What a careless client cannot do to the embedded cluster.
+mod embedded;
 /// What one engine makes of changes, without any stream.
 mod engine;
 /// A server that hangs, cuts, lies, forbids or forgets.

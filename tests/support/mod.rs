@@ -8,6 +8,7 @@
 )]
 
 pub mod cluster;
+pub mod demo;
 pub mod embedded;
 pub mod exporter;
 pub mod objects;

@@ -33,17 +33,17 @@ impl Cluster {
             "" => (parameters.version()?, None),
             token => {
                 let (version, place) = read_token(resource, token)?;
-                (Some(version), Some(place))
+                ((version != NEWEST).then_some(version), Some(place))
             }
         };
         let store = self.lock();
         let current = store.version();
-        let exact = after.is_some() || parameters.resource_version_match == "Exact";
+        let exact = (at.is_some() && after.is_some()) || parameters.resource_version_match == "Exact";
         let (version, objects) = match at {
             Some(wanted) if wanted > current => return Err(Refusal::from_the_future(wanted, current)),
             Some(wanted) if exact => {
                 let objects = store.objects_at(&resource.qualified(), wanted);
-                (wanted, objects.map_err(|_| Refusal::expired(TOO_OLD))?)
+                (wanted, objects.map_err(|_| too_old(after.as_ref()))?)
             }
             Some(_) | None => (current, store.objects(&resource.qualified())),
         };
@@ -57,7 +57,7 @@ impl Cluster {
         let page: Vec<_> = rest.by_ref().take(limit.unwrap_or(usize::MAX)).collect();
         let remaining = rest.count();
         let next = match page.last() {
-            Some((last, _)) if remaining > 0 => format!("{version}/{}/{}", last.namespace, last.name),
+            Some((last, _)) if remaining > 0 => token(version, last),
             _ => String::new(),
         };
         Ok(Page {
@@ -66,6 +66,22 @@ impl Cluster {
             next,
             remaining: (remaining > 0 && !selector.narrows()).then_some(remaining),
         })
+    }
+}
+
+/// The version in a token that goes on with whatever there is now.
+const NEWEST: u64 = 0;
+
+fn token(version: u64, last: &Key) -> String {
+    format!("{version}/{}/{}", last.namespace, last.name)
+}
+
+/// Whoever was in the middle of a list may go on with what there is now, and is told how.
+fn too_old(after: Option<&Key>) -> Refusal {
+    let refusal = Refusal::expired(TOO_OLD);
+    match after {
+        Some(last) => refusal.go_on_with(&token(NEWEST, last)),
+        None => refusal,
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Refusal {
     message: String,
     /// None where the real server has none at all.
     details: Option<Value>,
+    /// What to ask for instead, in the middle of a list.
+    next: Option<String>,
 }
 
 /// One field that cannot be as it was sent.
@@ -35,7 +37,7 @@ impl Refusal {
         message: impl Into<String>,
         details: Option<Value>,
     ) -> Self {
-        Self { code, reason, message: message.into(), details }
+        Self { code, reason, message: message.into(), details, next: None }
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
@@ -68,7 +70,7 @@ impl Refusal {
     }
 
     pub(super) fn unsupported_media_type() -> Self {
-        let message = "415: Unsupported Media Type";
+        let message = "this demo cluster reads and writes JSON only";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, Some(json!({})))
     }
 
@@ -113,6 +115,11 @@ impl Refusal {
     /// The version that was asked for is forgotten.
     pub(super) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message, None)
+    }
+
+    /// Says how a list can be gone on with all the same.
+    pub(super) fn go_on_with(self, token: &str) -> Self {
+        Self { next: Some(token.to_owned()), ..self }
     }
 
     pub(super) fn from_the_future(wanted: u64, current: u64) -> Self {
@@ -164,6 +171,9 @@ impl Refusal {
         });
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
+        }
+        if let Some(next) = &self.next {
+            status["metadata"]["continue"] = next.as_str().into();
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();

@@ -28,6 +28,8 @@ use super::{
 /// How long a watch lasts where the client does not say.
 const DEFAULT_TIMEOUT: u64 = 1800;
 const BOOKMARKS: Duration = Duration::from_secs(10);
+/// How many bytes are put together at a time for one client.
+const ENOUGH: usize = 64 << 10;
 
 /// Opens a watch.
 pub(super) fn open(
@@ -148,13 +150,17 @@ impl Watcher {
         drop(store);
         match events {
             Ok(events) => {
-                let seen = self.seen;
-                self.seen = seen.max(version);
-                events
-                    .iter()
-                    .filter(|event| event.version > seen)
-                    .filter_map(|event| self.tell(event))
-                    .collect()
+                let mut lines = String::new();
+                for event in events {
+                    self.seen = event.version;
+                    lines.extend(self.tell(&event));
+                    // The rest stays in the log, which all share, until the client has taken this much.
+                    if lines.len() >= ENOUGH {
+                        return lines;
+                    }
+                }
+                self.seen = self.seen.max(version);
+                lines
             }
             Err(forgotten) => {
                 self.state = Watching::Ended;

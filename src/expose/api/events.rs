@@ -33,7 +33,7 @@ const HELLO: &str = "retry: 1000\n\n";
 /// Silent connections are cut by proxies.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The shortest time between two `changed`.
-const CALM: Duration = Duration::from_millis(250);
+const CALM: Duration = Duration::from_millis(100);
 /// Transitions written at a time; the rest waits in the history, which all clients share.
 const BATCH: usize = 64;
 

@@ -1,7 +1,7 @@
 // Keeps the page up to date. The server renders everything; this only asks again and replaces what has changed.
 "use strict";
 (() => {
-  const CALM = 250; // the shortest pause between two refreshes, in ms
+  const CALM = 50; // the shortest pause between two refreshes, in ms
   const TYPING = 200; // how long somebody has to stop typing before the filter is used
   const AGAIN = 5000; // how soon a refused connection is tried again
   const indicator = document.getElementById("live");
@@ -156,6 +156,7 @@
       if (events && events.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN);
     };
     events.addEventListener("changed", refresh);
+    events.addEventListener("transition", refresh);
     events.addEventListener("reset", refresh);
   }
 

@@ -1,0 +1,166 @@
+//! The demo's cluster under the real kubectl.
+
+use std::{
+    process::{Command, Output},
+    time::Duration,
+};
+
+use crate::support::{demo::Demo, parts::program, process::eventually};
+
+struct Kubectl<'a>(&'a Demo);
+
+impl Kubectl<'_> {
+    fn run(&self, arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
+        let Output { status, stdout, stderr } = Command::new(program("kube-apiserver", "kubectl"))
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(&self.0.kubeconfig)
+            .envs(environment.iter().copied())
+            .output()
+            .expect("kubectl can be run");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (status.success(), text(stdout) + &text(stderr))
+    }
+
+    #[track_caller]
+    fn works(&self, arguments: &[&str]) -> String {
+        let (fine, said) = self.run(arguments, &[]);
+        assert!(fine, "kubectl {arguments:?}: {said}");
+        said
+    }
+
+    #[track_caller]
+    fn is_refused(&self, arguments: &[&str], with: &str) {
+        let (fine, said) = self.run(arguments, &[]);
+        assert!(!fine && said.contains(with), "kubectl {arguments:?}: {said}");
+    }
+}
+
+/// Waits until the overview's table has the object with this verdict, and gives its row.
+#[track_caller]
+fn row(demo: &Demo, object: &str, verdict: &str) -> String {
+    eventually(&format!("{object} is {verdict}"), Duration::from_secs(5), || {
+        let page = demo.get("/").text();
+        let start = format!("<tr id=\"/objects/{object}:annotation\" class=\"row {verdict}\"");
+        Some(page.split_once(&start)?.1.split_once("</tr>")?.0.to_owned())
+    })
+}
+
+const WEB: &str = "deployments.apps/shop/web";
+
+#[test]
+fn each_edit_turns_the_row_names_its_tool_and_can_be_taken_back() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubectl = Kubectl(&demo);
+    let ready = kubectl.works(&["get", "deployment", "web"]);
+    assert!(ready.contains("NAME") && ready.contains("3/3"), "{ready}");
+    row(&demo, WEB, "in_sync");
+
+    for (edit, back, manager) in [
+        (
+            &["scale", "deployment", "web", "--replicas=7"][..],
+            &["scale", "deployment", "web", "--replicas=3"][..],
+            "kubectl",
+        ),
+        (
+            &["set", "image", "deployment/web", "web=registry.example/web:6"],
+            &["set", "image", "deployment/web", "web=registry.example/web:5.2.0"],
+            "kubectl-set",
+        ),
+        (
+            &["set", "env", "deployment/web", "LOG_LEVEL=debug"],
+            &["set", "env", "deployment/web", "LOG_LEVEL=info"],
+            "kubectl-set",
+        ),
+        (
+            &["patch", "deployment", "web", "-p", r#"{"spec":{"replicas":1}}"#],
+            &[
+                "patch",
+                "deployment",
+                "web",
+                "--type=json",
+                "-p",
+                r#"[{"op":"replace","path":"/spec/replicas","value":3}]"#,
+            ],
+            "kubectl-patch",
+        ),
+        (
+            &["rollout", "restart", "deployment", "web"],
+            &[
+                "patch",
+                "deployment",
+                "web",
+                "-p",
+                r#"{"spec":{"template":{"metadata":{"annotations":null}}}}"#,
+            ],
+            "kubectl-rollout",
+        ),
+    ] {
+        // Owners of fields are known by the second: of two in one second nobody can say who was the later.
+        std::thread::sleep(Duration::from_millis(1100));
+        kubectl.works(edit);
+        let turned = row(&demo, WEB, "drifted");
+        assert!(turned.contains(manager) && turned.contains("hash") && turned.contains("<time"), "{turned}");
+        kubectl.works(back);
+        row(&demo, WEB, "in_sync");
+        let newest = demo.transitions().remove(0);
+        assert_eq!((&newest["cause"], &newest["manager"]), (&"reverted".into(), &manager.into()), "{newest}");
+    }
+}
+
+#[test]
+fn an_editor_labels_annotations_and_deletion_work_as_on_any_cluster() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubectl = Kubectl(&demo);
+    let (fine, said) = kubectl
+        .run(&["edit", "deployment", "cart"], &[("KUBE_EDITOR", "sed -i 's/replicas: 2/replicas: 5/'")]);
+    assert!(fine && said.contains("deployment.apps/cart edited"), "{said}");
+    assert!(row(&demo, "deployments.apps/shop/cart", "drifted").contains("kubectl-edit"));
+    // Neither is part of what the hash covers.
+    kubectl.works(&["annotate", "deployment", "web", "note=hello"]);
+    kubectl.works(&["label", "deployment", "web", "tier=front"]);
+    row(&demo, WEB, "in_sync");
+    let listed = kubectl.works(&["get", "deployments", "-A", "-l", "tier=front", "-o", "name"]);
+    assert_eq!(listed, "deployment.apps/web\n");
+    // Whoever takes the opt-in label away takes the object out.
+    kubectl.works(&["label", "deployment", "web", "tfdrift.jin.dev/enabled-"]);
+    kubectl.works(&["delete", "service", "cart", "--wait"]);
+    for gone in [WEB, "services/shop/cart"] {
+        eventually(&format!("{gone} is gone"), Duration::from_secs(5), || {
+            (!demo.get("/").text().contains(&format!("<tr id=\"/objects/{gone}:"))).then_some(())
+        });
+    }
+    assert!(
+        kubectl
+            .works(&["rollout", "status", "deployment/cart", "--timeout=20s"])
+            .contains("successfully rolled out")
+    );
+    kubectl.works(&["expose", "deployment", "newsletter", "--port=80"]);
+    kubectl.works(&["delete", "namespace", "payments"]);
+    assert!(kubectl.works(&["get", "deployments", "-n", "payments"]).contains("No resources found"));
+}
+
+#[test]
+fn what_the_demo_does_not_serve_is_refused_in_kubernetes_own_words() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubectl = Kubectl(&demo);
+    kubectl.is_refused(&["get", "pods"], "the server doesn't have a resource type \"pods\"");
+    kubectl.is_refused(&["get", "deployment", "nope"], "deployments.apps \"nope\" not found");
+    kubectl.is_refused(&["scale", "deployment", "web", "--replicas=-1"], "must be");
+    kubectl
+        .is_refused(&["patch", "deployment", "web", "-p", r#"{"spec":{"replicas":"many"}}"#], "is invalid");
+    kubectl.is_refused(
+        &["delete", "--raw", "/apis/apps/v1/namespaces/shop/deployments"],
+        "does not allow this method",
+    );
+    let service = demo.kubeconfig.with_file_name("service.yaml");
+    let text = "{apiVersion: v1, kind: Service, metadata: {name: new}, spec: {selector: {a: b}, ports: [{port: 80}]}}";
+    std::fs::write(&service, text).expect("a file");
+    let service = service.display().to_string();
+    kubectl.is_refused(
+        &["apply", "--server-side", "-f", &service],
+        "server-side apply is not served by this demo cluster",
+    );
+    assert!(kubectl.works(&["apply", "-f", &service]).contains("service/new created"));
+    assert!(kubectl.works(&["apply", "-f", &service]).contains("service/new unchanged"));
+}

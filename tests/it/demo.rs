@@ -1,0 +1,121 @@
+//! `drift-exporter demo`, as people run it.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::programs::{demo::Demo, process::eventually};
+
+/// Sends a request to the embedded API server, and gives the status line.
+fn patch(port: u16, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(
+        stream,
+        "PATCH {path} HTTP/1.1\r\nhost: localhost\r\nuser-agent: kubectl/v1.36\r\nconnection: close\r\n\
+         content-type: application/merge-patch+json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap().to_owned()
+}
+
+fn peak_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+const SCALE: &str = "/apis/apps/v1/namespaces/shop/deployments/web/scale";
+const WEB: &str = "/objects/deployment.apps/shop/web";
+
+#[test]
+fn within_two_seconds_there_is_a_page_and_ctrl_c_leaves_nothing_behind() {
+    let mut demo = Demo::start(&["--no-story"]);
+    assert!(demo.first_page < Duration::from_secs(2), "{:?}", demo.first_page);
+    assert!(demo.get("/").text().contains("registry") || demo.get("/").text().contains(">web<"));
+    let memory = peak_memory(demo.running.pid());
+    assert!(memory < 40 << 20, "{} MiB", memory >> 20);
+    let folder = demo.kubeconfig.parent().unwrap().to_owned();
+    assert!(folder.exists());
+    demo.running.signal("INT");
+    assert_eq!(demo.running.wait(Duration::from_secs(5)), Some(0), "{}", demo.said());
+    assert!(!folder.exists(), "{}", folder.display());
+}
+
+#[test]
+fn an_edit_is_on_the_page_at_once_with_its_tool_and_the_way_back_is_an_episode_in_the_history() {
+    let demo = Demo::start(&["--no-story"]);
+    let api = demo.api_port();
+    for replicas in [7, 3, 8, 3] {
+        assert_eq!(patch(api, SCALE, &format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#)), "HTTP/1.1 200 OK");
+        let begun = Instant::now();
+        let word = if replicas == 3 { "in sync" } else { "drifted" };
+        eventually("the page shows it", Duration::from_secs(5), || {
+            let page = demo.get(WEB).text().to_lowercase();
+            page.split("id=\"headline\"").nth(1)?.split("</p>").next()?.contains(word).then_some(())
+        });
+        assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
+    }
+    let ended = demo.transitions().into_iter().next().unwrap();
+    assert_eq!(
+        (&ended["name"], &ended["from"], &ended["to"]),
+        (&"web".into(), &"drifted".into(), &"in_sync".into())
+    );
+    assert!(demo.get(WEB).text().contains("kubectl"));
+}
+
+#[test]
+fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
+    let demo = Demo::start(&["--speed", "40"]);
+    let seen = eventually("a whole round", Duration::from_secs(20), || {
+        let transitions = demo.transitions();
+        let text = |transition: &serde_json::Value, name: &str| {
+            format!("{} {}", transition["name"].as_str().unwrap(), transition[name].as_str().unwrap_or("-"))
+        };
+        let rounds = transitions.iter().filter(|own| text(own, "cause") == "catalog reverted").count();
+        let seen: BTreeSet<String> =
+            transitions.iter().flat_map(|own| [text(own, "cause"), text(own, "actor")]).collect();
+        (rounds >= 2).then_some(seen)
+    });
+    for wanted in [
+        "catalog kubectl",
+        "catalog reverted",
+        "checkout kubectl",
+        "checkout absorbed",
+        "search autoscaler",
+        "search reverted",
+        "ledger kubectl",
+        "ledger reverted",
+        "cart kubectl",
+        "cart deleted",
+    ] {
+        assert!(seen.contains(wanted), "{wanted} is not among {seen:?}");
+    }
+    let said = demo.said();
+    for wanted in
+        ["alice", "bob", "autoscaler", "carol", "dave", "terraform", "> drift", "> reverted", "> absorbed"]
+    {
+        assert!(said.contains(wanted), "{wanted} is not in\n{said}");
+    }
+    assert!(!said.contains("failed"), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+        .args(["demo", "--web.listen-address", &address])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(stderr.contains(&address) && stderr.contains("--web.listen-address"), "{stderr}");
+}

@@ -1,0 +1,158 @@
+//! What a careless client cannot do to the embedded cluster.
+
+use std::{sync::Arc, time::Duration};
+
+use drift_exporter::model::{Kind, ObjectKey};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{programs::embedded::Embedded, support::objects::service};
+
+const SERVICES: &str = "/api/v1/namespaces/shop/services";
+
+async fn shop() -> Embedded {
+    let embedded = Embedded::start().await;
+    embedded.cluster.create(&Kind::namespace(), "test", json!({"metadata": {"name": "shop"}})).unwrap();
+    embedded.cluster.create(&Kind::service(), "test", service("web")).unwrap();
+    embedded
+}
+
+fn web() -> ObjectKey {
+    ObjectKey { kind: Arc::new(Kind::service()), namespace: "shop".into(), name: "web".into() }
+}
+
+fn label(embedded: &Embedded, value: &str) {
+    embedded.cluster.merge(&web(), "test", json!({"metadata": {"labels": {"round": value}}})).unwrap();
+}
+
+/// Opens a watch that begins now.
+async fn watch(port: u16, version: u64) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let request = format!("GET {SERVICES}?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    BufReader::new(stream)
+}
+
+async fn line_with(reader: &mut BufReader<TcpStream>, word: &str) {
+    let mut line = String::new();
+    while !line.contains(word) {
+        line.clear();
+        assert_ne!(reader.read_line(&mut line).await.unwrap(), 0, "the watch ended before {word}");
+    }
+}
+
+async fn ask(port: u16, request: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let (mut reader, mut writer) = stream.split();
+    let mut answer = String::new();
+    // A server that has heard enough answers before everything is sent.
+    let (_, read) = tokio::join!(writer.write_all(request.as_bytes()), reader.read_to_string(&mut answer));
+    assert!(read.is_ok() || !answer.is_empty(), "{read:?}");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+#[tokio::test]
+async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_up() {
+    let embedded = shop().await;
+    let version: u64 = embedded.cluster.get(&web()).unwrap()["metadata"]["resourceVersion"]
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap();
+    let mut watchers = Vec::new();
+    for _ in 0..1000 {
+        watchers.push(watch(embedded.port, version).await);
+    }
+    let lazy = watchers.split_off(995);
+    label(&embedded, "first-round");
+    timeout(Duration::from_secs(20), async {
+        for watcher in &mut watchers {
+            line_with(watcher, "first-round").await;
+        }
+    })
+    .await
+    .expect("everybody is told");
+    // Far more than a socket takes in: whoever does not read is left behind, and nobody waits for them.
+    watchers.truncate(100);
+    let filler = "x".repeat(100_000);
+    for round in 0..150 {
+        let annotations = json!({"filler": format!("{round}{filler}")});
+        embedded.cluster.merge(&web(), "test", json!({"metadata": {"annotations": annotations}})).unwrap();
+    }
+    embedded.cluster.merge(&web(), "test", json!({"metadata": {"annotations": null}})).unwrap();
+    label(&embedded, "second-round");
+    timeout(Duration::from_secs(20), line_with(&mut watchers[7], "second-round"))
+        .await
+        .expect("a reader goes on");
+    drop(lazy);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_is_cut_off_and_leaves_the_others_alone() {
+    let embedded = shop().await;
+    let mut hangs = TcpStream::connect(("127.0.0.1", embedded.port)).await.unwrap();
+    hangs.write_all(b"PATCH /api/v1/namespaces/shop/services/web HTTP/1.1\r\nhost: x\r\n").await.unwrap();
+    let (status, _) =
+        ask(embedded.port, &format!("GET {SERVICES}/web HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
+            .await;
+    assert_eq!(status, 200);
+    let mut rest = Vec::new();
+    timeout(Duration::from_secs(15), hangs.read_to_end(&mut rest)).await.expect("cut off").unwrap();
+}
+
+#[tokio::test]
+async fn what_is_not_served_is_a_status_with_405_or_501_and_never_a_crash() {
+    let embedded = shop().await;
+    let request = |method: &str, path: &str, kind: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let web = format!("{SERVICES}/web");
+    let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
+    for (method, path, kind, body, wanted) in [
+        ("DELETE", SERVICES, "", "", 405),
+        ("POST", &*web, "application/json", "{}", 405),
+        ("TRACE", &*web, "", "", 405),
+        ("PATCH", &*web, "application/apply-patch+yaml", "{}", 501),
+        ("GET", "/api/v1/namespaces/shop/services?watch=1&sendInitialEvents=true", "", "", 501),
+        ("PATCH", &*web, "application/merge-patch+json", "nonsense", 400),
+        ("PATCH", &*web, "application/merge-patch+json", &*deep, 400),
+        (
+            "PATCH",
+            &*web,
+            "application/json-patch+json",
+            r#"[{"op":"add","path":"no pointer","value":1}]"#,
+            422,
+        ),
+        (
+            "PATCH",
+            &*web,
+            "application/json-patch+json",
+            r#"[{"op":"add","path":"/metadata","value":1}]"#,
+            422,
+        ),
+        ("PATCH", &*web, "application/merge-patch+json", r#"{"metadata":null}"#, 422),
+        ("PUT", &*web, "application/json", r#"{"metadata":{"name":"web"},"spec":[]}"#, 400),
+        ("PUT", &*web, "application/yaml", "a: b", 415),
+        ("GET", "/api/v1/namespaces/shop/pods", "", "", 404),
+        ("GET", "/api/v1/namespaces/%00/services/%ff", "", "", 404),
+    ] {
+        let (status, answer) = ask(embedded.port, &request(method, path, kind, body)).await;
+        let asked = format!("{method} {path} {}", &body[..body.len().min(60)]);
+        assert_eq!(
+            (status, &answer["kind"], &answer["code"]),
+            (wanted, &"Status".into(), &wanted.into()),
+            "{asked}: {answer}"
+        );
+    }
+    let large = "x".repeat(4 << 20);
+    let (status, _) =
+        ask(embedded.port, &request("PATCH", &web, "application/merge-patch+json", &large)).await;
+    assert_eq!(status, 413);
+}
