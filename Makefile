@@ -37,13 +37,27 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: ## the tests that need more real programs: Prometheus
+test-real: ## the tests that need more real programs: Prometheus, Chromium
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=2; \
+	  cargo test --test real -- --test-threads=2 prometheus; \
 	else \
 	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
 	fi
+	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then \
+	  cargo test --test real -- --test-threads=1 browser; \
+	else \
+	  echo "SKIPPED: the tests in a real browser. They need chromium and chromedriver (Debian: chromium, chromium-driver)."; \
+	fi
+
+.PHONY: demo
+demo: ## see it at work, without a cluster
+	cargo run --release -- demo
+
+.PHONY: demo-shots
+demo-shots: ## the screenshots in docs/images, with a real Chromium
+	cargo build --release
+	docs/images/shoot target/release/drift-exporter
 
 .PHONY: bench
 bench: ## side by side with kube-state-metrics on a real API server; prints a table

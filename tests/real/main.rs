@@ -5,5 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// The live page in a real Chromium.
+mod browser;
 /// A real Prometheus scrapes a real exporter on a real cluster.
 mod prometheus;

@@ -7,6 +7,7 @@
     reason = "each test binary uses a part of it, and fails by panicking"
 )]
 
+pub mod browser;
 pub mod cluster;
 pub mod demo;
 pub mod embedded;

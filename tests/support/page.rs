@@ -1,7 +1,7 @@
 //! Asking for pages and reading samples from them.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     time::Duration,
 };
@@ -27,19 +27,10 @@ impl Response {
 /// Asks for a path on the loopback interface; none if nobody answers.
 pub fn get(port: u16, path: &str, headers: &[(&str, &str)]) -> Option<Response> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
     let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let headers = headers.concat();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let headers = String::from_utf8(answer[..end].to_vec()).ok()?;
-    let status = headers.split(' ').nth(1)?.parse().ok()?;
-    let body = answer[end + 4..].to_vec();
-    // The server knows the length of everything it sends; a chunked answer would be a change worth noticing.
-    assert!(!headers.to_ascii_lowercase().contains("transfer-encoding"), "{headers}");
-    Some(Response { status, headers, body })
+    read(stream)
 }
 
 /// Sends JSON to a path on the loopback interface and gives the JSON that comes back.
@@ -47,12 +38,32 @@ pub fn post(port: u16, path: &str, body: &serde_json::Value) -> serde_json::Valu
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
     let body = body.to_string();
     let length = body.len();
-    write!(stream, "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
-        .expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (_, body) = answer.split_once("\r\n\r\n").expect("headers and a body");
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    read(stream).expect("an answer").json()
+}
+
+/// Reads as much as the answer says that it has; not everybody closes the connection.
+fn read(stream: TcpStream) -> Option<Response> {
+    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+    let mut reader = BufReader::new(stream);
+    let mut headers = String::new();
+    while !headers.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut headers).ok()? == 0 {
+            return None;
+        }
+    }
+    let headers = headers.trim_end().to_owned();
+    let status = headers.split(' ').nth(1)?.parse().ok()?;
+    // Every answer here has a known length; a chunked one would be a change worth noticing.
+    let lower = headers.to_ascii_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length: usize = length.unwrap_or_else(|| panic!("no length in {headers}")).trim().parse().ok()?;
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Response { status, headers, body })
 }
 
 /// The value of the one sample of this name that has all these labels.
