@@ -128,20 +128,26 @@ impl Shop {
         Ok(())
     }
 
-    /// Records an object as it is now, as `terraform apply` would.
-    pub(super) fn accept(&self, key: &ObjectKey) -> Result<(), Refusal> {
-        match self.cluster.get(key) {
-            Some(object) => self.stamp(key, &self.hash(Algorithm::TfdriftV1, &key.kind, &object)),
-            // It will be made anew.
-            None => Ok(()),
+    /// Changes an object and records it as it then is, in one write, as `terraform apply` would.
+    pub(super) fn apply(&self, key: &ObjectKey, mut change: Value) -> Result<(), Refusal> {
+        // It will be made anew.
+        if self.cluster.get(key).is_none() {
+            return Ok(());
         }
+        let wanted = self.cluster.preview(key, TERRAFORM, change.clone())?;
+        let hash = self.hash(Algorithm::TfdriftV1, &key.kind, &wanted);
+        change["metadata"]["annotations"][self.annotation()] = hash.into();
+        self.cluster.merge(key, TERRAFORM, change).map(|_| ())
     }
 
     fn stamp(&self, key: &ObjectKey, hash: &str) -> Result<(), Refusal> {
-        let annotation = format!("{}/spec-hash", self.prefix);
-        self.cluster
-            .merge(key, TERRAFORM, json!({"metadata": {"annotations": {annotation: hash}}}))
-            .map(|_| ())
+        let annotations = json!({self.annotation(): hash});
+        self.cluster.merge(key, TERRAFORM, json!({"metadata": {"annotations": annotations}})).map(|_| ())
+    }
+
+    /// The annotation that holds the hash.
+    fn annotation(&self) -> String {
+        format!("{}/spec-hash", self.prefix)
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, object: &Value) -> String {

@@ -43,8 +43,8 @@ enum Deed {
     /// Merges a change, under this field manager's name.
     Merge(ObjectKey, &'static str, Value),
     Delete(ObjectKey),
-    /// The object as it is becomes what is declared.
-    Accept(ObjectKey),
+    /// Terraform changes the object, and what it then is becomes what is declared.
+    Apply(ObjectKey, Value),
     /// Whatever is missing is made anew.
     Repair,
 }
@@ -71,7 +71,7 @@ impl Deed {
             Self::Scale(key, manager, replicas) => cluster.scale(key, manager, *replicas).map(|_| ()),
             Self::Merge(key, manager, change) => cluster.merge(key, manager, change.clone()).map(|_| ()),
             Self::Delete(key) => cluster.delete(key),
-            Self::Accept(key) => shop.accept(key),
+            Self::Apply(key, change) => shop.apply(key, change.clone()),
             Self::Repair => shop.repair().map(|_| ()),
         }
     }
@@ -102,7 +102,7 @@ fn acts() -> Vec<Act> {
         act(10.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
             Deed::Scale(catalog, "kubectl", 3)),
         act(6.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
-            Deed::Accept(checkout.clone())),
+            Deed::Apply(checkout.clone(), json!({}))),
         act(6.0, "autoscaler", "less load: search goes back to 3 replicas",
             Deed::Scale(search, AUTOSCALER, 3)),
         act(6.0, "dave", "kubectl -n shop delete service cart",
@@ -112,9 +112,7 @@ fn acts() -> Vec<Act> {
         act(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
             Deed::Merge(ledger, TERRAFORM, restarted(&Value::Null))),
         act(6.0, "terraform", "terraform apply      # checkout goes back to the release",
-            Deed::Merge(checkout.clone(), TERRAFORM, image(RELEASE))),
-        act(0.0, "terraform", "terraform apply      # and records it",
-            Deed::Accept(checkout)),
+            Deed::Apply(checkout, image(RELEASE))),
     ]
 }
 

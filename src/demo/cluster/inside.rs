@@ -31,6 +31,13 @@ impl Cluster {
         self.patch_part(key, Part::Object, manager, change)
     }
 
+    /// The object as a change would make it; nothing is kept.
+    pub fn preview(&self, key: &ObjectKey, manager: &str, change: Value) -> Result<Value, Refusal> {
+        let how = How { dry_run: true, ..by(manager) };
+        let stored = self.patch(place(key)?, Part::Object, &Patch::Strategic(change), how)?;
+        Ok(stored.value.clone())
+    }
+
     /// Merges a change into an object's status.
     pub fn merge_status(&self, key: &ObjectKey, manager: &str, status: &Value) -> Result<Value, Refusal> {
         self.patch_part(key, Part::Status, manager, json!({"status": status}))
