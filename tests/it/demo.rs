@@ -98,6 +98,8 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
     ] {
         assert!(seen.contains(wanted), "{wanted} is not among {seen:?}");
     }
+    // What Terraform does is what is declared from then on.
+    assert!(!seen.iter().any(|own| own.ends_with(" terraform")), "{seen:?}");
     let said = demo.said();
     for wanted in
         ["alice", "bob", "autoscaler", "carol", "dave", "terraform", "> drift", "> reverted", "> absorbed"]
