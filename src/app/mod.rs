@@ -5,15 +5,22 @@ pub mod demo;
 mod events;
 mod follower;
 mod history_file;
+mod settings_handle;
 pub mod telemetry;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+
+pub use self::settings_handle::SettingsHandle;
 
 use self::follower::Follower;
 use crate::{
@@ -21,10 +28,10 @@ use crate::{
         Exposed, Listeners, MetricsOptions, MetricsPage, ServerLimits, build_info, process_metrics, router,
         serve,
     },
-    model::{Change, Clock, StreamSpec},
+    model::{Change, Clock, Plan},
     settings::Settings,
     state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher, StateReader},
-    watch::{StreamParts, Timing, WatchMetrics, follow},
+    watch::{Planner, StreamParts, Timing, WatchMetrics, follow},
 };
 
 /// Everything that the exporter gets from outside.
@@ -80,12 +87,16 @@ pub struct Exporter {
     pub ingest: Ingest,
     /// Shows what is known.
     pub exposed: Arc<Exposed>,
+    /// Changes what it was told to do.
+    pub settings: SettingsHandle,
 }
 
 /// Streams and engine, ready to run.
 #[derive(Debug)]
 pub struct Ingest {
-    streams: Vec<Arc<StreamSpec>>,
+    settings: watch::Receiver<Arc<Settings>>,
+    planner: Planner,
+    plans: watch::Receiver<Arc<Plan>>,
     parts: StreamParts,
     queue: mpsc::Receiver<Change>,
     engine: Engine,
@@ -101,9 +112,10 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     let watch_metrics = WatchMetrics::register(&mut registry, parts.clock.clone());
     build_info(&mut registry);
     process_metrics(&mut registry);
-    let settings = parts.settings.clone();
-    let streams = settings.streams();
-    let engine = Engine::new(&streams, &settings.sources, history, engine_metrics, parts.clock.clone());
+    let settings = &parts.settings;
+    let (planner, plans) = Planner::new(parts.client.clone(), parts.timing, &settings.wanted_kinds());
+    let first = plans.borrow().clone();
+    let engine = Engine::new(&first, &settings.sources, history, engine_metrics, parts.clock.clone());
     let (publisher, state) = state::state_channel(engine.snapshot());
     let (changes, queue) = mpsc::channel(QUEUE);
     let stream_parts = StreamParts {
@@ -118,16 +130,19 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         only_drifted: settings.only_drifted,
         health: settings.health_series,
     };
+    let (handle, settings) = SettingsHandle::new(settings.clone());
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry, options),
-        settings,
+        settings: settings.clone(),
         clock: parts.clock.clone(),
         listeners: Listeners::default(),
         stop: parts.stop.clone(),
     };
     let ingest = Ingest {
-        streams,
+        settings,
+        planner,
+        plans,
         parts: stream_parts,
         queue,
         engine,
@@ -135,18 +150,19 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         clock: parts.clock.clone(),
         stop: parts.stop.clone(),
     };
-    Exporter { ingest, exposed: Arc::new(exposed) }
+    Exporter { ingest, exposed: Arc::new(exposed), settings: handle }
 }
 
 impl Ingest {
     /// Follows the API server until told to stop.
     pub async fn run(self) {
         let ticks = tick(self.parts.changes.clone());
-        let follow = follow(self.streams, self.parts);
+        let planning = self.planner.run(self.settings, Settings::wanted_kinds);
+        let follow = follow(self.plans, self.parts);
         let engine = state::run(self.engine, self.queue, self.publisher, self.clock);
         tokio::select! {
             () = engine => {}
-            ((), ()) = async { tokio::join!(follow, ticks) } => {}
+            ((), (), ()) = async { tokio::join!(planning, follow, ticks) } => {}
             () = self.stop.cancelled() => {}
         }
     }
@@ -176,6 +192,8 @@ struct Running {
     server: JoinHandle<()>,
     keepers: Vec<JoinHandle<()>>,
     stop: CancellationToken,
+    /// Held for whoever changes settings at run time.
+    _settings: SettingsHandle,
 }
 
 fn start(parts: &Parts, listener: TcpListener) -> Result<Running, AppError> {
@@ -188,19 +206,15 @@ fn start(parts: &Parts, listener: TcpListener) -> Result<Running, AppError> {
         None => (History::default(), None),
     };
     let restored = history.last_sequence();
-    let Exporter { ingest, exposed } = assemble(parts, history);
+    let Exporter { ingest, exposed, settings } = assemble(parts, history);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
-    }
-    for stream in parts.settings.streams() {
-        let selector = stream.selector.as_deref().unwrap_or("");
-        info!(%stream, selector, "Watching.");
     }
     let ingest = spawn_ingest(ingest)?;
     let keepers = spawn_keepers(parts, &exposed.state, restored, file);
     let (state, stop) = (exposed.state.clone(), parts.stop.clone());
     let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), stop.clone()));
-    Ok(Running { state, ingest, server, keepers, stop })
+    Ok(Running { state, ingest, server, keepers, stop, _settings: settings })
 }
 
 impl Running {

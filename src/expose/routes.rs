@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Router, routing::get};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Listeners, MetricsPage, api, health, metrics, ui};
@@ -15,14 +16,21 @@ pub struct Exposed {
     pub state: StateReader,
     /// The `/metrics` page.
     pub metrics: MetricsPage,
-    /// What we were told to do.
-    pub settings: Settings,
+    /// What we were told to do, as of now.
+    pub settings: watch::Receiver<Arc<Settings>>,
     /// The time.
     pub clock: Clock,
     /// Who may listen to `/v1/events` at a time.
     pub listeners: Listeners,
     /// Set when we are stopping.
     pub stop: CancellationToken,
+}
+
+impl Exposed {
+    /// What we were told to do, as of now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.borrow().clone()
+    }
 }
 
 /// All routes.

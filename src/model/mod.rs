@@ -8,9 +8,15 @@ mod digest;
 mod kind;
 mod object;
 mod object_key;
+mod plan;
+mod scope;
+mod selector;
+mod served;
+mod stream;
 mod verdict;
+mod wanted_kind;
 
-pub use change::{Change, DownReason, StreamHealth, StreamSpec};
+pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{
     Actor, Advice, Cause, Expectation, FieldClass, Health, Restart, Severity, Source, WatchEvent,
@@ -20,4 +26,10 @@ pub use digest::Digest;
 pub use kind::Kind;
 pub use object::{Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
+pub use plan::{Plan, Unwatched};
+pub use scope::Scope;
+pub use selector::Selector;
+pub use served::{Served, ServedKind};
+pub use stream::{Clause, StreamSpec};
 pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};
+pub use wanted_kind::{KindName, WantedKind};

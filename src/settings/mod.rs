@@ -1,14 +1,16 @@
 //! What the exporter was told to do.
 
-use std::sync::Arc;
-
-use crate::model::{Kind, Source, StreamSpec};
+use crate::model::{Kind, Scope, Selector, Source, WantedKind};
 
 /// The settings of a running exporter.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespaces to watch; empty for all of them.
     pub namespaces: Vec<Box<str>>,
+    /// Namespaces not to watch, whatever else is said.
+    pub excluded_namespaces: Vec<Box<str>>,
+    /// What to watch; empty for Deployments and Services with the opt-in label.
+    pub kinds: Vec<WantedKind>,
     /// The sources that are switched on.
     pub sources: Vec<Source>,
     /// The prefix of the opt-in label and of the hash annotation.
@@ -25,6 +27,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
+            excluded_namespaces: Vec::new(),
+            kinds: Vec::new(),
             sources: vec![Source::Annotation],
             annotation_prefix: "tfdrift.jin.dev".into(),
             max_series: 200_000,
@@ -35,26 +39,31 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The streams that these settings want: each kind once per namespace scope.
-    pub fn streams(&self) -> Vec<Arc<StreamSpec>> {
-        let selector: Box<str> = format!("{}/enabled=true", self.annotation_prefix).into();
-        let scopes: Vec<Option<Box<str>>> = if self.namespaces.is_empty() {
-            vec![None]
-        } else {
-            self.namespaces.iter().cloned().map(Some).collect()
-        };
-        let mut streams = Vec::new();
-        for kind in [Kind::deployment(), Kind::service()].map(Arc::new) {
-            for namespace in scopes.iter().cloned() {
-                let selector = Some(selector.clone());
-                streams.push(Arc::new(StreamSpec { kind: kind.clone(), namespace, selector }));
-            }
+    /// What to watch, within the namespaces that may be watched at all.
+    pub fn wanted_kinds(&self) -> Vec<WantedKind> {
+        let allowed = self.scope();
+        let mut wanted = if self.kinds.is_empty() { self.usual_kinds() } else { self.kinds.clone() };
+        for kind in &mut wanted {
+            kind.scope = kind.scope.within(&allowed);
         }
-        streams
+        wanted
     }
 
     /// Whether a caller may ask for this namespace.
     pub fn allows_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.is_empty() || self.namespaces.iter().any(|own| &**own == namespace)
+        self.scope().has(namespace)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::new(&self.namespaces, &self.excluded_namespaces)
+    }
+
+    fn usual_kinds(&self) -> Vec<WantedKind> {
+        let opted_in = Selector::has(&format!("{}/enabled", self.annotation_prefix), "true");
+        let usual = [Kind::deployment(), Kind::service()];
+        usual
+            .iter()
+            .map(|kind| WantedKind { selector: Some(opted_in.clone()), ..WantedKind::exactly(kind) })
+            .collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Applies changes to what is known. The only writer.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -12,12 +12,14 @@ use super::{
     claim::{Step, only_baseline_moved},
     history::{EpisodeNote, Turn},
     ledger::Place,
+    metrics::UNCHANGED,
     relist::{Staged, same_version},
 };
 use crate::{
     compare::judge,
     model::{
-        Cause, Change, Clock, DownReason, LiveObject, ObjectKey, Source, StreamHealth, StreamSpec, Verdict,
+        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth,
+        StreamSpec, Verdict,
     },
 };
 
@@ -28,10 +30,12 @@ const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 #[derive(Debug)]
 pub struct Engine {
     clock: Clock,
-    metrics: EngineMetrics,
-    snapshot: Snapshot,
+    pub(super) metrics: EngineMetrics,
+    pub(super) snapshot: Snapshot,
     /// Lists under way.
-    staged: HashMap<Arc<StreamSpec>, Staged>,
+    pub(super) staged: HashMap<Arc<StreamSpec>, Staged>,
+    /// Streams that took over from others that asked for something else: what their first list lacks was not deleted.
+    pub(super) reselected: HashSet<Arc<StreamSpec>>,
     /// Objects whose episodes are counted, each once, by when to look whether they have kept quiet for a day.
     flapping: VecDeque<(Timestamp, ObjectKey)>,
     /// Goes into blocks whose claims change; never used twice.
@@ -41,32 +45,26 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows these streams and nothing else.
     pub fn new(
-        streams: &[Arc<StreamSpec>],
+        plan: &Plan,
         sources: &[Source],
         history: History,
         metrics: EngineMetrics,
         clock: Clock,
     ) -> Self {
-        let mut kinds: Vec<Arc<KindState>> = Vec::new();
-        for spec in streams {
-            let stream = StreamState {
-                spec: spec.clone(),
-                health: StreamHealth::Starting,
-                listed: false,
-                answered: false,
-            };
-            match kinds.iter_mut().find(|state| state.kind == spec.kind) {
-                Some(state) => Arc::make_mut(state).streams.push(stream),
-                None => kinds.push(Arc::new(KindState {
-                    kind: spec.kind.clone(),
-                    streams: vec![stream],
-                    blocks: super::Blocks::default(),
-                })),
-            }
-        }
         let ledger = Arc::new(Ledger::new(sources));
-        let snapshot = Snapshot { sequence: 0, kinds, ledger, history };
-        Self { clock, metrics, snapshot, staged: HashMap::new(), flapping: VecDeque::new(), version: 0 }
+        let snapshot = Snapshot { ledger, history, ..Snapshot::default() };
+        let mut engine = Self {
+            clock,
+            metrics,
+            snapshot,
+            staged: HashMap::new(),
+            reselected: HashSet::new(),
+            flapping: VecDeque::new(),
+            version: 0,
+        };
+        let now = engine.clock.now();
+        engine.replan(plan, now);
+        engine
     }
 
     /// The picture to publish.
@@ -79,8 +77,11 @@ impl Engine {
         let begun = std::time::Instant::now();
         let now = self.clock.now();
         match change {
+            Change::Streams(plan) => self.replan(&plan, now),
             Change::ListStarted(stream) => {
-                self.staged.insert(stream, Staged::default());
+                if kind_state(&self.snapshot, &stream).is_some() {
+                    self.staged.insert(stream, Staged::default());
+                }
                 false
             }
             Change::Listed(stream, object) => {
@@ -97,7 +98,10 @@ impl Engine {
                 self.metrics.took(begun.elapsed());
                 seen
             }
-            Change::Gone { stream, namespace, name } => self.forget(&stream, &namespace, &name, now),
+            Change::Gone { stream, namespace, name } => {
+                kind_state(&self.snapshot, &stream).is_some()
+                    && self.forget(&stream.kind, &namespace, &name, Cause::Deleted, now)
+            }
             Change::Stream(stream, health) => self.stream_fares(&stream, health),
             Change::Tick => self.forget_old_episodes(now),
         }
@@ -114,8 +118,9 @@ impl Engine {
         let commit = staged.commit(&state.blocks, |namespace| stream.covers(namespace));
         // What stands at the first list began before we looked; what a later one shows began while we watched.
         let counted = state.streams.iter().any(|own| own.spec == *stream && own.listed);
+        let cause = if self.reselected.remove(stream) { Cause::Rule } else { Cause::Deleted };
         for entry in commit.gone {
-            self.forget(stream, &entry.object.key.namespace, &entry.object.key.name, now);
+            self.forget(&stream.kind, &entry.object.key.namespace, &entry.object.key.name, cause, now);
         }
         for object in commit.changed {
             self.see(stream, object, counted, now);
@@ -125,6 +130,7 @@ impl Engine {
             own.answered = true;
             own.health = StreamHealth::Up;
         }
+        self.snapshot.note_readiness();
         self.snapshot.sequence += 1;
         true
     }
@@ -140,11 +146,11 @@ impl Engine {
                 return false;
             }
             if before.object.uid != object.uid {
-                self.forget(stream, &object.key.namespace, &object.key.name, now);
+                self.forget(&stream.kind, &object.key.namespace, &object.key.name, Cause::Deleted, now);
                 return self.see(stream, object, true, now);
             }
             if before.object.stamp == object.stamp {
-                self.metrics.reconciled(&stream.kind, "unchanged");
+                self.metrics.reconciled(&stream.kind, UNCHANGED);
                 let claim = before.claim.clone();
                 return self.put(stream, Entry { object: Arc::new(object), claim });
             }
@@ -177,18 +183,26 @@ impl Engine {
         true
     }
 
-    /// Lets go of an object that is gone, or that is no longer selected.
-    fn forget(&mut self, stream: &StreamSpec, namespace: &str, name: &str, now: Timestamp) -> bool {
+    /// Lets go of an object that is gone, or that is no longer selected; `cause` is why its episode ends.
+    pub(super) fn forget(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        cause: Cause,
+        now: Timestamp,
+    ) -> bool {
         self.version += 1;
         let version = self.version;
-        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+        let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(kind)) else {
             return false;
         };
+        let state = Arc::make_mut(state);
         let Some(entry) = state.blocks.remove(namespace, name, version) else {
             return false;
         };
         let step = match entry.claim.verdict.episode() {
-            Some(_) => Step::Ended(Cause::Deleted),
+            Some(_) => Step::Ended(cause),
             None => Step::Nothing,
         };
         let emptied = state.blocks.is_empty_namespace(namespace);
@@ -250,10 +264,9 @@ impl Engine {
             return false;
         };
         let changed = own.health != health;
-        if let StreamHealth::Down { reason: DownReason::Forbidden | DownReason::NotFound, .. } = health {
-            own.answered = true;
-        }
+        own.answered |= is_answer(&health);
         own.health = health;
+        self.snapshot.note_readiness();
         self.snapshot.sequence += u64::from(changed);
         changed
     }
@@ -266,7 +279,8 @@ impl Engine {
                 break;
             }
             let Some((_, key)) = self.flapping.pop_front() else { break };
-            let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind == key.kind) else {
+            let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(&key.kind))
+            else {
                 continue;
             };
             let Some(entry) = state.blocks.get(&key.namespace, &key.name) else { continue };
@@ -291,12 +305,24 @@ impl Engine {
     }
 }
 
+/// Whether a stream's health tells that its first list was answered with a plain no.
+pub(super) fn is_answer(health: &StreamHealth) -> bool {
+    match health {
+        StreamHealth::Starting | StreamHealth::Up => false,
+        StreamHealth::Down { reason, .. } => match reason {
+            DownReason::Forbidden | DownReason::NotFound | DownReason::Refused => true,
+            DownReason::Stalled | DownReason::Error => false,
+        },
+    }
+}
+
+/// The kind of a stream. None for a stream that is not open any more: what it said last comes too late.
 fn kind_state<'a>(snapshot: &'a Snapshot, stream: &StreamSpec) -> Option<&'a Arc<KindState>> {
-    snapshot.kinds.iter().find(|state| state.kind == stream.kind)
+    snapshot.kinds.iter().find(|state| state.has_stream(stream))
 }
 
 fn kind_state_mut<'a>(snapshot: &'a mut Snapshot, stream: &StreamSpec) -> Option<&'a mut KindState> {
-    snapshot.kinds.iter_mut().find(|state| state.kind == stream.kind).map(Arc::make_mut)
+    snapshot.kinds.iter_mut().find(|state| state.has_stream(stream)).map(Arc::make_mut)
 }
 
 fn place_of(entry: &Entry) -> Place {

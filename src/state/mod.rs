@@ -7,6 +7,7 @@ mod history;
 mod ledger;
 mod metrics;
 mod relist;
+mod replan;
 mod run;
 mod snapshot;
 

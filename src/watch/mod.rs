@@ -5,13 +5,18 @@
 
 mod backoff;
 mod client;
+mod discovery;
 mod events;
+mod exchange;
 mod facts;
 mod fault;
 mod kinds;
 mod metrics;
+mod plan;
+mod planner;
 mod read;
 mod request;
+mod resolve;
 mod split;
 mod stream;
 mod supervisor;
@@ -20,6 +25,9 @@ mod writer;
 pub use client::{ConnectError, Connection, client_from};
 pub use kinds::find_kind;
 pub use metrics::WatchMetrics;
+pub use plan::plan;
+pub use planner::Planner;
 pub use request::object_url;
+pub use resolve::Discovery;
 pub use stream::Timing;
 pub use supervisor::{StreamParts, follow};

@@ -201,7 +201,7 @@ async fn a_gap_is_told_and_not_hidden() {
 async fn who_reads_more_slowly_than_things_happen_is_told_of_the_gap() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let Exporter { ingest, exposed } = with_history(&api, 1..=10_000);
+    let Exporter { ingest, exposed, .. } = with_history(&api, 1..=10_000);
     tokio::spawn(ingest.run());
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut client = connect(&exposed, "/v1/events?since=0", None).await;

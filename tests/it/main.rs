@@ -31,5 +31,7 @@ mod live_events;
 mod metrics_page;
 /// What people see in a browser.
 mod page;
+/// Which streams are open for what is wanted.
+mod plan;
 /// Slow clients, full servers, stopping.
 mod server;

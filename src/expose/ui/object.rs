@@ -51,14 +51,15 @@ pub(crate) async fn object(
     }
     let words = html! {
         "No object " code { (named.kind) " " (named.namespace) "/" (named.name) } " is known here, and nothing is remembered of one. "
-        "Objects take part with the label " code { (exposed.settings.annotation_prefix) "/enabled=true" } "."
+        "Objects take part with the label " code { (exposed.settings().annotation_prefix) "/enabled=true" } "."
     };
     complaint(StatusCode::NOT_FOUND, "Not known here", now, &words)
 }
 
 fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) -> Markup {
     let key = &row.found.1.object.key;
-    let prefix = &*exposed.settings.annotation_prefix;
+    let settings = exposed.settings();
+    let prefix = &*settings.annotation_prefix;
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
     html! {
         main #object .object data-live data-keyed {

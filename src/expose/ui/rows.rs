@@ -38,6 +38,8 @@ pub(super) struct Overview<'a> {
     pub(super) totals: BTreeMap<VerdictKind, usize>,
     /// Every namespace that has an object.
     pub(super) namespaces: BTreeSet<&'a str>,
+    /// The kinds that are watched.
+    pub(super) kinds: BTreeSet<String>,
     /// Those that cannot be judged now, and had drifted when they last could.
     pub(super) had_drifted: usize,
     /// Whether there may be more than that.
@@ -52,6 +54,7 @@ impl<'a> Overview<'a> {
             counts: BTreeMap::new(),
             totals: BTreeMap::new(),
             namespaces: BTreeSet::new(),
+            kinds: snapshot.kinds.iter().map(|state| state.kind.to_string()).collect(),
             had_drifted: 0,
             sight: sight(snapshot),
         };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
 use drift_exporter::{
-    app::{Exporter, Parts, assemble},
+    app::{Exporter, Parts, SettingsHandle, assemble},
     expose::{Exposed, router},
     model::Clock,
     settings::Settings,
@@ -26,6 +26,7 @@ pub(crate) const BEGIN: i64 = 1_769_947_200;
 pub(crate) struct World {
     pub(crate) api: ApiServer,
     pub(crate) exposed: Arc<Exposed>,
+    pub(crate) settings: SettingsHandle,
     router: Router,
     stop: CancellationToken,
 }
@@ -64,9 +65,9 @@ impl World {
             history_file: None::<PathBuf>,
             stop: stop.clone(),
         };
-        let Exporter { ingest, exposed } = assemble(&parts, History::default());
+        let Exporter { ingest, exposed, settings } = assemble(&parts, History::default());
         tokio::spawn(ingest.run());
-        Self { api: api.clone(), router: router(exposed.clone()), exposed, stop }
+        Self { api: api.clone(), router: router(exposed.clone()), exposed, settings, stop }
     }
 
     /// Starts an exporter and waits until it is ready.
