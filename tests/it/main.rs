@@ -25,6 +25,8 @@ mod faults;
 mod hashes;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;
+/// Kinds that come, go and change; settings that change.
+mod kinds;
 /// `/v1/events`: resuming, calm, ends.
 mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.

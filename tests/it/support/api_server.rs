@@ -161,7 +161,6 @@ impl ApiServer {
     async fn answer(&self, url: &str, known: Option<&HeaderValue>) -> Response<Body> {
         let path = url.split('?').next().unwrap();
         let plural = path.rsplit('/').next().unwrap().to_owned();
-        let namespace = path.split("/namespaces/").nth(1).and_then(|rest| rest.split('/').next());
         let watch = url.contains("watch=1");
         let mood = {
             let mut inner = self.0.lock().unwrap();
@@ -176,7 +175,7 @@ impl ApiServer {
             (Mood::WatchesRefused(code), true) => refuse(code, None),
             (Mood::WatchesFail(code), true) => respond(Body::from(format!("{}\n", error_event(code)))),
             (Mood::ListsStall(bytes), false) => {
-                let list = self.list(&plural, namespace);
+                let list = self.list(&plural, url);
                 let (sender, body) = channel();
                 sender
                     .unbounded_send(Ok(Bytes::copy_from_slice(&list.as_bytes()[..bytes.min(list.len())])))
@@ -185,11 +184,11 @@ impl ApiServer {
                 respond(body)
             }
             (Mood::ListsBreak(bytes), false) => {
-                let list = self.list(&plural, namespace);
+                let list = self.list(&plural, url);
                 respond(Body::from(list.as_bytes()[..bytes.min(list.len())].to_vec()))
             }
             (_, true) => self.watch(&plural, url),
-            (_, false) => respond(Body::from(self.list(&plural, namespace))),
+            (_, false) => respond(Body::from(self.list(&plural, url))),
         }
     }
 
@@ -230,9 +229,13 @@ impl ApiServer {
         response
     }
 
-    fn list(&self, plural: &str, namespace: Option<&str>) -> String {
+    fn list(&self, plural: &str, url: &str) -> String {
         let inner = self.0.lock().unwrap();
-        let here = |object: &Value| namespace.is_none_or(|own| object["metadata"]["namespace"] == own);
+        let here = |object: &Value| {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
+            let excluded = url.contains(&format!("metadata.namespace%21%3D{namespace}"));
+            !excluded && (!url.contains("/namespaces/") || url.contains(&format!("/namespaces/{namespace}/")))
+        };
         let own = inner.objects.iter().filter(|((own, _), object)| own == plural && here(object));
         let items: Vec<&Value> = own.map(|(_, object)| object).collect();
         json!({"kind": "List", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items})
