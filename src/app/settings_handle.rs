@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tracing::warn;
 
 use crate::settings::Settings;
 
@@ -23,7 +24,13 @@ impl SettingsHandle {
 
     /// Replaces all settings at once. Kinds and namespaces take effect at once, what is served from settings with the
     /// next request; the rest is read at the start only.
-    pub fn replace(&self, settings: Settings) {
+    pub fn replace(&self, mut settings: Settings) {
+        let prefix = &self.current().annotation_prefix;
+        if settings.annotation_prefix != *prefix {
+            // Objects are read once, with the prefix of the start; asking for another label would miss their hashes.
+            warn!(%prefix, "Another annotation prefix takes effect with the next start.");
+            settings.annotation_prefix = prefix.clone();
+        }
         self.0.send_replace(Arc::new(settings));
     }
 }

@@ -69,22 +69,26 @@ impl fmt::Display for Selector {
 }
 
 impl Requirement {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (key, test) = if let Some((key, value)) = text.split_once("!=") {
+    fn parse(written: &str) -> Result<Self, String> {
+        let (key, test) = if let Some((key, value)) = written.split_once("!=") {
             (key, Test::NotIn(values(value)?))
-        } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        } else if let Some((key, value)) = written.split_once("==").or_else(|| written.split_once('=')) {
             (key, Test::In(values(value)?))
-        } else if let Some(key) = text.strip_prefix('!') {
+        } else if let Some(key) = written.strip_prefix('!') {
             (key, Test::Missing)
-        } else if let Some((key, rest)) = text.split_once(char::is_whitespace) {
+        } else if let Some((key, rest)) = written.split_once(char::is_whitespace) {
             let (word, list) = rest.trim().split_once('(').unwrap_or((rest, ""));
             match (word.trim(), list.strip_suffix(')')) {
                 ("in", Some(list)) => (key, Test::In(values(list)?)),
                 ("notin", Some(list)) => (key, Test::NotIn(values(list)?)),
-                _ => return Err(format!("`{text}` is no requirement; want =, ==, !=, in (…) or notin (…)")),
+                _ => {
+                    return Err(format!(
+                        "`{written}` is no requirement; want =, ==, !=, in (…) or notin (…)"
+                    ));
+                }
             }
         } else {
-            (text, Test::Exists)
+            (written, Test::Exists)
         };
         let key = key.trim();
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');

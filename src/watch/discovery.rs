@@ -131,3 +131,56 @@ fn kinds_of(group: &APIGroupDiscovery) -> impl Iterator<Item = ServedKind> {
 fn name_of(group: &APIGroupDiscovery) -> &str {
     group.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()).unwrap_or("")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Document, kinds_of, read};
+
+    fn list(versions: &Value) -> Vec<u8> {
+        let group = json!({"metadata": {"name": "example.com"}, "versions": versions});
+        json!({"kind": "APIGroupDiscoveryList", "items": [group]}).to_string().into()
+    }
+
+    fn widgets(verbs: &[&str]) -> Value {
+        json!([{"resource": "widgets", "responseKind": {"kind": "Widget"}, "scope": "Namespaced", "verbs": verbs,
+            "subresources": [{"subresource": "scale", "responseKind": {"kind": "Scale"}, "verbs": ["list", "watch"]}]}])
+    }
+
+    #[test]
+    fn versions_come_as_they_are_preferred_and_subresources_are_no_kinds() {
+        let text = list(&json!([
+            {"version": "v2", "resources": widgets(&["list", "watch"])},
+            {"version": "v1", "resources": widgets(&["get", "list"])},
+        ]));
+        let kinds: Vec<_> = read(&text).unwrap().items.iter().flat_map(kinds_of).collect();
+        let told: Vec<_> =
+            kinds.iter().map(|own| (own.kind.api_version(), own.kind.to_string(), own.watchable)).collect();
+        let plural = || "widgets.example.com".to_owned();
+        assert_eq!(
+            told,
+            [("example.com/v2".into(), plural(), true), ("example.com/v1".into(), plural(), false)]
+        );
+    }
+
+    #[test]
+    fn a_server_behind_the_server_that_does_not_answer_keeps_its_kinds() {
+        let before = list(
+            &json!([{"version": "v1", "freshness": "Current", "resources": widgets(&["list", "watch"])}]),
+        );
+        let document = Document { url: "/apis", etag: None, groups: read(&before).unwrap().items };
+        for (freshness, kept) in [("Stale", 1), ("Current", 0)] {
+            let now = list(&json!([{"version": "v1", "freshness": freshness, "resources": []}]));
+            let mut items =
+                read(&now).unwrap().items.into_iter().map(|group| document.with_what_is_stale(group));
+            assert_eq!(kinds_of(&items.next().unwrap()).count(), kept, "{freshness}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_told_so() {
+        let old = json!({"kind": "APIGroupList", "groups": []}).to_string();
+        assert!(read(old.as_bytes()).unwrap_err().to_string().contains("Kubernetes 1.27"));
+    }
+}

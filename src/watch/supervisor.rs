@@ -105,16 +105,16 @@ impl Streams {
     async fn tend(&mut self, plans: &mut watch::Receiver<Arc<Plan>>) -> Result<(), EngineGone> {
         loop {
             tokio::select! {
-                changed = plans.changed() => match changed {
-                    Ok(()) => return Ok(()),
-                    // There will be no other plan: the streams go on, and end with the engine.
-                    Err(_) => {
-                        while let Some(ended) = self.tasks.join_next_with_id().await {
-                            self.ended(ended).await?;
-                        }
-                        return Err(EngineGone);
+                changed = plans.changed() => {
+                    if changed.is_ok() {
+                        return Ok(());
                     }
-                },
+                    // There will be no other plan: the streams go on, and end with the engine.
+                    while let Some(ended) = self.tasks.join_next_with_id().await {
+                        self.ended(ended).await?;
+                    }
+                    return Err(EngineGone);
+                }
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await?,
             }
         }
@@ -143,10 +143,7 @@ impl Streams {
 
     /// A stream ends by itself when the engine is gone, and breaks when it panics.
     async fn ended(&mut self, ended: Result<(Id, ()), JoinError>) -> Result<(), EngineGone> {
-        let broken = match ended {
-            Ok(_) => return Err(EngineGone),
-            Err(broken) => broken,
-        };
+        let Err(broken) = ended else { return Err(EngineGone) };
         let Some(Running { spec, mut backoff, .. }) = self.running.remove(&broken.id()) else {
             return Ok(());
         };

@@ -11,6 +11,8 @@ mod commands;
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.
 mod faults;
+/// Kinds are installed, removed and moved to another version.
+mod kinds;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
 /// Many objects; our loop beside kube's own.

@@ -52,16 +52,19 @@ fn want(text: &str) -> WantedKind {
 /// The streams of a plan: what the server is asked for, and how much is chosen here.
 fn told(plan: &Plan) -> Vec<String> {
     let told = |spec: &Arc<StreamSpec>| {
-        let mut text = format!("{} {}", spec.kind.api_version(), spec.kind.kind);
-        spec.namespace.iter().for_each(|namespace| text += &format!(" in {namespace}"));
-        if !spec.excluded.is_empty() {
-            text += &format!(" but {}", spec.excluded.join(","));
-        }
-        spec.selector.iter().for_each(|selector| text += &format!(" with {selector}"));
-        if !spec.kept.is_empty() {
-            text += &format!(" choosing {}", spec.kept.len());
-        }
-        text
+        let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
+        let kept = Some(spec.kept.len()).filter(|count| *count > 0);
+        [
+            Some(format!("{} {}", spec.kind.api_version(), spec.kind.kind)),
+            spec.namespace.as_ref().map(|namespace| format!("in {namespace}")),
+            excluded.map(|names| format!("but {names}")),
+            spec.selector.as_ref().map(|selector| format!("with {selector}")),
+            kept.map(|count| format!("choosing {count}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
     };
     plan.streams.iter().map(told).collect()
 }

@@ -10,6 +10,7 @@
 pub mod cluster;
 pub mod embedded;
 pub mod exporter;
+pub mod inside;
 pub mod objects;
 pub mod page;
 pub mod parts;
