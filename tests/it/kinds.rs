@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use drift_exporter::{
-    model::{Cause, DownReason, Kind, Scope, Selector, StreamHealth, WantedKind},
+    app::{Exporter, Parts, assemble},
+    demo,
+    model::{Cause, Clock, DownReason, Kind, Scope, Selector, StreamHealth, WantedKind},
     settings::Settings,
-    state::Snapshot,
+    state::{History, Snapshot},
+    watch::Timing,
 };
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use crate::support::{
     api_server::{ApiServer, Mood},
@@ -302,4 +307,36 @@ async fn a_kind_in_another_namespace_is_listed_there_alone() {
         .await;
     assert_eq!(lists(&api, "/namespaces/shop/widgets") + lists(&api, "/namespaces/ops/widgets"), 2);
     assert_eq!(world.known("widgets").len(), 1, "an empty list of one namespace takes nothing from another");
+}
+
+#[tokio::test]
+async fn the_embedded_cluster_tells_its_kinds_too() {
+    let stop = CancellationToken::new();
+    let cluster = demo::Cluster::new(Clock::system());
+    cluster.put_as_is(&Kind::namespace(), json!({"metadata": {"name": "shop", "uid": "uid-shop"}}));
+    let router = demo::router(cluster, stop.clone());
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        router.clone().oneshot(request.map(axum::body::Body::new))
+    });
+    let parts = Parts {
+        client: kube::Client::new(service, "default"),
+        settings: settings(vec![WantedKind::parse("v1", "Namespace").unwrap()]),
+        clock: Clock::system(),
+        timing: Timing::default(),
+        events: false,
+        history_file: None,
+        stop: stop.clone(),
+    };
+    let Exporter { ingest, exposed, .. } = assemble(&parts, History::default());
+    let running = tokio::spawn(ingest.run());
+    let known = || exposed.state.snapshot().kinds.iter().map(|state| state.blocks.count()).sum::<usize>();
+    tokio::time::timeout(SOON, async {
+        while known() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+    stop.cancel();
+    running.await.unwrap();
 }
