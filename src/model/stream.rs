@@ -40,6 +40,11 @@ impl StreamSpec {
         Self { kept: vec![none], ..Self::whole(kind) }
     }
 
+    /// Whether no object can ever come through it.
+    pub fn is_nothing(&self) -> bool {
+        !self.kept.is_empty() && self.kept.iter().all(|clause| clause.scope.is_empty())
+    }
+
     /// The `scope` label: the namespace, or empty for all of them.
     pub fn scope(&self) -> &str {
         self.namespace.as_deref().unwrap_or("")

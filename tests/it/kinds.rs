@@ -113,8 +113,7 @@ async fn a_kind_that_comes_later_is_watched_and_one_that_goes_takes_its_series_a
     world.until("it is gone", SOON, is_missing).await;
     let page = world.metrics().await;
     let of_widgets: Vec<_> = page.lines().filter(|line| line.contains("kind=\"Widget\"")).collect();
-    let stays =
-        ["drift_watch_stream_up", "drift_cache_objects", "drift_resolutions_total", "drift_detections_total"];
+    let stays = ["drift_watch_stream_up", "drift_resolutions_total", "drift_detections_total"];
     assert!(of_widgets.iter().all(|line| stays.iter().any(|name| line.starts_with(name))), "{of_widgets:#?}");
     assert_eq!(world.sample(up).await, Some(0.0));
     assert_eq!(ended(&world), [Cause::Deleted]);

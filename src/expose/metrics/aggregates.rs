@@ -110,7 +110,8 @@ pub(super) fn streams(snapshot: &Snapshot) -> String {
 
 pub(super) fn cache(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    for state in &snapshot.kinds {
+    let watched = |state: &KindState| state.streams.iter().any(|stream| !stream.spec.is_nothing());
+    for state in snapshot.kinds.iter().filter(|state| watched(state)) {
         let labels = [("group", &*state.kind.group), ("kind", &*state.kind.kind)];
         line(&mut out, CACHE.name, &labels, state.blocks.count());
     }
