@@ -192,13 +192,16 @@ impl Engine {
         cause: Cause,
         now: Timestamp,
     ) -> bool {
-        self.version += 1;
-        let version = self.version;
         let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(kind)) else {
             return false;
         };
+        // Streams that choose here tell of every object that nobody wants: that must cost nothing.
+        if state.blocks.get(namespace, name).is_none() {
+            return false;
+        }
+        self.version += 1;
         let state = Arc::make_mut(state);
-        let Some(entry) = state.blocks.remove(namespace, name, version) else {
+        let Some(entry) = state.blocks.remove(namespace, name, self.version) else {
             return false;
         };
         let step = match entry.claim.verdict.episode() {

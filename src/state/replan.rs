@@ -99,3 +99,58 @@ fn new_stream(spec: &Arc<StreamSpec>, health: StreamHealth) -> StreamState {
 fn same_streams(new: &[KindState], old: &[Arc<KindState>]) -> bool {
     new.len() == old.len() && new.iter().zip(old).all(|(new, old)| new.streams == old.streams)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use prometheus_client::registry::Registry;
+
+    use crate::{
+        model::{
+            Change, Clock, Digest, Facts, Kind, LiveObject, ObjectKey, Plan, Source, Stamp, StreamHealth,
+            StreamSpec,
+        },
+        state::{Engine, EngineMetrics, History},
+    };
+
+    fn object(spec: &StreamSpec) -> Box<LiveObject> {
+        Box::new(LiveObject {
+            key: ObjectKey { kind: spec.kind.clone(), namespace: "shop".into(), name: "web".into() },
+            uid: "uid".into(),
+            resource_version: "1".into(),
+            stamp: Stamp::Match(Digest::of(b"")),
+            facts: Facts::default(),
+        })
+    }
+
+    #[test]
+    fn what_a_closed_stream_says_comes_too_late() {
+        let spec = Arc::new(StreamSpec::whole(Arc::new(Kind::service())));
+        let open = Plan { streams: vec![spec.clone()], ..Plan::default() };
+        let metrics = EngineMetrics::register(&mut Registry::default());
+        let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
+        let mut engine = Engine::new(&open, &[Source::Annotation], History::default(), metrics, clock);
+        assert!(engine.apply(Change::Seen(spec.clone(), object(&spec))));
+        engine.apply(Change::ListStarted(spec.clone()));
+        assert!(engine.apply(Change::Streams(Arc::new(Plan::default()))));
+        assert!(engine.snapshot().kinds.is_empty());
+        for late in [
+            Change::Listed(spec.clone(), object(&spec)),
+            Change::ListEnded(spec.clone()),
+            Change::ListStarted(spec.clone()),
+            Change::ListEnded(spec.clone()),
+            Change::Seen(spec.clone(), object(&spec)),
+            Change::Gone { stream: spec.clone(), namespace: "shop".into(), name: "web".into() },
+            Change::Stream(spec.clone(), StreamHealth::Up),
+        ] {
+            let told = format!("{late:?}");
+            assert!(!engine.apply(late), "{told}");
+        }
+        assert!(engine.apply(Change::Streams(Arc::new(open.clone()))));
+        assert!(!engine.apply(Change::Streams(Arc::new(open))), "the same plan is no news");
+        let snapshot = engine.snapshot();
+        assert_eq!((snapshot.kinds[0].blocks.count(), snapshot.kinds[0].streams[0].listed), (0, false));
+    }
+}
