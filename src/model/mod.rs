@@ -5,19 +5,30 @@ mod clock;
 mod closed_sets;
 mod difference;
 mod digest;
+mod field_path;
+mod glob;
 mod kind;
 mod object;
 mod object_key;
+mod path_pattern;
+mod path_syntax;
+mod value_digest;
 mod verdict;
 
 pub use change::{Change, DownReason, StreamHealth, StreamSpec};
 pub use clock::Clock;
 pub use closed_sets::{
-    Actor, Advice, Cause, Expectation, FieldClass, Health, Restart, Severity, Source, WatchEvent,
+    Actor, Advice, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Restart, Severity, Source,
+    WatchEvent,
 };
 pub use difference::{Difference, Finding, Writer};
 pub use digest::Digest;
+pub use field_path::{FieldPath, Segment};
+pub use glob::Glob;
 pub use kind::Kind;
 pub use object::{Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
+pub use path_pattern::PathPattern;
+pub use path_syntax::PathError;
+pub use value_digest::ValueDigest;
 pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};
