@@ -109,6 +109,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     let stream_parts = StreamParts {
         client: parts.client.clone(),
         annotation_prefix: settings.annotation_prefix.clone(),
+        label_names: engine.snapshot().rules.set().label_names(),
         changes,
         metrics: watch_metrics,
         timing: parts.timing,
@@ -139,6 +140,11 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
 }
 
 impl Ingest {
+    /// Where changes go in that no stream brings, such as new rules.
+    pub fn changes(&self) -> mpsc::Sender<Change> {
+        self.parts.changes.clone()
+    }
+
     /// Follows the API server until told to stop.
     pub async fn run(self) {
         let ticks = tick(self.parts.changes.clone());

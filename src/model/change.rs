@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{Kind, LiveObject, closed_sets::closed_set};
+use crate::rules::RuleSet;
 
 /// One open watch: a distinct kind, namespace scope and selector.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +70,8 @@ pub enum Change {
     },
     /// The stream fares differently from now on.
     Stream(Arc<StreamSpec>, StreamHealth),
+    /// These rules hold from now on, for everything that is known already too.
+    Rules(Arc<RuleSet>),
     /// Time has passed.
     Tick,
 }

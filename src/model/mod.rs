@@ -31,4 +31,4 @@ pub use object_key::ObjectKey;
 pub use path_pattern::PathPattern;
 pub use path_syntax::PathError;
 pub use value_digest::ValueDigest;
-pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};
+pub use verdict::{Episode, Held, Ignored, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};

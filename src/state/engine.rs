@@ -8,17 +8,20 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Claim, EngineMetrics, Entry, History, KindState, Ledger, Snapshot, StreamState, Transition,
+    Claim, EngineMetrics, Entry, History, KindState, Ledger, RuleBook, Snapshot, StreamState, Transition,
     claim::{Step, only_baseline_moved},
     history::{EpisodeNote, Turn},
     ledger::Place,
+    rating::Rater,
     relist::{Staged, same_version},
 };
 use crate::{
     compare::judge,
     model::{
-        Cause, Change, Clock, DownReason, LiveObject, ObjectKey, Source, StreamHealth, StreamSpec, Verdict,
+        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Source, StreamHealth, StreamSpec,
+        Verdict,
     },
+    rules::{ObjectView, RuleSet},
 };
 
 /// Episodes are counted on an object for this long after the last one.
@@ -36,10 +39,12 @@ pub struct Engine {
     flapping: VecDeque<(Timestamp, ObjectKey)>,
     /// Goes into blocks whose claims change; never used twice.
     version: u64,
+    /// When it was last looked which rules have expired.
+    looked: Timestamp,
 }
 
 impl Engine {
-    /// An engine that knows these streams and nothing else.
+    /// An engine that knows these streams, the built-in rules and nothing else.
     pub fn new(
         streams: &[Arc<StreamSpec>],
         sources: &[Source],
@@ -65,8 +70,10 @@ impl Engine {
             }
         }
         let ledger = Arc::new(Ledger::new(sources));
-        let snapshot = Snapshot { sequence: 0, kinds, ledger, history };
-        Self { clock, metrics, snapshot, staged: HashMap::new(), flapping: VecDeque::new(), version: 0 }
+        let snapshot = Snapshot { sequence: 0, kinds, ledger, history, rules: Arc::default() };
+        let looked = clock.now();
+        let (staged, flapping) = Default::default();
+        Self { clock, metrics, snapshot, staged, flapping, version: 0, looked }
     }
 
     /// The picture to publish.
@@ -85,7 +92,7 @@ impl Engine {
             }
             Change::Listed(stream, object) => {
                 if let Some((staged, state)) =
-                    self.staged.get_mut(&stream).zip(kind_state(&self.snapshot, &stream))
+                    self.staged.get_mut(&stream).zip(kind_state(&self.snapshot, &stream.kind))
                 {
                     staged.add(*object, &state.blocks);
                 }
@@ -99,7 +106,11 @@ impl Engine {
             }
             Change::Gone { stream, namespace, name } => self.forget(&stream, &namespace, &name, now),
             Change::Stream(stream, health) => self.stream_fares(&stream, health),
-            Change::Tick => self.forget_old_episodes(now),
+            Change::Rules(set) => self.take_rules(set, now),
+            Change::Tick => {
+                let expired = self.let_rules_expire(now);
+                self.forget_old_episodes(now) || expired
+            }
         }
     }
 
@@ -108,7 +119,7 @@ impl Engine {
         let Some(staged) = self.staged.remove(stream) else {
             return false;
         };
-        let Some(state) = kind_state(&self.snapshot, stream) else {
+        let Some(state) = kind_state(&self.snapshot, &stream.kind) else {
             return false;
         };
         let commit = staged.commit(&state.blocks, |namespace| stream.covers(namespace));
@@ -131,7 +142,7 @@ impl Engine {
 
     /// Takes in an object. `counted`: an episode that shows now began while we watched.
     fn see(&mut self, stream: &StreamSpec, object: LiveObject, counted: bool, now: Timestamp) -> bool {
-        let Some(state) = kind_state(&self.snapshot, stream) else {
+        let Some(state) = kind_state(&self.snapshot, &stream.kind) else {
             return false;
         };
         let before = state.blocks.get(&object.key.namespace, &object.key.name).cloned();
@@ -143,19 +154,21 @@ impl Engine {
                 self.forget(stream, &object.key.namespace, &object.key.name, now);
                 return self.see(stream, object, true, now);
             }
-            if before.object.stamp == object.stamp {
+            if before.object.stamp == object.stamp && before.object.labels == object.labels {
                 self.metrics.reconciled(&stream.kind, "unchanged");
                 let claim = before.claim.clone();
-                return self.put(stream, Entry { object: Arc::new(object), claim });
+                return self.put(Entry { object: Arc::new(object), claim });
             }
         }
         let judgement = judge(&object);
+        let rater =
+            Rater { rules: self.snapshot.rules.set(), object: view(&object, Source::Annotation), now };
         let (claim, step) = match &before {
             Some(before) => {
                 let moved = only_baseline_moved(&before.claim.verdict, &object.stamp);
-                before.claim.clone().judged(judgement, moved, now)
+                before.claim.clone().judged(judgement, moved, &rater)
             }
-            None => Claim::new(Source::Annotation, judgement, counted, now),
+            None => Claim::new(judgement, counted, &rater),
         };
         self.metrics.reconciled(&stream.kind, claim.verdict.kind().as_str());
         if let Verdict::Unknown(reason, _) = &claim.verdict {
@@ -163,15 +176,58 @@ impl Engine {
         }
         let entry = Entry { object: Arc::new(object), claim };
         self.record(before.as_deref(), Some(&entry), step, now);
-        self.put(stream, entry)
+        self.put(entry)
     }
 
-    fn put(&mut self, stream: &StreamSpec, entry: Entry) -> bool {
+    /// Makes new rules hold, for everything that is known already too.
+    fn take_rules(&mut self, set: Arc<RuleSet>, now: Timestamp) -> bool {
+        self.snapshot.rules = Arc::new(RuleBook::new(set));
+        self.rate_again(now);
+        self.looked = now;
+        true
+    }
+
+    /// Looks at everything again when a rule has expired since the last time.
+    fn let_rules_expire(&mut self, now: Timestamp) -> bool {
+        let expired = self.snapshot.rules.set().expire_between(self.looked, now);
+        self.looked = now;
+        if expired {
+            self.rate_again(now);
+        }
+        expired
+    }
+
+    /// Rates all differences again. They are kept, so this needs nothing else; claims that come out as they were are left
+    /// alone.
+    fn rate_again(&mut self, now: Timestamp) {
+        let set = self.snapshot.rules.set().clone();
+        let differs = |entry: &&Arc<Entry>| entry.claim.verdict.differences().next().is_some();
+        let entries = self.snapshot.kinds.iter().flat_map(|state| state.blocks.entries().filter(differs));
+        let entries: Vec<Arc<Entry>> = entries.cloned().collect();
+        let mut book = RuleBook::new(set.clone());
+        for before in entries {
+            let object = view(&before.object, before.claim.source);
+            let (claim, step) = before.claim.clone().rated_again(&Rater { rules: &set, object, now });
+            book.add(&claim.verdict);
+            if claim != before.claim {
+                let entry = Entry { object: before.object.clone(), claim };
+                self.record(Some(&before), Some(&entry), step, now);
+                self.put(entry);
+            }
+        }
+        self.snapshot.rules = Arc::new(book);
+        self.snapshot.sequence += 1;
+    }
+
+    fn put(&mut self, entry: Entry) -> bool {
         self.version += 1;
         let version = self.version;
-        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+        let key = &entry.object.key;
+        let Some(state) = kind_state_mut(&mut self.snapshot.kinds, &key.kind) else {
             return false;
         };
+        let before = state.blocks.get(&key.namespace, &key.name).map(|entry| &entry.claim.verdict);
+        count_matches(&mut self.snapshot.rules, before, Some(&entry.claim.verdict));
         let series_changed = state.blocks.put(Arc::new(entry), version);
         self.snapshot.sequence += u64::from(series_changed);
         true
@@ -181,7 +237,7 @@ impl Engine {
     fn forget(&mut self, stream: &StreamSpec, namespace: &str, name: &str, now: Timestamp) -> bool {
         self.version += 1;
         let version = self.version;
-        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+        let Some(state) = kind_state_mut(&mut self.snapshot.kinds, &stream.kind) else {
             return false;
         };
         let Some(entry) = state.blocks.remove(namespace, name, version) else {
@@ -192,6 +248,7 @@ impl Engine {
             None => Step::Nothing,
         };
         let emptied = state.blocks.is_empty_namespace(namespace);
+        count_matches(&mut self.snapshot.rules, Some(&entry.claim.verdict), None);
         self.snapshot.sequence += 1;
         self.record(Some(&entry), None, step, now);
         if emptied {
@@ -230,7 +287,7 @@ impl Engine {
         let from = before.map(|entry| entry.claim.verdict.kind());
         let to = after.map(|entry| entry.claim.verdict.kind());
         // An object that appears or goes without an episode is no news.
-        if from != to && (step != Step::Nothing || (before.is_some() && after.is_some())) {
+        if step != Step::Nothing || (from != to && before.is_some() && after.is_some()) {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,
@@ -287,16 +344,38 @@ impl Engine {
     }
 
     fn stream_mut(&mut self, stream: &StreamSpec) -> Option<&mut StreamState> {
-        kind_state_mut(&mut self.snapshot, stream)?.streams.iter_mut().find(|own| *own.spec == *stream)
+        kind_state_mut(&mut self.snapshot.kinds, &stream.kind)?
+            .streams
+            .iter_mut()
+            .find(|own| *own.spec == *stream)
     }
 }
 
-fn kind_state<'a>(snapshot: &'a Snapshot, stream: &StreamSpec) -> Option<&'a Arc<KindState>> {
-    snapshot.kinds.iter().find(|state| state.kind == stream.kind)
+fn kind_state<'a>(snapshot: &'a Snapshot, kind: &Kind) -> Option<&'a Arc<KindState>> {
+    snapshot.kinds.iter().find(|state| *state.kind == *kind)
 }
 
-fn kind_state_mut<'a>(snapshot: &'a mut Snapshot, stream: &StreamSpec) -> Option<&'a mut KindState> {
-    snapshot.kinds.iter_mut().find(|state| state.kind == stream.kind).map(Arc::make_mut)
+fn kind_state_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
+    kinds.iter_mut().find(|state| *state.kind == *kind).map(Arc::make_mut)
+}
+
+/// What rules may ask about an object.
+fn view(object: &LiveObject, source: Source) -> ObjectView<'_> {
+    ObjectView { key: &object.key, labels: &object.labels, source }
+}
+
+/// Keeps the number of matches of each rule right when a claim comes, changes or goes.
+fn count_matches(book: &mut Arc<RuleBook>, before: Option<&Verdict>, after: Option<&Verdict>) {
+    let matched = |verdict: Option<&Verdict>| {
+        verdict.is_some_and(|own| own.differences().any(|difference| !difference.matched.is_empty()))
+    };
+    // Most claims match nothing, and a published book is not copied for them.
+    if before == after || !(matched(before) || matched(after)) {
+        return;
+    }
+    let book = Arc::make_mut(book);
+    before.into_iter().for_each(|verdict| book.take(verdict));
+    after.into_iter().for_each(|verdict| book.add(verdict));
 }
 
 fn place_of(entry: &Entry) -> Place {

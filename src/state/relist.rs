@@ -55,7 +55,10 @@ pub(super) struct Commit {
     pub(super) gone: Vec<Arc<Entry>>,
 }
 
-/// The same version of the same object: nothing about it can differ.
+/// The same version of the same object: nothing about it can differ but which of its labels are kept.
 pub(super) fn same_version(a: &LiveObject, b: &LiveObject) -> bool {
-    !a.resource_version.is_empty() && a.resource_version == b.resource_version && a.uid == b.uid
+    !a.resource_version.is_empty()
+        && a.resource_version == b.resource_version
+        && a.uid == b.uid
+        && a.labels == b.labels
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{Kind, StreamHealth, StreamSpec, UnknownReason, VerdictKind};
 
-use super::{Blocks, Entry, History, Ledger};
+use super::{Blocks, Entry, History, Ledger, RuleBook};
 
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub ledger: Arc<Ledger>,
     /// The last transitions.
     pub history: History,
+    /// The rules that hold, and what they match.
+    pub rules: Arc<RuleBook>,
 }
 
 /// One watched kind.

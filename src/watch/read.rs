@@ -20,6 +20,8 @@ pub(super) struct ObjectReader {
     kind: Arc<Kind>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
+    /// The labels to keep, in order.
+    label_names: Arc<[Box<str>]>,
 }
 
 /// What came of reading an object.
@@ -32,9 +34,10 @@ pub(super) enum Read {
 }
 
 impl ObjectReader {
-    /// A reader that takes baselines from `<prefix>/spec-hash`.
-    pub(super) fn new(kind: Arc<Kind>, prefix: &str) -> Self {
-        Self { kind, prefix: prefix.into(), hash_annotation: format!("{prefix}/spec-hash").into() }
+    /// A reader that takes baselines from `<prefix>/spec-hash`, and keeps labels of these names only.
+    pub(super) fn new(kind: Arc<Kind>, prefix: &str, label_names: Arc<[Box<str>]>) -> Self {
+        let hash_annotation = format!("{prefix}/spec-hash").into();
+        Self { kind, prefix: prefix.into(), hash_annotation, label_names }
     }
 
     /// Reads one object.
@@ -64,7 +67,14 @@ impl ObjectReader {
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
+        object.labels = metadata.labels.map(|labels| self.wanted(labels)).unwrap_or_default();
         Some(object)
+    }
+
+    /// The labels that rules ask for.
+    fn wanted(&self, labels: &RawValue) -> Box<[(Box<str>, Box<str>)]> {
+        let names = self.label_names.iter();
+        names.filter_map(|name| Some((name.clone(), pick(labels, name)?.into()))).collect()
     }
 
     /// The last resort for an object of an unexpected shape: its name, and that it is unreadable.
@@ -85,6 +95,7 @@ impl ObjectReader {
             key,
             uid: Box::default(),
             resource_version: Box::default(),
+            labels: Box::default(),
             stamp,
             facts: Facts::default(),
         }

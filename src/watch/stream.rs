@@ -70,8 +70,8 @@ impl fmt::Debug for Stream {
 impl Stream {
     /// A stream of these objects.
     pub(super) fn new(spec: Arc<StreamSpec>, parts: StreamParts) -> Self {
-        let StreamParts { client, annotation_prefix, changes, metrics, timing } = parts;
-        let reader = ObjectReader::new(spec.kind.clone(), &annotation_prefix);
+        let StreamParts { client, annotation_prefix, label_names, changes, metrics, timing } = parts;
+        let reader = ObjectReader::new(spec.kind.clone(), &annotation_prefix, label_names);
         let metrics = metrics.of_kind(&spec.kind);
         Self { spec, client, reader, changes, metrics, timing }
     }

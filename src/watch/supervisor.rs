@@ -20,6 +20,8 @@ pub struct StreamParts {
     pub client: Client,
     /// The prefix of the hash annotation.
     pub annotation_prefix: Box<str>,
+    /// The labels of objects that are kept: those that rules ask for.
+    pub label_names: Arc<[Box<str>]>,
     /// Where the changes go.
     pub changes: mpsc::Sender<Change>,
     /// What is counted.

@@ -13,6 +13,8 @@ mod support;
 mod api;
 /// The module table, file lengths, no orphans.
 mod architecture;
+/// What the built-in rules say about the drift that everybody has.
+mod built_in_rules;
 /// The program as people run it: `hash`, bad flags, bad files.
 mod command_line;
 /// Catalogue and flags are what the documents say.
@@ -31,5 +33,11 @@ mod live_events;
 mod metrics_page;
 /// What people see in a browser.
 mod page;
+/// Rules that change while objects do.
+mod rule_changes;
+/// Rules: what they match, which wins, what is wrong with them.
+mod rules;
+/// What no rules can do, whatever they are.
+mod rules_properties;
 /// Slow clients, full servers, stopping.
 mod server;

@@ -130,6 +130,20 @@ metric!(
 );
 metric!(CACHE, "drift_cache_objects", Gauge, KIND, "Objects that are known");
 metric!(
+    RULE_MATCHES,
+    "drift_rule_matches",
+    Gauge,
+    &["rule"],
+    "How many differences the rule matches now, those that are ignored included"
+);
+metric!(
+    RULE_EXPIRY,
+    "drift_rule_expiry_timestamp_seconds",
+    Gauge,
+    &["rule"],
+    "When the rule ceases to apply; only for rules that expire"
+);
+metric!(
     DROPPED,
     "drift_series_dropped",
     Gauge,
@@ -151,6 +165,8 @@ pub const CATALOG: &[Metric] = &[
     AGES,
     STREAM_UP,
     CACHE,
+    RULE_MATCHES,
+    RULE_EXPIRY,
     DROPPED,
     own(
         "drift_reconciles_total",

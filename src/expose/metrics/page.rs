@@ -12,7 +12,7 @@ use super::{
     aggregates,
     catalog::{
         ACTORS, AGES, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET, RESOLUTIONS,
-        RESOURCES, STREAM_UP,
+        RESOURCES, RULE_EXPIRY, RULE_MATCHES, STREAM_UP,
     },
     fragment::{Fragment, Pages},
     limit::{Rendered, Shown, within_limit},
@@ -136,6 +136,8 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&AGES, aggregates::ages(ledger)),
         (&STREAM_UP, aggregates::streams(snapshot)),
         (&CACHE, aggregates::cache(snapshot)),
+        (&RULE_MATCHES, aggregates::rule_matches(snapshot)),
+        (&RULE_EXPIRY, aggregates::rule_expiries(snapshot)),
         (&DROPPED, dropped),
     ];
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();

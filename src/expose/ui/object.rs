@@ -121,7 +121,7 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
             }
         }
         Verdict::InSync => html! { "It is as declared." },
-        Verdict::Ignored => html! { "It differs, and rules ignore all of it." },
+        Verdict::Ignored(_) => html! { "It differs, and rules ignore all of it." },
         Verdict::InFlight(_) => {
             html! { "Its baseline is being applied right now. " (held(entry.claim.verdict.drifted())) }
         }

@@ -151,7 +151,7 @@ mod tests {
     use super::Row;
     use crate::{
         model::{
-            Actor, Advice, Difference, Episode, Expectation, Facts, FieldClass, Finding, Held, Kind,
+            Actor, Advice, Difference, Episode, Expectation, Facts, FieldClass, Finding, Held, Ignored, Kind,
             LiveObject, ObjectKey, Severity, Source, Stamp, Trouble, UnknownReason, Verdict,
         },
         state::{Blocks, Claim, Entry, KindState},
@@ -167,8 +167,17 @@ mod tests {
             writer: None,
         };
         let (expectation, advice, actor) = (Expectation::Unexpected, Advice::AlertOnly, Actor::Nobody);
-        let differences = vec![Difference { finding, severity, expectation, advice, actor, onset }];
-        Episode { trouble: Trouble::Drifted, onset, differences }
+        let differences = vec![Difference {
+            finding,
+            severity,
+            expectation,
+            advice,
+            actor,
+            onset,
+            ignored_by: None,
+            matched: Arc::default(),
+        }];
+        Episode { trouble: Trouble::Drifted, onset, differences, ignored: Vec::new() }
     }
 
     #[test]
@@ -183,7 +192,7 @@ mod tests {
             ("never-judged", unknown(Held::Nothing)),
             ("in-flight", Verdict::InFlight(Held::Clean)),
             ("no-baseline", Verdict::NoBaseline),
-            ("ignored", Verdict::Ignored),
+            ("ignored", Verdict::Ignored(Ignored { differences: Vec::new(), onset: None })),
             ("a", Verdict::InSync),
             ("b", Verdict::InSync),
         ];
@@ -196,6 +205,7 @@ mod tests {
                     key: ObjectKey { kind: kind.clone(), namespace: "shop".into(), name: (*name).into() },
                     uid: "uid".into(),
                     resource_version: "1".into(),
+                    labels: Box::default(),
                     stamp: Stamp::Absent,
                     facts: Facts::default(),
                 }),

@@ -6,7 +6,8 @@ use axum::{Router, body::Body};
 use drift_exporter::{
     app::{Exporter, Parts, assemble},
     expose::{Exposed, router},
-    model::Clock,
+    model::{Change, Clock},
+    rules::RuleSet,
     settings::Settings,
     state::{History, Snapshot},
     watch::Timing,
@@ -14,7 +15,7 @@ use drift_exporter::{
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -26,6 +27,7 @@ pub(crate) const BEGIN: i64 = 1_769_947_200;
 pub(crate) struct World {
     pub(crate) api: ApiServer,
     pub(crate) exposed: Arc<Exposed>,
+    changes: mpsc::Sender<Change>,
     router: Router,
     stop: CancellationToken,
 }
@@ -65,8 +67,15 @@ impl World {
             stop: stop.clone(),
         };
         let Exporter { ingest, exposed } = assemble(&parts, History::default());
+        let changes = ingest.changes();
         tokio::spawn(ingest.run());
-        Self { api: api.clone(), router: router(exposed.clone()), exposed, stop }
+        Self { api: api.clone(), changes, router: router(exposed.clone()), exposed, stop }
+    }
+
+    /// Makes these rules hold, beside the built-in ones.
+    pub(crate) async fn rules(&self, rules: RuleSet) {
+        self.changes.send(Change::Rules(Arc::new(rules))).await.unwrap();
+        self.settle().await;
     }
 
     /// Starts an exporter and waits until it is ready.
