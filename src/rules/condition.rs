@@ -90,8 +90,12 @@ impl Condition {
 
     /// The namespaces it can match in, if they are known by name.
     pub(super) fn namespaces(&self) -> Option<Vec<&str>> {
-        let names: Option<Vec<&str>> = self.namespaces.iter().map(Glob::exact).collect();
-        names.filter(|names| !names.is_empty())
+        exact(&self.namespaces)
+    }
+
+    /// The objects it can match on, if they are known by name.
+    pub(super) fn names(&self) -> Option<Vec<&str>> {
+        exact(&self.names)
     }
 
     /// The names of the labels that it asks for.
@@ -149,6 +153,12 @@ fn each<T, R>(
         }
     }
     members
+}
+
+/// The texts of a list that has some, and no stars.
+fn exact(globs: &[Glob]) -> Option<Vec<&str>> {
+    let texts: Option<Vec<&str>> = globs.iter().map(Glob::exact).collect();
+    texts.filter(|texts| !texts.is_empty())
 }
 
 fn allows<T: PartialEq>(list: &[T], member: &T) -> bool {

@@ -8,6 +8,7 @@ mod compile;
 mod condition;
 mod effect;
 mod expiry;
+mod index;
 mod kind_pattern;
 mod problem;
 mod rule;

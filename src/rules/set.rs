@@ -7,7 +7,9 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{Origin, Rule, RuleInput, RuleProblem, actors::Actors, compile::compile, condition::Subject};
+use super::{
+    Origin, Rule, RuleInput, RuleProblem, actors::Actors, compile::compile, condition::Subject, index::Index,
+};
 use crate::model::{
     Actor, Advice, Difference, Expectation, FieldClass, Finding, ObjectKey, Severity, Source,
 };
@@ -23,10 +25,7 @@ pub struct RuleSet {
     actors: Actors,
     warnings: Vec<RuleProblem>,
     by_name: HashMap<Arc<str>, usize>,
-    /// Rules that may match anywhere, in order.
-    anywhere: Vec<usize>,
-    /// Rules that match in single namespaces only, in order.
-    by_namespace: HashMap<Box<str>, Vec<usize>>,
+    pub(super) index: Index,
 }
 
 /// What rules may ask about an object.
@@ -61,19 +60,8 @@ impl RuleSet {
         warnings: Vec<RuleProblem>,
     ) -> Self {
         let by_name = rules.iter().enumerate().map(|(at, rule)| (rule.name.clone(), at)).collect();
-        let mut anywhere = Vec::new();
-        let mut by_namespace: HashMap<Box<str>, Vec<usize>> = HashMap::new();
-        for (at, rule) in rules.iter().enumerate() {
-            match rule.condition.namespaces() {
-                None => anywhere.push(at),
-                Some(names) => {
-                    for name in names.into_iter().collect::<BTreeSet<_>>() {
-                        by_namespace.entry(name.into()).or_default().push(at);
-                    }
-                }
-            }
-        }
-        Self { rules, severities, actors, warnings, by_name, anywhere, by_namespace }
+        let index = Index::new(&rules);
+        Self { rules, severities, actors, warnings, by_name, index }
     }
 
     /// All rules, in order.
@@ -123,7 +111,8 @@ impl RuleSet {
         let subject = Subject::new(object, finding, actor);
         let mut matched = Vec::new();
         let [mut base, mut settings, mut team] = std::array::from_fn(|_| Layer::default());
-        for rule in self.candidates(&object.key.namespace) {
+        for at in self.index.candidates(&object.key.namespace, &object.key.name) {
+            let rule = &self.rules[at];
             if !rule.applies(now) || !rule.condition.matches(&subject) {
                 continue;
             }
@@ -161,20 +150,6 @@ impl RuleSet {
                 .or(team.ignored_by),
             matched: matched.into(),
         }
-    }
-
-    /// The rules that can match in a namespace, in order.
-    fn candidates(&self, namespace: &str) -> impl Iterator<Item = &Rule> {
-        let (mut anywhere, mut here) = (
-            self.anywhere.iter().peekable(),
-            self.by_namespace.get(namespace).map_or(&[][..], |rules| rules).iter().peekable(),
-        );
-        std::iter::from_fn(move || match (anywhere.peek(), here.peek()) {
-            (Some(a), Some(b)) if b < a => here.next(),
-            (Some(_), _) => anywhere.next(),
-            (None, _) => here.next(),
-        })
-        .map(|at| &self.rules[*at])
     }
 }
 

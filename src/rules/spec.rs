@@ -66,8 +66,7 @@ pub struct MatchSpec {
     #[schemars(schema_with = "words::<Actor>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<String>,
-    /// Values that the live field has: the text itself, or `sha256:` and the digest that the API shows, so that no value has
-    /// to be written here.
+    /// Values that the live field has: as they stand, or `sha256:` and a digest, so that no value has to be written here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<ValueSpec>,
     /// What sort of change it is.
@@ -158,7 +157,7 @@ impl JsonSchema for ValueSpec {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A value as it stands, or sha256: and the digest that the API shows.",
+            "description": "A value as it stands, or sha256: and the SHA-256 of `drift-value-v1`, a zero byte and the value, in hex.",
             "type": ["string", "integer", "boolean"]
         })
     }

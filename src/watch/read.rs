@@ -234,3 +234,20 @@ fn pick<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> {
         .flatten()
         .map(|text| text.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Kind, ObjectReader, Read};
+
+    #[test]
+    fn only_labels_that_are_asked_for_are_kept() {
+        let wanted = ["team".into(), "tier".into()];
+        let reader = ObjectReader::new(Arc::new(Kind::service()), "tfdrift.jin.dev", Arc::new(wanted));
+        let json =
+            br#"{"metadata": {"name": "web", "labels": {"app": "web", "team": "checkout"}}, "spec": {}}"#;
+        let Read::Object(object) = reader.read(json) else { panic!("it has a name") };
+        assert_eq!(*object.labels, [("team".into(), "checkout".into())]);
+    }
+}
