@@ -65,6 +65,10 @@ bench: ## side by side with kube-state-metrics on a real API server; prints a ta
 	cargo build --release
 	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/release/drift-exporter cargo bench --bench side_by_side --profile bench-driver
 
+.PHONY: schema
+schema: ## write the settings file's JSON Schema anew
+	cargo run --quiet -- check --schema > docs/settings.schema.json
+
 .PHONY: golden
 golden: ## write the golden files anew, to be read in the diff
 	UPDATE_GOLDEN=1 cargo test --quiet --test it golden

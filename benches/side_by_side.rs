@@ -3,7 +3,6 @@
 //! `DRIFT_BENCH_PROGRAM` is the build to measure. `DRIFT_BENCH_OBJECTS` sets how many Deployments and how many Services there are (10,000 each by default).
 
 #![expect(
-    clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     reason = "a benchmark fills the cluster, prints its table, and divides counts"

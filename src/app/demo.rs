@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{AppError, Parts, follower::Follower, start};
+use super::{AppError, Parts, follower::Follower, start, telemetry::LogHandle};
 use crate::{
     demo::{Scene, Shop, play, roll_out, router},
     expose::{ServerLimits, serve},
@@ -52,13 +52,15 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let parts = Parts {
         client,
         settings,
+        settings_source: None,
+        log: LogHandle::default(),
         clock: clock.clone(),
         timing: Timing::default(),
         events: false,
         history_file: None,
         stop: stop.clone(),
     };
-    let exporter = start(&parts, page)?;
+    let exporter = start(parts, page)?;
     // People may close the pipe that they read this through; the demo goes on.
     let _ = greet(&mut out, page_address, &kubeconfig, speed);
 

@@ -1,30 +1,38 @@
 //! Wiring: who is connected to whom.
 
 mod announce;
+mod assemble;
 pub mod demo;
 mod events;
 mod follower;
 mod history_file;
+mod metrics;
+mod reload;
+mod rule_keeper;
+mod settings_handle;
+mod team_rules;
 pub mod telemetry;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::path::PathBuf;
 
 use kube::Client;
-use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::follower::Follower;
+pub use self::{
+    assemble::{Exporter, Ingest, assemble},
+    reload::SettingsSource,
+    settings_handle::SettingsHandle,
+};
+
+use self::{follower::Follower, reload::Reloader, telemetry::LogHandle};
 use crate::{
-    expose::{
-        Exposed, Listeners, MetricsOptions, MetricsPage, ServerLimits, build_info, process_metrics, router,
-        serve,
-    },
-    model::{Change, Clock, StreamSpec},
+    expose::{ServerLimits, router, serve},
+    model::Clock,
     settings::Settings,
-    state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher, StateReader},
-    watch::{StreamParts, Timing, WatchMetrics, follow},
+    state::{History, StateReader},
+    watch::Timing,
 };
 
 /// Everything that the exporter gets from outside.
@@ -33,6 +41,10 @@ pub struct Parts {
     pub client: Client,
     /// What to do.
     pub settings: Settings,
+    /// The file that it was read from and that is followed; none where there is none.
+    pub settings_source: Option<SettingsSource>,
+    /// Through which the log is told how much to say.
+    pub log: LogHandle,
     /// The time.
     pub clock: Clock,
     /// How long streams wait for what.
@@ -73,100 +85,9 @@ pub enum AppError {
     EngineStopped,
 }
 
-/// The two halves of an exporter: what takes in, and what shows.
-#[derive(Debug)]
-pub struct Exporter {
-    /// Takes in what the API server says.
-    pub ingest: Ingest,
-    /// Shows what is known.
-    pub exposed: Arc<Exposed>,
-}
-
-/// Streams and engine, ready to run.
-#[derive(Debug)]
-pub struct Ingest {
-    streams: Vec<Arc<StreamSpec>>,
-    parts: StreamParts,
-    queue: mpsc::Receiver<Change>,
-    engine: Engine,
-    publisher: StatePublisher,
-    clock: Clock,
-    stop: CancellationToken,
-}
-
-/// Connects the parts; nothing runs yet.
-pub fn assemble(parts: &Parts, history: History) -> Exporter {
-    let mut registry = Registry::default();
-    let engine_metrics = EngineMetrics::register(&mut registry);
-    let watch_metrics = WatchMetrics::register(&mut registry, parts.clock.clone());
-    build_info(&mut registry);
-    process_metrics(&mut registry);
-    let settings = parts.settings.clone();
-    let streams = settings.streams();
-    let engine = Engine::new(&streams, &settings.sources, history, engine_metrics, parts.clock.clone());
-    let (publisher, state) = state::state_channel(engine.snapshot());
-    let (changes, queue) = mpsc::channel(QUEUE);
-    let stream_parts = StreamParts {
-        client: parts.client.clone(),
-        annotation_prefix: settings.annotation_prefix.clone(),
-        changes,
-        metrics: watch_metrics,
-        timing: parts.timing,
-    };
-    let options = MetricsOptions {
-        max_series: settings.max_series,
-        only_drifted: settings.only_drifted,
-        health: settings.health_series,
-    };
-    let exposed = Exposed {
-        state,
-        metrics: MetricsPage::new(registry, options),
-        settings,
-        clock: parts.clock.clone(),
-        listeners: Listeners::default(),
-        stop: parts.stop.clone(),
-    };
-    let ingest = Ingest {
-        streams,
-        parts: stream_parts,
-        queue,
-        engine,
-        publisher,
-        clock: parts.clock.clone(),
-        stop: parts.stop.clone(),
-    };
-    Exporter { ingest, exposed: Arc::new(exposed) }
-}
-
-impl Ingest {
-    /// Follows the API server until told to stop.
-    pub async fn run(self) {
-        let ticks = tick(self.parts.changes.clone());
-        let follow = follow(self.streams, self.parts);
-        let engine = state::run(self.engine, self.queue, self.publisher, self.clock);
-        tokio::select! {
-            () = engine => {}
-            ((), ()) = async { tokio::join!(follow, ticks) } => {}
-            () = self.stop.cancelled() => {}
-        }
-    }
-}
-
-/// Tells the engine every second that time passes: it expires what is old, and shows that it is alive.
-async fn tick(changes: mpsc::Sender<Change>) {
-    let mut interval = tokio::time::interval(Duration::from_secs(1));
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        interval.tick().await;
-        if changes.send(Change::Tick).await.is_err() {
-            return;
-        }
-    }
-}
-
 /// Runs the exporter until it is told to stop.
 pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
-    start(&parts, listener)?.wait().await
+    start(parts, listener)?.wait().await
 }
 
 /// An exporter that runs.
@@ -176,9 +97,11 @@ struct Running {
     server: JoinHandle<()>,
     keepers: Vec<JoinHandle<()>>,
     stop: CancellationToken,
+    /// Held, or settings could not change any more.
+    _settings: SettingsHandle,
 }
 
-fn start(parts: &Parts, listener: TcpListener) -> Result<Running, AppError> {
+fn start(mut parts: Parts, listener: TcpListener) -> Result<Running, AppError> {
     let (history, file) = match &parts.history_file {
         Some(path) => {
             let wrong = |source| AppError::History { path: path.clone(), source };
@@ -188,19 +111,19 @@ fn start(parts: &Parts, listener: TcpListener) -> Result<Running, AppError> {
         None => (History::default(), None),
     };
     let restored = history.last_sequence();
-    let Exporter { ingest, exposed } = assemble(parts, history);
+    let Exporter { ingest, exposed, settings, reloads } = assemble(&parts, history);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
     }
-    for stream in parts.settings.streams() {
-        let selector = stream.selector.as_deref().unwrap_or("");
-        info!(%stream, selector, "Watching.");
-    }
     let ingest = spawn_ingest(ingest)?;
-    let keepers = spawn_keepers(parts, &exposed.state, restored, file);
+    let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
+    if let Some(source) = parts.settings_source.take() {
+        let (settings, log, clock) = (settings.clone(), parts.log.clone(), parts.clock.clone());
+        tokio::spawn(Reloader { source, settings, reloads, log, clock }.run());
+    }
     let (state, stop) = (exposed.state.clone(), parts.stop.clone());
     let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), stop.clone()));
-    Ok(Running { state, ingest, server, keepers, stop })
+    Ok(Running { state, ingest, server, keepers, stop, _settings: settings })
 }
 
 impl Running {

@@ -1,13 +1,16 @@
 //! Flags. Each can also be given as `DRIFT_` and its name in upper case, with `_` for `.` and `-`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum, builder::PossibleValue};
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use jiff::SignedDuration;
 
+use super::values::{ListenAddress, ObjectName, namespace, period, speed, switch};
 use crate::{
-    app::telemetry::{LogFormat, LogLevel},
+    app::telemetry::LogFormat,
     compare::Algorithm,
     model::Source,
+    settings::{LogLevel, ShownResources},
     watch::Connection,
 };
 
@@ -26,6 +29,9 @@ Examples:
   drift-exporter run                           watch the current context's cluster, serve :10374/metrics
   drift-exporter hash deployment/web -n shop   the hash to record in the annotation of a live object
   drift-exporter hash -f web.yaml              the hash of what is in a file
+  drift-exporter check --config.file s.yaml    whether settings are right, and what the cluster lets us see
+  drift-exporter accept deployment/web -n shop --for 14d --owner me --reason load-test
+                                               a rule that lets the object be as it is now, and nothing else
 
 Exit codes: 0 fine, 1 a negative answer (a bad object), 2 could not run.";
 
@@ -41,6 +47,16 @@ pub(super) enum Command {
     ///
     /// Record the hash of the live object: a manifest's is another one wherever the API server fills in defaults.
     Hash(HashArgs),
+    /// Check a settings file, and what the cluster allows for it.
+    ///
+    /// Says for each kind whether it can be listed and watched, and prints the RBAC rule to add where it cannot.
+    Check(CheckArgs),
+    /// Print a rule that accepts an object as it is now, ready to be put under `rules:` in the settings.
+    ///
+    /// It is pinned to the object, the path and the value: another value is drift again.
+    Accept(AcceptArgs),
+    /// List the rules that hold, or try them on cases.
+    Rules(RulesArgs),
 }
 
 /// Where the cluster is.
@@ -64,6 +80,9 @@ impl ClusterArgs {
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
+    /// Settings file: kinds, rules and more. Followed while running; flags and environment stand above it.
+    #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
+    pub(super) config_file: Option<PathBuf>,
     /// Address to serve on; without a host: every address of this machine.
     #[arg(
         long = "web.listen-address", value_name = "[HOST]:PORT", env = "DRIFT_WEB_LISTEN_ADDRESS",
@@ -73,26 +92,15 @@ pub(super) struct RunArgs {
     /// Namespaces to watch [default: all of them].
     #[arg(long, value_name = "NAME,…", env = "DRIFT_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     pub(super) namespaces: Vec<String>,
-    /// Where baselines are read from.
-    #[arg(
-        long,
-        value_name = "NAME,…",
-        env = "DRIFT_SOURCES",
-        value_delimiter = ',',
-        default_value = "annotation"
-    )]
-    pub(super) sources: Vec<Source>,
-    /// Objects that have series of their own: all that take part, or only those that drift.
-    #[arg(long = "metrics.resources", env = "DRIFT_METRICS_RESOURCES", default_value = "tracked")]
-    pub(super) resources: Resources,
-    /// Most series of single objects; those of drifted objects come first.
-    #[arg(
-        long = "metrics.max-series",
-        value_name = "N",
-        env = "DRIFT_METRICS_MAX_SERIES",
-        default_value_t = 200_000
-    )]
-    pub(super) max_series: usize,
+    /// Where baselines are read from [default: annotation].
+    #[arg(long, value_name = "NAME,…", env = "DRIFT_SOURCES", value_delimiter = ',')]
+    pub(super) sources: Option<Vec<Source>>,
+    /// Objects that have series of their own: all that take part, or only those that drift [default: tracked].
+    #[arg(long = "metrics.resources", env = "DRIFT_METRICS_RESOURCES")]
+    pub(super) resources: Option<ShownResources>,
+    /// Most series of single objects; those of drifted objects come first [default: 200000].
+    #[arg(long = "metrics.max-series", value_name = "N", env = "DRIFT_METRICS_MAX_SERIES")]
+    pub(super) max_series: Option<usize>,
     /// Expose `drift_resource_health`.
     #[arg(long = "metrics.health", env = "DRIFT_METRICS_HEALTH", value_parser = switch)]
     pub(super) health: bool,
@@ -109,22 +117,15 @@ pub(super) struct RunArgs {
 /// What is logged, and how.
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
-    /// Least severe messages to log: error, warn, info, debug or trace.
-    #[arg(
-        long = "log.level",
-        value_name = "LEVEL",
-        env = "DRIFT_LOG_LEVEL",
-        default_value = "info",
-        hide_possible_values = true
-    )]
-    pub(super) level: LogLevel,
+    /// Least severe messages to log: error, warn, info, debug or trace [default: info, in the demo warn].
+    #[arg(long = "log.level", value_name = "LEVEL", env = "DRIFT_LOG_LEVEL", hide_possible_values = true)]
+    pub(super) level: Option<LogLevel>,
     /// How log lines look.
     #[arg(long = "log.format", env = "DRIFT_LOG_FORMAT", default_value = "text")]
     pub(super) format: LogFormat,
 }
 
 #[derive(Debug, Args)]
-#[command(mut_arg("level", |level| level.default_value("warn")))]
 pub(super) struct DemoArgs {
     /// Address to serve the page and /metrics on.
     #[arg(
@@ -161,105 +162,81 @@ pub(super) struct HashArgs {
     pub(super) algorithm: Option<Algorithm>,
 }
 
-/// Which objects have series of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Resources {
-    /// All that take part.
-    Tracked,
-    /// Only those that drift.
-    Drifted,
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// Settings file to check [default: none, which watches Deployments and Services].
+    #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
+    pub(super) config_file: Option<PathBuf>,
+    /// Check the file alone; no cluster is asked.
+    #[arg(long)]
+    pub(super) pre: bool,
+    /// Print the JSON Schema of the settings file, for editors.
+    #[arg(long, conflicts_with = "pre")]
+    pub(super) schema: bool,
 }
 
-impl ValueEnum for Source {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
+#[derive(Debug, Args)]
+pub(super) struct AcceptArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// The object, such as deployment/web.
+    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
+    pub(super) object: ObjectName,
+    /// Namespace of the object [default: the context's].
+    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace)]
+    pub(super) namespace: Option<String>,
+    /// For how long, such as 14d or 12h.
+    #[arg(long = "for", value_name = "TIME", value_parser = period)]
+    pub(super) period: SignedDuration,
+    /// Who answers for it.
+    #[arg(long, value_name = "NAME")]
+    pub(super) owner: String,
+    /// Why it is accepted.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    /// Settings file that says where hashes are recorded.
+    #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
+    pub(super) config_file: Option<PathBuf>,
 }
 
-impl ValueEnum for Algorithm {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::TfdriftV1, Self::JcsV1]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
+#[derive(Debug, Args)]
+pub(super) struct RulesArgs {
+    #[command(subcommand)]
+    pub(super) command: RulesCommand,
 }
 
-/// A namespace that can exist. Empty is none: that is what templates leave behind.
-fn namespace(text: &str) -> Result<String, String> {
-    let name = text.trim();
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name == "*" {
-        return Err("leave the flag out to watch all namespaces".to_owned());
-    }
-    if name.len() > 63 || !name.chars().all(allowed) || name.starts_with('-') || name.ends_with('-') {
-        return Err("a namespace has lower-case letters, digits and `-` only".to_owned());
-    }
-    Ok(name.to_owned())
+#[derive(Debug, Subcommand)]
+pub(super) enum RulesCommand {
+    /// List the rules that hold with these settings, built-in ones first.
+    List(RulesListArgs),
+    /// Try the rules on cases and say which come out as wanted; made for CI.
+    Test(RulesTestArgs),
 }
 
-/// Reads a switch from the environment. Empty is off: that is what templates leave behind.
-fn switch(text: &str) -> Result<bool, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "" | "0" | "false" | "no" | "off" => Ok(false),
-        "1" | "true" | "yes" | "on" => Ok(true),
-        _ => Err("want true or false".to_owned()),
-    }
+#[derive(Debug, Args)]
+pub(super) struct RulesListArgs {
+    /// Settings file with rules [default: none, which leaves the built-in ones].
+    #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
+    pub(super) config_file: Option<PathBuf>,
 }
 
-fn speed(text: &str) -> Result<f32, String> {
-    match text.parse::<f32>() {
-        Ok(speed) if (0.1..=100.0).contains(&speed) => Ok(speed),
-        Ok(_) | Err(_) => Err("want a number from 0.1 to 100".to_owned()),
-    }
-}
-
-/// An address to listen on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ListenAddress {
-    /// Tried in order; a machine may have no IPv6.
-    pub(super) candidates: Vec<SocketAddr>,
-}
-
-impl ListenAddress {
-    fn parse(text: &str) -> Result<Self, String> {
-        if let Some(port) = text.strip_prefix(':') {
-            let port: u16 = port.parse().map_err(|_| format!("`{port}` is no port number"))?;
-            return Ok(Self { candidates: vec![([0_u16; 8], port).into(), ([0_u8; 4], port).into()] });
-        }
-        let resolved: Vec<SocketAddr> = std::net::ToSocketAddrs::to_socket_addrs(text)
-            .map_err(|error| format!("want HOST:PORT or :PORT ({error})"))?
-            .collect();
-        Ok(Self { candidates: resolved })
-    }
-}
-
-/// `KIND/NAME` or `KIND.GROUP/NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ObjectName {
-    pub(super) kind: String,
-    pub(super) name: String,
-}
-
-impl ObjectName {
-    fn parse(text: &str) -> Result<Self, String> {
-        match text.split_once('/') {
-            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
-                Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
-            }
-            _ => Err("want KIND/NAME, such as deployment/web".to_owned()),
-        }
-    }
+#[derive(Debug, Args)]
+pub(super) struct RulesTestArgs {
+    /// Settings file with rules [default: none, which leaves the built-in ones].
+    #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
+    pub(super) config_file: Option<PathBuf>,
+    /// Files with cases, YAML.
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::{Arguments, ListenAddress};
+    use super::Arguments;
 
     #[test]
     fn the_flags_fit_together() {
@@ -281,14 +258,5 @@ mod tests {
                 "--{flag}"
             );
         }
-    }
-
-    #[test]
-    fn a_port_alone_means_every_address() {
-        let address = ListenAddress::parse(":10374").unwrap();
-        assert_eq!(address.candidates[0].to_string(), "[::]:10374");
-        assert_eq!(ListenAddress::parse("127.0.0.1:0").unwrap().candidates[0].to_string(), "127.0.0.1:0");
-        assert!(ListenAddress::parse(":http").is_err());
-        assert!(ListenAddress::parse("nonsense").is_err());
     }
 }

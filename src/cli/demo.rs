@@ -9,11 +9,12 @@ use crate::{
         telemetry,
     },
     model::Clock,
+    settings::LogLevel,
 };
 
 /// Runs the demo until a signal ends it.
 pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, String> {
-    telemetry::start(arguments.log.level, arguments.log.format)?;
+    telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
     let runtime = signals::http_runtime()?;
     let ended = runtime.block_on(async {
         let page = bind(&arguments.listen).await?;

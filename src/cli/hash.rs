@@ -5,19 +5,18 @@ use std::{
     path::Path,
 };
 
-use http::Request;
 use serde_json::Value;
 
 use super::{
     Outcome,
-    args::{HashArgs, ObjectName},
+    args::HashArgs,
     documents::read_objects,
+    live::{Cluster, Found},
 };
 use crate::{
     compare::{Algorithm, fingerprint},
     model::Kind,
     settings::Settings,
-    watch::{client_from, find_kind, object_url},
 };
 
 /// Prints a line for each object. Objects that cannot be hashed are named on `stderr`; the others are printed.
@@ -77,28 +76,11 @@ impl Report<'_> {
     }
 
     async fn live(&mut self, arguments: &HashArgs) -> Result<(), String> {
-        let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-        let namespace = arguments
-            .namespace
-            .as_deref()
-            .filter(|name| !name.is_empty())
-            .unwrap_or_else(|| client.default_namespace())
-            .to_owned();
-        for ObjectName { kind, name } in &arguments.objects {
-            let unreachable =
-                |error| format!("cannot ask the cluster about {kind}/{name}: {}", innermost(&error));
-            let Some(found) = find_kind(&client, kind).await.map_err(unreachable)? else {
-                self.complain(format_args!("the cluster has no kind `{kind}`"))?;
-                continue;
-            };
-            let request = Request::get(object_url(&found, &namespace, name)).body(Vec::new());
-            let request = request.map_err(|error| format!("{kind}/{name} is no name: {error}"))?;
-            match client.request::<Value>(request).await {
-                Ok(object) => self.object(&format!("{kind}/{name}"), &object)?,
-                Err(kube::Error::Api(status)) => {
-                    self.complain(format_args!("{kind}/{name}: {}", status.message))?;
-                }
-                Err(error) => return Err(unreachable(error)),
+        let cluster = Cluster::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
+        for object in &arguments.objects {
+            match cluster.get(object).await? {
+                Found::Object(_, value) => self.object(&object.to_string(), &value)?,
+                Found::Nothing(message) => self.complain(format_args!("{message}"))?,
             }
         }
         Ok(())
@@ -150,9 +132,4 @@ fn identity(object: &Value) -> Result<(Kind, String), &'static str> {
 /// Names from files go to terminals, which must not be told what to do.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-/// The last cause names the fault; those before it name the layers it went through.
-fn innermost(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
 }

@@ -1,11 +1,18 @@
 //! What people type.
 
+mod accept;
 mod args;
+mod check;
 mod demo;
 mod documents;
 mod hash;
+mod live;
+mod rule_cases;
+mod rules;
 mod run;
+mod settings_file;
 mod signals;
+mod values;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -45,13 +52,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
     let ended = match arguments.command {
         Command::Run(run) => {
             drop(stdout);
-            run::run(run)
+            run::run(run, &mut stderr)
         }
         Command::Demo(demo) => {
             drop(stdout);
             demo::run(&demo)
         }
         Command::Hash(hash) => hash::run(&hash, &mut stdout, &mut stderr),
+        Command::Check(check) => check::run(&check, &mut stdout, &mut stderr),
+        Command::Accept(accept) => accept::run(&accept, &mut stdout, &mut stderr),
+        Command::Rules(rules) => rules::run(&rules, &mut stdout, &mut stderr),
     };
     ended.unwrap_or_else(|message| {
         let _ = writeln!(stderr, "drift-exporter: {message}");

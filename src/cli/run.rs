@@ -1,38 +1,74 @@
 //! `drift-exporter run`.
 
-use std::{collections::BTreeSet, io};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+    path::Path,
+};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Outcome,
-    args::{ListenAddress, Resources, RunArgs},
-    signals,
-};
+use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress};
 use crate::{
-    app::{self, Parts, telemetry},
+    app::{
+        self, Parts, SettingsSource,
+        telemetry::{self, LogHandle},
+    },
     model::Clock,
-    settings::Settings,
+    settings::{FileWatch, Loaded, Overrides, Settings, load},
     watch::{Timing, client_from},
 };
 
 /// Runs the exporter until a signal ends it.
-pub(super) fn run(arguments: RunArgs) -> Result<Outcome, String> {
-    telemetry::start(arguments.log.level, arguments.log.format)?;
+pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome, String> {
+    let overrides = overrides(&arguments);
+    let (settings, source) = if let Some(path) = &arguments.config_file {
+        let Some((settings, source)) = open(path, overrides, stderr)? else {
+            return Ok(Outcome::CouldNotRun);
+        };
+        (settings, Some(source))
+    } else {
+        let loaded = load("", &overrides).map_err(|problems| problems[0].to_string())?;
+        (loaded.settings, None)
+    };
+    let log = telemetry::start(settings.log_level, arguments.log.format)?;
     let runtime = signals::http_runtime()?;
-    let ended = runtime.block_on(serve(arguments));
+    let ended = runtime.block_on(serve(arguments, settings, source, log));
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(arguments: RunArgs) -> Result<Outcome, String> {
+/// Reads the settings file that is then followed. None where it is wrong; what is wrong was told.
+fn open(
+    path: &Path,
+    overrides: Overrides,
+    stderr: &mut dyn Write,
+) -> Result<Option<(Settings, SettingsSource)>, String> {
+    let mut file = FileWatch::new(path.to_owned());
+    let content =
+        file.read_now().ok_or_else(|| format!("somebody writes to {} right now", path.display()))?;
+    let text = content.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let Some(Loaded { settings, warnings }) = told(path, load(&text, &overrides), stderr)? else {
+        return Ok(None);
+    };
+    Ok(Some((settings, SettingsSource { file, overrides, warnings })))
+}
+
+async fn serve(
+    arguments: RunArgs,
+    settings: Settings,
+    settings_source: Option<SettingsSource>,
+    log: LogHandle,
+) -> Result<Outcome, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
     let listener = bind(&arguments.listen).await?;
     let stop = CancellationToken::new();
     let parts = Parts {
         client,
-        settings: settings(&arguments),
+        settings,
+        settings_source,
+        log,
         clock: Clock::system(),
         timing: Timing::default(),
         events: arguments.events,
@@ -42,14 +78,15 @@ async fn serve(arguments: RunArgs) -> Result<Outcome, String> {
     signals::until_signal(app::run(parts, listener), &stop).await
 }
 
-fn settings(arguments: &RunArgs) -> Settings {
-    Settings {
-        namespaces: namespaces(&arguments.namespaces),
+/// What was said at the command line or in the environment.
+fn overrides(arguments: &RunArgs) -> Overrides {
+    Overrides {
+        namespaces: Some(namespaces(&arguments.namespaces)).filter(|names| !names.is_empty()),
         sources: arguments.sources.clone(),
+        resources: arguments.resources,
         max_series: arguments.max_series,
-        only_drifted: arguments.resources == Resources::Drifted,
-        health_series: arguments.health,
-        ..Settings::default()
+        health: arguments.health.then_some(true),
+        log_level: arguments.log.level,
     }
 }
 

@@ -22,13 +22,12 @@ pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, S
     }
 }
 
-/// Ready once every kind's first list was answered, and at least one could be listed.
+/// Ready once every kind's first list was answered, and at least one could be listed. Kinds that are added later are
+/// named while they are waited for, and do not take readiness back.
 pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
     let snapshot = exposed.state.snapshot();
     let streams: Vec<&StreamState> = snapshot.streams().collect();
-    let ready = !exposed.stop.is_cancelled()
-        && streams.iter().all(|stream| stream.answered)
-        && streams.iter().any(|stream| stream.listed);
+    let ready = !exposed.stop.is_cancelled() && snapshot.ready;
     let mut body = String::from(if ready { "ready\n" } else { "not ready\n" });
     if exposed.stop.is_cancelled() {
         body.push_str("stopping\n");

@@ -9,6 +9,6 @@ mod server;
 mod ui;
 
 pub use api::Listeners;
-pub use metrics::{CATALOG, Metric, MetricKind, MetricsOptions, MetricsPage, build_info, process_metrics};
+pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};
 pub use routes::{Exposed, router};
 pub use server::{ServerLimits, serve};

@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use axum::{Router, routing::get};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Listeners, MetricsPage, api, health, metrics, ui};
-use crate::{model::Clock, settings::Settings, state::StateReader};
+use crate::{
+    model::Clock,
+    settings::{ReloadStatus, Settings},
+    state::StateReader,
+};
 
 /// Everything that the handlers read.
 #[derive(Debug)]
@@ -15,14 +20,25 @@ pub struct Exposed {
     pub state: StateReader,
     /// The `/metrics` page.
     pub metrics: MetricsPage,
-    /// What we were told to do.
-    pub settings: Settings,
+    /// What we were told to do, as of now.
+    pub settings: watch::Receiver<Arc<Settings>>,
+    /// How the last reading of the settings went.
+    pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
+    /// What is wrong with the rules that teams wrote.
+    pub team_problems: watch::Receiver<Arc<[String]>>,
     /// The time.
     pub clock: Clock,
     /// Who may listen to `/v1/events` at a time.
     pub listeners: Listeners,
     /// Set when we are stopping.
     pub stop: CancellationToken,
+}
+
+impl Exposed {
+    /// What we were told to do, as of now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.borrow().clone()
+    }
 }
 
 /// All routes.
@@ -39,6 +55,8 @@ pub fn router(exposed: Arc<Exposed>) -> Router {
         .route("/v1/resources/{kind}/{namespace}/{name}", get(api::object))
         .route("/v1/history", get(api::history))
         .route("/v1/events", get(api::events))
+        .route("/v1/rules", get(api::rules))
+        .route("/v1/status", get(api::status))
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::method_not_allowed)
         .with_state(exposed)

@@ -1,19 +1,8 @@
 //! Everything that can change what we know.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use super::{Kind, LiveObject, closed_sets::closed_set};
-
-/// One open watch: a distinct kind, namespace scope and selector.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamSpec {
-    /// What is watched.
-    pub kind: Arc<Kind>,
-    /// The one namespace that is watched, or all of them.
-    pub namespace: Option<Box<str>>,
-    /// The label selector that the API server applies.
-    pub selector: Option<Box<str>>,
-}
+use super::{LiveObject, Plan, StreamSpec, closed_sets::closed_set};
 
 closed_set! {
     /// Why a stream does not work.
@@ -22,6 +11,8 @@ closed_set! {
         Forbidden = "forbidden",
         /// The API server does not know the kind.
         NotFound = "not_found",
+        /// We do not ask for it: it cannot be watched, or must not be asked for like this.
+        Refused = "refused",
         /// The server said nothing for too long.
         Stalled = "stalled",
         /// The server could not be reached, or answered with an error.
@@ -50,6 +41,8 @@ pub enum StreamHealth {
 /// Closed on purpose: reading this enum is reading every input of the engine.
 #[derive(Debug)]
 pub enum Change {
+    /// These streams are open from now on, and no others.
+    Streams(Arc<Plan>),
     /// A complete list begins; what an unfinished one brought is void.
     ListStarted(Arc<StreamSpec>),
     /// One object of the list under way.
@@ -71,26 +64,4 @@ pub enum Change {
     Stream(Arc<StreamSpec>, StreamHealth),
     /// Time has passed.
     Tick,
-}
-
-impl StreamSpec {
-    /// The `scope` label: the namespace, or empty for all of them.
-    pub fn scope(&self) -> &str {
-        self.namespace.as_deref().unwrap_or("")
-    }
-
-    /// Whether objects of this namespace come through this stream.
-    pub fn covers(&self, namespace: &str) -> bool {
-        self.namespace.as_deref().is_none_or(|own| own == namespace)
-    }
-}
-
-impl fmt::Display for StreamSpec {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.kind)?;
-        match &self.namespace {
-            Some(namespace) => write!(formatter, " in {namespace}"),
-            None => Ok(()),
-        }
-    }
 }

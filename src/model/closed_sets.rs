@@ -1,5 +1,14 @@
 //! The closed sets whose members become label values, JSON strings and table cells.
 
+/// A set of words that is known in full.
+pub trait ClosedSet: Copy + PartialEq + 'static {
+    /// Every member, in order.
+    fn members() -> &'static [Self];
+
+    /// The one spelling of this member.
+    fn word(self) -> &'static str;
+}
+
 /// Declares an enum whose members each have exactly one spelling, used everywhere.
 macro_rules! closed_set {
     ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal,)+ }) => {
@@ -19,6 +28,16 @@ macro_rules! closed_set {
             /// The member of this spelling.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|member| member.as_str() == text)
+            }
+        }
+
+        impl $crate::model::ClosedSet for $name {
+            fn members() -> &'static [Self] {
+                Self::ALL
+            }
+
+            fn word(self) -> &'static str {
+                self.as_str()
             }
         }
 
@@ -130,6 +149,22 @@ closed_set! {
         AutoRemediate = "auto_remediate",
         /// A person should look first.
         AlertOnly = "alert_only",
+    }
+}
+
+closed_set! {
+    /// What sort of change made a field differ, as far as its two values tell.
+    ChangeKind {
+        /// The field was not declared.
+        Added = "added",
+        /// The declared field is gone.
+        Removed = "removed",
+        /// The list has the same elements in another order.
+        Reordered = "reordered",
+        /// The same version with a newer patch level: 15 → 15.2, 1.27.1 → 1.27.4.
+        PatchVersion = "patch_version",
+        /// Another major version: 15 → 16.
+        MajorVersion = "major_version",
     }
 }
 

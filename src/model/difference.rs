@@ -1,5 +1,7 @@
 //! One field that is not as declared, and who set it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{Actor, Advice, Expectation, FieldClass, Severity};
@@ -16,6 +18,8 @@ pub struct Writer {
 }
 
 /// A field that differs, before any rule has looked at it.
+///
+/// A text stands as it is, everything else as compact JSON; what is absent, null or empty is the empty text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The field's path.
@@ -45,6 +49,10 @@ pub struct Difference {
     pub actor: Actor,
     /// Since when it differs; never in the future, never later within an episode.
     pub onset: Timestamp,
+    /// The rule because of which it does not count.
+    pub ignored_by: Option<Arc<str>>,
+    /// Every rule that has something to say about it, in the order of the rules.
+    pub matched: Arc<[Arc<str>]>,
 }
 
 impl Difference {

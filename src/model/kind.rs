@@ -33,6 +33,16 @@ impl Kind {
         Self { namespaced: false, ..Self::namespaced("", "v1", "Namespace", "namespaces") }
     }
 
+    /// A kind that nobody has seen in the cluster: its name stands for the plural, which is not known.
+    pub fn unseen(group: &str, version: &str, kind: &str) -> Self {
+        Self::namespaced(group, version, kind, kind)
+    }
+
+    /// Whether both are the same kind, in whatever version.
+    pub fn is_same_type(&self, other: &Self) -> bool {
+        self.group == other.group && self.kind == other.kind
+    }
+
     /// `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

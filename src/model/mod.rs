@@ -5,19 +5,42 @@ mod clock;
 mod closed_sets;
 mod difference;
 mod digest;
+mod field_path;
+mod glob;
 mod kind;
 mod object;
 mod object_key;
+mod path_pattern;
+mod path_syntax;
+mod plan;
+mod scope;
+mod selector;
+mod served;
+mod stream;
+mod value_digest;
 mod verdict;
+mod wanted_kind;
 
-pub use change::{Change, DownReason, StreamHealth, StreamSpec};
+pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{
-    Actor, Advice, Cause, Expectation, FieldClass, Health, Restart, Severity, Source, WatchEvent,
+    Actor, Advice, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Restart, Severity, Source,
+    WatchEvent,
 };
 pub use difference::{Difference, Finding, Writer};
 pub use digest::Digest;
+pub use field_path::{FieldPath, Segment};
+pub use glob::Glob;
 pub use kind::Kind;
 pub use object::{Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
-pub use verdict::{Episode, Held, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};
+pub use path_pattern::PathPattern;
+pub use path_syntax::PathError;
+pub use plan::{Plan, Unwatched};
+pub use scope::Scope;
+pub use selector::Selector;
+pub use served::{Served, ServedKind};
+pub use stream::{Clause, StreamSpec};
+pub use value_digest::ValueDigest;
+pub use verdict::{Episode, Held, Ignored, Judgement, Trouble, UnknownReason, Verdict, VerdictKind, Worst};
+pub use wanted_kind::{KindName, WantedKind};

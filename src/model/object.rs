@@ -11,6 +11,11 @@ pub struct LiveObject {
     pub uid: Box<str>,
     /// The version of the object that was read.
     pub resource_version: Box<str>,
+    /// Those of its labels that rules ask for, by name.
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// Paths whose differences the object itself asks to ignore, with commas between them; empty where settings do not
+    /// allow it to.
+    pub mutes: Box<str>,
     /// What the annotation source found on it.
     pub stamp: Stamp,
     /// The small facts that the API shows.

@@ -1,11 +1,16 @@
 //! The identity of one object.
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use super::Kind;
 
-/// Kind, namespace and name: what people call an object by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Kind, namespace and name: what people call an object by. The version that it was read in is no part of it.
+#[derive(Clone, Debug)]
 pub struct ObjectKey {
     /// The resource type.
     pub kind: Arc<Kind>,
@@ -13,6 +18,20 @@ pub struct ObjectKey {
     pub namespace: Box<str>,
     /// The object's name.
     pub name: Box<str>,
+}
+
+impl PartialEq for ObjectKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind.is_same_type(&other.kind) && self.namespace == other.namespace && self.name == other.name
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.kind.group, &self.kind.kind, &self.namespace, &self.name).hash(state);
+    }
 }
 
 impl ObjectKey {

@@ -73,8 +73,19 @@ pub struct Episode {
     pub trouble: Trouble,
     /// Since when: the oldest onset of its differences, never moved later.
     pub onset: Timestamp,
-    /// The differences, the worst first.
+    /// The differences that count, the worst first.
     pub differences: Vec<Difference>,
+    /// Those that rules ignore. They do not count, and are kept for when the rules change.
+    pub ignored: Vec<Difference>,
+}
+
+/// A claim all of whose differences are ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// The differences, the worst first. Their onsets return when the rules go.
+    pub differences: Vec<Difference>,
+    /// The onset of the episode that a rule ended, to go on from if the rules let it.
+    pub onset: Option<Timestamp>,
 }
 
 /// The last settled value of a claim that cannot be judged now.
@@ -82,8 +93,10 @@ pub struct Episode {
 pub enum Held {
     /// It was never settled.
     Nothing,
-    /// It was in sync or ignored.
+    /// It was in sync.
     Clean,
+    /// It was ignored.
+    Ignored(Ignored),
     /// It was in an episode, which goes on.
     Episode(Episode),
 }
@@ -96,7 +109,7 @@ pub enum Verdict {
     /// Drifted, missing or replaced.
     Off(Episode),
     /// Every difference is ignored by a rule.
-    Ignored,
+    Ignored(Ignored),
     /// Its baseline is being applied right now.
     InFlight(Held),
     /// The object takes part, but nothing is declared for it.
@@ -152,7 +165,7 @@ impl Verdict {
                 Trouble::Missing => VerdictKind::Missing,
                 Trouble::Replaced => VerdictKind::Replaced,
             },
-            Self::Ignored => VerdictKind::Ignored,
+            Self::Ignored(_) => VerdictKind::Ignored,
             Self::InFlight(_) => VerdictKind::InFlight,
             Self::NoBaseline => VerdictKind::NoBaseline,
             Self::Unknown(..) => VerdictKind::Unknown,
@@ -163,7 +176,7 @@ impl Verdict {
     pub fn reason(&self) -> Option<UnknownReason> {
         match self {
             Self::Unknown(reason, _) => Some(*reason),
-            Self::InSync | Self::Off(_) | Self::Ignored | Self::InFlight(_) | Self::NoBaseline => None,
+            Self::InSync | Self::Off(_) | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline => None,
         }
     }
 
@@ -173,19 +186,42 @@ impl Verdict {
             Self::Off(episode)
             | Self::InFlight(Held::Episode(episode))
             | Self::Unknown(_, Held::Episode(episode)) => Some(episode),
-            Self::InSync | Self::Ignored | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => None,
+            Self::InSync | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => {
+                None
+            }
         }
+    }
+
+    /// What is ignored in full, where that is what the series show, held or not.
+    pub fn ignored(&self) -> Option<&Ignored> {
+        match self {
+            Self::Ignored(ignored)
+            | Self::InFlight(Held::Ignored(ignored))
+            | Self::Unknown(_, Held::Ignored(ignored)) => Some(ignored),
+            Self::InSync | Self::Off(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => None,
+        }
+    }
+
+    /// All differences that are kept, those that are ignored or held included; those that count come first.
+    pub fn differences(&self) -> impl Iterator<Item = &Difference> {
+        let episode = self.episode().into_iter().flat_map(|own| own.differences.iter().chain(&own.ignored));
+        episode.chain(self.ignored().into_iter().flat_map(|own| &own.differences))
+    }
+
+    /// The differences that rules keep from counting.
+    pub fn ignored_differences(&self) -> impl Iterator<Item = &Difference> {
+        self.differences().filter(|difference| difference.ignored_by.is_some())
     }
 
     /// The value of `drift_resource_drifted`, where there is one.
     pub fn drifted(&self) -> Option<bool> {
         match self {
             Self::Off(_) => Some(true),
-            Self::InSync | Self::Ignored => Some(false),
+            Self::InSync | Self::Ignored(_) => Some(false),
             Self::NoBaseline => None,
             Self::InFlight(held) | Self::Unknown(_, held) => match held {
                 Held::Nothing => None,
-                Held::Clean => Some(false),
+                Held::Clean | Held::Ignored(_) => Some(false),
                 Held::Episode(_) => Some(true),
             },
         }
@@ -194,7 +230,8 @@ impl Verdict {
     /// What remains to be shown if the claim cannot be judged from now on.
     pub fn into_held(self) -> Held {
         match self {
-            Self::InSync | Self::Ignored => Held::Clean,
+            Self::InSync => Held::Clean,
+            Self::Ignored(ignored) => Held::Ignored(ignored),
             Self::Off(episode) => Held::Episode(episode),
             Self::InFlight(held) | Self::Unknown(_, held) => held,
             Self::NoBaseline => Held::Nothing,

@@ -1,12 +1,28 @@
 //! From a field manager's name to the class of tool behind it.
 
+use regex::Regex;
+
 use crate::model::{Actor, Writer};
 
-/// The class of tool that a field manager is. It names a tool, never a person.
-pub fn classify(writer: Option<&Writer>) -> Actor {
-    let Some(writer) = writer else {
-        return Actor::Nobody;
-    };
+/// Tells tools by the names of their field managers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Actors {
+    /// What the settings say; asked first, in order.
+    pub(super) settings: Vec<(Regex, Actor)>,
+}
+
+impl Actors {
+    /// The class of tool that a field manager is. It names a tool, never a person.
+    pub(super) fn classify(&self, writer: Option<&Writer>) -> Actor {
+        let Some(writer) = writer else {
+            return Actor::Nobody;
+        };
+        let told = self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager));
+        told.map_or_else(|| built_in(writer), |(_, actor)| *actor)
+    }
+}
+
+fn built_in(writer: &Writer) -> Actor {
     let manager = writer.manager.to_ascii_lowercase();
     // The horizontal autoscaler is part of this controller, and the only part that writes through `scale`.
     if manager == "kube-controller-manager" && &*writer.subresource == "scale" {
@@ -62,12 +78,14 @@ const MANAGERS: &[(Pattern, Actor)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{Actor, Writer, classify};
+    use regex::Regex;
+
+    use super::{Actor, Actors, Writer};
 
     #[track_caller]
     fn check(manager: &str, subresource: &str, actor: Actor) {
         let writer = Writer { manager: manager.into(), subresource: subresource.into(), time: None };
-        assert_eq!(classify(Some(&writer)), actor, "{manager} {subresource}");
+        assert_eq!(Actors::default().classify(Some(&writer)), actor, "{manager} {subresource}");
     }
 
     #[test]
@@ -83,7 +101,15 @@ mod tests {
         check("openshift-console", "", Actor::Console);
         check("my-operator", "", Actor::Controller);
         check("curl", "", Actor::Other);
-        assert_eq!(classify(None), Actor::Nobody);
+        assert_eq!(Actors::default().classify(None), Actor::Nobody);
+    }
+
+    #[test]
+    fn settings_are_asked_before_the_built_in_table() {
+        let actors = Actors { settings: vec![(Regex::new("^kubectl-ci$").unwrap(), Actor::Gitops)] };
+        let writer = |manager: &str| Writer { manager: manager.into(), subresource: "".into(), time: None };
+        assert_eq!(actors.classify(Some(&writer("kubectl-ci"))), Actor::Gitops);
+        assert_eq!(actors.classify(Some(&writer("kubectl-edit"))), Actor::Kubectl);
     }
 
     #[test]

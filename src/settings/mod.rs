@@ -1,60 +1,115 @@
-//! What the exporter was told to do.
+//! What the exporter was told to do: the settings file, and what came of it.
+
+mod file;
+mod file_watch;
+mod load;
+mod overrides;
+mod places;
+mod problem;
+mod read;
+mod status;
 
 use std::sync::Arc;
 
-use crate::model::{Kind, Source, StreamSpec};
+use crate::{
+    model::{Kind, Scope, Selector, Source, WantedKind},
+    rules::{RuleInput, RuleSet},
+};
+
+pub use file::{LogLevel, SettingsFile, ShownResources};
+pub use file_watch::{FileWatch, read_settings};
+pub use load::{Loaded, is_namespace, load};
+pub use overrides::Overrides;
+pub use problem::{Place, Problem};
+pub use status::ReloadStatus;
 
 /// The settings of a running exporter.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespaces to watch; empty for all of them.
     pub namespaces: Vec<Box<str>>,
+    /// Namespaces not to watch, whatever else is said.
+    pub excluded_namespaces: Vec<Box<str>>,
+    /// What to watch; empty for Deployments and Services with the opt-in label.
+    pub kinds: Vec<WantedKind>,
     /// The sources that are switched on.
     pub sources: Vec<Source>,
     /// The prefix of the opt-in label and of the hash annotation.
     pub annotation_prefix: Box<str>,
+    /// What to think of differences, without what teams say.
+    pub rules: Arc<RuleSet>,
+    /// What those rules were made from.
+    pub rule_input: Arc<RuleInput>,
+    /// Whose rules are read beside these.
+    pub team_rules: Option<TeamRulesFrom>,
+    /// Whether objects may ask for differences of theirs to be ignored.
+    pub mute_by_annotation: bool,
     /// At most this many series of single claims are exposed.
     pub max_series: usize,
     /// Whether only objects that drift have series of their own.
     pub only_drifted: bool,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
+    /// The least severe messages that are logged.
+    pub log_level: LogLevel,
+}
+
+/// Where rules of teams are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TeamRulesFrom {
+    /// Namespaces whose owners may write rules.
+    pub scope: Scope,
+    /// The ConfigMaps that hold them.
+    pub selector: Selector,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
+            excluded_namespaces: Vec::new(),
+            kinds: Vec::new(),
             sources: vec![Source::Annotation],
             annotation_prefix: "tfdrift.jin.dev".into(),
+            rules: Arc::new(RuleSet::built_in()),
+            rule_input: Arc::default(),
+            team_rules: None,
+            mute_by_annotation: false,
             max_series: 200_000,
             only_drifted: false,
             health_series: false,
+            log_level: LogLevel::Info,
         }
     }
 }
 
 impl Settings {
-    /// The streams that these settings want: each kind once per namespace scope.
-    pub fn streams(&self) -> Vec<Arc<StreamSpec>> {
-        let selector: Box<str> = format!("{}/enabled=true", self.annotation_prefix).into();
-        let scopes: Vec<Option<Box<str>>> = if self.namespaces.is_empty() {
-            vec![None]
-        } else {
-            self.namespaces.iter().cloned().map(Some).collect()
-        };
-        let mut streams = Vec::new();
-        for kind in [Kind::deployment(), Kind::service()].map(Arc::new) {
-            for namespace in scopes.iter().cloned() {
-                let selector = Some(selector.clone());
-                streams.push(Arc::new(StreamSpec { kind: kind.clone(), namespace, selector }));
-            }
+    /// What to watch, within the namespaces that may be watched at all.
+    pub fn wanted_kinds(&self) -> Vec<WantedKind> {
+        let allowed = self.scope();
+        let mut wanted = if self.kinds.is_empty() { self.usual_kinds() } else { self.kinds.clone() };
+        for kind in &mut wanted {
+            kind.scope = kind.scope.within(&allowed);
         }
-        streams
+        wanted
     }
 
     /// Whether a caller may ask for this namespace.
     pub fn allows_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.is_empty() || self.namespaces.iter().any(|own| &**own == namespace)
+        self.scope().has(namespace)
+    }
+
+    /// The namespaces that may be watched at all.
+    pub fn scope(&self) -> Scope {
+        Scope::new(&self.namespaces, &self.excluded_namespaces)
+    }
+
+    fn usual_kinds(&self) -> Vec<WantedKind> {
+        let opted_in = Selector::has(&format!("{}/enabled", self.annotation_prefix), "true");
+        let usual = [Kind::deployment(), Kind::service()];
+        usual
+            .iter()
+            .map(|kind| WantedKind { selector: Some(opted_in.clone()), ..WantedKind::exactly(kind) })
+            .collect()
     }
 }

@@ -4,12 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::{
-    model::{
-        Cause, Difference, Episode, Finding, Held, Judgement, LiveObject, Source, Stamp, Trouble, Verdict,
-    },
-    rules,
-};
+use super::rating::Rater;
+use crate::model::{Cause, Judgement, LiveObject, Source, Stamp, Verdict};
 
 /// One live object and its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +36,7 @@ pub struct Episodes {
     pub last: Timestamp,
 }
 
-/// What a new judgement did to a claim.
+/// What a new judgement, or new rules, did to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It is as it was, or only moved between verdicts that begin and end nothing.
@@ -53,42 +49,60 @@ pub(super) enum Step {
 
 impl Claim {
     /// The claim on an object that was not known before. `counted`: an episode that shows now began while we watched.
-    pub(super) fn new(source: Source, judgement: Judgement, counted: bool, now: Timestamp) -> (Self, Step) {
-        let verdict = match judgement {
-            Judgement::InSync => Verdict::InSync,
-            Judgement::NoBaseline => Verdict::NoBaseline,
-            Judgement::Drifted(findings) => Verdict::Off(episode(findings, None, now)),
-            Judgement::Unknown(reason) => Verdict::Unknown(reason, Held::Nothing),
-        };
-        if counted && verdict.episode().is_some() {
-            (Self { source, verdict, episodes: Some(Episodes { count: 1, last: now }) }, Step::Began)
-        } else {
-            (Self { source, verdict, episodes: None }, Step::Nothing)
-        }
+    pub(super) fn new(judgement: Judgement, counted: bool, rater: &Rater<'_>) -> (Self, Step) {
+        let nothing = Self { source: rater.object.source, verdict: Verdict::NoBaseline, episodes: None };
+        let (claim, step) = nothing.judged(judgement, false, rater);
+        if counted { (claim, step) } else { (Self { episodes: None, ..claim }, Step::Nothing) }
     }
 
     /// Folds a new judgement into what was known. What could not be judged keeps its last settled value.
-    pub(super) fn judged(self, judgement: Judgement, baseline_moved: bool, now: Timestamp) -> (Self, Step) {
+    pub(super) fn judged(
+        self,
+        judgement: Judgement,
+        baseline_moved: bool,
+        rater: &Rater<'_>,
+    ) -> (Self, Step) {
         let before = self.verdict.episode().is_some();
         let verdict = match judgement {
             Judgement::InSync => Verdict::InSync,
             Judgement::NoBaseline => Verdict::NoBaseline,
-            Judgement::Drifted(findings) => Verdict::Off(episode(findings, self.verdict.episode(), now)),
-            Judgement::Unknown(reason) => Verdict::Unknown(reason, self.verdict.into_held()),
+            Judgement::Drifted(findings) => rater.rate(findings, &self.verdict),
+            // Rules may ask for what has changed about the object, even if its fields cannot be judged now.
+            Judgement::Unknown(reason) => {
+                rater.rate_again(Verdict::Unknown(reason, self.verdict.into_held()))
+            }
         };
-        let after = verdict.episode().is_some();
-        let step = match (before, after) {
+        let cause = match &verdict {
+            Verdict::NoBaseline => Cause::Deleted,
+            Verdict::InSync if baseline_moved => Cause::Absorbed,
+            Verdict::InSync => Cause::Reverted,
+            // What goes on differing, or may, ceases to count by a rule only.
+            Verdict::Off(_) | Verdict::Ignored(_) | Verdict::InFlight(_) | Verdict::Unknown(..) => {
+                Cause::Rule
+            }
+        };
+        Self { source: self.source, verdict, episodes: self.episodes }.stepped(before, cause, rater.now)
+    }
+
+    /// Looks at what is known with other rules, or at another time.
+    pub(super) fn rated_again(self, rater: &Rater<'_>) -> (Self, Step) {
+        let before = self.verdict.episode().is_some();
+        let verdict = rater.rate_again(self.verdict);
+        Self { source: self.source, verdict, episodes: self.episodes }.stepped(before, Cause::Rule, rater.now)
+    }
+
+    /// Says what has begun or ended, and counts what has begun.
+    fn stepped(mut self, before: bool, cause: Cause, now: Timestamp) -> (Self, Step) {
+        let step = match (before, self.verdict.episode().is_some()) {
             (false, true) => Step::Began,
-            (true, false) if verdict == Verdict::NoBaseline => Step::Ended(Cause::Deleted),
-            (true, false) if baseline_moved => Step::Ended(Cause::Absorbed),
-            (true, false) => Step::Ended(Cause::Reverted),
+            (true, false) => Step::Ended(cause),
             (true, true) | (false, false) => Step::Nothing,
         };
-        let mut episodes = self.episodes;
         if step == Step::Began {
-            episodes = Some(Episodes { count: episodes.map_or(0, |episodes| episodes.count) + 1, last: now });
+            let count = self.episodes.map_or(0, |episodes| episodes.count) + 1;
+            self.episodes = Some(Episodes { count, last: now });
         }
-        (Self { source: self.source, verdict, episodes }, step)
+        (self, step)
     }
 }
 
@@ -98,37 +112,20 @@ pub(super) fn only_baseline_moved(before: &Verdict, after: &Stamp) -> bool {
     episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
 }
 
-/// An episode with the worst difference first, going on from an earlier one.
-fn episode(findings: Vec<Finding>, earlier: Option<&Episode>, now: Timestamp) -> Episode {
-    let mut differences: Vec<Difference> =
-        findings.into_iter().map(|finding| rules::rate(finding, now)).collect();
-    for difference in &mut differences {
-        let before = earlier.and_then(|episode| {
-            episode.differences.iter().find(|before| before.finding.path == difference.finding.path)
-        });
-        if let Some(before) = before {
-            difference.onset = difference.onset.min(before.onset);
-        }
-    }
-    differences.sort_by(|a, b| {
-        (b.severity, b.expectation, b.onset)
-            .cmp(&(a.severity, a.expectation, a.onset))
-            .then_with(|| a.finding.path.cmp(&b.finding.path))
-    });
-    let onset = differences
-        .iter()
-        .map(|difference| difference.onset)
-        .chain(earlier.map(|episode| episode.onset))
-        .min();
-    Episode { trouble: Trouble::Drifted, onset: onset.unwrap_or(now), differences }
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
 
-    use super::{Claim, Step};
-    use crate::model::{Cause, FieldClass, Finding, Judgement, Source, UnknownReason, VerdictKind, Writer};
+    use std::sync::Arc;
+
+    use super::{Claim, Rater, Step};
+    use crate::{
+        model::{
+            Cause, FieldClass, Finding, Judgement, Kind, ObjectKey, Source, UnknownReason, VerdictKind,
+            Writer,
+        },
+        rules::{ObjectView, RuleSet},
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -148,8 +145,19 @@ mod tests {
         }])
     }
 
+    fn with_rater<T>(now: Timestamp, then: impl FnOnce(&Rater<'_>) -> T) -> T {
+        let kind = Arc::new(Kind::deployment());
+        let key = ObjectKey { kind, namespace: "shop".into(), name: "web".into() };
+        let object = ObjectView { key: &key, labels: &[], mutes: "", source: Source::Annotation };
+        then(&Rater { rules: &RuleSet::built_in(), object, now })
+    }
+
     fn new(judgement: Judgement, now: Timestamp) -> Claim {
-        Claim::new(Source::Annotation, judgement, false, now).0
+        with_rater(now, |rater| Claim::new(judgement, false, rater).0)
+    }
+
+    fn judged(claim: Claim, judgement: Judgement, moved: bool, now: Timestamp) -> (Claim, Step) {
+        with_rater(now, |rater| claim.judged(judgement, moved, rater))
     }
 
     fn onset(claim: &Claim) -> i64 {
@@ -166,25 +174,25 @@ mod tests {
     #[test]
     fn within_an_episode_the_onset_never_moves_later() {
         let claim = new(drifted(Some(50)), at(100));
-        let (claim, step) = claim.judged(drifted(Some(90)), false, at(110));
+        let (claim, step) = judged(claim, drifted(Some(90)), false, at(110));
         assert_eq!((onset(&claim), step), (50, Step::Nothing));
-        let (claim, _) = claim.judged(drifted(Some(40)), false, at(120));
+        let (claim, _) = judged(claim, drifted(Some(40)), false, at(120));
         assert_eq!(onset(&claim), 40);
     }
 
     #[test]
     fn what_cannot_be_judged_holds_its_last_settled_value() {
         let claim = new(drifted(Some(50)), at(100));
-        let (claim, step) = claim.judged(Judgement::Unknown(UnknownReason::BadHash), false, at(110));
+        let (claim, step) = judged(claim, Judgement::Unknown(UnknownReason::BadHash), false, at(110));
         assert_eq!(
             (claim.verdict.kind(), claim.verdict.drifted(), step),
             (VerdictKind::Unknown, Some(true), Step::Nothing)
         );
-        let (claim, step) = claim.judged(drifted(Some(60)), false, at(120));
+        let (claim, step) = judged(claim, drifted(Some(60)), false, at(120));
         assert_eq!((onset(&claim), step), (50, Step::Nothing));
-        let (claim, step) = claim.judged(Judgement::InSync, false, at(130));
+        let (claim, step) = judged(claim, Judgement::InSync, false, at(130));
         assert_eq!(step, Step::Ended(Cause::Reverted));
-        let (claim, _) = claim.judged(Judgement::Unknown(UnknownReason::BadHash), false, at(140));
+        let (claim, _) = judged(claim, Judgement::Unknown(UnknownReason::BadHash), false, at(140));
         assert_eq!(claim.verdict.drifted(), Some(false));
         let never = new(Judgement::Unknown(UnknownReason::BadHash), at(1));
         assert_eq!(never.verdict.drifted(), None);
@@ -193,13 +201,13 @@ mod tests {
     #[test]
     fn episodes_end_with_a_cause_and_are_counted() {
         let claim = new(Judgement::InSync, at(1));
-        let (claim, step) = claim.judged(drifted(None), false, at(2));
+        let (claim, step) = judged(claim, drifted(None), false, at(2));
         assert_eq!(step, Step::Began);
-        let (claim, step) = claim.judged(Judgement::InSync, true, at(3));
+        let (claim, step) = judged(claim, Judgement::InSync, true, at(3));
         assert_eq!(step, Step::Ended(Cause::Absorbed));
-        let (claim, _) = claim.judged(drifted(None), false, at(4));
+        let (claim, _) = judged(claim, drifted(None), false, at(4));
         assert_eq!(claim.episodes.unwrap().count, 2);
-        let (_, step) = claim.judged(Judgement::NoBaseline, false, at(5));
+        let (_, step) = judged(claim, Judgement::NoBaseline, false, at(5));
         assert_eq!(step, Step::Ended(Cause::Deleted));
     }
 }

@@ -1,24 +1,29 @@
 //! Applies changes to what is known. The only writer.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Claim, EngineMetrics, Entry, History, KindState, Ledger, Snapshot, StreamState, Transition,
+    Claim, EngineMetrics, Entry, History, KindState, Ledger, RuleBook, Snapshot, StreamState, Transition,
     claim::{Step, only_baseline_moved},
     history::{EpisodeNote, Turn},
     ledger::Place,
+    metrics::UNCHANGED,
+    rating::Rater,
     relist::{Staged, same_version},
+    rerate::{count_matches, rated_alike, view},
 };
 use crate::{
     compare::judge,
     model::{
-        Cause, Change, Clock, DownReason, LiveObject, ObjectKey, Source, StreamHealth, StreamSpec, Verdict,
+        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth,
+        StreamSpec, Verdict,
     },
+    rules::RuleSet,
 };
 
 /// Episodes are counted on an object for this long after the last one.
@@ -27,46 +32,47 @@ const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 /// Holds the state and folds changes into it.
 #[derive(Debug)]
 pub struct Engine {
-    clock: Clock,
-    metrics: EngineMetrics,
-    snapshot: Snapshot,
+    pub(super) clock: Clock,
+    pub(super) metrics: EngineMetrics,
+    pub(super) snapshot: Snapshot,
     /// Lists under way.
-    staged: HashMap<Arc<StreamSpec>, Staged>,
+    pub(super) staged: HashMap<Arc<StreamSpec>, Staged>,
+    /// Streams that took over from others that asked for something else: what their first list lacks was not deleted.
+    pub(super) reselected: HashSet<Arc<StreamSpec>>,
     /// Objects whose episodes are counted, each once, by when to look whether they have kept quiet for a day.
     flapping: VecDeque<(Timestamp, ObjectKey)>,
     /// Goes into blocks whose claims change; never used twice.
     version: u64,
+    /// When it was last looked which rules have expired.
+    pub(super) looked: Timestamp,
 }
 
 impl Engine {
-    /// An engine that knows these streams and nothing else.
+    /// An engine that knows these streams and rules, and nothing else.
     pub fn new(
-        streams: &[Arc<StreamSpec>],
+        plan: &Plan,
+        rules: Arc<RuleSet>,
         sources: &[Source],
         history: History,
         metrics: EngineMetrics,
         clock: Clock,
     ) -> Self {
-        let mut kinds: Vec<Arc<KindState>> = Vec::new();
-        for spec in streams {
-            let stream = StreamState {
-                spec: spec.clone(),
-                health: StreamHealth::Starting,
-                listed: false,
-                answered: false,
-            };
-            match kinds.iter_mut().find(|state| state.kind == spec.kind) {
-                Some(state) => Arc::make_mut(state).streams.push(stream),
-                None => kinds.push(Arc::new(KindState {
-                    kind: spec.kind.clone(),
-                    streams: vec![stream],
-                    blocks: super::Blocks::default(),
-                })),
-            }
-        }
         let ledger = Arc::new(Ledger::new(sources));
-        let snapshot = Snapshot { sequence: 0, kinds, ledger, history };
-        Self { clock, metrics, snapshot, staged: HashMap::new(), flapping: VecDeque::new(), version: 0 }
+        let snapshot =
+            Snapshot { ledger, history, rules: Arc::new(RuleBook::new(rules)), ..Snapshot::default() };
+        let looked = clock.now();
+        let mut engine = Self {
+            clock,
+            metrics,
+            snapshot,
+            staged: HashMap::new(),
+            reselected: HashSet::new(),
+            flapping: VecDeque::new(),
+            version: 0,
+            looked,
+        };
+        engine.replan(plan, looked);
+        engine
     }
 
     /// The picture to publish.
@@ -79,8 +85,11 @@ impl Engine {
         let begun = std::time::Instant::now();
         let now = self.clock.now();
         match change {
+            Change::Streams(plan) => self.replan(&plan, now),
             Change::ListStarted(stream) => {
-                self.staged.insert(stream, Staged::default());
+                if kind_state(&self.snapshot, &stream).is_some() {
+                    self.staged.insert(stream, Staged::default());
+                }
                 false
             }
             Change::Listed(stream, object) => {
@@ -97,9 +106,15 @@ impl Engine {
                 self.metrics.took(begun.elapsed());
                 seen
             }
-            Change::Gone { stream, namespace, name } => self.forget(&stream, &namespace, &name, now),
+            Change::Gone { stream, namespace, name } => {
+                kind_state(&self.snapshot, &stream).is_some()
+                    && self.forget(&stream.kind, &namespace, &name, Cause::Deleted, now)
+            }
             Change::Stream(stream, health) => self.stream_fares(&stream, health),
-            Change::Tick => self.forget_old_episodes(now),
+            Change::Tick => {
+                let expired = self.let_rules_expire(now);
+                self.forget_old_episodes(now) || expired
+            }
         }
     }
 
@@ -114,8 +129,9 @@ impl Engine {
         let commit = staged.commit(&state.blocks, |namespace| stream.covers(namespace));
         // What stands at the first list began before we looked; what a later one shows began while we watched.
         let counted = state.streams.iter().any(|own| own.spec == *stream && own.listed);
+        let cause = if self.reselected.remove(stream) { Cause::Rule } else { Cause::Deleted };
         for entry in commit.gone {
-            self.forget(stream, &entry.object.key.namespace, &entry.object.key.name, now);
+            self.forget(&stream.kind, &entry.object.key.namespace, &entry.object.key.name, cause, now);
         }
         for object in commit.changed {
             self.see(stream, object, counted, now);
@@ -125,6 +141,7 @@ impl Engine {
             own.answered = true;
             own.health = StreamHealth::Up;
         }
+        self.snapshot.note_readiness();
         self.snapshot.sequence += 1;
         true
     }
@@ -140,22 +157,24 @@ impl Engine {
                 return false;
             }
             if before.object.uid != object.uid {
-                self.forget(stream, &object.key.namespace, &object.key.name, now);
+                self.forget(&stream.kind, &object.key.namespace, &object.key.name, Cause::Deleted, now);
                 return self.see(stream, object, true, now);
             }
-            if before.object.stamp == object.stamp {
-                self.metrics.reconciled(&stream.kind, "unchanged");
+            if before.object.stamp == object.stamp && rated_alike(&before.object, &object) {
+                self.metrics.reconciled(&stream.kind, UNCHANGED);
                 let claim = before.claim.clone();
-                return self.put(stream, Entry { object: Arc::new(object), claim });
+                return self.put(Entry { object: Arc::new(object), claim });
             }
         }
         let judgement = judge(&object);
+        let rater =
+            Rater { rules: self.snapshot.rules.set(), object: view(&object, Source::Annotation), now };
         let (claim, step) = match &before {
             Some(before) => {
                 let moved = only_baseline_moved(&before.claim.verdict, &object.stamp);
-                before.claim.clone().judged(judgement, moved, now)
+                before.claim.clone().judged(judgement, moved, &rater)
             }
-            None => Claim::new(Source::Annotation, judgement, counted, now),
+            None => Claim::new(judgement, counted, &rater),
         };
         self.metrics.reconciled(&stream.kind, claim.verdict.kind().as_str());
         if let Verdict::Unknown(reason, _) = &claim.verdict {
@@ -163,35 +182,50 @@ impl Engine {
         }
         let entry = Entry { object: Arc::new(object), claim };
         self.record(before.as_deref(), Some(&entry), step, now);
-        self.put(stream, entry)
+        self.put(entry)
     }
 
-    fn put(&mut self, stream: &StreamSpec, entry: Entry) -> bool {
+    pub(super) fn put(&mut self, entry: Entry) -> bool {
         self.version += 1;
         let version = self.version;
-        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+        let key = &entry.object.key;
+        let Some(state) = of_type_mut(&mut self.snapshot.kinds, &key.kind) else {
             return false;
         };
+        let before = state.blocks.get(&key.namespace, &key.name).map(|entry| &entry.claim.verdict);
+        count_matches(&mut self.snapshot.rules, before, Some(&entry.claim.verdict));
         let series_changed = state.blocks.put(Arc::new(entry), version);
         self.snapshot.sequence += u64::from(series_changed);
         true
     }
 
-    /// Lets go of an object that is gone, or that is no longer selected.
-    fn forget(&mut self, stream: &StreamSpec, namespace: &str, name: &str, now: Timestamp) -> bool {
-        self.version += 1;
-        let version = self.version;
-        let Some(state) = kind_state_mut(&mut self.snapshot, stream) else {
+    /// Lets go of an object that is gone, or that is no longer selected; `cause` is why its episode ends.
+    pub(super) fn forget(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        cause: Cause,
+        now: Timestamp,
+    ) -> bool {
+        let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(kind)) else {
             return false;
         };
-        let Some(entry) = state.blocks.remove(namespace, name, version) else {
+        // Streams that choose here tell of every object that nobody wants: that must cost nothing.
+        if state.blocks.get(namespace, name).is_none() {
+            return false;
+        }
+        self.version += 1;
+        let state = Arc::make_mut(state);
+        let Some(entry) = state.blocks.remove(namespace, name, self.version) else {
             return false;
         };
         let step = match entry.claim.verdict.episode() {
-            Some(_) => Step::Ended(Cause::Deleted),
+            Some(_) => Step::Ended(cause),
             None => Step::Nothing,
         };
         let emptied = state.blocks.is_empty_namespace(namespace);
+        count_matches(&mut self.snapshot.rules, Some(&entry.claim.verdict), None);
         self.snapshot.sequence += 1;
         self.record(Some(&entry), None, step, now);
         if emptied {
@@ -201,7 +235,13 @@ impl Engine {
     }
 
     /// Writes down what a step did: ledger, history, flapping.
-    fn record(&mut self, before: Option<&Entry>, after: Option<&Entry>, step: Step, now: Timestamp) {
+    pub(super) fn record(
+        &mut self,
+        before: Option<&Entry>,
+        after: Option<&Entry>,
+        step: Step,
+        now: Timestamp,
+    ) {
         let Some(entry) = after.or(before) else { return };
         let place = place_of(entry);
         if !self.snapshot.ledger.knows(&place) {
@@ -230,7 +270,7 @@ impl Engine {
         let from = before.map(|entry| entry.claim.verdict.kind());
         let to = after.map(|entry| entry.claim.verdict.kind());
         // An object that appears or goes without an episode is no news.
-        if from != to && (step != Step::Nothing || (before.is_some() && after.is_some())) {
+        if step != Step::Nothing || (from != to && before.is_some() && after.is_some()) {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,
@@ -250,10 +290,9 @@ impl Engine {
             return false;
         };
         let changed = own.health != health;
-        if let StreamHealth::Down { reason: DownReason::Forbidden | DownReason::NotFound, .. } = health {
-            own.answered = true;
-        }
+        own.answered |= is_answer(&health);
         own.health = health;
+        self.snapshot.note_readiness();
         self.snapshot.sequence += u64::from(changed);
         changed
     }
@@ -266,7 +305,8 @@ impl Engine {
                 break;
             }
             let Some((_, key)) = self.flapping.pop_front() else { break };
-            let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind == key.kind) else {
+            let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(&key.kind))
+            else {
                 continue;
             };
             let Some(entry) = state.blocks.get(&key.namespace, &key.name) else { continue };
@@ -287,16 +327,29 @@ impl Engine {
     }
 
     fn stream_mut(&mut self, stream: &StreamSpec) -> Option<&mut StreamState> {
-        kind_state_mut(&mut self.snapshot, stream)?.streams.iter_mut().find(|own| *own.spec == *stream)
+        let state = of_type_mut(&mut self.snapshot.kinds, &stream.kind)?;
+        state.streams.iter_mut().find(|own| *own.spec == *stream)
     }
 }
 
-fn kind_state<'a>(snapshot: &'a Snapshot, stream: &StreamSpec) -> Option<&'a Arc<KindState>> {
-    snapshot.kinds.iter().find(|state| state.kind == stream.kind)
+/// Whether a stream's health tells that its first list was answered with a plain no.
+pub(super) fn is_answer(health: &StreamHealth) -> bool {
+    match health {
+        StreamHealth::Starting | StreamHealth::Up => false,
+        StreamHealth::Down { reason, .. } => match reason {
+            DownReason::Forbidden | DownReason::NotFound | DownReason::Refused => true,
+            DownReason::Stalled | DownReason::Error => false,
+        },
+    }
 }
 
-fn kind_state_mut<'a>(snapshot: &'a mut Snapshot, stream: &StreamSpec) -> Option<&'a mut KindState> {
-    snapshot.kinds.iter_mut().find(|state| state.kind == stream.kind).map(Arc::make_mut)
+/// The kind of a stream. None for a stream that is not open any more: what it said last comes too late.
+fn kind_state<'a>(snapshot: &'a Snapshot, stream: &StreamSpec) -> Option<&'a Arc<KindState>> {
+    snapshot.kinds.iter().find(|state| state.has_stream(stream))
+}
+
+fn of_type_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
+    kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
 }
 
 fn place_of(entry: &Entry) -> Place {

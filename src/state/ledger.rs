@@ -1,6 +1,6 @@
 //! What happened since the start: counters that outlive the objects they were counted on.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -22,8 +22,8 @@ pub struct Ledger {
     pub ages: BTreeMap<(Source, Cause, Severity), Ages>,
 }
 
-/// Where something is counted: bounded by kinds and namespaces.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where something is counted: bounded by kinds, whatever their version, and namespaces.
+#[derive(Clone, Debug)]
 pub struct Place {
     /// The kind.
     pub kind: Arc<Kind>,
@@ -31,6 +31,32 @@ pub struct Place {
     pub namespace: Box<str>,
     /// The source.
     pub source: Source,
+}
+
+impl Place {
+    fn order(&self) -> (&str, &str, &str, Source) {
+        (&self.kind.group, &self.kind.kind, &self.namespace, self.source)
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Place {}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
 }
 
 /// A histogram of ages in seconds.

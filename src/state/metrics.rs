@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::model::{Kind, Source, UnknownReason};
+use crate::model::{Kind, Source, UnknownReason, VerdictKind};
 
 /// Counters of the engine.
 #[derive(Clone, Debug)]
@@ -63,6 +63,15 @@ impl EngineMetrics {
         self.reconciles.get_or_create_owned(&labels).inc();
     }
 
+    /// Drops the series of a kind that is no longer watched.
+    pub(super) fn forget(&self, kind: &Kind) {
+        let verdicts = VerdictKind::ALL.iter().map(|verdict| verdict.as_str());
+        for result in verdicts.chain([UNCHANGED]) {
+            let labels = Labels { group: kind.group.to_string(), kind: kind.kind.to_string(), result };
+            self.reconciles.remove(&labels);
+        }
+    }
+
     /// Counts a claim that could not be judged, where its baseline is to blame.
     pub(super) fn could_not_judge(&self, reason: UnknownReason) {
         if BASELINE_ERRORS.contains(&reason) {
@@ -74,6 +83,9 @@ impl EngineMetrics {
         self.duration.observe(duration.as_secs_f64());
     }
 }
+
+/// The result for an object of which nothing that counts differed.
+pub(super) const UNCHANGED: &str = "unchanged";
 
 const BASELINE_ERRORS: &[UnknownReason] =
     &[UnknownReason::BadHash, UnknownReason::UnknownAlgorithm, UnknownReason::Unhashable];

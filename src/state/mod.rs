@@ -6,7 +6,11 @@ mod engine;
 mod history;
 mod ledger;
 mod metrics;
+mod rating;
 mod relist;
+mod replan;
+mod rerate;
+mod rule_book;
 mod run;
 mod snapshot;
 
@@ -16,5 +20,6 @@ pub use engine::Engine;
 pub use history::{EpisodeNote, History, Transition, Turn};
 pub use ledger::{AGE_BOUNDS, Ages, Ledger, Place};
 pub use metrics::EngineMetrics;
+pub use rule_book::RuleBook;
 pub use run::{QUEUE, StatePublisher, StateReader, run, state_channel};
 pub use snapshot::{KindState, Snapshot, StreamState};

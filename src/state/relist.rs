@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use crate::model::LiveObject;
 
-use super::{Blocks, Entry};
+use super::{Blocks, Entry, rerate::rated_alike};
 
 /// What a list has brought so far.
 ///
@@ -55,7 +55,12 @@ pub(super) struct Commit {
     pub(super) gone: Vec<Arc<Entry>>,
 }
 
-/// The same version of the same object: nothing about it can differ.
+/// The same version of the same object, read as the same version of its kind: nothing about it can differ but what of
+/// it is read.
 pub(super) fn same_version(a: &LiveObject, b: &LiveObject) -> bool {
-    !a.resource_version.is_empty() && a.resource_version == b.resource_version && a.uid == b.uid
+    !a.resource_version.is_empty()
+        && a.resource_version == b.resource_version
+        && a.uid == b.uid
+        && a.key.kind == b.key.kind
+        && rated_alike(a, b)
 }

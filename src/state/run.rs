@@ -9,7 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, watch};
 
 use super::{Engine, Snapshot};
-use crate::model::{Change, Clock};
+use crate::{
+    model::{Change, Clock},
+    rules::RuleSet,
+};
 
 /// Changes that wait at most; a full queue slows the readers of the API server down, and loses nothing.
 pub const QUEUE: usize = 1024;
@@ -36,16 +39,28 @@ pub fn state_channel(first: Snapshot) -> (StatePublisher, StateReader) {
     (StatePublisher { published: sender, beat: beat.clone() }, StateReader { published: receiver, beat })
 }
 
-/// Applies changes in batches and publishes after each, until nobody can send any more.
+/// Applies changes in batches and publishes after each, until nobody can send any more. The newest rules hold from the
+/// moment they are there, for everything that is known already too.
 pub async fn run(
     mut engine: Engine,
     mut changes: mpsc::Receiver<Change>,
+    mut rules: watch::Receiver<Arc<RuleSet>>,
     publisher: StatePublisher,
     clock: Clock,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
-    while changes.recv_many(&mut batch, BATCH).await > 0 {
+    loop {
         let mut news = false;
+        tokio::select! {
+            biased;
+            Ok(()) = rules.changed() => {
+                engine.take_rules(rules.borrow_and_update().clone());
+                news = true;
+            }
+            received = changes.recv_many(&mut batch, BATCH) => if received == 0 {
+                return;
+            }
+        }
         for change in batch.drain(..) {
             news |= engine.apply(change);
         }

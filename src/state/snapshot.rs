@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{Kind, StreamHealth, StreamSpec, UnknownReason, VerdictKind};
 
-use super::{Blocks, Entry, History, Ledger};
+use super::{Blocks, Entry, History, Ledger, RuleBook};
 
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,11 @@ pub struct Snapshot {
     pub ledger: Arc<Ledger>,
     /// The last transitions.
     pub history: History,
+    /// Whether at one moment every first list was answered and at least one could be listed. Streams that are opened
+    /// later do not take that back: what was known goes on being shown.
+    pub ready: bool,
+    /// The rules that hold, and what they match.
+    pub rules: Arc<RuleBook>,
 }
 
 /// One watched kind.
@@ -24,14 +29,14 @@ pub struct Snapshot {
 pub struct KindState {
     /// The kind.
     pub kind: Arc<Kind>,
-    /// Its streams, one per namespace scope.
+    /// Its streams, which never overlap, and what is wanted of it and cannot be watched.
     pub streams: Vec<StreamState>,
     /// Its objects.
     pub blocks: Blocks,
 }
 
 /// One stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
     /// What it watches.
     pub spec: Arc<StreamSpec>,
@@ -48,9 +53,19 @@ impl Snapshot {
     pub fn streams(&self) -> impl Iterator<Item = &StreamState> {
         self.kinds.iter().flat_map(|kind| &kind.streams)
     }
+
+    pub(super) fn note_readiness(&mut self) {
+        self.ready = self.ready
+            || (self.streams().all(|stream| stream.answered) && self.streams().any(|stream| stream.listed));
+    }
 }
 
 impl KindState {
+    /// Whether this is one of its streams.
+    pub(super) fn has_stream(&self, stream: &StreamSpec) -> bool {
+        self.kind.is_same_type(&stream.kind) && self.streams.iter().any(|own| *own.spec == *stream)
+    }
+
     /// The verdict and reason to show for an entry: a claim whose stream is down is `unknown`, whatever it was.
     pub fn shown_verdict(&self, entry: &Entry) -> (VerdictKind, Option<UnknownReason>) {
         if self.is_stale(&entry.object.key.namespace) {

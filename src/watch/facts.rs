@@ -57,6 +57,45 @@ pub(super) fn of_service(spec: &ServiceView<'_>, status: Option<&RawValue>) -> F
     }
 }
 
+/// Facts about an object of any kind, as far as it follows the conventions.
+pub(super) fn of_any(spec: Option<&RawValue>, status: Option<&RawValue>, generation: Option<i64>) -> Facts {
+    #[derive(Deserialize)]
+    struct Spec {
+        replicas: Option<i32>,
+    }
+    let (health, message) = health_by_conditions(status, generation);
+    let replicas = read::<Spec>(spec).and_then(|spec| spec.replicas);
+    Facts { health, message: message.into(), replicas, ..Facts::default() }
+}
+
+/// `Ready` says whether an object works, where there is none `Available`.
+fn health_by_conditions(status: Option<&RawValue>, generation: Option<i64>) -> (Health, String) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status<'a> {
+        observed_generation: Option<i64>,
+        #[serde(borrow)]
+        conditions: Option<Vec<Condition<'a>>>,
+    }
+    let Some(status) = read::<Status<'_>>(status) else {
+        return (Health::Unknown, "no status".to_owned());
+    };
+    if status.observed_generation.zip(generation).is_some_and(|(observed, own)| observed < own) {
+        return (Health::Unknown, "its controller has not seen this version yet".to_owned());
+    }
+    let conditions = status.conditions.unwrap_or_default();
+    let named = |name: &str| conditions.iter().find(|condition| condition.r#type.0 == name);
+    let Some(condition) = named("Ready").or_else(|| named("Available")) else {
+        return (Health::Unknown, "its status has no condition Ready or Available".to_owned());
+    };
+    let message = || condition.message.0.chars().take(256).collect();
+    match &*condition.status.0 {
+        "True" => (Health::Healthy, String::new()),
+        "False" => (Health::Unhealthy, message()),
+        _ => (Health::Unknown, message()),
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DeploymentStatus<'a> {
@@ -98,8 +137,8 @@ struct Ingress<'a> {
 }
 
 /// A status that does not look as it should tells nothing; it must not hide the object.
-fn read<'a, T: Deserialize<'a>>(status: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(status?.get()).ok()
+fn read<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(part?.get()).ok()
 }
 
 fn deployment_health(status: Option<&RawValue>, replicas: i32, generation: Option<i64>) -> (Health, String) {
@@ -123,4 +162,36 @@ fn deployment_health(status: Option<&RawValue>, replicas: i32, generation: Optio
         |condition| condition.message.0.chars().take(256).collect(),
     );
     (if available == 0 && replicas > 0 { Health::Unhealthy } else { Health::Degraded }, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::of_any;
+    use crate::model::Health;
+
+    #[track_caller]
+    fn check(status: &Value, health: Health, message: &str) {
+        let (spec, status) = (to_raw_value(&json!({"replicas": 3})).unwrap(), to_raw_value(status).unwrap());
+        let facts = of_any(Some(&spec), Some(&status), Some(2));
+        assert_eq!((facts.health, &*facts.message, facts.replicas), (health, message, Some(3)));
+    }
+
+    #[test]
+    fn any_kind_is_as_well_as_its_conditions_say() {
+        let condition = |name: &str, status: &str| json!({"type": name, "status": status, "message": "why"});
+        let available = condition("Available", "True");
+        check(&json!({"conditions": [available]}), Health::Healthy, "");
+        check(&json!({"conditions": [available, condition("Ready", "False")]}), Health::Unhealthy, "why");
+        check(&json!({"conditions": [condition("Ready", "Unknown")]}), Health::Unknown, "why");
+        check(&json!({"phase": "Bound"}), Health::Unknown, "its status has no condition Ready or Available");
+        check(
+            &json!({"observedGeneration": 1, "conditions": [available]}),
+            Health::Unknown,
+            "its controller has not seen this version yet",
+        );
+        check(&json!([]), Health::Unknown, "no status");
+        assert_eq!(of_any(None, None, None).replicas, None);
+    }
 }

@@ -93,7 +93,7 @@ impl Fault {
             (_, DownReason::Forbidden) => Restart::Forbidden,
             (_, DownReason::NotFound) => Restart::NotFound,
             (_, DownReason::Stalled) => Restart::Stalled,
-            (_, DownReason::Error) => Restart::Error,
+            (_, DownReason::Refused | DownReason::Error) => Restart::Error,
         }
     }
 

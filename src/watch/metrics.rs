@@ -86,6 +86,20 @@ impl WatchMetrics {
         metrics
     }
 
+    /// Drops the series of a kind that is no longer watched.
+    pub(super) fn forget(&self, kind: &Kind) {
+        let (group, kind) = (kind.group.to_string(), kind.kind.to_string());
+        for event in WatchEvent::ALL {
+            let event = event.as_str();
+            self.events.remove(&EventLabels { group: group.clone(), kind: kind.clone(), event });
+        }
+        for reason in Restart::ALL {
+            let reason = reason.as_str();
+            self.restarts.remove(&RestartLabels { group: group.clone(), kind: kind.clone(), reason });
+        }
+        self.contact.remove(&KindLabels { group, kind });
+    }
+
     pub(super) fn of_kind(&self, kind: &Kind) -> KindMetrics {
         let labels = KindLabels { group: kind.group.to_string(), kind: kind.kind.to_string() };
         let event = EventLabels {

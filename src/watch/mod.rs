@@ -3,23 +3,34 @@
 //! kube gives configuration, credentials and TLS. The loop is ours because it has to show what kube's watcher hides:
 //! bookmarks as signs of life, stalls, restarts and their reasons, and one bad object among good ones.
 
+mod access;
 mod backoff;
 mod client;
+mod discovery;
 mod events;
+mod exchange;
 mod facts;
 mod fault;
 mod kinds;
 mod metrics;
+mod plan;
+mod planner;
 mod read;
 mod request;
+mod resolve;
 mod split;
 mod stream;
 mod supervisor;
 mod writer;
 
+pub use access::{Access, Allowed, access};
 pub use client::{ConnectError, Connection, client_from};
 pub use kinds::find_kind;
 pub use metrics::WatchMetrics;
+pub use plan::plan;
+pub use planner::Planner;
+pub use read::read_object;
 pub use request::object_url;
+pub use resolve::Discovery;
 pub use stream::Timing;
-pub use supervisor::{StreamParts, follow};
+pub use supervisor::{Reading, StreamParts, follow};

@@ -1,6 +1,6 @@
 //! From an object's JSON to what we keep of it. Never fails: what cannot be read becomes a verdict.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer,
@@ -8,18 +8,25 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{facts, writer::last_writer};
+use super::{
+    Reading, facts,
+    writer::{last_writer, stamped_version},
+};
 use crate::{
     compare::{Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, tfdrift},
-    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, UnknownReason, Writer},
+    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, StreamSpec, UnknownReason, Writer},
 };
 
-/// Reads the objects of one kind.
+/// Reads the objects of one stream.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectReader {
-    kind: Arc<Kind>,
+    stream: Arc<StreamSpec>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
+    /// The labels to keep, in order.
+    label_names: Arc<[Box<str>]>,
+    /// The annotation in which the object may ask for differences to be ignored.
+    mute_annotation: Option<Box<str>>,
 }
 
 /// What came of reading an object.
@@ -27,14 +34,33 @@ pub(super) struct ObjectReader {
 pub(super) enum Read {
     /// The object, whose stamp may say that the rest of it is unreadable.
     Object(Box<LiveObject>),
+    /// An object that the stream brings and nobody wants.
+    Unwanted(Box<LiveObject>),
     /// Not even its name can be read.
     Nameless,
 }
 
+/// Reads one object of a kind on its own. None where not even its name can be read.
+pub fn read_object(kind: &Kind, prefix: &str, json: &[u8]) -> Option<LiveObject> {
+    let stream = Arc::new(StreamSpec::whole(Arc::new(kind.clone())));
+    let reading = Reading { annotation_prefix: prefix.into(), label_names: Arc::default(), mutes: false };
+    match ObjectReader::new(stream, &reading).read(json) {
+        Read::Object(object) | Read::Unwanted(object) => Some(*object),
+        Read::Nameless => None,
+    }
+}
+
 impl ObjectReader {
-    /// A reader that takes baselines from `<prefix>/spec-hash`.
-    pub(super) fn new(kind: Arc<Kind>, prefix: &str) -> Self {
-        Self { kind, prefix: prefix.into(), hash_annotation: format!("{prefix}/spec-hash").into() }
+    /// A reader that takes baselines from `<prefix>/spec-hash`, and keeps of labels what is asked for only.
+    pub(super) fn new(stream: Arc<StreamSpec>, reading: &Reading) -> Self {
+        let prefix = &reading.annotation_prefix;
+        Self {
+            stream,
+            prefix: prefix.clone(),
+            hash_annotation: format!("{prefix}/spec-hash").into(),
+            label_names: reading.label_names.clone(),
+            mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
+        }
     }
 
     /// Reads one object.
@@ -42,11 +68,31 @@ impl ObjectReader {
         let Ok(text) = std::str::from_utf8(json) else {
             return Read::Nameless;
         };
-        let object = serde_json::from_str::<Wire<'_>>(text).ok().and_then(|wire| self.whole(&wire, text));
+        let wire = serde_json::from_str::<Wire<'_>>(text).ok();
+        if let Some(unwanted) = wire.as_ref().and_then(|wire| self.unwanted(wire)) {
+            return Read::Unwanted(Box::new(unwanted));
+        }
+        let object = wire.and_then(|wire| self.whole(&wire, text));
         match object.or_else(|| self.name_only(text)) {
             Some(object) => Read::Object(Box::new(object)),
             None => Read::Nameless,
         }
+    }
+
+    /// The name and version of an object that the stream does not keep.
+    fn unwanted(&self, wire: &Wire<'_>) -> Option<LiveObject> {
+        let metadata = &wire.metadata;
+        if self.stream.kept.is_empty() || metadata.name.0.is_empty() {
+            return None;
+        }
+        let labels: BTreeMap<String, String> =
+            metadata.labels.and_then(|labels| serde_json::from_str(labels.get()).ok()).unwrap_or_default();
+        if self.stream.keeps(&metadata.namespace.0, |key| labels.get(key).map(String::as_str)) {
+            return None;
+        }
+        let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
+        object.resource_version = metadata.resource_version.0.as_ref().into();
+        Some(object)
     }
 
     fn whole(&self, wire: &Wire<'_>, text: &str) -> Option<LiveObject> {
@@ -64,7 +110,24 @@ impl ObjectReader {
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
+        object.mutes = self.mutes(metadata);
+        object.labels = metadata.labels.map(|labels| self.wanted(labels)).unwrap_or_default();
         Some(object)
+    }
+
+    /// What the object asks to be ignored, where it may.
+    fn mutes(&self, metadata: &Metadata<'_>) -> Box<str> {
+        let asked = self.mute_annotation.as_ref().zip(metadata.annotations);
+        asked
+            .and_then(|(name, annotations)| pick(annotations, name))
+            .map(|text| (*text).into())
+            .unwrap_or_default()
+    }
+
+    /// The labels that rules ask for.
+    fn wanted(&self, labels: &RawValue) -> Box<[(Box<str>, Box<str>)]> {
+        let names = self.label_names.iter();
+        names.filter_map(|name| Some((name.clone(), pick(labels, name)?.into()))).collect()
     }
 
     /// The last resort for an object of an unexpected shape: its name, and that it is unreadable.
@@ -80,11 +143,14 @@ impl ObjectReader {
     }
 
     fn object(&self, name: &str, namespace: &str, stamp: Stamp) -> LiveObject {
-        let key = ObjectKey { kind: self.kind.clone(), namespace: namespace.into(), name: name.into() };
+        let key =
+            ObjectKey { kind: self.stream.kind.clone(), namespace: namespace.into(), name: name.into() };
         LiveObject {
             key,
             uid: Box::default(),
             resource_version: Box::default(),
+            labels: Box::default(),
+            mutes: Box::default(),
             stamp,
             facts: Facts::default(),
         }
@@ -94,13 +160,13 @@ impl ObjectReader {
     fn content(&self, wire: &Wire<'_>) -> Content {
         let spec = wire.spec.map_or("{}", RawValue::get);
         let generation = wire.metadata.generation;
-        let Ok(mut view) = SpecView::read(&self.kind, spec) else {
+        let Ok(mut view) = SpecView::read(&self.stream.kind, spec) else {
             return Content { facts: Facts::default(), digest: Err(UnknownReason::Unreadable) };
         };
         let facts = match &view {
             SpecView::Deployment(view) => facts::of_deployment(view, wire.status, generation),
             SpecView::Service(view) => facts::of_service(view, wire.status),
-            SpecView::Other => Facts::default(),
+            SpecView::Other => facts::of_any(wire.spec, wire.status, generation),
         };
         let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| reason(&error)));
         Content { facts, digest: digest.unwrap_or(Err(UnknownReason::Unhashable)) }
@@ -122,22 +188,44 @@ impl ObjectReader {
         };
         let actual = match recorded.algorithm {
             Algorithm::TfdriftV1 => tfdrift,
-            Algorithm::JcsV1 => {
-                fingerprint(Algorithm::JcsV1, &self.kind, text, &self.prefix).map_err(|e| reason(&e))
-            }
+            Algorithm::JcsV1 => self.jcs(&self.stream.kind, text),
         };
+        let managed_fields = wire.metadata.managed_fields.map(RawValue::get);
         match actual {
             Err(reason) => Stamp::Unusable(reason),
             Ok(actual) if actual == recorded.digest => Stamp::Match(actual),
+            Ok(_) if self.was_stamped_in_another_version(text, &recorded, managed_fields) => {
+                Stamp::Match(recorded.digest)
+            }
             Ok(actual) => Stamp::Mismatch(Box::new(Mismatch {
                 expected: recorded.digest,
                 actual,
-                writer: wire
-                    .metadata
-                    .managed_fields
-                    .and_then(|fields| self.last_writer(fields.get(), recorded.algorithm)),
+                writer: managed_fields.and_then(|fields| self.last_writer(fields, recorded.algorithm)),
             })),
         }
+    }
+
+    fn jcs(&self, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
+        fingerprint(Algorithm::JcsV1, kind, text, &self.prefix).map_err(|error| reason(&error))
+    }
+
+    /// Whether the object has the recorded hash but for the name of the version, which the hash covers: a cluster that
+    /// moves a kind from v1 to v2 has not changed its objects.
+    fn was_stamped_in_another_version(
+        &self,
+        text: &str,
+        recorded: &Recorded,
+        managed_fields: Option<&str>,
+    ) -> bool {
+        let kind = &self.stream.kind;
+        let stamped = managed_fields.and_then(|fields| stamped_version(fields, &self.hash_annotation));
+        let Some(stamped) =
+            stamped.filter(|own| recorded.algorithm == Algorithm::JcsV1 && *own != kind.api_version())
+        else {
+            return false;
+        };
+        let version = stamped.rsplit('/').next().unwrap_or_default().into();
+        self.jcs(&Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
     }
 
     /// Who most likely changed what this algorithm covers.
@@ -222,4 +310,24 @@ fn pick<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> {
         .ok()
         .flatten()
         .map(|text| text.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Kind, ObjectReader, Read, Reading, StreamSpec};
+
+    #[test]
+    fn only_labels_that_are_asked_for_are_kept() {
+        let wanted = ["team".into(), "tier".into()];
+        let service = Arc::new(StreamSpec::whole(Arc::new(Kind::service())));
+        let reading =
+            Reading { annotation_prefix: "x.example".into(), label_names: Arc::new(wanted), mutes: false };
+        let reader = ObjectReader::new(service, &reading);
+        let json =
+            br#"{"metadata": {"name": "web", "labels": {"app": "web", "team": "checkout"}}, "spec": {}}"#;
+        let Read::Object(object) = reader.read(json) else { panic!("it has a name") };
+        assert_eq!(*object.labels, [("team".into(), "checkout".into())]);
+    }
 }

@@ -7,8 +7,17 @@ use crate::model::{Kind, StreamSpec};
 /// The URL of a complete list. Without a resourceVersion the answer is never older than what we already saw.
 pub(super) fn list_url(stream: &StreamSpec) -> String {
     let mut url = collection(&stream.kind, stream.namespace.as_deref());
+    let mut joint = '?';
     if let Some(selector) = &stream.selector {
-        write!(url, "?labelSelector={}", encode(selector)).expect("writing to a string cannot fail");
+        let selector = encode(&selector.to_string());
+        write!(url, "?labelSelector={selector}").expect("writing to a string cannot fail");
+        joint = '&';
+    }
+    if !stream.excluded.is_empty() {
+        let fields: Vec<_> =
+            stream.excluded.iter().map(|name| format!("metadata.namespace!={name}")).collect();
+        write!(url, "{joint}fieldSelector={}", encode(&fields.join(",")))
+            .expect("writing to a string cannot fail");
     }
     url
 }
@@ -64,15 +73,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::{list_url, watch_url};
-    use crate::model::{Kind, StreamSpec};
+    use crate::model::{Kind, Selector, StreamSpec};
 
     #[test]
     fn the_selector_and_the_namespace_go_to_the_server() {
-        let mut stream = StreamSpec {
-            kind: Arc::new(Kind::deployment()),
-            namespace: None,
-            selector: Some("tfdrift.jin.dev/enabled=true".into()),
-        };
+        let mut stream = StreamSpec::whole(Arc::new(Kind::deployment()));
+        stream.selector = Selector::parse("tfdrift.jin.dev/enabled=true").ok();
         let list = "/apis/apps/v1/deployments?labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue";
         assert_eq!(list_url(&stream), list);
         assert_eq!(
@@ -83,5 +89,15 @@ mod tests {
         stream.namespace = Some("shop".into());
         stream.selector = None;
         assert_eq!(list_url(&stream), "/api/v1/namespaces/shop/services");
+        stream.namespace = None;
+        stream.excluded = vec!["kube-system".into(), "tmp".into()];
+        let fields = "metadata.namespace%21%3Dkube-system%2Cmetadata.namespace%21%3Dtmp";
+        assert_eq!(list_url(&stream), format!("/api/v1/services?fieldSelector={fields}"));
+        stream.selector = Selector::parse("a in (b,c)").ok();
+        let labels = "a%20in%20%28b%2Cc%29";
+        assert_eq!(
+            list_url(&stream),
+            format!("/api/v1/services?labelSelector={labels}&fieldSelector={fields}")
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::{Request, Response, StatusCode, header::RETRY_AFTER};
-use http_body_util::{BodyExt as _, Limited};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde::Deserialize;
 use tokio::{
@@ -13,8 +13,10 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
+    Reading,
     backoff::Backoff,
     events::{Lines, WatchLine},
+    exchange::{answer, refusal},
     fault::{ApiStatus, Fault},
     metrics::KindMetrics,
     read::{ObjectReader, Read},
@@ -48,9 +50,6 @@ impl Default for Timing {
     }
 }
 
-/// A server that asks us to stay away for longer than this many seconds is asked again all the same.
-const LONGEST_RETRY_AFTER: u64 = 120;
-
 /// One stream, until the engine is gone.
 pub(super) struct Stream {
     spec: Arc<StreamSpec>,
@@ -69,9 +68,9 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     /// A stream of these objects.
-    pub(super) fn new(spec: Arc<StreamSpec>, parts: StreamParts) -> Self {
-        let StreamParts { client, annotation_prefix, changes, metrics, timing } = parts;
-        let reader = ObjectReader::new(spec.kind.clone(), &annotation_prefix);
+    pub(super) fn new(spec: Arc<StreamSpec>, parts: StreamParts, reading: &Reading) -> Self {
+        let StreamParts { client, changes, metrics, timing } = parts;
+        let reader = ObjectReader::new(spec.clone(), reading);
         let metrics = metrics.of_kind(&spec.kind);
         Self { spec, client, reader, changes, metrics, timing }
     }
@@ -140,6 +139,7 @@ impl Stream {
                 self.metrics.listed();
                 match object {
                     Read::Object(object) => self.send(Change::Listed(self.spec.clone(), object)).await?,
+                    Read::Unwanted(_) => {}
                     Read::Nameless => {
                         warn!(stream = %self.spec, "An object without a readable name is left out.");
                     }
@@ -195,15 +195,20 @@ impl Stream {
                     "MODIFIED" => WatchEvent::Modified,
                     _ => WatchEvent::Deleted,
                 });
-                let Read::Object(object) = self.reader.read(object.as_bytes()) else {
-                    warn!(stream = %self.spec, "An event without a readable name is left out.");
-                    return Ok(());
+                let (object, wanted) = match self.reader.read(object.as_bytes()) {
+                    Read::Object(object) => (object, true),
+                    // It may have been wanted before.
+                    Read::Unwanted(object) => (object, false),
+                    Read::Nameless => {
+                        warn!(stream = %self.spec, "An event without a readable name is left out.");
+                        return Ok(());
+                    }
                 };
                 if !object.resource_version.is_empty() {
                     *version = object.resource_version.to_string();
                 }
                 let stream = self.spec.clone();
-                self.send(if deleted {
+                self.send(if deleted || !wanted {
                     Change::Gone { stream, namespace: object.key.namespace, name: object.key.name }
                 } else {
                     Change::Seen(stream, object)
@@ -228,26 +233,13 @@ impl Stream {
     /// Sends a request; anything but success is an error.
     async fn get(&self, url: &str) -> Result<Response<Body>, Fault> {
         let request = Request::get(url).header("accept", "application/json").body(Body::empty())?;
-        let silence = self.timing.silence;
-        let response = timeout(silence, self.client.send(request))
-            .await
-            .map_err(|_| Fault::Stalled(silence))?
-            .map_err(|error| Fault::from_client(&error, silence))?;
+        let response = answer(&self.client, request, self.timing.silence).await?;
         self.metrics.contact();
         if response.status().is_success() {
-            return Ok(response);
+            Ok(response)
+        } else {
+            Err(refusal(response, self.timing.silence).await)
         }
-        let status = response.status();
-        let retry_after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.parse().ok())
-            .map(|seconds: u64| Duration::from_secs(seconds.min(LONGEST_RETRY_AFTER)));
-        let body = timeout(silence, Limited::new(response.into_body(), 64 << 10).collect()).await;
-        let said =
-            body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
-        let said: ApiStatus = said.unwrap_or_default();
-        Err(said.into_fault(status, retry_after))
     }
 
     async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, Fault> {

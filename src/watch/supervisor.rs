@@ -1,25 +1,27 @@
 //! Keeps the streams running.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kube::Client;
 use tokio::{
-    sync::mpsc,
-    task::{Id, JoinSet},
+    sync::{mpsc, watch},
+    task::{AbortHandle, Id, JoinError, JoinSet},
     time::sleep,
 };
-use tracing::error;
+use tracing::{error, info};
 
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
-use crate::model::{Change, DownReason, StreamHealth, StreamSpec};
+use crate::model::{Change, DownReason, Plan, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
 pub struct StreamParts {
     /// The connection to the API server.
     pub client: Client,
-    /// The prefix of the hash annotation.
-    pub annotation_prefix: Box<str>,
     /// Where the changes go.
     pub changes: mpsc::Sender<Change>,
     /// What is counted.
@@ -34,31 +36,155 @@ impl std::fmt::Debug for StreamParts {
     }
 }
 
-/// Runs these streams until the engine is gone. One that breaks is shown as down, started anew after a while, and
-/// leaves the others alone.
-pub async fn follow(streams: Vec<Arc<StreamSpec>>, parts: StreamParts) {
-    let mut tasks = JoinSet::new();
-    let mut running: HashMap<Id, (Arc<StreamSpec>, Backoff)> = HashMap::new();
-    for spec in streams {
-        let backoff = Backoff::new(parts.timing.first_backoff, parts.timing.longest_backoff);
-        let task = tasks.spawn(Stream::new(spec.clone(), parts.clone()).run());
-        running.insert(task.id(), (spec, backoff));
+/// What of an object is read and kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The prefix of the hash annotation.
+    pub annotation_prefix: Box<str>,
+    /// The labels of objects that are kept: those that rules ask for.
+    pub label_names: Arc<[Box<str>]>,
+    /// Whether an annotation of the object may ask for differences to be ignored.
+    pub mutes: bool,
+}
+
+/// Keeps the streams of the newest plan open until the engine is gone. Those that stay wanted are not touched, unless
+/// more has to be read of their objects. One that breaks is shown as down, started anew after a while, and leaves the
+/// others alone.
+pub async fn follow(
+    mut plans: watch::Receiver<Arc<Plan>>,
+    mut readings: watch::Receiver<Arc<Reading>>,
+    parts: StreamParts,
+) {
+    let reading = readings.borrow_and_update().clone();
+    let mut streams = Streams { parts, reading, tasks: JoinSet::new(), running: HashMap::new() };
+    loop {
+        let plan = plans.borrow_and_update().clone();
+        streams.reading = readings.borrow_and_update().clone();
+        if streams.adapt(&plan).await.is_err() || streams.tend(&mut plans, &mut readings).await.is_err() {
+            return;
+        }
     }
-    while let Some(ended) = tasks.join_next_with_id().await {
-        let Err(broken) = ended else { continue };
-        let Some((spec, mut backoff)) = running.remove(&broken.id()) else { continue };
+}
+
+/// The streams that are open.
+struct Streams {
+    parts: StreamParts,
+    /// How streams that are opened now read.
+    reading: Arc<Reading>,
+    tasks: JoinSet<()>,
+    running: HashMap<Id, Running>,
+}
+
+struct Running {
+    spec: Arc<StreamSpec>,
+    reading: Arc<Reading>,
+    backoff: Backoff,
+    task: AbortHandle,
+}
+
+/// Nobody takes changes any more.
+struct EngineGone;
+
+impl Streams {
+    /// Ends what is no longer wanted, tells the engine, and opens what is new, in this order: the engine never hears
+    /// of a stream that it does not know.
+    async fn adapt(&mut self, plan: &Arc<Plan>) -> Result<(), EngineGone> {
+        let wanted: HashSet<&Arc<StreamSpec>> = plan.streams.iter().collect();
+        let mut leaving = HashSet::new();
+        for (id, running) in &self.running {
+            if !wanted.contains(&running.spec) || running.reading != self.reading {
+                running.task.abort();
+                leaving.insert(*id);
+            }
+        }
+        while !leaving.is_empty() {
+            let Some(ended) = self.tasks.join_next_with_id().await else { break };
+            let id = match &ended {
+                Ok((id, ())) => *id,
+                Err(broken) => broken.id(),
+            };
+            if leaving.remove(&id) {
+                self.close(id, plan);
+            } else {
+                self.ended(ended).await?;
+            }
+        }
+        self.send(Change::Streams(plan.clone())).await?;
+        let open: HashSet<Arc<StreamSpec>> = self.running.values().map(|own| own.spec.clone()).collect();
+        for spec in plan.streams.iter().filter(|spec| !open.contains(*spec)) {
+            let selector = spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
+            info!(stream = %spec, selector, "Watching.");
+            let backoff = Backoff::new(self.parts.timing.first_backoff, self.parts.timing.longest_backoff);
+            self.open(spec.clone(), backoff, Duration::ZERO);
+        }
+        Ok(())
+    }
+
+    /// Keeps the streams running until there is another plan, or more to read.
+    async fn tend(
+        &mut self,
+        plans: &mut watch::Receiver<Arc<Plan>>,
+        readings: &mut watch::Receiver<Arc<Reading>>,
+    ) -> Result<(), EngineGone> {
+        loop {
+            tokio::select! {
+                changed = plans.changed() => {
+                    if changed.is_ok() {
+                        return Ok(());
+                    }
+                    // There will be no other plan: the streams go on, and end with the engine.
+                    while let Some(ended) = self.tasks.join_next_with_id().await {
+                        self.ended(ended).await?;
+                    }
+                    return Err(EngineGone);
+                }
+                Ok(()) = readings.changed() => return Ok(()),
+                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await?,
+            }
+        }
+    }
+
+    fn open(&mut self, spec: Arc<StreamSpec>, backoff: Backoff, wait: Duration) {
+        let stream = Stream::new(spec.clone(), self.parts.clone(), &self.reading);
+        let task = self.tasks.spawn(async move {
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+            stream.run().await;
+        });
+        let reading = self.reading.clone();
+        self.running.insert(task.id(), Running { spec, reading, backoff, task });
+    }
+
+    fn close(&mut self, id: Id, plan: &Plan) {
+        let Some(closed) = self.running.remove(&id) else { return };
+        if plan.streams.contains(&closed.spec) {
+            return;
+        }
+        if !plan.watches(&closed.spec.kind) {
+            self.parts.metrics.forget(&closed.spec.kind);
+        }
+        if !plan.streams.iter().any(|spec| spec.is_same_in_another_version(&closed.spec)) {
+            info!(stream = %closed.spec, "No longer watching.");
+        }
+    }
+
+    /// A stream ends by itself when the engine is gone, and breaks when it panics.
+    async fn ended(&mut self, ended: Result<(Id, ()), JoinError>) -> Result<(), EngineGone> {
+        let Err(broken) = ended else { return Err(EngineGone) };
+        let Some(Running { spec, mut backoff, .. }) = self.running.remove(&broken.id()) else {
+            return Ok(());
+        };
         error!(stream = %spec, error = %broken, "A stream broke; starting it anew.");
         let reason = DownReason::Error;
         let health = StreamHealth::Down { reason, message: "the stream broke; the log has more".into() };
-        if parts.changes.send(Change::Stream(spec.clone(), health)).await.is_err() {
-            return;
-        }
+        self.send(Change::Stream(spec.clone(), health)).await?;
         let wait = backoff.next();
-        let stream = Stream::new(spec.clone(), parts.clone());
-        let task = tasks.spawn(async move {
-            sleep(wait).await;
-            stream.run().await;
-        });
-        running.insert(task.id(), (spec, backoff));
+        self.open(spec, backoff, wait);
+        Ok(())
+    }
+
+    async fn send(&self, change: Change) -> Result<(), EngineGone> {
+        self.parts.changes.send(change).await.map_err(|_| EngineGone)
     }
 }

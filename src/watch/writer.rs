@@ -28,6 +28,15 @@ pub(super) fn last_writer(
         .map(|entry| entry.writer.clone())
 }
 
+/// The API version in which the hash in `annotation` was written, such as `apps/v1`.
+pub(super) fn stamped_version(managed_fields: &str, annotation: &str) -> Option<String> {
+    let entries: Vec<Value> = serde_json::from_str(managed_fields).ok()?;
+    let key = format!("f:{annotation}");
+    let stamp =
+        entries.iter().find(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&key].is_null())?;
+    stamp["apiVersion"].as_str().map(str::to_owned)
+}
+
 struct Entry {
     writer: Writer,
     /// It owns something that is hashed.

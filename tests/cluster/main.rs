@@ -11,6 +11,8 @@ mod commands;
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.
 mod faults;
+/// Kinds are installed, removed and moved to another version.
+mod kinds;
 /// The demo's cluster under the real kubectl.
 mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
@@ -19,5 +21,7 @@ mod lifecycle;
 mod scale;
 /// Requests for both.
 mod script;
+/// Settings, rules and rights.
+mod settings;
 /// A cluster with an exporter in it.
 mod shop;

@@ -45,7 +45,7 @@ async fn a_drifted_object_has_every_field_of_the_contract() {
     cart["lastChecked"] = json!("now");
     let difference = json!({"path": "spec", "field": "hash", "expected": "a hash", "actual": "a hash",
         "severity": "warning", "expectation": "unexpected", "advice": "alert_only", "actor": "kubectl",
-        "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z"});
+        "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z", "rules": ["manual-change", "hash"], "ignoredBy": null});
     assert_eq!(
         cart,
         json!({"deploymentId": "shop-prod", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
@@ -54,7 +54,7 @@ async fn a_drifted_object_has_every_field_of_the_contract() {
             "actualSpec": "a hash", "desiredSpec": "a hash", "driftDetected": true, "driftDetails": "sentences",
             "resourceUsage": {"cpuUsage": "1250m", "memoryUsage": "640Mi", "storageUsage": null, "replicas": 5, "basis": "requests"},
             "estimatedMonthlyCost": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
-            "differences": [difference], "onset": "2026-01-02T00:00:01Z", "actor": "kubectl", "manager": "kubectl-edit",
+            "differences": [difference], "ignored": [], "onset": "2026-01-02T00:00:01Z", "actor": "kubectl", "manager": "kubectl-edit",
             "severity": "warning", "expectation": "unexpected", "advice": "alert_only"})
     );
 }

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use drift_exporter::expose::CATALOG;
+use drift_exporter::{
+    expose::CATALOG,
+    model::{Actor, Advice, ChangeKind, FieldClass, Severity, Source},
+    rules::{EffectSpec, RuleSpec, built_in_rules},
+};
+use serde_json::Value;
 
 fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
@@ -61,6 +66,49 @@ fn metric_names_follow_the_conventions() {
                 metric.name
             );
         }
+    }
+}
+
+/// A rule as a row of the table in docs/rules.md.
+fn row(rule: &RuleSpec) -> String {
+    let condition = serde_json::to_value(&rule.matches).unwrap();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let keys = condition.as_object().unwrap().iter().map(|(key, list)| {
+        let members: Vec<String> =
+            list.as_array().unwrap().iter().map(|member| format!("`{}`", text(member))).collect();
+        format!("{key}: {}", members.join(" "))
+    });
+    let keys: Vec<String> = keys.collect();
+    let effects = rule.effect.0.iter().map(|effect| match effect {
+        EffectSpec::Word(word) | EffectSpec::Severity(word) | EffectSpec::Advice(word) => format!("`{word}`"),
+    });
+    let effects: Vec<String> = effects.collect();
+    let reason = rule.reason.as_deref().unwrap_or("");
+    format!("| `{}` | {} | {} | {reason} |", rule.name, keys.join("; "), effects.join(" "))
+}
+
+#[test]
+fn the_guide_to_rules_lists_the_built_in_ones() {
+    let document = document("docs/rules.md");
+    let listed = document.split("## Built-in rules").nth(1).unwrap();
+    let listed: Vec<&str> = listed.lines().filter(|line| line.starts_with("| `")).collect();
+    let wanted: Vec<String> = built_in_rules().iter().map(row).collect();
+    assert_eq!(listed, wanted, "docs/rules.md should have\n{}", wanted.join("\n"));
+}
+
+#[test]
+fn the_guide_to_rules_has_every_word() {
+    let document = document("docs/rules.md");
+    let words = [
+        Actor::ALL.iter().map(|own| own.as_str()).collect::<Vec<_>>(),
+        FieldClass::ALL.iter().map(|own| own.as_str()).collect(),
+        ChangeKind::ALL.iter().map(|own| own.as_str()).collect(),
+        Source::ALL.iter().map(|own| own.as_str()).collect(),
+        Severity::ALL.iter().map(|own| own.as_str()).collect(),
+        Advice::ALL.iter().map(|own| own.as_str()).collect(),
+    ];
+    for word in words.concat() {
+        assert!(document.contains(&format!("`{word}`")), "docs/rules.md does not tell of {word}");
     }
 }
 

@@ -1,7 +1,11 @@
-//! Any order of lists, events and faults ends as a fresh list would.
+//! Any order of lists, events, faults and settings ends as a fresh list would.
 
 use std::time::Duration;
 
+use drift_exporter::{
+    model::{Kind, Selector, WantedKind},
+    settings::Settings,
+};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -22,6 +26,7 @@ enum Step {
     Break(usize),
     Heal,
     Wait(u64),
+    Want(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -36,7 +41,23 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_000_usize).prop_map(Step::Break),
         1 => Just(Step::Heal),
         3 => (0..40_000_u64).prop_map(Step::Wait),
+        2 => (0..5_usize).prop_map(Step::Want),
     ]
+}
+
+/// Settings under which Deployments are watched whole, in part, by other labels, or not at all.
+fn settings(n: usize) -> Settings {
+    let want = |kind: &Kind| WantedKind::exactly(kind);
+    let with =
+        |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..want(&Kind::deployment()) };
+    let kinds = match n {
+        0 => vec![want(&Kind::deployment())],
+        1 => vec![want(&Kind::service())],
+        2 => vec![with("tfdrift.jin.dev/enabled=true"), with("a=b")],
+        3 => return Settings { excluded_namespaces: vec!["shop".into()], ..Settings::default() },
+        _ => return Settings::default(),
+    };
+    Settings { kinds, ..Settings::default() }
 }
 
 fn take(api: &ApiServer, step: &Step) {
@@ -59,7 +80,7 @@ fn take(api: &ApiServer, step: &Step) {
         }
         Step::Break(bytes) => api.mood("deployments", Mood::ListsBreak(*bytes)),
         Step::Heal => api.mood("deployments", Mood::Well),
-        Step::Wait(_) => {}
+        Step::Wait(_) | Step::Want(_) => {}
     }
 }
 
@@ -89,8 +110,12 @@ proptest! {
                 if let Step::Wait(milliseconds) = step {
                     tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 }
+                if let Step::Want(n) = step {
+                    world.settings.replace(settings(*n));
+                }
             }
             api.mood("deployments", Mood::Well);
+            world.settings.replace(Settings::default());
             tokio::time::sleep(Duration::from_secs(100)).await;
             assert_eq!(world.known("deployments"), api.truth("deployments"));
             // Objects that cannot be judged hold what they were, which a fresh exporter cannot know.

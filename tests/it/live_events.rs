@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use drift_exporter::{
-    app::{Exporter, Parts, assemble},
+    app::{Exporter, Parts, assemble, telemetry::LogHandle},
     expose::{Exposed, ServerLimits, router, serve},
     model::{Clock, Kind, ObjectKey, Source, VerdictKind},
     settings::Settings,
@@ -115,6 +115,8 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         episode: None,
     }));
     let parts = Parts {
+        settings_source: None,
+        log: LogHandle::default(),
         client: api.client(),
         settings: Settings::default(),
         clock: Clock::new(|| Timestamp::from_second(BEGIN).unwrap()),
@@ -201,7 +203,7 @@ async fn a_gap_is_told_and_not_hidden() {
 async fn who_reads_more_slowly_than_things_happen_is_told_of_the_gap() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let Exporter { ingest, exposed } = with_history(&api, 1..=10_000);
+    let Exporter { ingest, exposed, .. } = with_history(&api, 1..=10_000);
     tokio::spawn(ingest.run());
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut client = connect(&exposed, "/v1/events?since=0", None).await;

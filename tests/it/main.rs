@@ -16,6 +16,8 @@ mod support;
 mod api;
 /// The module table, file lengths, no orphans.
 mod architecture;
+/// What the built-in rules say about the drift that everybody has.
+mod built_in_rules;
 /// The program as people run it: `hash`, bad flags, bad files.
 mod command_line;
 /// Catalogue and flags are what the documents say.
@@ -32,11 +34,25 @@ mod faults;
 mod hashes;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;
+/// Kinds that come, go and change; settings that change.
+mod kinds;
 /// `/v1/events`: resuming, calm, ends.
 mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod metrics_page;
 /// What people see in a browser.
 mod page;
+/// Which streams are open for what is wanted.
+mod plan;
+/// Settings that change while the program runs.
+mod reload;
+/// Rules that change while objects do.
+mod rule_changes;
+/// Rules: what they match, which wins, what is wrong with them.
+mod rules;
+/// What no rules can do, whatever they are.
+mod rules_properties;
 /// Slow clients, full servers, stopping.
 mod server;
+/// The settings file: what is wrong is told with its place, and nothing is half taken.
+mod settings;

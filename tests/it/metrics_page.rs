@@ -14,10 +14,13 @@ use prometheus_client::{
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::{
-    api_server::ApiServer,
-    objects::{deployment, edited, recorded, service},
-    world::World,
+use crate::{
+    rules::rules,
+    support::{
+        api_server::ApiServer,
+        objects::{deployment, edited, recorded, service},
+        world::World,
+    },
 };
 
 const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0";
@@ -216,7 +219,8 @@ fn help(name: &str) -> &'static str {
 async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_labels() {
     let api = shop();
     let world = World::with(&api, Settings { health_series: true, ..Settings::default() });
-    world.settle().await;
+    let expiring = "[{name: brief, match: {fields: [image]}, effect: ignore, expires: 2026-12-31}]";
+    world.rules(rules(expiring)).await;
     api.put("deployments", edited(deployment("fine"), 2));
     world.settle().await;
     api.put("deployments", deployment("fine"));

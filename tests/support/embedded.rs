@@ -17,11 +17,16 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts one on a free port.
+    /// Starts an empty one on a free port.
     pub async fn start() -> Self {
+        Self::serve(demo::Cluster::new(Clock::system())).await
+    }
+
+    /// Serves one on a free port.
+    pub async fn serve(cluster: demo::Cluster) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let (cluster, stop) = (demo::Cluster::new(Clock::system()), CancellationToken::new());
+        let stop = CancellationToken::new();
         let router = demo::router(cluster.clone(), stop.clone());
         let limits = ServerLimits { connections: 2048, ..ServerLimits::default() };
         tokio::spawn(serve(listener, router, limits, stop.clone()));

@@ -23,6 +23,46 @@ pub(super) fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group_entry("apps")]})
 }
 
+/// The type of the document that has all kinds at once, for those who ask for it.
+pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `GET /api` and `GET /apis` with all their kinds; none for other paths.
+pub(super) fn aggregated(path: &[&str]) -> Option<Value> {
+    let group = match path {
+        ["api"] => "",
+        ["apis"] => "apps",
+        _ => return None,
+    };
+    let resources: Vec<Value> = of(group, "v1").into_iter().map(aggregated_entry).collect();
+    let version = json!({"version": "v1", "freshness": "Current", "resources": resources});
+    let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+    Some(json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
+        "items": [{"metadata": metadata, "versions": [version]}],
+    }))
+}
+
+fn aggregated_entry(resource: &Resource) -> Value {
+    let kind = |group: &str, kind: &str| json!({"group": group, "version": "v1", "kind": kind});
+    let own_kind = || kind(resource.group, resource.kind);
+    let part = |name: &str, kind: Value| json!({"subresource": name, "responseKind": kind, "verbs": ["get", "patch", "update"]});
+    let mut parts = vec![part("status", own_kind())];
+    if resource.scales {
+        parts.push(part("scale", kind("autoscaling", "Scale")));
+    }
+    let mut own = json!({
+        "resource": resource.plural, "singularResource": resource.singular, "responseKind": own_kind(),
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "verbs": VERBS, "shortNames": [resource.short_name], "subresources": parts,
+    });
+    if resource.namespaced {
+        own["categories"] = json!(["all"]);
+    }
+    own
+}
+
+const VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+
 /// `GET /apis/{group}`.
 pub(super) fn group(name: &str) -> Option<Value> {
     RESOURCES.iter().find(|own| own.group == name && !name.is_empty())?;
@@ -54,7 +94,7 @@ fn of(group: &str, version: &str) -> Vec<&'static Resource> {
 fn entries(resource: &Resource) -> Vec<Value> {
     let mut own = json!({
         "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
-        "kind": resource.kind, "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
+        "kind": resource.kind, "verbs": VERBS,
         "shortNames": [resource.short_name],
     });
     if resource.namespaced {

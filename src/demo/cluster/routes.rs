@@ -10,7 +10,7 @@ use axum::{
 };
 use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
-    header::{CACHE_CONTROL, CONTENT_TYPE, USER_AGENT},
+    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -107,6 +107,12 @@ impl<'a> Target<'a> {
 async fn answer(State(api): State<Api>, request: Request<Body>) -> Response {
     let (head, body) = request.into_parts();
     let segments: Vec<&str> = head.uri.path().trim_matches('/').split('/').collect();
+    if let Some(kinds) = discovery::aggregated(&segments).filter(|_| asks_for_all_kinds(&head)) {
+        let mut response = json_response(StatusCode::OK, &kinds);
+        let content_type = HeaderValue::from_static(discovery::AGGREGATED);
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        return response;
+    }
     let answered = match Target::of(&segments) {
         Target::Document(document) if head.method == Method::GET => {
             Ok(json_response(StatusCode::OK, &document))
@@ -132,6 +138,12 @@ async fn answer(State(api): State<Api>, request: Request<Body>) -> Response {
         }
     };
     answered.unwrap_or_else(|refusal| json_response(refusal.code, &refusal.status()))
+}
+
+/// Whether somebody asks for the kinds of all groups in one document.
+fn asks_for_all_kinds(head: &http::request::Parts) -> bool {
+    let accept = head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    head.method == Method::GET && accept.split(',').any(|part| part.trim() == discovery::AGGREGATED)
 }
 
 /// A request for objects of one resource.

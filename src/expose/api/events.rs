@@ -15,7 +15,7 @@ use http::{
 };
 use serde::Deserialize;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{problem::Problem, view::TransitionView};
 use crate::{
     expose::Exposed,
+    settings::ReloadStatus,
     state::{Snapshot, StateReader},
 };
 
@@ -74,7 +75,7 @@ pub(crate) async fn events(
         let detail = format!("{LISTENERS} clients listen already");
         return Problem::busy(detail, 5).into_response();
     };
-    let listener = Listener::new(exposed.state.clone(), exposed.stop.clone(), seen, place);
+    let listener = Listener::new(&exposed, seen, place);
     let frames = stream::unfold(listener, async |mut listener| {
         let frame = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
@@ -102,6 +103,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 /// One client. Nothing is queued for it: it remembers how far it has come in the history.
 struct Listener {
     state: StateReader,
+    /// The page shows how the last reading of the settings went, too.
+    settings: watch::Receiver<Arc<ReloadStatus>>,
     stop: CancellationToken,
     greeted: bool,
     /// The last transition that was sent.
@@ -114,17 +117,15 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(
-        mut state: StateReader,
-        stop: CancellationToken,
-        seen: Option<u64>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
+    fn new(exposed: &Exposed, seen: Option<u64>, place: OwnedSemaphorePermit) -> Self {
+        let (mut state, stop) = (exposed.state.clone(), exposed.stop.clone());
+        let mut settings = exposed.reload_status.clone();
+        settings.mark_unchanged();
         let newest = state.newest().history.last_sequence();
         let seen = seen.unwrap_or(newest);
         // Something may have happened between loading a page and listening, so there is a `changed` at once.
         let (owes_changed, changed_from) = (true, Instant::now());
-        Self { state, stop, greeted: false, seen, owes_changed, changed_from, _place: place }
+        Self { state, settings, stop, greeted: false, seen, owes_changed, changed_from, _place: place }
     }
 
     /// What to send next. None when it is over.
@@ -147,6 +148,7 @@ impl Listener {
                     }
                     self.owes_changed = true;
                 }
+                Ok(()) = self.settings.changed() => self.owes_changed = true,
                 () = sleep_until(self.changed_from), if self.owes_changed => {}
                 () = sleep_until(heartbeat) => return Some(":\n\n".to_owned()),
             }

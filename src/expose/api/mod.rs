@@ -4,6 +4,7 @@ mod events;
 mod history;
 mod problem;
 mod resources;
+mod rules;
 mod view;
 
 pub use events::Listeners;
@@ -11,3 +12,4 @@ pub(super) use events::events;
 pub(super) use history::history;
 pub(super) use problem::{method_not_allowed, not_found};
 pub(super) use resources::{object, resources};
+pub(super) use rules::{rules, status};

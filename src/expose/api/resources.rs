@@ -62,7 +62,7 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
             return Err(Problem::bad_request("`namespace` is required; `*` asks for every namespace"));
         }
         "*" => {}
-        namespace if !exposed.settings.allows_namespace(namespace) => {
+        namespace if !exposed.settings().allows_namespace(namespace) => {
             let detail = format!("namespace `{namespace}` is not among those this exporter watches");
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }

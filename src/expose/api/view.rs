@@ -35,6 +35,8 @@ pub(super) struct ResourceView<'a> {
     pub(super) source: &'static str,
     pub(super) address: Option<&'a str>,
     pub(super) differences: Vec<DifferenceView<'a>>,
+    /// Differences that a rule keeps from counting.
+    pub(super) ignored: Vec<DifferenceView<'a>>,
     pub(super) onset: Option<Timestamp>,
     pub(super) actor: Option<&'static str>,
     pub(super) manager: Option<&'a str>,
@@ -77,6 +79,10 @@ pub(super) struct DifferenceView<'a> {
     actor: &'static str,
     manager: Option<&'a str>,
     onset: Timestamp,
+    /// The rules that have something to say about it.
+    rules: Vec<&'a str>,
+    /// The rule because of which it does not count.
+    ignored_by: Option<&'a str>,
 }
 
 /// One transition of the history.
@@ -134,6 +140,7 @@ impl<'a> ResourceView<'a> {
             source: claim.source.as_str(),
             address: None,
             differences: differences.iter().map(DifferenceView::new).collect(),
+            ignored: claim.verdict.ignored_differences().map(DifferenceView::new).collect(),
             onset: episode.map(|episode| episode.onset),
             actor: worst.map(|worst| worst.actor.as_str()),
             manager: worst.and_then(Difference::manager),
@@ -157,6 +164,8 @@ impl<'a> DifferenceView<'a> {
             actor: difference.actor.as_str(),
             manager: difference.manager(),
             onset: difference.onset,
+            rules: difference.matched.iter().map(|rule| &**rule).collect(),
+            ignored_by: difference.ignored_by.as_deref(),
         }
     }
 }

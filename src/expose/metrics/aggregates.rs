@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    catalog::{ACTORS, AGES, CACHE, DETECTIONS, RESOLUTIONS, RESOURCES, STREAM_UP},
+    catalog::{
+        ACTORS, AGES, CACHE, DETECTIONS, RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, STREAM_UP,
+    },
     lines::{BlockLines, TallyKey},
     text::line,
 };
@@ -110,9 +112,28 @@ pub(super) fn streams(snapshot: &Snapshot) -> String {
 
 pub(super) fn cache(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    for state in &snapshot.kinds {
+    let watched = |state: &KindState| state.streams.iter().any(|stream| !stream.spec.is_nothing());
+    for state in snapshot.kinds.iter().filter(|state| watched(state)) {
         let labels = [("group", &*state.kind.group), ("kind", &*state.kind.kind)];
         line(&mut out, CACHE.name, &labels, state.blocks.count());
+    }
+    out
+}
+
+pub(super) fn rule_matches(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for (rule, count) in snapshot.rules.matches() {
+        line(&mut out, RULE_MATCHES.name, &[("rule", rule.name())], count);
+    }
+    out
+}
+
+pub(super) fn rule_expiries(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for rule in snapshot.rules.set().rules() {
+        if let Some(expires) = rule.expires() {
+            line(&mut out, RULE_EXPIRY.name, &[("rule", rule.name())], expires.as_second());
+        }
     }
     out
 }

@@ -130,6 +130,20 @@ metric!(
 );
 metric!(CACHE, "drift_cache_objects", Gauge, KIND, "Objects that are known");
 metric!(
+    RULE_MATCHES,
+    "drift_rule_matches",
+    Gauge,
+    &["rule"],
+    "How many differences the rule matches now, those that are ignored included"
+);
+metric!(
+    RULE_EXPIRY,
+    "drift_rule_expiry_timestamp_seconds",
+    Gauge,
+    &["rule"],
+    "When the rule ceases to apply; only for rules that expire"
+);
+metric!(
     DROPPED,
     "drift_series_dropped",
     Gauge,
@@ -151,6 +165,8 @@ pub const CATALOG: &[Metric] = &[
     AGES,
     STREAM_UP,
     CACHE,
+    RULE_MATCHES,
+    RULE_EXPIRY,
     DROPPED,
     own(
         "drift_reconciles_total",
@@ -189,6 +205,18 @@ pub const CATALOG: &[Metric] = &[
         "When the API server last sent anything about this kind, bookmarks included",
     ),
     own("drift_watch_streams", MetricKind::Gauge, &[], "Open watch streams"),
+    own(
+        "drift_config_last_reload_successful",
+        MetricKind::Gauge,
+        &[],
+        "Whether the settings file as it is now is in use; 0: it is wrong, and the last good one is",
+    ),
+    own(
+        "drift_config_last_reload_success_timestamp_seconds",
+        MetricKind::Gauge,
+        &[],
+        "When settings were last taken over",
+    ),
     own(
         "drift_exporter_build_info",
         MetricKind::Gauge,

@@ -15,7 +15,7 @@ use http::{
 };
 use http_body::{Frame, SizeHint};
 
-use super::negotiate;
+use super::{MetricsOptions, negotiate};
 use crate::expose::Exposed;
 
 /// Answers a scrape. It never waits for Kubernetes and never holds up the engine.
@@ -23,7 +23,8 @@ pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: Header
     let format = negotiate::format(&headers);
     let gzip = negotiate::takes_gzip(&headers);
     let snapshot = exposed.state.snapshot();
-    let pieces = exposed.metrics.render(&snapshot, format, gzip);
+    let options = MetricsOptions::of(&exposed.settings());
+    let pieces = exposed.metrics.render(&snapshot, options, format, gzip);
     let mut response = Response::new(Body::new(Pieces::new(pieces)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));

@@ -14,5 +14,6 @@ mod text;
 
 pub use catalog::{CATALOG, Metric, MetricKind};
 pub(super) use handler::metrics;
-pub use page::{MetricsOptions, MetricsPage};
+use page::MetricsOptions;
+pub use page::MetricsPage;
 pub use process::{build_info, process_metrics};

@@ -12,7 +12,7 @@ use super::{
     aggregates,
     catalog::{
         ACTORS, AGES, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET, RESOLUTIONS,
-        RESOURCES, STREAM_UP,
+        RESOURCES, RULE_EXPIRY, RULE_MATCHES, STREAM_UP,
     },
     fragment::{Fragment, Pages},
     limit::{Rendered, Shown, within_limit},
@@ -20,56 +20,78 @@ use super::{
     registry,
     text::{Format, line},
 };
-use crate::{expose::Metric, state::Snapshot};
+use crate::{expose::Metric, settings::Settings, state::Snapshot};
 
 /// What the page shows.
-#[derive(Clone, Copy, Debug)]
-pub struct MetricsOptions {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MetricsOptions {
     /// At most this many series of single objects; those of drifted objects come first.
-    pub max_series: usize,
+    pub(super) max_series: usize,
     /// Whether objects that do not drift have a series at all.
-    pub only_drifted: bool,
+    pub(super) only_drifted: bool,
     /// Whether `drift_resource_health` is there.
-    pub health: bool,
+    pub(super) health: bool,
 }
 
 /// Makes pages and remembers what can be used again.
 #[derive(Debug)]
 pub struct MetricsPage {
     registry: Registry,
-    options: MetricsOptions,
     cache: Mutex<Cache>,
 }
 
 #[derive(Debug, Default)]
 struct Cache {
+    /// What the rest was made for.
+    options: Option<MetricsOptions>,
     /// By kind and place of the block; the version says whether it is still the same.
     blocks: HashMap<(usize, usize), (u64, Arc<BlockLines>)>,
     /// The part of the page that comes from the snapshot of this sequence number, in both formats.
     assembled: Option<(u64, [Pages; 2])>,
 }
 
+impl MetricsOptions {
+    /// What the settings say about the page.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            max_series: settings.max_series,
+            only_drifted: settings.only_drifted,
+            health: settings.health_series,
+        }
+    }
+}
+
 impl MetricsPage {
     /// A page whose own metrics come from this registry.
-    pub fn new(registry: Registry, options: MetricsOptions) -> Self {
-        Self { registry, options, cache: Mutex::default() }
+    pub fn new(registry: Registry) -> Self {
+        Self { registry, cache: Mutex::default() }
     }
 
     /// The bytes of the page.
-    pub(super) fn render(&self, snapshot: &Snapshot, format: Format, gzip: bool) -> Vec<Bytes> {
-        let mut pages = self.assembled(snapshot, format);
+    pub(super) fn render(
+        &self,
+        snapshot: &Snapshot,
+        options: MetricsOptions,
+        format: Format,
+        gzip: bool,
+    ) -> Vec<Bytes> {
+        let mut pages = self.assembled(snapshot, options, format);
         let mut own = registry::render(&self.registry, format);
         own.push_str(format.end());
         pages.push(&Fragment::new(own));
         if gzip { pages.gzip() } else { pages.plain() }
     }
 
-    fn assembled(&self, snapshot: &Snapshot, format: Format) -> Pages {
+    fn assembled(&self, snapshot: &Snapshot, options: MetricsOptions, format: Format) -> Pages {
         // Nobody but scrapes takes this lock, and a scrape that panicked leaves at worst an older block behind.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.options.replace(options) != Some(options) {
+            cache.blocks.clear();
+            cache.assembled = None;
+        }
         let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
         if !current {
-            let shown = within_limit(cache.refresh(snapshot, self.options.health), self.options);
+            let shown = within_limit(cache.refresh(snapshot, options.health), options);
             let pages = [Format::Text, Format::OpenMetrics].map(|format| assemble(snapshot, &shown, format));
             cache.assembled = Some((snapshot.sequence, pages));
         }
@@ -136,6 +158,8 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&AGES, aggregates::ages(ledger)),
         (&STREAM_UP, aggregates::streams(snapshot)),
         (&CACHE, aggregates::cache(snapshot)),
+        (&RULE_MATCHES, aggregates::rule_matches(snapshot)),
+        (&RULE_EXPIRY, aggregates::rule_expiries(snapshot)),
         (&DROPPED, dropped),
     ];
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();

@@ -9,6 +9,7 @@ mod links;
 mod object;
 mod overview;
 mod rows;
+mod settings;
 mod streams;
 mod words;
 

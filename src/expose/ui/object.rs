@@ -51,14 +51,15 @@ pub(crate) async fn object(
     }
     let words = html! {
         "No object " code { (named.kind) " " (named.namespace) "/" (named.name) } " is known here, and nothing is remembered of one. "
-        "Objects take part with the label " code { (exposed.settings.annotation_prefix) "/enabled=true" } "."
+        "Objects take part with the label " code { (exposed.settings().annotation_prefix) "/enabled=true" } "."
     };
     complaint(StatusCode::NOT_FOUND, "Not known here", now, &words)
 }
 
 fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) -> Markup {
     let key = &row.found.1.object.key;
-    let prefix = &*exposed.settings.annotation_prefix;
+    let settings = exposed.settings();
+    let prefix = &*settings.annotation_prefix;
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
     html! {
         main #object .object data-live data-keyed {
@@ -121,7 +122,7 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
             }
         }
         Verdict::InSync => html! { "It is as declared." },
-        Verdict::Ignored => html! { "It differs, and rules ignore all of it." },
+        Verdict::Ignored(_) => html! { "It differs, and rules ignore all of it." },
         Verdict::InFlight(_) => {
             html! { "Its baseline is being applied right now. " (held(entry.claim.verdict.drifted())) }
         }

@@ -1,6 +1,6 @@
 //! The overview at `/`: how many are off, which, since when and by what tool.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{Query, State, rejection::QueryRejection},
@@ -16,6 +16,7 @@ use super::{
     layout::{complaint, page},
     links::object_url,
     rows::{Overview, Row, health},
+    settings::settings_banner,
     streams::{Sight, banner},
     words::{badge, because, count, severity, shape, since, tool, verdict_word},
 };
@@ -57,13 +58,14 @@ pub(crate) async fn overview(
     let headline = headline(&overview);
     let main = html! {
         main.overview {
+            (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
             (banner(&snapshot))
             h1 #headline data-live { (headline) }
             (tiles(&overview, &filter))
             div.columns {
                 div {
                     (form(&overview, &filter))
-                    (results(&overview, &filter, &exposed.settings, now))
+                    (results(&overview, &filter, &exposed.settings(), now))
                 }
                 (lately(&snapshot, now))
             }
@@ -250,9 +252,12 @@ fn empty(overview: &Overview<'_>, filter: &Filter, settings: &Settings) -> Marku
             p { "None of the " (count(known, "object", "objects")) " matches this filter. " a href="/" { "Show all" } }
         };
     }
-    let kinds: BTreeSet<String> = settings.streams().iter().map(|stream| stream.kind.to_string()).collect();
-    let kinds = kinds.into_iter().collect::<Vec<_>>().join(" and ");
+    let kinds = overview.kinds.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
     match overview.sight {
+        Sight::Clear if !settings.kinds.is_empty() => html! {
+            h2 { "No object is there" }
+            p { "Watched are " (kinds) ", where the settings want them, and there is none." }
+        },
         Sight::Clear => html! {
             h2 { "Let objects take part" }
             p { "Watched are " (kinds) " with the label " code { (prefix) "/enabled=true" } ", and none has it." }

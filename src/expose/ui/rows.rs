@@ -38,6 +38,8 @@ pub(super) struct Overview<'a> {
     pub(super) totals: BTreeMap<VerdictKind, usize>,
     /// Every namespace that has an object.
     pub(super) namespaces: BTreeSet<&'a str>,
+    /// The kinds that are watched.
+    pub(super) kinds: BTreeSet<String>,
     /// Those that cannot be judged now, and had drifted when they last could.
     pub(super) had_drifted: usize,
     /// Whether there may be more than that.
@@ -52,6 +54,7 @@ impl<'a> Overview<'a> {
             counts: BTreeMap::new(),
             totals: BTreeMap::new(),
             namespaces: BTreeSet::new(),
+            kinds: snapshot.kinds.iter().map(|state| state.kind.to_string()).collect(),
             had_drifted: 0,
             sight: sight(snapshot),
         };
@@ -151,7 +154,7 @@ mod tests {
     use super::Row;
     use crate::{
         model::{
-            Actor, Advice, Difference, Episode, Expectation, Facts, FieldClass, Finding, Held, Kind,
+            Actor, Advice, Difference, Episode, Expectation, Facts, FieldClass, Finding, Held, Ignored, Kind,
             LiveObject, ObjectKey, Severity, Source, Stamp, Trouble, UnknownReason, Verdict,
         },
         state::{Blocks, Claim, Entry, KindState},
@@ -167,8 +170,17 @@ mod tests {
             writer: None,
         };
         let (expectation, advice, actor) = (Expectation::Unexpected, Advice::AlertOnly, Actor::Nobody);
-        let differences = vec![Difference { finding, severity, expectation, advice, actor, onset }];
-        Episode { trouble: Trouble::Drifted, onset, differences }
+        let differences = vec![Difference {
+            finding,
+            severity,
+            expectation,
+            advice,
+            actor,
+            onset,
+            ignored_by: None,
+            matched: Arc::default(),
+        }];
+        Episode { trouble: Trouble::Drifted, onset, differences, ignored: Vec::new() }
     }
 
     #[test]
@@ -183,7 +195,7 @@ mod tests {
             ("never-judged", unknown(Held::Nothing)),
             ("in-flight", Verdict::InFlight(Held::Clean)),
             ("no-baseline", Verdict::NoBaseline),
-            ("ignored", Verdict::Ignored),
+            ("ignored", Verdict::Ignored(Ignored { differences: Vec::new(), onset: None })),
             ("a", Verdict::InSync),
             ("b", Verdict::InSync),
         ];
@@ -196,6 +208,8 @@ mod tests {
                     key: ObjectKey { kind: kind.clone(), namespace: "shop".into(), name: (*name).into() },
                     uid: "uid".into(),
                     resource_version: "1".into(),
+                    labels: Box::default(),
+                    mutes: Box::default(),
                     stamp: Stamp::Absent,
                     facts: Facts::default(),
                 }),

@@ -79,6 +79,7 @@ fn explain(reason: DownReason) -> &'static str {
     match reason {
         DownReason::Forbidden => "The API server forbids listing or watching it.",
         DownReason::NotFound => "The API server does not know the kind.",
+        DownReason::Refused => "It is wanted and not asked for.",
         DownReason::Stalled => "The API server said nothing for too long.",
         DownReason::Error => "The API server cannot be reached, or answers with errors.",
     }

@@ -7,8 +7,9 @@ use std::{
 };
 
 use axum::body::{Body, Bytes};
+use drift_exporter::model::Kind;
 use futures::channel::mpsc;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -32,11 +33,28 @@ pub(crate) enum Mood {
     WatchesRefused(u16),
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct ApiServer(Arc<Mutex<Inner>>);
 
-#[derive(Default)]
+impl Default for ApiServer {
+    /// A server that has Deployments and Services, and no object.
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            served: vec![Kind::service(), Kind::deployment()],
+            version: 0,
+            objects: BTreeMap::new(),
+            log: Vec::new(),
+            forgotten: 0,
+            watches: Vec::new(),
+            moods: HashMap::new(),
+            requests: Vec::new(),
+        })))
+    }
+}
+
 struct Inner {
+    /// The kinds that it has; what it says about them.
+    served: Vec<Kind>,
     version: u64,
     objects: BTreeMap<(String, String), Value>,
     /// All events since the last time the server forgot: plural, version, line.
@@ -55,8 +73,9 @@ impl ApiServer {
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let server = server.clone();
             async move {
+                let known = request.headers().get("if-none-match").cloned();
                 let url = request.uri().to_string();
-                Ok::<_, tower::BoxError>(server.answer(&url).await)
+                Ok::<_, tower::BoxError>(server.answer(&url, known.as_ref()).await)
             }
         });
         Client::new(service, "default")
@@ -65,6 +84,21 @@ impl ApiServer {
     /// Changes how requests for a plural are treated.
     pub(crate) fn mood(&self, plural: &str, mood: Mood) {
         self.0.lock().unwrap().moods.insert(plural.to_owned(), mood);
+    }
+
+    /// Has these kinds, beside Deployments and Services, from now on; watches of others end.
+    pub(crate) fn serve(&self, kinds: &[Kind]) {
+        let mut inner = self.0.lock().unwrap();
+        inner.served = [Kind::service(), Kind::deployment()].iter().chain(kinds).cloned().collect();
+        let served: Vec<String> = inner.served.iter().map(|kind| kind.plural.to_string()).collect();
+        inner.watches.retain(|(plural, _)| served.contains(plural));
+    }
+
+    /// How many watches are open.
+    pub(crate) fn open_watches(&self) -> usize {
+        let mut inner = self.0.lock().unwrap();
+        inner.watches.retain(|(_, watch)| !watch.is_closed());
+        inner.watches.len()
     }
 
     /// Creates or replaces an object. The object carries the name of its plural in `plural`.
@@ -124,7 +158,7 @@ impl ApiServer {
         self.0.lock().unwrap().requests.clone()
     }
 
-    async fn answer(&self, url: &str) -> Response<Body> {
+    async fn answer(&self, url: &str, known: Option<&HeaderValue>) -> Response<Body> {
         let path = url.split('?').next().unwrap();
         let plural = path.rsplit('/').next().unwrap().to_owned();
         let watch = url.contains("watch=1");
@@ -136,10 +170,12 @@ impl ApiServer {
         match (mood, watch) {
             (Mood::Mute, _) => std::future::pending().await,
             (Mood::Refuses(code, retry_after), _) => refuse(code, retry_after),
+            _ if ["api", "apis"].contains(&plural.as_str()) => self.kinds(&plural, known),
+            _ if !self.has(path) => refuse(404, None),
             (Mood::WatchesRefused(code), true) => refuse(code, None),
             (Mood::WatchesFail(code), true) => respond(Body::from(format!("{}\n", error_event(code)))),
             (Mood::ListsStall(bytes), false) => {
-                let list = self.list(&plural);
+                let list = self.list(&plural, url);
                 let (sender, body) = channel();
                 sender
                     .unbounded_send(Ok(Bytes::copy_from_slice(&list.as_bytes()[..bytes.min(list.len())])))
@@ -148,18 +184,60 @@ impl ApiServer {
                 respond(body)
             }
             (Mood::ListsBreak(bytes), false) => {
-                let list = self.list(&plural);
+                let list = self.list(&plural, url);
                 respond(Body::from(list.as_bytes()[..bytes.min(list.len())].to_vec()))
             }
             (_, true) => self.watch(&plural, url),
-            (_, false) => respond(Body::from(self.list(&plural))),
+            (_, false) => respond(Body::from(self.list(&plural, url))),
         }
     }
 
-    fn list(&self, plural: &str) -> String {
+    /// Whether the path is that of a kind that is there.
+    fn has(&self, path: &str) -> bool {
+        self.0.lock().unwrap().served.iter().any(|kind| {
+            let root = if kind.group.is_empty() { "/api" } else { "/apis" };
+            path.starts_with(&format!("{root}/{}/", kind.api_version()))
+                && path.ends_with(&format!("/{}", kind.plural))
+        })
+    }
+
+    /// What is said about kinds: those of the core group at `/api`, the others at `/apis`.
+    fn kinds(&self, root: &str, known: Option<&HeaderValue>) -> Response<Body> {
+        let served = self.0.lock().unwrap().served.clone();
+        let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for kind in served.iter().filter(|kind| kind.group.is_empty() == (root == "api")) {
+            let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };
+            groups.entry(&kind.group).or_default().push(json!({"version": &*kind.version, "resources": [
+                {"resource": &*kind.plural, "responseKind": {"kind": &*kind.kind}, "scope": scope, "verbs": ["list", "watch"]},
+                {"resource": "reviews", "responseKind": {"kind": "Review"}, "scope": "Cluster", "verbs": ["create"]},
+            ]}));
+        }
+        let items: Vec<Value> = groups
+            .into_iter()
+            .map(|(name, versions)| json!({"metadata": {"name": name}, "versions": versions}))
+            .collect();
+        let text = json!({"kind": "APIGroupDiscoveryList", "items": items}).to_string();
+        let hash = text.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let etag = HeaderValue::from_str(&format!("\"{hash}\"")).unwrap();
+        let mut response = respond(Body::empty());
+        if known == Some(&etag) {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        } else {
+            *response.body_mut() = Body::from(text);
+        }
+        response.headers_mut().insert("etag", etag);
+        response
+    }
+
+    fn list(&self, plural: &str, url: &str) -> String {
         let inner = self.0.lock().unwrap();
-        let items: Vec<&Value> =
-            inner.objects.iter().filter(|((own, _), _)| own == plural).map(|(_, o)| o).collect();
+        let here = |object: &Value| {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
+            let excluded = url.contains(&format!("metadata.namespace%21%3D{namespace}"));
+            !excluded && (!url.contains("/namespaces/") || url.contains(&format!("/namespaces/{namespace}/")))
+        };
+        let own = inner.objects.iter().filter(|((own, _), object)| own == plural && here(object));
+        let items: Vec<&Value> = own.map(|(_, object)| object).collect();
         json!({"kind": "List", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items})
             .to_string()
     }

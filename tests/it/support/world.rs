@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
 use drift_exporter::{
-    app::{Exporter, Parts, assemble},
+    app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
     expose::{Exposed, router},
     model::Clock,
+    rules::RuleSet,
     settings::Settings,
     state::{History, Snapshot},
     watch::Timing,
@@ -26,6 +27,7 @@ pub(crate) const BEGIN: i64 = 1_769_947_200;
 pub(crate) struct World {
     pub(crate) api: ApiServer,
     pub(crate) exposed: Arc<Exposed>,
+    pub(crate) settings: SettingsHandle,
     router: Router,
     stop: CancellationToken,
 }
@@ -56,6 +58,8 @@ impl World {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
         let stop = CancellationToken::new();
         let parts = Parts {
+            settings_source: None,
+            log: LogHandle::default(),
             client: api.client(),
             settings,
             clock: Clock::new(move || begin + started.elapsed()),
@@ -64,9 +68,16 @@ impl World {
             history_file: None::<PathBuf>,
             stop: stop.clone(),
         };
-        let Exporter { ingest, exposed } = assemble(&parts, History::default());
+        let Exporter { ingest, exposed, settings, .. } = assemble(&parts, History::default());
         tokio::spawn(ingest.run());
-        Self { api: api.clone(), router: router(exposed.clone()), exposed, stop }
+        Self { api: api.clone(), router: router(exposed.clone()), exposed, settings, stop }
+    }
+
+    /// Makes these rules hold, beside the built-in ones.
+    pub(crate) async fn rules(&self, rules: RuleSet) {
+        let settings = Settings { rules: Arc::new(rules), ..Settings::clone(&self.settings.current()) };
+        self.settings.replace(settings);
+        self.settle().await;
     }
 
     /// Starts an exporter and waits until it is ready.

@@ -1,0 +1,138 @@
+//! Connects the parts of an exporter; nothing runs yet.
+
+use std::{sync::Arc, time::Duration};
+
+use prometheus_client::registry::Registry;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Parts, SettingsHandle,
+    reload::Reloads,
+    rule_keeper::{RuleKeeper, reading},
+    team_rules::TeamReader,
+};
+use crate::{
+    expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
+    model::{Change, Clock, Plan},
+    rules::RuleSet,
+    settings::Settings,
+    state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
+    watch::{Planner, Reading, StreamParts, WatchMetrics, follow},
+};
+
+/// The two halves of an exporter: what takes in, and what shows.
+#[derive(Debug)]
+pub struct Exporter {
+    /// Takes in what the API server says.
+    pub ingest: Ingest,
+    /// Shows what is known.
+    pub exposed: Arc<Exposed>,
+    /// Changes what it was told to do.
+    pub settings: SettingsHandle,
+    /// Where is told how the reading of settings went.
+    pub reloads: Reloads,
+}
+
+/// Streams and engine, ready to run.
+#[derive(Debug)]
+pub struct Ingest {
+    settings: watch::Receiver<Arc<Settings>>,
+    team_reader: TeamReader,
+    rule_keeper: RuleKeeper,
+    rules: watch::Receiver<Arc<RuleSet>>,
+    readings: watch::Receiver<Arc<Reading>>,
+    planner: Planner,
+    plans: watch::Receiver<Arc<Plan>>,
+    parts: StreamParts,
+    queue: mpsc::Receiver<Change>,
+    engine: Engine,
+    publisher: StatePublisher,
+    clock: Clock,
+    stop: CancellationToken,
+}
+
+/// Connects the parts; nothing runs yet.
+pub fn assemble(parts: &Parts, history: History) -> Exporter {
+    let mut registry = Registry::default();
+    let engine_metrics = EngineMetrics::register(&mut registry);
+    let watch_metrics = WatchMetrics::register(&mut registry, parts.clock.clone());
+    let reloads = Reloads::new(parts.settings_source.as_ref(), &mut registry, &parts.clock);
+    build_info(&mut registry);
+    process_metrics(&mut registry);
+    let first = &parts.settings;
+    let (client, clock, stop) = (&parts.client, &parts.clock, &parts.stop);
+    let (planner, plans) = Planner::new(client.clone(), parts.timing, &first.wanted_kinds());
+    let plan = plans.borrow().clone();
+    let engine =
+        Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
+    let (publisher, state) = state::state_channel(engine.snapshot());
+    let (changes, queue) = mpsc::channel(QUEUE);
+    let stream_parts =
+        StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing: parts.timing };
+    let (rules_in, rules) = watch::channel(first.rules.clone());
+    let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules)));
+    let (teams_in, teams) = watch::channel(Arc::default());
+    let (problems_in, team_problems) = watch::channel(Arc::default());
+    let (handle, settings) = SettingsHandle::new(first.clone());
+    let exposed = Exposed {
+        state,
+        metrics: MetricsPage::new(registry),
+        settings: settings.clone(),
+        reload_status: reloads.status(),
+        team_problems,
+        clock: clock.clone(),
+        listeners: Listeners::default(),
+        stop: stop.clone(),
+    };
+    let ingest = Ingest {
+        team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
+        rule_keeper: RuleKeeper {
+            settings: settings.clone(),
+            teams,
+            rules: rules_in,
+            readings: readings_in,
+            problems: problems_in,
+        },
+        settings,
+        rules,
+        readings,
+        planner,
+        plans,
+        parts: stream_parts,
+        queue,
+        engine,
+        publisher,
+        clock: clock.clone(),
+        stop: stop.clone(),
+    };
+    Exporter { ingest, exposed: Arc::new(exposed), settings: handle, reloads }
+}
+
+impl Ingest {
+    /// Follows the API server until told to stop.
+    pub async fn run(self) {
+        let ticks = tick(self.parts.changes.clone());
+        let planning = self.planner.run(self.settings, Settings::wanted_kinds);
+        let follow = follow(self.plans, self.readings, self.parts);
+        let engine = state::run(self.engine, self.queue, self.rules, self.publisher, self.clock);
+        let rules = async { tokio::join!(self.team_reader.run(), self.rule_keeper.run()) };
+        tokio::select! {
+            () = engine => {}
+            _ = async { tokio::join!(planning, follow, ticks, rules) } => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+}
+
+/// Tells the engine every second that time passes: it expires what is old, and shows that it is alive.
+async fn tick(changes: mpsc::Sender<Change>) {
+    let mut interval = tokio::time::interval(Duration::from_secs(1));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        if changes.send(Change::Tick).await.is_err() {
+            return;
+        }
+    }
+}

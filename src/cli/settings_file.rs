@@ -1,0 +1,42 @@
+//! The settings file as commands read it once.
+
+use std::{io::Write, path::Path};
+
+use crate::settings::{Loaded, Overrides, Problem, Settings, load, read_settings};
+
+/// The settings of a file, or those without one. What is wrong is told on `stderr`; none if anything is.
+pub(super) fn load_settings(path: Option<&Path>, stderr: &mut dyn Write) -> Result<Option<Settings>, String> {
+    let Some(path) = path else { return Ok(Some(Settings::default())) };
+    let text = read_settings(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(told(path, load(&text, &Overrides::default()), stderr)?.map(|loaded| loaded.settings))
+}
+
+/// What was loaded from a file. What is wrong is told on `stderr`; none if anything is.
+pub(super) fn told(
+    path: &Path,
+    loaded: Result<Loaded, Vec<Problem>>,
+    stderr: &mut dyn Write,
+) -> Result<Option<Loaded>, String> {
+    match loaded {
+        Ok(loaded) => {
+            tell(path, "warning: ", &loaded.warnings, stderr)?;
+            Ok(Some(loaded))
+        }
+        Err(problems) => {
+            tell(path, "", &problems, stderr)?;
+            Ok(None)
+        }
+    }
+}
+
+/// `FILE:LINE:COLUMN: …`, as compilers write it and editors understand it.
+fn tell(path: &Path, word: &str, problems: &[Problem], stderr: &mut dyn Write) -> Result<(), String> {
+    for problem in problems {
+        let place =
+            problem.place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
+        let problem = Problem { place: None, ..problem.clone() };
+        writeln!(stderr, "{}{place}: {word}{problem}", path.display())
+            .map_err(|error| format!("cannot write: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! One open watch.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use super::{Kind, Scope, Selector};
+
+/// One open watch: what the API server is asked for, and what of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamSpec {
+    /// What is watched.
+    pub kind: Arc<Kind>,
+    /// The one namespace that is watched, or all of them.
+    pub namespace: Option<Box<str>>,
+    /// Namespaces that the API server leaves out.
+    pub excluded: Vec<Box<str>>,
+    /// The label selector that the API server applies.
+    pub selector: Option<Selector>,
+    /// What is kept of the objects that come: those that any of these wants. Empty: all of them.
+    pub kept: Vec<Clause>,
+}
+
+/// Some objects of a kind: in these namespaces, with these labels.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Clause {
+    /// The namespaces.
+    pub scope: Scope,
+    /// The labels; none for any.
+    pub selector: Option<Selector>,
+}
+
+impl StreamSpec {
+    /// Every object of a kind.
+    pub fn whole(kind: Arc<Kind>) -> Self {
+        Self { kind, namespace: None, excluded: Vec::new(), selector: None, kept: Vec::new() }
+    }
+
+    /// No object of a kind: what stands where something is wanted and cannot be watched.
+    pub fn nothing(kind: Arc<Kind>) -> Self {
+        let none = Clause { scope: Scope::In(BTreeSet::new()), selector: None };
+        Self { kept: vec![none], ..Self::whole(kind) }
+    }
+
+    /// Whether no object can ever come through it.
+    pub fn is_nothing(&self) -> bool {
+        !self.kept.is_empty() && self.kept.iter().all(|clause| clause.scope.is_empty())
+    }
+
+    /// The `scope` label: the namespace, or empty for all of them.
+    pub fn scope(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("")
+    }
+
+    /// Whether objects of this namespace come through this stream.
+    pub fn covers(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|own| own == namespace)
+            && !self.excluded.iter().any(|own| **own == *namespace)
+            && (self.kept.is_empty() || self.kept.iter().any(|clause| clause.scope.has(namespace)))
+    }
+
+    /// Whether an object that came is kept, whose labels `value_of` tells.
+    pub fn keeps<'a>(&self, namespace: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.kept.is_empty() || self.kept.iter().any(|clause| clause.wants(namespace, &value_of))
+    }
+
+    /// Whether both ask for the same and keep the same, in whatever version of the kind.
+    pub fn is_same_in_another_version(&self, other: &Self) -> bool {
+        self.kind.is_same_type(&other.kind) && *self == Self { kind: self.kind.clone(), ..other.clone() }
+    }
+}
+
+impl Clause {
+    /// Whether an object is wanted.
+    pub fn wants<'a>(&self, namespace: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.scope.has(namespace) && self.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
+    }
+}
+
+impl fmt::Display for StreamSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.kind)?;
+        match &self.namespace {
+            Some(namespace) => write!(formatter, " in {namespace}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How the settings file is written. The comments on fields become the descriptions in its JSON Schema.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules::{ActorSpec, RuleSpec, SeveritySpec};
+
+/// The settings of drift-exporter. Flags and environment variables stand above them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SettingsFile {
+    /// What to watch. Without it: Deployments and Services with the opt-in label.
+    pub kinds: Vec<KindEntry>,
+    /// The only namespaces to watch; none for all of them.
+    pub namespaces: Vec<String>,
+    /// Namespaces not to watch, whatever else is said.
+    pub excluded_namespaces: Vec<String>,
+    /// Where baselines are read from; a key that is there switches its source on. Without it: `annotation`.
+    pub sources: Option<SourcesEntry>,
+    /// What to think of differences. They come after the built-in rules; one of the same name takes the place of a built-in.
+    pub rules: Vec<RuleSpec>,
+    /// Lets the owners of namespaces write rules of their own.
+    pub team_rules: Option<TeamRulesEntry>,
+    /// Whether the annotation `<prefix>/ignore` of an object may name paths whose differences are ignored, with commas between
+    /// them. Whoever edits the object can then mute his own edit, but nothing that is critical. Without it: no.
+    pub mute_by_annotation: bool,
+    /// Which field managers are which class of tool, before the built-in table.
+    pub actors: Vec<ActorSpec>,
+    /// How bad differences in some classes of fields are.
+    pub severities: Vec<SeveritySpec>,
+    /// What `/metrics` shows.
+    pub metrics: MetricsEntry,
+    /// What is logged.
+    pub log: LogEntry,
+}
+
+/// A kind, or all kinds of a group, to watch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KindEntry {
+    /// `apps/v1`, `v1`; `example.com/*` for whichever version the cluster prefers.
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    /// `Deployment`; `*` for every kind of the group that can be watched.
+    pub kind: String,
+    /// The only namespaces to watch it in; none for all that may be watched.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// Namespaces not to watch it in.
+    #[serde(default)]
+    pub excluded_namespaces: Vec<String>,
+    /// A label selector, as kubectl takes it: `tfdrift.jin.dev/enabled=true`.
+    pub selector: Option<String>,
+}
+
+/// The sources that are switched on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SourcesEntry {
+    /// A hash in an annotation of the object itself.
+    pub annotation: Option<AnnotationEntry>,
+}
+
+/// The source `annotation`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AnnotationEntry {
+    /// What stands before `/enabled` and `/spec-hash` in the names of label and annotation. Without it: `tfdrift.jin.dev`.
+    pub prefix: Option<String>,
+}
+
+/// Whose rules are read beside these, from ConfigMaps in their own namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TeamRulesEntry {
+    /// Namespaces whose owners may write rules; none for all that are watched. Their rules hold in their own namespace
+    /// only, and never hide what is critical.
+    pub namespaces: Vec<String>,
+    /// The label selector of the ConfigMaps that hold rules. Without it: the annotation prefix and `/rules=true`.
+    pub selector: Option<String>,
+}
+
+/// What `/metrics` shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsEntry {
+    /// Objects that have series of their own: all that take part (`tracked`, the usual), or only those that drift.
+    pub resources: Option<ShownResources>,
+    /// Most series of single objects; those of drifted objects come first. Without it: 200000.
+    pub max_series: Option<usize>,
+    /// Whether `drift_resource_health` is exposed.
+    pub health: Option<bool>,
+}
+
+/// Which objects have series of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownResources {
+    /// All that take part.
+    Tracked,
+    /// Only those that drift.
+    Drifted,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogEntry {
+    /// The least severe messages that are logged.
+    pub level: Option<LogLevel>,
+}
+
+/// The least severe messages that are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// What went wrong and will not heal by itself.
+    Error,
+    /// What went wrong and is tried again.
+    Warn,
+    /// What an operator wants to know.
+    Info,
+    /// What a developer wants to know.
+    Debug,
+    /// Everything.
+    Trace,
+}

@@ -1,0 +1,171 @@
+//! From the text of a settings file to settings that can be used: validated whole, or not used at all.
+
+use std::sync::Arc;
+
+use super::{
+    Overrides, Settings, TeamRulesFrom,
+    file::{KindEntry, SettingsFile, ShownResources, TeamRulesEntry},
+    problem::Problem,
+    read::{Read, read},
+};
+use crate::{
+    model::{Scope, Selector, Source, WantedKind},
+    rules::{RuleInput, RuleProblem, RuleSet},
+};
+
+/// Settings, and what looks wrong in them and may be meant all the same.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// What somebody should have a look at.
+    pub warnings: Vec<Problem>,
+}
+
+/// Loads settings from the text of a file. Either all of it is right, or every problem that was found is told.
+pub fn load(text: &str, overrides: &Overrides) -> Result<Loaded, Vec<Problem>> {
+    let Read { file, places } = read(text).map_err(|problem| vec![problem])?;
+    let mut problems = Vec::new();
+    let settings = settings(file, overrides, &mut problems);
+    if problems.is_empty()
+        && let Some(settings) = settings
+    {
+        let warnings: Vec<RuleProblem> = settings.rules.warnings().to_vec();
+        let mut warnings: Vec<Problem> = warnings.into_iter().map(about_rule).collect();
+        warnings.iter_mut().for_each(|problem| problem.place = places.find(&problem.key));
+        return Ok(Loaded { settings, warnings });
+    }
+    problems.iter_mut().for_each(|problem| problem.place = places.find(&problem.key));
+    problems.sort_by_key(|problem| problem.place);
+    Err(problems)
+}
+
+fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Problem>) -> Option<Settings> {
+    let usual = Settings::default();
+    for (key, names) in [("namespaces", &file.namespaces), ("excluded_namespaces", &file.excluded_namespaces)]
+    {
+        check_namespaces(key, names, problems);
+    }
+    let kinds = kinds(&file.kinds, problems);
+    let annotation = file.sources.as_ref().and_then(|sources| sources.annotation.as_ref());
+    let prefix = annotation.and_then(|annotation| annotation.prefix.as_deref());
+    if let Some(prefix) = prefix.filter(|prefix| !is_prefix(prefix)) {
+        let message = format!("`{prefix}` cannot stand before the / in the name of a label; want a DNS name");
+        problems.push(wrong("sources.annotation.prefix", message));
+    }
+    let annotation_prefix: Box<str> = prefix.map_or(usual.annotation_prefix, Into::into);
+    let sources = match &file.sources {
+        None => usual.sources,
+        Some(sources) => sources.annotation.iter().map(|_| Source::Annotation).collect(),
+    };
+    if sources.is_empty() {
+        problems
+            .push(wrong("sources", "no source is switched on; want at least `annotation: {}`".to_owned()));
+    }
+    if file.metrics.max_series == Some(0) {
+        problems.push(wrong("metrics.max_series", "0 would show nothing; want at least 1".to_owned()));
+    }
+    let team_rules =
+        file.team_rules.as_ref().and_then(|entry| team_rules(entry, &annotation_prefix, problems));
+    let input =
+        RuleInput { rules: file.rules, severities: file.severities, actors: file.actors, teams: Vec::new() };
+    let rules = match RuleSet::compile(&input) {
+        Ok(rules) => rules,
+        Err(found) => {
+            problems.extend(found.into_iter().map(about_rule));
+            return None;
+        }
+    };
+    let names = |names: Vec<String>| names.into_iter().map(Into::into).collect();
+    let resources = overrides.resources.or(file.metrics.resources);
+    Some(Settings {
+        namespaces: overrides.namespaces.clone().unwrap_or_else(|| names(file.namespaces)),
+        excluded_namespaces: names(file.excluded_namespaces),
+        kinds,
+        sources: overrides.sources.clone().unwrap_or(sources),
+        annotation_prefix,
+        rules: Arc::new(rules),
+        rule_input: Arc::new(input),
+        team_rules,
+        mute_by_annotation: file.mute_by_annotation,
+        max_series: overrides.max_series.or(file.metrics.max_series).unwrap_or(usual.max_series),
+        only_drifted: resources == Some(ShownResources::Drifted),
+        health_series: overrides.health.or(file.metrics.health).unwrap_or(usual.health_series),
+        log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
+    })
+}
+
+fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
+    let mut kinds = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let key = |name: &str| format!("kinds[{at}].{name}");
+        check_namespaces(&key("namespaces"), &entry.namespaces, problems);
+        check_namespaces(&key("excluded_namespaces"), &entry.excluded_namespaces, problems);
+        let selector = entry.selector.as_deref().map(|text| parse_selector(&key("selector"), text, problems));
+        match WantedKind::parse(&entry.api_version, &entry.kind) {
+            Ok(kind) => kinds.push(WantedKind {
+                scope: Scope::new(&entry.namespaces, &entry.excluded_namespaces),
+                selector: selector.flatten(),
+                ..kind
+            }),
+            Err(message) => problems.push(wrong(&format!("kinds[{at}]"), message)),
+        }
+    }
+    kinds
+}
+
+fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>) -> Option<TeamRulesFrom> {
+    check_namespaces("team_rules.namespaces", &entry.namespaces, problems);
+    let selector = match &entry.selector {
+        Some(text) => parse_selector("team_rules.selector", text, problems)?,
+        None => Selector::has(&format!("{prefix}/rules"), "true"),
+    };
+    Some(TeamRulesFrom { scope: Scope::new(&entry.namespaces, &[]), selector })
+}
+
+/// A selector that lets everything through is none.
+fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Selector> {
+    match Selector::parse(text) {
+        Ok(selector) => Some(selector).filter(|selector| !selector.is_empty()),
+        Err(message) => {
+            problems.push(wrong(key, message));
+            None
+        }
+    }
+}
+
+fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
+    for (at, name) in names.iter().enumerate() {
+        if !is_namespace(name) {
+            let message =
+                format!("`{name}` is no namespace: they have lower-case letters, digits and `-` only");
+            problems.push(wrong(&format!("{key}[{at}]"), message));
+        }
+    }
+}
+
+/// Whether a namespace can be called that.
+pub fn is_namespace(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(allowed)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// Whether the name of a label can begin with that: a DNS name, whose parts look like namespaces.
+fn is_prefix(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_namespace)
+}
+
+fn wrong(key: &str, message: String) -> Problem {
+    Problem { place: None, key: key.into(), message: message.into(), suggestion: None }
+}
+
+fn about_rule(problem: RuleProblem) -> Problem {
+    let message = match &problem.rule {
+        Some(rule) => format!("rule {rule}: {}", problem.message).into(),
+        None => problem.message,
+    };
+    Problem { place: None, key: problem.key, message, suggestion: problem.suggestion }
+}

@@ -1,0 +1,159 @@
+//! Streams come and go while the engine runs.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Blocks, Engine, KindState, StreamState, engine::is_answer};
+use crate::model::{Cause, Plan, StreamHealth, StreamSpec};
+
+impl Engine {
+    /// Knows these streams from now on, and no others. What none of them covers is let go of; what a new one covers
+    /// stands until its first list. Says whether anything changed.
+    pub(super) fn replan(&mut self, plan: &Plan, now: Timestamp) -> bool {
+        let kinds = kinds_of(plan, &self.snapshot.kinds);
+        if same_streams(&kinds, &self.snapshot.kinds) {
+            return false;
+        }
+        self.let_go(plan, &kinds, now);
+        self.note_reselected(&kinds);
+        let old = std::mem::take(&mut self.snapshot.kinds);
+        for state in old.iter().filter(|old| !plan.watches(&old.kind)) {
+            self.metrics.forget(&state.kind);
+        }
+        self.snapshot.kinds = kinds
+            .into_iter()
+            .map(|mut new| {
+                if let Some(old) = old.iter().find(|old| old.kind.is_same_type(&new.kind)) {
+                    new.blocks = old.blocks.clone();
+                }
+                Arc::new(new)
+            })
+            .collect();
+        let open = |spec: &Arc<StreamSpec>| plan.streams.contains(spec);
+        self.staged.retain(|spec, _| open(spec));
+        self.reselected.retain(open);
+        self.snapshot.note_readiness();
+        self.snapshot.sequence += 1;
+        true
+    }
+
+    /// Forgets the objects that no stream covers any more.
+    fn let_go(&mut self, plan: &Plan, kinds: &[KindState], now: Timestamp) {
+        for old in self.snapshot.kinds.clone() {
+            let new = kinds.iter().find(|new| new.kind.is_same_type(&old.kind));
+            let covered = |namespace: &str| {
+                new.is_some_and(|new| new.streams.iter().any(|stream| stream.spec.covers(namespace)))
+            };
+            // Who takes a kind out of the cluster takes its objects with it; who takes it out of the settings does not.
+            let cause = if plan.lacks(&old.kind) { Cause::Deleted } else { Cause::Rule };
+            for entry in old.blocks.entries().filter(|entry| !covered(&entry.object.key.namespace)) {
+                let key = &entry.object.key;
+                self.forget(&old.kind, &key.namespace, &key.name, cause, now);
+            }
+        }
+    }
+
+    /// Notes which new streams ask for something else than those that they take over from.
+    fn note_reselected(&mut self, kinds: &[KindState]) {
+        for new in kinds {
+            let old = self.snapshot.kinds.iter().find(|old| old.kind.is_same_type(&new.kind));
+            let before: Vec<&Arc<StreamSpec>> =
+                old.iter().flat_map(|old| &old.streams).map(|stream| &stream.spec).collect();
+            for stream in &new.streams {
+                let known = before.iter().any(|before| before.is_same_in_another_version(&stream.spec));
+                if !known {
+                    self.reselected.insert(stream.spec.clone());
+                }
+            }
+        }
+    }
+}
+
+/// The kinds of a plan without objects, in the order of their names; streams that were open before are as they were.
+fn kinds_of(plan: &Plan, old: &[Arc<KindState>]) -> Vec<KindState> {
+    let mut kinds: Vec<KindState> = Vec::new();
+    let opened = plan.streams.iter().map(|spec| {
+        let known = old.iter().flat_map(|old| &old.streams).find(|own| own.spec == *spec);
+        known.cloned().unwrap_or_else(|| new_stream(spec, StreamHealth::Starting))
+    });
+    let unwatched = plan.unwatched.iter().map(|own| new_stream(&own.spec, own.health.clone()));
+    for stream in opened.chain(unwatched) {
+        match kinds.iter_mut().find(|state| state.kind.is_same_type(&stream.spec.kind)) {
+            Some(state) => state.streams.push(stream),
+            None => kinds.push(KindState {
+                kind: stream.spec.kind.clone(),
+                streams: vec![stream],
+                blocks: Blocks::default(),
+            }),
+        }
+    }
+    kinds.sort_by(|a, b| (&a.kind.kind, &a.kind.group).cmp(&(&b.kind.kind, &b.kind.group)));
+    kinds
+}
+
+fn new_stream(spec: &Arc<StreamSpec>, health: StreamHealth) -> StreamState {
+    StreamState { spec: spec.clone(), answered: is_answer(&health), health, listed: false }
+}
+
+fn same_streams(new: &[KindState], old: &[Arc<KindState>]) -> bool {
+    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| new.streams == old.streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use prometheus_client::registry::Registry;
+
+    use crate::{
+        model::{
+            Change, Clock, Digest, Facts, Kind, LiveObject, ObjectKey, Plan, Source, Stamp, StreamHealth,
+            StreamSpec,
+        },
+        state::{Engine, EngineMetrics, History},
+    };
+
+    fn object(spec: &StreamSpec) -> Box<LiveObject> {
+        Box::new(LiveObject {
+            key: ObjectKey { kind: spec.kind.clone(), namespace: "shop".into(), name: "web".into() },
+            uid: "uid".into(),
+            resource_version: "1".into(),
+            stamp: Stamp::Match(Digest::of(b"")),
+            facts: Facts::default(),
+            labels: Box::default(),
+            mutes: Box::default(),
+        })
+    }
+
+    #[test]
+    fn what_a_closed_stream_says_comes_too_late() {
+        let spec = Arc::new(StreamSpec::whole(Arc::new(Kind::service())));
+        let open = Plan { streams: vec![spec.clone()], ..Plan::default() };
+        let metrics = EngineMetrics::register(&mut Registry::default());
+        let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
+        let mut engine =
+            Engine::new(&open, Arc::default(), &[Source::Annotation], History::default(), metrics, clock);
+        assert!(engine.apply(Change::Seen(spec.clone(), object(&spec))));
+        engine.apply(Change::ListStarted(spec.clone()));
+        assert!(engine.apply(Change::Streams(Arc::new(Plan::default()))));
+        assert!(engine.snapshot().kinds.is_empty());
+        for late in [
+            Change::Listed(spec.clone(), object(&spec)),
+            Change::ListEnded(spec.clone()),
+            Change::ListStarted(spec.clone()),
+            Change::ListEnded(spec.clone()),
+            Change::Seen(spec.clone(), object(&spec)),
+            Change::Gone { stream: spec.clone(), namespace: "shop".into(), name: "web".into() },
+            Change::Stream(spec.clone(), StreamHealth::Up),
+        ] {
+            let told = format!("{late:?}");
+            assert!(!engine.apply(late), "{told}");
+        }
+        assert!(engine.apply(Change::Streams(Arc::new(open.clone()))));
+        assert!(!engine.apply(Change::Streams(Arc::new(open))), "the same plan is no news");
+        let snapshot = engine.snapshot();
+        assert_eq!((snapshot.kinds[0].blocks.count(), snapshot.kinds[0].streams[0].listed), (0, false));
+    }
+}

@@ -1,0 +1,77 @@
+//! Rules that change, or expire, while claims stand.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Engine, Entry, RuleBook, rating::Rater};
+use crate::{
+    model::{LiveObject, Source, Verdict},
+    rules::{ObjectView, RuleSet},
+};
+
+impl Engine {
+    /// Makes new rules hold, for everything that is known already too.
+    pub fn take_rules(&mut self, set: Arc<RuleSet>) {
+        let now = self.clock.now();
+        self.snapshot.rules = Arc::new(RuleBook::new(set));
+        self.rate_again(now);
+        self.looked = now;
+    }
+
+    /// Looks at everything again when a rule has expired since the last time.
+    pub(super) fn let_rules_expire(&mut self, now: Timestamp) -> bool {
+        let expired = self.snapshot.rules.set().expire_between(self.looked, now);
+        self.looked = now;
+        if expired {
+            self.rate_again(now);
+        }
+        expired
+    }
+
+    /// Rates all differences again. They are kept, so this needs nothing else; claims that come out as they were are left
+    /// alone.
+    fn rate_again(&mut self, now: Timestamp) {
+        let set = self.snapshot.rules.set().clone();
+        let differs = |entry: &&Arc<Entry>| entry.claim.verdict.differences().next().is_some();
+        let entries = self.snapshot.kinds.iter().flat_map(|state| state.blocks.entries().filter(differs));
+        let entries: Vec<Arc<Entry>> = entries.cloned().collect();
+        let mut book = RuleBook::new(set.clone());
+        for before in entries {
+            let object = view(&before.object, before.claim.source);
+            let (claim, step) = before.claim.clone().rated_again(&Rater { rules: &set, object, now });
+            book.add(&claim.verdict);
+            if claim != before.claim {
+                let entry = Entry { object: before.object.clone(), claim };
+                self.record(Some(&before), Some(&entry), step, now);
+                self.put(entry);
+            }
+        }
+        self.snapshot.rules = Arc::new(book);
+        self.snapshot.sequence += 1;
+    }
+}
+
+/// Whether rules find the same in two versions of an object, but for its differences.
+pub(super) fn rated_alike(a: &LiveObject, b: &LiveObject) -> bool {
+    a.labels == b.labels && a.mutes == b.mutes
+}
+
+/// What rules may ask about an object.
+pub(super) fn view(object: &LiveObject, source: Source) -> ObjectView<'_> {
+    ObjectView { key: &object.key, labels: &object.labels, mutes: &object.mutes, source }
+}
+
+/// Keeps the number of matches of each rule right when a claim comes, changes or goes.
+pub(super) fn count_matches(book: &mut Arc<RuleBook>, before: Option<&Verdict>, after: Option<&Verdict>) {
+    let matched = |verdict: Option<&Verdict>| {
+        verdict.is_some_and(|own| own.differences().any(|difference| !difference.matched.is_empty()))
+    };
+    // Most claims match nothing, and a published book is not copied for them.
+    if before == after || !(matched(before) || matched(after)) {
+        return;
+    }
+    let book = Arc::make_mut(book);
+    before.into_iter().for_each(|verdict| book.take(verdict));
+    after.into_iter().for_each(|verdict| book.add(verdict));
+}

@@ -1,0 +1,189 @@
+//! From what is wanted and what the cluster has to the streams that are to be open. Pure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::resolve::{Discovery, Resolution, resolve};
+use crate::model::{
+    Clause, DownReason, Kind, KindName, Plan, Scope, Selector, StreamHealth, StreamSpec, Unwatched,
+    WantedKind,
+};
+
+/// Plans the streams. The order of what is wanted does not matter, and nothing is watched twice: an object comes
+/// through exactly one stream, so that a list of that stream can say that it is gone.
+pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
+    let mut wanted: Vec<&WantedKind> = wanted.iter().collect();
+    wanted.sort();
+    let mut kinds: BTreeMap<(Box<str>, Box<str>), Wishes> = BTreeMap::new();
+    let mut unwatched = BTreeMap::new();
+    for want in wanted {
+        for resolution in resolve(want, discovery) {
+            match resolution {
+                Resolution::Unwatched(kind, health) => {
+                    unwatched.entry(kind).or_insert(health);
+                }
+                Resolution::Kind { kind, rank } => match Wish::new(want, &kind) {
+                    Ok(wish) => {
+                        let key = (kind.kind.clone(), kind.group.clone());
+                        kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind)).add(rank, &kind, wish);
+                    }
+                    Err(NotWatched::LeftOut) => {}
+                    Err(NotWatched::Refused(why)) => {
+                        unwatched.entry(kind).or_insert_with(|| refused(why));
+                    }
+                },
+            }
+        }
+    }
+    let mut streams = Vec::new();
+    for wishes in kinds.into_values() {
+        let (specs, left_over) = wishes.streams();
+        streams.extend(specs.into_iter().map(Arc::new));
+        if let Some(why) = left_over {
+            unwatched.entry(wishes.kind).or_insert_with(|| refused(why));
+        }
+    }
+    // Where everything comes anyway, there is nothing left to complain about, nor a second line to say it in.
+    let comes_anyway =
+        |kind: &Kind| streams.iter().any(|spec| *spec.kind == *kind && spec.namespace.is_none());
+    let unwatched = unwatched
+        .into_iter()
+        .filter(|(kind, _)| !comes_anyway(kind))
+        .map(|(kind, health)| Unwatched { spec: Arc::new(StreamSpec::nothing(kind)), health })
+        .collect();
+    Plan { streams, unwatched, served: discovery.served().cloned() }
+}
+
+fn refused(why: &str) -> StreamHealth {
+    StreamHealth::Down { reason: DownReason::Refused, message: why.into() }
+}
+
+/// Kinds that hold what nobody should read by the way.
+fn is_guarded(kind: &Kind) -> bool {
+    matches!((&*kind.group, &*kind.kind), ("", "Secret") | ("coordination.k8s.io", "Lease"))
+}
+
+/// What is wanted of one kind.
+struct Wish {
+    scope: Scope,
+    selector: Option<Selector>,
+}
+
+/// Why a kind that is there is not watched.
+enum NotWatched {
+    /// It came with others of its group, and nobody asked for it by its name.
+    LeftOut,
+    /// It was asked for by its name.
+    Refused(&'static str),
+}
+
+impl Wish {
+    fn new(want: &WantedKind, kind: &Kind) -> Result<Self, NotWatched> {
+        let not = |why| match want.kind {
+            KindName::Every => NotWatched::LeftOut,
+            KindName::Named(_) => NotWatched::Refused(why),
+        };
+        let selector = want.selector.clone().filter(|selector| !selector.is_empty());
+        let named = matches!(want.scope, Scope::In(_));
+        if want.scope.is_empty() {
+            return Err(not("none of its namespaces is to be watched"));
+        }
+        if !kind.namespaced && named {
+            return Err(not("its objects are in no namespace, and only some namespaces are to be watched"));
+        }
+        if is_guarded(kind) && (selector.is_none() || !named) {
+            return Err(not("objects of this kind are asked for by a selector and in named namespaces only"));
+        }
+        let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
+        Ok(Self { scope, selector })
+    }
+}
+
+/// Everything that is wanted of one kind.
+struct Wishes {
+    /// How much the API server prefers this version; the smallest is the most preferred.
+    rank: usize,
+    kind: Arc<Kind>,
+    /// In which namespaces objects of each selector are wanted.
+    scopes: BTreeMap<Option<Selector>, Scope>,
+}
+
+impl Wishes {
+    fn new(rank: usize, kind: &Arc<Kind>) -> Self {
+        Self { rank, kind: kind.clone(), scopes: BTreeMap::new() }
+    }
+
+    fn add(&mut self, rank: usize, kind: &Arc<Kind>, wish: Wish) {
+        if rank < self.rank {
+            (self.rank, self.kind) = (rank, kind.clone());
+        }
+        let known = self.scopes.get(&wish.selector);
+        let scope = known.map_or_else(|| wish.scope.clone(), |known| known | &wish.scope);
+        self.scopes.insert(wish.selector, scope);
+    }
+
+    /// The streams that bring all of it, and why something is left over, if it is.
+    fn streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
+        let clauses = self.clauses();
+        let mut namespaces = BTreeSet::new();
+        let mut excluded = BTreeSet::new();
+        for clause in &clauses {
+            match &clause.scope {
+                Scope::In(named) => namespaces.extend(named.iter().cloned()),
+                Scope::AllBut(names) => excluded.extend(names.iter().cloned()),
+            }
+        }
+        if clauses.iter().any(|clause| matches!(clause.scope, Scope::AllBut(_))) {
+            excluded.retain(|name| !clauses.iter().any(|clause| clause.scope.has(name)));
+            let mut spec = self.stream(clauses);
+            spec.excluded = excluded.into_iter().collect();
+            return (vec![spec], None);
+        }
+        let mut left_over = None;
+        let mut streams = Vec::new();
+        for namespace in namespaces {
+            let only = Scope::In([namespace.clone()].into());
+            let here = clauses.iter().filter(|clause| clause.scope.has(&namespace));
+            let mut here: Vec<Clause> =
+                here.map(|clause| Clause { scope: only.clone(), ..clause.clone() }).collect();
+            if is_guarded(&self.kind) && here.len() > 1 {
+                here.truncate(1);
+                left_over = Some("objects of this kind are asked for by one selector in each namespace");
+            }
+            let mut spec = self.stream(here);
+            spec.namespace = Some(namespace);
+            streams.push(spec);
+        }
+        (streams, left_over)
+    }
+
+    /// What is wanted, without what a clause without a selector brings anyway.
+    fn clauses(&self) -> Vec<Clause> {
+        let everything = self.scopes.get(&None);
+        let mut clauses = Vec::new();
+        for (selector, scope) in &self.scopes {
+            let scope = match (selector, everything) {
+                (Some(_), Some(everything)) => scope - everything,
+                (Some(_), None) | (None, _) => scope.clone(),
+            };
+            if !scope.is_empty() {
+                clauses.push(Clause { scope, selector: selector.clone() });
+            }
+        }
+        clauses
+    }
+
+    /// One stream for these clauses: the API server selects if all want the same labels, else we do.
+    fn stream(&self, mut clauses: Vec<Clause>) -> StreamSpec {
+        let whole = StreamSpec::whole(self.kind.clone());
+        match clauses.pop() {
+            Some(only) if clauses.is_empty() => StreamSpec { selector: only.selector, ..whole },
+            last => {
+                clauses.extend(last);
+                StreamSpec { kept: clauses, ..whole }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Settings, rules and rights on a real API server.
+
+use std::{fs, path::PathBuf, process::Command, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    shop::{DRIFTED, Shop, WEB},
+    support::{
+        cluster::User,
+        objects::{from_json, read_only_rules},
+    },
+};
+
+const SOON: Duration = Duration::from_secs(2);
+
+/// A shop whose exporter follows a settings file, and the file.
+fn shop_with(rules: Value, settings: &str) -> (Shop, PathBuf) {
+    // The cluster's folder is not there yet when the flags are made.
+    let file = std::env::temp_dir().join(format!("drift-exporter-{}.yaml", fastrand::u64(..)));
+    fs::write(&file, settings).expect("a file");
+    let shop = Shop::open_with(rules, &["--config.file", file.to_str().expect("a path")]);
+    (shop, file)
+}
+
+fn command(shop: &Shop, user: User, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(shop.cluster.kubeconfig(user))
+        .output()
+        .expect("the program can be run");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (ended.status.code(), text(ended.stdout), text(ended.stderr))
+}
+
+fn onset(shop: &Shop) -> Option<f64> {
+    shop.exporter.sample("drift_resource_drifted_timestamp_seconds", WEB)
+}
+
+#[test]
+fn what_is_accepted_stays_hidden_until_it_is_another_value() {
+    let (shop, file) = shop_with(read_only_rules(), "");
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    let onset_before = onset(&shop).expect("it drifts");
+    let accept =
+        ["accept", "deployment/web", "-n", "shop", "--for", "14d", "--owner", "me", "--reason", "load test"];
+    let (code, rule, stderr) = command(&shop, User::Admin, &accept);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(rule.contains("sha256:") && rule.contains("owner: me") && rule.contains("load test"), "{rule}");
+    let indented: String = rule.lines().map(|line| format!("  {line}\n")).collect();
+    fs::write(&file, format!("rules:\n{indented}")).expect("written");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+    assert_eq!(
+        shop.exporter.sample("drift_resources", &[("kind", "Deployment"), ("verdict", "ignored")]),
+        Some(1.0)
+    );
+
+    // Another value is drift again; the accepted one is not.
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 8}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+
+    // A broken file changes nothing but what is said about it.
+    fs::write(&file, "rules: [").expect("written");
+    shop.exporter.wait_for("drift_config_last_reload_successful", &[], Some(0.0), SOON);
+    assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(0.0));
+    fs::write(&file, "").expect("written");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    assert_eq!(onset(&shop), Some(onset_before));
+    fs::remove_file(file).expect("removed");
+
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+    let (code, _, stderr) = command(&shop, User::Admin, &accept);
+    assert!(code == Some(1) && stderr.contains("there is nothing to accept"), "{stderr}");
+}
+
+#[test]
+fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
+    let rules = json!([{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]}]);
+    let (shop, file) = shop_with(rules, "");
+    let settings = "kinds:\n- {apiVersion: apps/v1, kind: Deployment}\n- {apiVersion: v1, kind: Service, namespaces: [shop]}\n\
+                    - {apiVersion: batch/v1, kind: Cronjob}\n- {apiVersion: nothing.example/v1, kind: Thing}\nteam_rules: {namespaces: [shop]}\n";
+    fs::write(&file, settings).expect("written");
+    let arguments = ["check", "--config.file", file.to_str().expect("a path")];
+    let (code, stdout, stderr) = command(&shop, User::Exporter, &arguments);
+    assert_eq!(code, Some(1), "{stdout}{stderr}");
+    for wanted in [
+        "deployments.apps in all namespaces: allowed\n",
+        "services in namespace shop: FORBIDDEN: may not list, watch\n",
+        "configmaps in namespace shop: FORBIDDEN: may not list, watch\n",
+        "Thing in all namespaces: NOT THERE: ",
+        "- apiGroups: [\"\"]\n  resources: [services]\n  verbs: [list, watch]\n",
+    ] {
+        assert!(stdout.contains(wanted), "{wanted:?} is not in\n{stdout}");
+    }
+    let (code, stdout, _) = command(&shop, User::Admin, &arguments);
+    assert!(code == Some(1) && stdout.contains("services in namespace shop: allowed"), "{stdout}");
+    fs::write(&file, "kinds:\n- {apiVersion: apps/v1, kind: Deployment}\n").expect("written");
+    let (code, stdout, _) = command(&shop, User::Exporter, &arguments);
+    assert_eq!(code, Some(0), "{stdout}");
+    fs::remove_file(file).expect("removed");
+}
+
+#[test]
+fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
+    let mut rules = read_only_rules();
+    let maps = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]});
+    rules.as_array_mut().expect("a list").push(maps);
+    let (shop, file) = shop_with(rules, "team_rules: {namespaces: [shop]}\n");
+    shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    let onset_before = onset(&shop).expect("it drifts");
+
+    let maps: Api<ConfigMap> = Api::namespaced(shop.cluster.client(), "shop");
+    let write = |name: &str, text: &str| {
+        let map: ConfigMap = from_json(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"tfdrift.jin.dev/rules": "true"}}, "data": {"rules.yaml": text},
+        }));
+        let force = PatchParams::apply("test").force();
+        shop.cluster.block_on(maps.patch(name, &force, &Patch::Apply(&map))).expect("written");
+    };
+    write("ours", "- {name: load-test, match: {names: [web]}, effect: ignore, owner: shop}\n");
+    let patience = Duration::from_secs(8);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), patience);
+    assert_eq!(shop.exporter.sample("drift_rule_matches", &[("rule", "shop/load-test")]), Some(1.0));
+
+    // Reaching outside, or not being rules at all, is told and changes nothing for others.
+    write("ours", "- {name: load-test, match: {namespaces: [kube-system]}, effect: ignore}\n");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), patience);
+    assert_eq!(onset(&shop), Some(onset_before));
+    let said = shop.exporter.get("/v1/rules").expect("an answer").json();
+    assert!(said["problems"][0].as_str().is_some_and(|problem| problem.contains("shop")), "{said}");
+    write("ours", "nonsense: [");
+    std::thread::sleep(Duration::from_secs(6));
+    let said = shop.exporter.get("/v1/rules").expect("an answer").json();
+    assert!(
+        said["problems"][0].as_str().is_some_and(|problem| problem.contains("ConfigMap shop/ours")),
+        "{said}"
+    );
+
+    write("ours", "- {name: load-test, match: {names: [web]}, effect: ignore}\n");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), patience);
+    // Where settings do not allow it, it does not hold.
+    fs::write(&file, "team_rules: {namespaces: [other]}\n").expect("written");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), patience);
+    fs::write(&file, "team_rules: {}\n").expect("written");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), patience);
+    shop.cluster.block_on(maps.delete("ours", &DeleteParams::default())).expect("deleted");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), patience);
+    fs::remove_file(file).expect("removed");
+    let asked = shop.cluster.audit(User::Exporter);
+    let reads = |verb: &str| ["list", "watch", "get"].contains(&verb);
+    assert!(asked.iter().all(|(verb, _)| reads(verb)), "{asked:?}");
+}

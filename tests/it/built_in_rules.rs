@@ -1,0 +1,119 @@
+//! What the built-in rules say about the drift that everybody has.
+
+use drift_exporter::{
+    model::{Advice, Difference, Expectation, FieldClass, Kind, Severity},
+    rules::{RuleSet, built_in_rules},
+};
+
+use crate::rules::{finding, rate_in};
+
+fn kind(group: &str, kind: &str) -> Kind {
+    Kind {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: format!("{}s", kind.to_lowercase()).into(),
+        namespaced: true,
+    }
+}
+
+fn of(kind: &Kind, path: &str, class: FieldClass, manager: &str, values: [&str; 2]) -> Difference {
+    let finding = finding(path, class, manager, values[0], values[1]);
+    rate_in(&RuleSet::built_in(), "shop", kind, finding)
+}
+
+fn deployment(path: &str, class: FieldClass, manager: &str, values: [&str; 2]) -> Difference {
+    of(&Kind::deployment(), path, class, manager, values)
+}
+
+#[track_caller]
+fn check(difference: &Difference, severity: Severity, expectation: Expectation, advice: Advice) {
+    let is = (difference.severity, difference.expectation, difference.advice);
+    assert_eq!(is, (severity, expectation, advice), "{difference:?}");
+}
+
+#[test]
+fn what_happens_by_itself_is_expected() {
+    let image = "spec.template.spec.containers[name=web].image";
+    let restarted = "spec.template.metadata.annotations[\"kubectl.kubernetes.io/restartedAt\"]";
+    for difference in [
+        deployment("spec.replicas", FieldClass::Replicas, "keda-operator", ["2", "5"]),
+        deployment("spec.replicas", FieldClass::Replicas, "keda-operator", ["2", "0"]),
+        deployment(restarted, FieldClass::Annotations, "kubectl-rollout", ["", "2026-02-01T12:00:00Z"]),
+        deployment(image, FieldClass::Image, "kubectl-set", ["postgres:15", "postgres:15.2"]),
+        deployment("spec.a", FieldClass::Other, "x", ["[1,2]", "[2,1]"]),
+        deployment(
+            "metadata.annotations[\"deployment.kubernetes.io/revision\"]",
+            FieldClass::Annotations,
+            "kube-controller-manager",
+            ["1", "2"],
+        ),
+    ] {
+        assert_eq!(difference.expectation, Expectation::Expected, "{difference:?}");
+        assert_eq!(difference.severity, Severity::Warning, "{difference:?}");
+    }
+}
+
+#[test]
+fn what_opens_doors_or_stops_everything_is_critical() {
+    let template = "spec.template.spec";
+    let role = kind("rbac.authorization.k8s.io", "Role");
+    for difference in [
+        of(&role, "rules[0].verbs", FieldClass::Other, "kubectl", ["get", "*"]),
+        deployment("subjects", FieldClass::Rbac, "kubectl", ["a", "b"]),
+        deployment(
+            &format!("{template}.containers[name=web].securityContext.privileged"),
+            FieldClass::Other,
+            "x",
+            ["", "true"],
+        ),
+        deployment(&format!("{template}.hostNetwork"), FieldClass::Other, "x", ["", "true"]),
+        deployment(&format!("{template}.volumes[name=a].hostPath.path"), FieldClass::Volumes, "x", ["", "/"]),
+        of(&Kind::service(), "spec.type", FieldClass::Other, "x", ["ClusterIP", "LoadBalancer"]),
+        of(&Kind::service(), "spec.externalIPs", FieldClass::Other, "x", ["", "[\"1.2.3.4\"]"]),
+        of(&kind("networking.k8s.io", "NetworkPolicy"), "", FieldClass::Existence, "x", ["present", ""]),
+        deployment("spec.replicas", FieldClass::Replicas, "kubectl", ["2", "0"]),
+        deployment("spec.a", FieldClass::Security, "kubectl", ["2", "0"]),
+    ] {
+        assert_eq!(difference.severity, Severity::Critical, "{difference:?}");
+        assert_eq!(difference.expectation, Expectation::Unexpected, "{difference:?}");
+    }
+    let back = of(&Kind::service(), "spec.type", FieldClass::Other, "x", ["LoadBalancer", "ClusterIP"]);
+    assert_eq!(back.severity, Severity::Warning);
+}
+
+#[test]
+fn advice_is_to_put_back_what_costs_nothing_and_to_look_at_the_rest() {
+    let (warning, unexpected) = (Severity::Warning, Expectation::Unexpected);
+    let (put_back, look) = (Advice::AutoRemediate, Advice::AlertOnly);
+    let env = deployment("spec.a.env[name=A].value", FieldClass::Env, "kubectl-edit", ["1", "2"]);
+    check(&env, warning, unexpected, put_back);
+    let scaled = deployment("spec.replicas", FieldClass::Replicas, "kubectl", ["2", "5"]);
+    check(&scaled, warning, unexpected, put_back);
+    let missing = deployment("", FieldClass::Existence, "x", ["present", ""]);
+    check(&missing, Severity::Critical, unexpected, put_back);
+    let major = deployment("a.image", FieldClass::Image, "kubectl", ["postgres:15", "postgres:16"]);
+    check(&major, warning, unexpected, look);
+    let size = deployment("a.resources.limits.cpu", FieldClass::Resources, "kubectl", ["1", "2"]);
+    check(&size, warning, unexpected, look);
+    let claim = kind("", "PersistentVolumeClaim");
+    let lost = of(&claim, "", FieldClass::Existence, "x", ["present", ""]);
+    check(&lost, Severity::Critical, unexpected, look);
+}
+
+#[test]
+fn a_hash_tells_nothing_whoever_wrote_last() {
+    for manager in ["kubectl-edit", "keda-operator"] {
+        let difference = deployment("spec", FieldClass::Hash, manager, ["a", "b"]);
+        check(&difference, Severity::Warning, Expectation::Unexpected, Advice::AlertOnly);
+    }
+}
+
+#[test]
+fn every_built_in_rule_has_a_reason_and_none_is_doubtful() {
+    for rule in built_in_rules() {
+        assert!(rule.reason.is_some() && rule.expires.is_none(), "{}", rule.name);
+    }
+    assert!(RuleSet::built_in().warnings().is_empty());
+    assert!(RuleSet::built_in().label_names().is_empty());
+}

@@ -1,0 +1,272 @@
+//! Which streams are open for what is wanted: shared, never overlapping, and exactly enough.
+
+use std::sync::Arc;
+
+use drift_exporter::{
+    model::{
+        DownReason, Kind, KindName, Plan, Scope, Selector, Served, ServedKind, StreamHealth, StreamSpec,
+        WantedKind,
+    },
+    settings::Settings,
+    watch::{Discovery, plan},
+};
+use proptest::prelude::*;
+
+fn kind(group: &str, version: &str, name: &str) -> Kind {
+    Kind { plural: format!("{}s", name.to_lowercase()).into(), ..Kind::unseen(group, version, name) }
+}
+
+/// What a cluster has: some core kinds, Deployments, and a group that moves from v1 to v2.
+fn cluster() -> Discovery {
+    let node = Kind { namespaced: false, ..kind("", "v1", "Node") };
+    let kinds = [
+        (kind("", "v1", "ConfigMap"), true),
+        (kind("", "v1", "Secret"), true),
+        (kind("", "v1", "Binding"), false),
+        (node, true),
+        (Kind::deployment(), true),
+        (kind("example.com", "v2", "Widget"), true),
+        (kind("example.com", "v1", "Widget"), true),
+        (kind("example.com", "v1", "Gadget"), true),
+        (kind("coordination.k8s.io", "v1", "Lease"), true),
+    ];
+    let kinds = kinds.map(|(kind, watchable)| ServedKind { kind: Arc::new(kind), watchable });
+    Discovery::Answered(Arc::new(Served { kinds: kinds.into() }))
+}
+
+/// `apps/v1 Deployment in a,b but c with x=y`.
+fn want(text: &str) -> WantedKind {
+    let (rest, selector) = text.split_once(" with ").map_or((text, None), |(rest, own)| (rest, Some(own)));
+    let (rest, excluded) = rest.split_once(" but ").unwrap_or((rest, ""));
+    let (rest, namespaces) = rest.split_once(" in ").unwrap_or((rest, ""));
+    let (api_version, kind) = rest.split_once(' ').unwrap();
+    let names = |list: &'static str| list.split(',').filter(|name| !name.is_empty());
+    let (namespaces, excluded) = (namespaces.to_owned().leak(), excluded.to_owned().leak());
+    WantedKind {
+        scope: Scope::new(names(namespaces), names(excluded)),
+        selector: selector.map(|selector| Selector::parse(selector).unwrap()),
+        ..WantedKind::parse(api_version, kind).unwrap()
+    }
+}
+
+/// The streams of a plan: what the server is asked for, and how much is chosen here.
+fn told(plan: &Plan) -> Vec<String> {
+    let told = |spec: &Arc<StreamSpec>| {
+        let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
+        let kept = Some(spec.kept.len()).filter(|count| *count > 0);
+        [
+            Some(format!("{} {}", spec.kind.api_version(), spec.kind.kind)),
+            spec.namespace.as_ref().map(|namespace| format!("in {namespace}")),
+            excluded.map(|names| format!("but {names}")),
+            spec.selector.as_ref().map(|selector| format!("with {selector}")),
+            kept.map(|count| format!("choosing {count}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
+    };
+    plan.streams.iter().map(told).collect()
+}
+
+#[track_caller]
+fn check(wanted: &[&str], streams: &[&str]) {
+    let wanted: Vec<WantedKind> = wanted.iter().map(|text| want(text)).collect();
+    let plan = plan(&wanted, &cluster());
+    assert_eq!(told(&plan), streams);
+    assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
+}
+
+#[track_caller]
+fn check_unwatched(wanted: &[&str], streams: &[&str], kind: &str, reason: DownReason, words: &str) {
+    let wanted: Vec<WantedKind> = wanted.iter().map(|text| want(text)).collect();
+    let plan = plan(&wanted, &cluster());
+    assert_eq!(told(&plan), streams);
+    let [unwatched] = &*plan.unwatched else { panic!("{:?}", plan.unwatched) };
+    assert_eq!(unwatched.spec.kind.to_string(), kind);
+    let StreamHealth::Down { reason: own, message } = &unwatched.health else { panic!("{unwatched:?}") };
+    assert!(*own == reason && message.contains(words), "{unwatched:?}");
+    assert!(!unwatched.spec.covers("shop") && !unwatched.spec.covers(""));
+}
+
+#[test]
+fn whoever_wants_the_same_shares_a_stream() {
+    check(&["v1 ConfigMap", "v1 ConfigMap"], &["v1 ConfigMap"]);
+    check(&["v1 ConfigMap with a=b", "v1 ConfigMap with a==b"], &["v1 ConfigMap with a=b"]);
+    check(&["v1 ConfigMap in x", "v1 ConfigMap in x,y"], &["v1 ConfigMap in x", "v1 ConfigMap in y"]);
+}
+
+#[test]
+fn differing_selectors_share_one_stream_and_are_told_apart_here() {
+    check(&["v1 ConfigMap with a=b", "v1 ConfigMap with c"], &["v1 ConfigMap choosing 2"]);
+    check(&["v1 ConfigMap with a=b", "v1 ConfigMap"], &["v1 ConfigMap"]);
+    check(
+        &["v1 ConfigMap in x,y with a=b", "v1 ConfigMap in x with c"],
+        &["v1 ConfigMap in x choosing 2", "v1 ConfigMap in y with a=b"],
+    );
+}
+
+#[test]
+fn the_whole_cluster_swallows_its_namespaces() {
+    check(&["v1 ConfigMap in x with a", "v1 ConfigMap with a"], &["v1 ConfigMap with a"]);
+    check(&["v1 ConfigMap in x with b", "v1 ConfigMap with a"], &["v1 ConfigMap choosing 2"]);
+}
+
+#[test]
+fn excluded_namespaces_are_left_out_by_the_server_unless_somebody_wants_them() {
+    check(&["v1 ConfigMap but x,y"], &["v1 ConfigMap but x,y"]);
+    check(&["v1 ConfigMap in x,y but y"], &["v1 ConfigMap in x"]);
+    check(&["v1 ConfigMap but x,y", "v1 ConfigMap but y,z"], &["v1 ConfigMap but y"]);
+    check(&["v1 ConfigMap but x,y", "v1 ConfigMap in y"], &["v1 ConfigMap but x"]);
+    check(&["v1 ConfigMap but x with a", "v1 ConfigMap but x,y with b"], &["v1 ConfigMap but x choosing 2"]);
+    check(&["v1 Node but x"], &["v1 Node"]);
+}
+
+#[test]
+fn a_version_that_is_not_served_is_followed_to_one_that_is() {
+    check(&["example.com/v1 Widget"], &["example.com/v1 Widget"]);
+    check(&["example.com/* Widget"], &["example.com/v2 Widget"]);
+    check(&["example.com/v3 Widget"], &["example.com/v2 Widget"]);
+    check(&["example.com/v1 Widget", "example.com/v2 Widget"], &["example.com/v2 Widget"]);
+}
+
+#[test]
+fn a_star_means_every_kind_that_can_be_watched_in_one_version() {
+    check(&["example.com/* *"], &["example.com/v1 Gadget", "example.com/v2 Widget"]);
+    check(&["example.com/v1 *"], &["example.com/v1 Gadget", "example.com/v1 Widget"]);
+    // Nobody asked for Secrets by their name; Nodes are in no namespace.
+    check(&["v1 *"], &["v1 ConfigMap", "v1 Node"]);
+    check(&["v1 * in x"], &["v1 ConfigMap in x"]);
+    check(&["v1 * in x with a"], &["v1 ConfigMap in x with a", "v1 Secret in x with a"]);
+}
+
+#[test]
+fn secrets_and_leases_are_asked_for_by_label_in_named_namespaces() {
+    check(&["v1 Secret in x with a=b"], &["v1 Secret in x with a=b"]);
+    check(
+        &["v1 Secret in x with a", "v1 Secret in y with b"],
+        &["v1 Secret in x with a", "v1 Secret in y with b"],
+    );
+    let refused = DownReason::Refused;
+    for wanted in ["v1 Secret", "v1 Secret in x", "v1 Secret with a", "v1 Secret but x with a"] {
+        check_unwatched(&[wanted], &[], "secrets", refused, "by a selector and in named namespaces only");
+    }
+    check_unwatched(
+        &["coordination.k8s.io/v1 Lease"],
+        &[],
+        "leases.coordination.k8s.io",
+        refused,
+        "by a selector",
+    );
+    let both = ["v1 Secret in x with a", "v1 Secret in x with b"];
+    check_unwatched(&both, &["v1 Secret in x with a"], "secrets", refused, "one selector in each namespace");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_and_harms_nothing_else() {
+    let (missing, refused) = (DownReason::NotFound, DownReason::Refused);
+    let others = &["v1 ConfigMap"];
+    check_unwatched(
+        &["example.com/v1 Nothing", "v1 ConfigMap"],
+        others,
+        "Nothing.example.com",
+        missing,
+        "has no",
+    );
+    check_unwatched(&["nowhere.io/* *", "v1 ConfigMap"], others, "*.nowhere.io", missing, "has no");
+    check_unwatched(&["v1 Binding", "v1 ConfigMap"], others, "Binding", missing, "can be watched");
+    check_unwatched(&["v1 Node in x", "v1 ConfigMap"], others, "nodes", refused, "in no namespace");
+    check_unwatched(
+        &["apps/v1 Deployment in x but x"],
+        &[],
+        "deployments.apps",
+        refused,
+        "none of its namespaces",
+    );
+}
+
+#[test]
+fn what_every_cluster_has_waits_for_no_answer() {
+    let wanted = Settings::default().wanted_kinds();
+    for discovery in [Discovery::Awaited, cluster()] {
+        let plan = plan(&wanted, &discovery);
+        let label = "with tfdrift.jin.dev/enabled=true";
+        assert_eq!(told(&plan), [format!("apps/v1 Deployment {label}"), format!("v1 Service {label}")]);
+    }
+    let plan = plan(&[want("v1 ConfigMap"), want("apps/v1 Deployment")], &Discovery::Awaited);
+    assert_eq!(told(&plan), ["apps/v1 Deployment"]);
+    assert_eq!(plan.unwatched[0].health, StreamHealth::Starting);
+}
+
+#[test]
+fn settings_narrow_what_is_wanted_and_never_widen_it() {
+    let kinds =
+        vec![want("v1 ConfigMap in a,b"), want("example.com/v2 Widget"), want("apps/v1 Deployment in z")];
+    let settings = Settings {
+        namespaces: vec!["a".into(), "c".into()],
+        excluded_namespaces: vec!["c".into()],
+        kinds,
+        ..Settings::default()
+    };
+    let plan = plan(&settings.wanted_kinds(), &cluster());
+    assert_eq!(told(&plan), ["v1 ConfigMap in a", "example.com/v2 Widget in a"]);
+    assert_eq!(plan.unwatched.len(), 1);
+    assert!(
+        settings.allows_namespace("a") && !settings.allows_namespace("b") && !settings.allows_namespace("c")
+    );
+}
+
+const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
+const LABELS: [&[(&str, &str)]; 4] = [&[], &[("x", "1")], &[("y", "1")], &[("x", "2"), ("y", "1")]];
+
+fn wanted() -> impl Strategy<Value = WantedKind> {
+    let names = || prop::collection::vec(prop::sample::select(&NAMESPACES[..3]), 0..3);
+    let selectors =
+        prop::sample::select(vec![None, Some("x"), Some("x=1"), Some("y=1"), Some("!x"), Some("")]);
+    let kinds = prop::sample::select(vec!["v1 ConfigMap", "example.com/v1 Widget", "example.com/* *"]);
+    (kinds, names(), names(), selectors).prop_map(|(kind, namespaces, excluded, selector)| WantedKind {
+        scope: Scope::new(namespaces, excluded),
+        selector: selector.map(|text| Selector::parse(text).unwrap()),
+        ..want(kind)
+    })
+}
+
+/// Whether the server sends such an object through a stream, and we keep it.
+fn brings(spec: &StreamSpec, namespace: &str, labels: &[(&str, &'static str)]) -> bool {
+    let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+    spec.namespace.as_deref().is_none_or(|own| own == namespace)
+        && !spec.excluded.iter().any(|own| **own == *namespace)
+        && spec.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
+        && spec.keeps(namespace, value_of)
+}
+
+proptest! {
+    #[test]
+    fn exactly_what_is_wanted_comes_and_comes_once(wanted in prop::collection::vec(wanted(), 0..6), by in 0..6_usize) {
+        let plan_of = |wanted: &[WantedKind]| plan(wanted, &cluster());
+        let made = plan_of(&wanted);
+        for kind in [kind("", "v1", "ConfigMap"), kind("example.com", "v1", "Widget"), kind("example.com", "v1", "Gadget")] {
+            for (namespace, labels) in NAMESPACES.iter().flat_map(|name| LABELS.map(|labels| (*name, labels))) {
+                let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+                let is_wanted = wanted.iter().any(|want| {
+                    let named = want.kind != KindName::Every || want.group == kind.group;
+                    named && want.means(&kind) && want.scope.has(namespace)
+                        && want.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
+                });
+                let streams = made.streams.iter().filter(|spec| spec.kind.is_same_type(&kind));
+                let brought = streams.filter(|spec| brings(spec, namespace, labels));
+                let brought: Vec<_> = brought.inspect(|spec| assert!(spec.covers(namespace))).collect();
+                prop_assert_eq!(brought.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, made);
+            }
+        }
+        let mut turned = wanted;
+        if !turned.is_empty() {
+            let by = by % turned.len();
+            turned.rotate_left(by);
+        }
+        prop_assert_eq!(plan_of(&turned), made.clone());
+        turned.reverse();
+        turned.extend(turned.clone());
+        prop_assert_eq!(plan_of(&turned), made);
+    }
+}

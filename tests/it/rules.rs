@@ -1,0 +1,273 @@
+//! What rules say: what they match, which of them wins, and what is wrong with those that cannot be read.
+
+use std::sync::Arc;
+
+use drift_exporter::{
+    model::{
+        Actor, Advice, Difference, Expectation, FieldClass, Finding, Kind, ObjectKey, Severity, Source,
+        ValueDigest, Writer,
+    },
+    rules::{ObjectView, Origin, RuleInput, RuleSet, RuleSpec, TeamRules, built_in_rules},
+};
+use jiff::Timestamp;
+
+/// Noon of February 1st, 2026.
+const NOW: i64 = 1_769_947_200;
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_second(NOW).unwrap()
+}
+
+pub(crate) fn specs(yaml: &str) -> Vec<RuleSpec> {
+    serde_saphyr::from_str(yaml).unwrap()
+}
+
+/// The built-in rules and these.
+pub(crate) fn rules(yaml: &str) -> RuleSet {
+    compile(&RuleInput { rules: specs(yaml), ..RuleInput::default() })
+}
+
+pub(crate) fn compile(input: &RuleInput) -> RuleSet {
+    RuleSet::compile(input).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+pub(crate) fn team(namespace: &str, yaml: &str) -> TeamRules {
+    TeamRules { namespace: namespace.into(), rules: specs(yaml) }
+}
+
+pub(crate) fn finding(path: &str, class: FieldClass, manager: &str, expected: &str, actual: &str) -> Finding {
+    let writer = Writer { manager: manager.into(), subresource: "".into(), time: None };
+    Finding {
+        path: path.into(),
+        class,
+        expected: expected.into(),
+        actual: actual.into(),
+        writer: Some(writer),
+    }
+}
+
+pub(crate) fn rate_in(rules: &RuleSet, namespace: &str, kind: &Kind, finding: Finding) -> Difference {
+    let key = ObjectKey { kind: Arc::new(kind.clone()), namespace: namespace.into(), name: "web".into() };
+    let labels = [("team".into(), "checkout".into())];
+    rules.rate(
+        &ObjectView { key: &key, labels: &labels, mutes: "", source: Source::Annotation },
+        finding,
+        now(),
+    )
+}
+
+fn rate(rules: &RuleSet, finding: Finding) -> Difference {
+    rate_in(rules, "shop", &Kind::deployment(), finding)
+}
+
+fn replicas() -> Finding {
+    finding("spec.replicas", FieldClass::Replicas, "kubectl-edit", "2", "5")
+}
+
+#[track_caller]
+fn ignores(condition: &str, wanted: bool) {
+    let rules = rules(&format!("[{{name: it, match: {condition}, effect: ignore}}]"));
+    let difference = rate(&rules, replicas());
+    assert_eq!(difference.ignored_by.as_deref(), wanted.then_some("it"), "{condition}");
+    assert_eq!(difference.matched.iter().any(|name| &**name == "it"), wanted, "{condition}");
+}
+
+#[test]
+fn each_key_asks_for_what_it_says() {
+    for condition in [
+        "{kinds: [Service, deployment.apps]}",
+        "{namespaces: [s*]}",
+        "{namespaces: [other, shop]}",
+        "{names: [w*b]}",
+        "{labels: {team: check*}}",
+        "{sources: [annotation]}",
+        "{paths: [spec.replicas]}",
+        "{paths: [/spec/replicas]}",
+        "{fields: [image, replicas]}",
+        "{actors: [kubectl]}",
+        "{values: [5]}",
+        "{kinds: ['*'], paths: ['**.replicas'], values: [5], actors: [kubectl]}",
+    ] {
+        ignores(condition, true);
+    }
+    for condition in [
+        "{kinds: [Service]}",
+        "{namespaces: [shops]}",
+        "{names: [we]}",
+        "{labels: {team: search}}",
+        "{labels: {tier: '*'}}",
+        "{paths: [spec.template]}",
+        "{fields: [image]}",
+        "{actors: [autoscaler]}",
+        "{values: [2]}",
+        "{changes: [added]}",
+        "{paths: [spec.replicas], values: [4]}",
+    ] {
+        ignores(condition, false);
+    }
+}
+
+#[test]
+fn a_value_can_be_pinned_without_being_written() {
+    ignores(&format!("{{values: ['{}']}}", ValueDigest::of("5")), true);
+    ignores(&format!("{{values: ['{}']}}", ValueDigest::of("6")), false);
+}
+
+#[test]
+fn the_last_rule_that_says_something_wins_in_each_dimension() {
+    let rules = rules(
+        "- {name: a, effect: [{severity: critical}, expected]}
+- {name: b, match: {fields: [replicas]}, effect: {severity: info}}
+- {name: c, match: {fields: [image]}, effect: {severity: warning}}",
+    );
+    let difference = rate(&rules, replicas());
+    assert_eq!((difference.severity, difference.expectation), (Severity::Info, Expectation::Expected));
+    assert_eq!(&difference.matched[difference.matched.len() - 2..], ["a".into(), "b".into()]);
+}
+
+#[test]
+fn severities_of_the_settings_stand_between_built_in_rules_and_their_own() {
+    let input = |rules: &str| RuleInput {
+        rules: specs(rules),
+        severities: serde_saphyr::from_str("[{severity: info, fields: [security, replicas]}]").unwrap(),
+        ..RuleInput::default()
+    };
+    let security = || finding("spec.hostPID", FieldClass::Security, "kubectl", "", "true");
+    assert_eq!(rate(&RuleSet::built_in(), security()).severity, Severity::Critical);
+    assert_eq!(rate(&compile(&input("[]")), security()).severity, Severity::Info);
+    let own = "[{name: own, match: {fields: [security]}, effect: {severity: warning}}]";
+    assert_eq!(rate(&compile(&input(own)), security()).severity, Severity::Warning);
+}
+
+#[test]
+fn actors_of_the_settings_are_told_by_their_managers() {
+    let actors = serde_saphyr::from_str("[{actor: gitops, manager: ^kubectl-e}]").unwrap();
+    let rules = compile(&RuleInput { actors, ..RuleInput::default() });
+    assert_eq!(rate(&rules, replicas()).actor, Actor::Gitops);
+}
+
+#[test]
+fn an_expired_rule_does_not_apply() {
+    let ignored = |expires: &str| {
+        let rules = rules(&format!("[{{name: it, effect: ignore, expires: '{expires}'}}]"));
+        rate(&rules, replicas()).ignored_by.is_some()
+    };
+    assert!(!ignored("2026-01-31"));
+    assert!(ignored("2026-02-01"), "a date counts until its day is over");
+    assert!(!ignored("2026-02-01T12:00:00Z"));
+    assert!(ignored("2026-02-01T12:00:01Z"));
+}
+
+#[test]
+fn a_rule_of_the_same_name_takes_the_place_of_a_built_in_one() {
+    let off = rules("[{name: scaling, effect: off}]");
+    assert_eq!(off.rules().len(), built_in_rules().len());
+    let position = off.position("scaling").unwrap();
+    assert_eq!(Some(position), RuleSet::built_in().position("scaling"));
+    assert_eq!(off.rules()[position].origin(), &Origin::Settings);
+    assert_eq!(rate(&off, replicas()).advice, Advice::AlertOnly);
+    assert!(off.warnings().is_empty(), "{:?}", off.warnings());
+    assert_eq!(rate(&RuleSet::built_in(), replicas()).advice, Advice::AutoRemediate);
+}
+
+#[test]
+fn a_team_mutes_its_own_namespace_and_nothing_that_is_critical() {
+    let teams = vec![team("shop", "[{name: quiet, effect: [ignore, expected, {severity: info}]}]")];
+    let rules = compile(&RuleInput { teams, ..RuleInput::default() });
+    let quiet = rate(&rules, replicas());
+    assert_eq!((quiet.ignored_by.as_deref(), quiet.severity), (Some("shop/quiet"), Severity::Info));
+    let elsewhere = rate_in(&rules, "other", &Kind::deployment(), replicas());
+    assert_eq!((elsewhere.ignored_by, elsewhere.severity), (None, Severity::Warning));
+    let critical = rate(&rules, finding("spec.replicas", FieldClass::Replicas, "kubectl", "2", "0"));
+    assert_eq!((critical.ignored_by.as_deref(), critical.severity), (None, Severity::Critical));
+    assert_eq!(critical.expectation, Expectation::Unexpected);
+}
+
+#[test]
+fn problems_say_where_what_and_what_may_have_been_meant() {
+    let rules = specs(
+        r"- {name: fine, match: {fields: [image]}, effect: ignore}
+- {name: bad name, effect: [off, ignore]}
+- name: bad
+  match: {fields: [replica], actors: [argo], paths: ['spec.temp*'], kinds: ['Deploy*'], values: ['sha256:12']}
+  effect: {severity: critcal}
+  expires: tomorrow
+- {name: fine, effect: expectd}",
+    );
+    let actors = serde_saphyr::from_str("[{actor: gitop, manager: '('}]").unwrap();
+    let severities = serde_saphyr::from_str("[{severity: info, fields: [envs]}]").unwrap();
+    let teams = vec![team("shop", "[{name: t, match: {namespaces: [other]}, effect: ignore}]")];
+    let problems = RuleSet::compile(&RuleInput { rules, actors, severities, teams }).unwrap_err();
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let told = told.join("\n");
+    for line in [
+        "rules[1].name (rule bad name): `bad name`: a name has",
+        "rules[1].effect (rule bad name): `off` stands alone",
+        "rules[2].effect.severity (rule bad): `critcal` is not one of info, warning, critical; did you mean `critical`?",
+        "rules[2].match.kinds[0] (rule bad): `Deploy*`: write",
+        "rules[2].match.paths[0] (rule bad): `spec.temp*`: a star stands for a whole segment",
+        "(at character 6)",
+        "rules[2].match.values[0] (rule bad): 64 hex digits",
+        "rules[2].match.fields[0] (rule bad): `replica` is not one of replicas, image,",
+        "did you mean `replicas`?",
+        "rules[2].match.actors[0] (rule bad): `argo` is not one of",
+        "rules[2].expires (rule bad): `tomorrow` is neither a date",
+        "rules[3].effect (rule fine): `expectd` is not one of ignore, expected, unexpected, off; did you mean `expected`?",
+        "rules[3].name (rule fine): another rule has this name already",
+        "namespace shop: rules[0].match.namespaces[0] (rule t): `other` is not shop",
+        "severities[0].fields[0]: `envs` is not one of",
+        "actors[0].actor: `gitop` is not one of",
+        "actors[0].manager: regex parse error",
+    ] {
+        assert!(told.contains(line), "{line}\nis not in\n{told}");
+    }
+    assert_eq!(problems.len(), 15, "{told}");
+}
+
+#[test]
+fn what_is_hardly_meant_is_a_warning() {
+    let rules = rules("- {name: all, match: {kinds: ['*']}, effect: ignore}\n- {name: scalin, effect: off}");
+    let warnings: Vec<String> = rules.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "rules[0].match (rule all): it matches everything, so that nothing is ever reported as drifted",
+            "rules[1].name (rule scalin): it switches nothing off: no built-in rule has its name; did you mean `scaling`?"
+        ]
+    );
+}
+
+#[test]
+fn a_rule_is_written_back_as_it_was_read() {
+    let mut all = built_in_rules().to_vec();
+    all.extend(specs("[{name: a, match: {labels: {a: b}, values: [true, 0, x]}, effect: off, owner: me, expires: 2027-01-01}]"));
+    let json = serde_json::to_string(&all).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<RuleSpec>>(&json).unwrap(), all);
+    let unknown = serde_saphyr::from_str::<Vec<RuleSpec>>("[{name: a, effect: ignore, reasons: x}]");
+    assert!(unknown.unwrap_err().to_string().contains("reasons"));
+}
+
+#[test]
+fn the_schema_has_every_key_with_its_description_and_every_word() {
+    let schema = schemars::schema_for!(RuleSpec).to_value();
+    for key in ["name", "match", "effect", "owner", "reason", "expires"] {
+        assert!(schema["properties"][key]["description"].is_string(), "{key}: {schema}");
+    }
+    let condition = &schema["$defs"]["MatchSpec"]["properties"];
+    for key in [
+        "kinds",
+        "namespaces",
+        "names",
+        "labels",
+        "sources",
+        "paths",
+        "fields",
+        "actors",
+        "values",
+        "changes",
+    ] {
+        assert!(condition[key]["description"].is_string(), "{key}: {schema}");
+    }
+    let fields: Vec<&str> = FieldClass::ALL.iter().map(|class| class.as_str()).collect();
+    assert_eq!(condition["fields"]["items"]["enum"], serde_json::json!(fields));
+}

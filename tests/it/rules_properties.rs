@@ -1,0 +1,138 @@
+//! What no rules can do, whatever they are.
+
+use drift_exporter::{
+    model::{Difference, FieldClass, Kind, Severity},
+    rules::{RuleInput, RuleSet, RuleSpec, TeamRules},
+};
+use proptest::prelude::*;
+
+use crate::rules::{compile, finding, rate_in, specs};
+
+fn condition() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "{}",
+        "{fields: [replicas]}",
+        "{fields: [security, image]}",
+        "{paths: [spec]}",
+        "{paths: ['**.image']}",
+        "{namespaces: [shop]}",
+        "{namespaces: ['*op'], actors: [kubectl]}",
+        "{values: [5]}",
+        "{kinds: [Deployment], labels: {team: checkout}}",
+    ])
+}
+
+fn effect() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "ignore",
+        "expected",
+        "unexpected",
+        "{severity: info}",
+        "{severity: critical}",
+        "{advice: auto_remediate}",
+        "[expected, {severity: warning}]",
+        "[ignore, {severity: info}]",
+    ])
+}
+
+fn rule() -> impl Strategy<Value = (&'static str, &'static str)> {
+    (condition(), effect())
+}
+
+fn named(prefix: &str, rules: &[(&str, &str)]) -> Vec<RuleSpec> {
+    let lines = rules.iter().enumerate();
+    let lines = lines.map(|(at, (condition, effect))| {
+        format!("{{name: {prefix}{at}, match: {condition}, effect: {effect}}}")
+    });
+    specs(&format!("[{}]", lines.collect::<Vec<_>>().join(",")))
+}
+
+fn settings(rules: Vec<RuleSpec>) -> RuleSet {
+    compile(&RuleInput { rules, ..RuleInput::default() })
+}
+
+/// What these rules say about some differences, in this namespace.
+fn outcomes(rules: &RuleSet, namespace: &str) -> Vec<Difference> {
+    let findings = [
+        finding("spec.replicas", FieldClass::Replicas, "kubectl", "2", "5"),
+        finding("spec.replicas", FieldClass::Replicas, "kubectl", "2", "0"),
+        finding("spec.a.image", FieldClass::Image, "argocd", "nginx:1", "nginx:2"),
+        finding("spec.b", FieldClass::Security, "kubectl", "", "5"),
+        finding("spec", FieldClass::Hash, "kubectl", "a", "b"),
+    ];
+    findings.map(|finding| rate_in(rules, namespace, &Kind::deployment(), finding)).into()
+}
+
+/// The same without the order of the rules that matched.
+fn unordered(mut outcomes: Vec<Difference>) -> Vec<Difference> {
+    for outcome in &mut outcomes {
+        let mut matched = outcome.matched.to_vec();
+        matched.sort();
+        outcome.matched = matched.into();
+    }
+    outcomes
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_rules_that_only_ignore_does_not_count(
+        rules in prop::collection::vec(rule(), 0..5),
+        ignoring in prop::collection::vec(condition(), 0..5),
+        shuffled in Just(()).prop_perturb(|(), random| random),
+    ) {
+        let ignoring: Vec<_> = ignoring.into_iter().map(|condition| (condition, "ignore")).collect();
+        let mut random = shuffled;
+        let (others, ignoring) = (named("other-", &rules), named("ignoring-", &ignoring));
+        let first = settings([others.clone(), ignoring.clone()].concat());
+        // Each rule that ignores goes to a place of its own; the others keep their order.
+        let mut all = others;
+        for rule in ignoring {
+            let at = random.random_range(0..=all.len());
+            all.insert(at, rule);
+        }
+        let second = settings(all);
+        prop_assert_eq!(unordered(outcomes(&first, "shop")), unordered(outcomes(&second, "shop")));
+    }
+
+    #[test]
+    fn a_rule_that_is_off_or_has_expired_changes_nothing(
+        rules in prop::collection::vec(rule(), 0..5),
+        (condition, effect) in rule(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let rules = named("rule-", &rules);
+        let at = at.index(rules.len() + 1);
+        let without = outcomes(&settings(rules.clone()), "shop");
+        for more in [
+            format!("[{{name: more, match: {condition}, effect: off}}]"),
+            format!("[{{name: more, match: {condition}, effect: {effect}, expires: 2026-01-31}}]"),
+        ] {
+            let mut all = rules.clone();
+            all.splice(at..at, specs(&more));
+            prop_assert_eq!(&outcomes(&settings(all), "shop"), &without);
+        }
+    }
+
+    #[test]
+    fn a_team_changes_nothing_elsewhere_and_mutes_nothing_critical(
+        rules in prop::collection::vec(rule(), 0..4),
+        // A team can write any namespace but its own only as a problem, so these conditions have none.
+        team in prop::collection::vec(rule().prop_filter("own", |(own, _)| !own.contains("op")), 0..4),
+    ) {
+        let rules = named("rule-", &rules);
+        let without = settings(rules.clone());
+        let teams = vec![TeamRules { namespace: "shop".into(), rules: named("team-", &team) }];
+        let with = compile(&RuleInput { rules, teams, ..RuleInput::default() });
+        prop_assert_eq!(outcomes(&without, "other"), outcomes(&with, "other"));
+        for (before, after) in outcomes(&without, "shop").into_iter().zip(outcomes(&with, "shop")) {
+            if before.severity == Severity::Critical {
+                prop_assert_eq!(after.severity, Severity::Critical);
+                prop_assert_eq!(&after.ignored_by, &before.ignored_by);
+                prop_assert!(after.expectation >= before.expectation);
+            }
+            if after.severity == Severity::Critical {
+                prop_assert_eq!(&after.ignored_by, &before.ignored_by);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The settings file: what is wrong is told with its place, and nothing is half taken.
+
+use std::{fs, path::Path, process::Command};
+
+use drift_exporter::{
+    model::Source,
+    settings::{Overrides, ShownResources, load},
+};
+
+/// What `load` complains about.
+fn complaints(text: &str) -> Vec<String> {
+    load(text, &Overrides::default()).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn check(text: &str, wanted: &[&str]) {
+    let complaints = complaints(text);
+    assert_eq!(complaints.len(), wanted.len(), "{complaints:#?}");
+    for (complaint, wanted) in complaints.iter().zip(wanted) {
+        let mut rest = complaint.as_str();
+        for part in wanted.split('…') {
+            let at = rest.find(part).unwrap_or_else(|| panic!("no {part:?} in {complaint:?}"));
+            rest = &rest[at + part.len()..];
+        }
+    }
+}
+
+#[test]
+fn every_mistake_has_its_line_its_column_and_the_nearest_right_word() {
+    check("kindz: []\n", &["line 1, column 1: `kindz` is no key here…did you mean `kinds`?"]);
+    check(
+        "metrics: {resources: trackd}\n",
+        &["line 1, column 22: `trackd` is not allowed here…did you mean `tracked`?"],
+    );
+    check("metrics:\n  max_series: many\n", &["line 2, column 15: "]);
+    check("metrics:\n  max_series: 0\n", &["line 2, column 15: metrics.max_series: 0 would show nothing"]);
+    check("kinds:\n- {kind: Deployment}\n", &["line 2, …the key `apiVersion` is missing"]);
+    check("kinds: Deployment\n", &["line 1, column 8: "]);
+    check(
+        "kinds:\n- {apiVersion: apps, kind: Deployment}\n- {apiVersion: v1, kind: Service, selector: 'a b'}\n",
+        &["line 2, column 3: kinds[0]: `apps` is no apiVersion", "line 3, column 45: kinds[1].selector: "],
+    );
+    check(
+        "namespaces: [shop, Shop]\nsources: {annotation: {prefix: 'a/b'}}\n",
+        &[
+            "line 1, column 20: namespaces[1]: `Shop` is no namespace",
+            "line 2, column 32: sources.annotation.prefix: ",
+        ],
+    );
+    check("sources: {}\n", &["line 1, column 10: sources: no source is switched on"]);
+    check("sources: {terraform: {}}\n", &["line 1, column 11: `terraform` is no key here"]);
+    check("a: [b\n", &["line "]);
+    check("- a\n- b\n", &["line 1, column 1: "]);
+    check(
+        "log: {level: loud}\n",
+        &["line 1, column 14: `loud` is not allowed here; want one of error, warn"],
+    );
+}
+
+#[test]
+fn mistakes_in_rules_are_all_told_at_once() {
+    let text = "\
+rules:
+- name: one
+  match: {paths: ['spec..x'], actors: [kubectil]}
+  effect: ignore
+- name: one
+  effect: ignor
+- name: late
+  effect: ignore
+  expires: soon
+";
+    check(
+        text,
+        &[
+            "line 3, column 19: rules[0].match.paths[0]: rule one: ",
+            "line 3, column 40: rules[0].match.actors[0]: rule one: …did you mean `kubectl`?",
+            "line 5, column 9: rules[1].name: …",
+            "line 6, column 11: rules[1].effect: …did you mean `ignore`?",
+            "line 9, column 12: rules[2].expires: …",
+        ],
+    );
+}
+
+#[test]
+fn a_rule_that_hides_everything_is_allowed_and_warned_about() {
+    let loaded = load("rules:\n- {name: all, effect: ignore}\n", &Overrides::default()).unwrap();
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    assert!(matches!(&*warnings, [one] if one.starts_with("line 2, column 3: rules[0]")), "{warnings:?}");
+}
+
+#[test]
+fn what_was_said_at_the_command_line_stands_above_the_file() {
+    let text = "namespaces: [shop]\nmetrics: {resources: drifted, max_series: 7, health: true}\nkinds:\n- {apiVersion: v1, kind: Service}\n";
+    let file = load(text, &Overrides::default()).unwrap().settings;
+    assert_eq!((file.max_series, file.only_drifted, file.health_series), (7, true, true));
+    assert_eq!((&*file.namespaces, &*file.sources), (&["shop".into()][..], &[Source::Annotation][..]));
+    let overrides = Overrides {
+        namespaces: Some(vec!["ops".into()]),
+        resources: Some(ShownResources::Tracked),
+        max_series: Some(9),
+        ..Overrides::default()
+    };
+    let both = load(text, &overrides).unwrap().settings;
+    assert_eq!((both.max_series, both.only_drifted, both.health_series), (9, false, true));
+    assert_eq!(&*both.namespaces, ["ops".into()]);
+    assert_eq!(both.kinds, file.kinds);
+}
+
+#[test]
+fn an_empty_file_says_nothing() {
+    for text in ["", "# nothing\n", "---\n", "{}\n", "null\n", "rules: []\n"] {
+        let settings = load(text, &Overrides::default()).unwrap().settings;
+        assert_eq!(settings.wanted_kinds().len(), 2, "{text:?}");
+    }
+}
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (ended.status.code(), text(ended.stdout), text(ended.stderr))
+}
+
+#[test]
+fn the_schema_in_the_repository_is_the_one_that_is_printed_and_fits_the_example() {
+    let (code, printed, _) = run(&["check", "--schema"]);
+    let kept =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.schema.json")).unwrap();
+    assert_eq!(code, Some(0));
+    assert!(printed == kept, "run `make schema` and read the diff");
+    let guide =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
+    let example = guide.split("```yaml\n").find(|part| part.starts_with("kinds:")).unwrap();
+    let example = example.split("```").next().unwrap();
+    let loaded = load(example, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let schema: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let written: serde_json::Value = serde_saphyr::from_str(example).unwrap();
+    for key in schema["properties"].as_object().unwrap().keys() {
+        assert!(written.get(key).is_some(), "the example does not show {key}");
+    }
+}
+
+#[test]
+fn check_says_file_line_and_column_and_exits_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.yaml").display().to_string();
+    fs::write(&file, "rules:\n- {name: a, effect: ignor}\n").unwrap();
+    let (code, _, stderr) = run(&["check", "--pre", "--config.file", &file]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with(&format!("{file}:2:21: rules[0].effect: ")), "{stderr}");
+    fs::write(&file, "rules:\n- {name: a, match: {names: [web]}, effect: ignore}\n").unwrap();
+    let (code, stdout, stderr) = run(&["check", "--pre", "--config.file", &file]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(stdout.contains("2 kinds wanted"), "{stdout}");
+    let (code, _, stderr) = run(&["check", "--pre", "--config.file", "/nonexistent/s.yaml"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    fs::write(&file, "#".repeat(10 << 20)).unwrap();
+    let (code, _, stderr) = run(&["check", "--pre", "--config.file", &file]);
+    assert!(code == Some(2) && stderr.contains("more than 1048576 bytes"), "{stderr}");
+}
+
+#[test]
+fn rules_are_listed_and_tried_on_cases() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name).display().to_string();
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let settings = write(
+        "s.yaml",
+        "rules:\n- {name: rollout-restart, effect: off}\n- name: mine\n  match: {namespaces: [shop], paths: [spec.replicas]}\n  effect: ignore\n  owner: me\n",
+    );
+    let (code, stdout, _) = run(&["rules", "list", "--config.file", &settings]);
+    let line = |name: &str| stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert_eq!(code, Some(0));
+    assert!(line("mine ").contains("settings") && line("mine ").ends_with("me"), "{stdout}");
+    assert!(
+        line("rollout-restart ").contains("off") && line("privileged ").contains("severity critical"),
+        "{stdout}"
+    );
+    let cases = write(
+        "cases.yaml",
+        "\
+cases:
+- name: replicas in the shop do not count
+  object: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}
+  difference: {path: spec.replicas, field: replicas, expected: '3', actual: '7', manager: kubectl}
+  want: {ignored: true, actor: kubectl, rules: [mine]}
+- name: elsewhere they do
+  object: {apiVersion: apps/v1, kind: Deployment, namespace: ops, name: web}
+  difference: {path: spec.replicas, field: replicas, expected: '3', actual: '0', manager: kubectl}
+  want: {ignored: false, severity: critical}
+",
+    );
+    let (code, stdout, stderr) = run(&["rules", "test", "--config.file", &settings, &cases]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.ends_with("2 passed, 0 failed\n"), "{stdout}");
+    let (code, stdout, _) = run(&["rules", "test", &cases]);
+    assert_eq!(code, Some(1));
+    assert!(
+        stdout
+            .contains("FAILED  replicas in the shop do not count: it is not ignored; mine does not match it"),
+        "{stdout}"
+    );
+    assert!(stdout.ends_with("1 passed, 1 failed\n"), "{stdout}");
+    let bad = write("bad.yaml", "cases:\n- {name: x, object: {}, want: {}}\n");
+    let (code, _, stderr) = run(&["rules", "test", &bad]);
+    assert!(code == Some(2) && stderr.contains("bad.yaml"), "{stderr}");
+}

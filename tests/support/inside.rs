@@ -1,0 +1,81 @@
+//! An exporter inside the test, whose settings can be changed while it runs.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::body::Body;
+use drift_exporter::{
+    app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
+    expose::{Exposed, router},
+    model::Clock,
+    settings::Settings,
+    state::History,
+    watch::{Connection, Timing, client_from},
+};
+use http_body_util::BodyExt as _;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::{
+    cluster::{Cluster, User},
+    page,
+    process::eventually,
+};
+
+/// An exporter on a real cluster, with the rights of the exporter's user.
+pub struct Inside<'a> {
+    pub settings: SettingsHandle,
+    cluster: &'a Cluster,
+    exposed: Arc<Exposed>,
+    stop: CancellationToken,
+}
+
+impl<'a> Inside<'a> {
+    pub fn start(cluster: &'a Cluster, settings: Settings) -> Self {
+        let stop = CancellationToken::new();
+        let connection = Connection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
+        let client = cluster.block_on(client_from(&connection)).expect("the kubeconfig is good");
+        let parts = Parts {
+            settings_source: None,
+            log: LogHandle::default(),
+            client,
+            settings,
+            clock: Clock::system(),
+            timing: Timing::default(),
+            events: false,
+            history_file: None,
+            stop: stop.clone(),
+        };
+        let Exporter { ingest, exposed, settings, .. } = assemble(&parts, History::default());
+        cluster.block_on(async { drop(tokio::spawn(ingest.run())) });
+        Self { settings, cluster, exposed, stop }
+    }
+
+    /// Asks for a path: status and text.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        let request = http::Request::get(path).body(Body::empty()).expect("a request");
+        self.cluster.block_on(async {
+            let response = router(self.exposed.clone()).oneshot(request).await.expect("an answer");
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.expect("a body").to_bytes();
+            (status, String::from_utf8(body.to_vec()).expect("text"))
+        })
+    }
+
+    /// The value of the one sample with these labels.
+    pub fn sample(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        page::sample(&self.get("/metrics").1, name, labels)
+    }
+
+    /// Waits for a sample to have a value, or to be gone.
+    #[track_caller]
+    pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>, patience: Duration) {
+        let what = format!("{name}{labels:?} is {value:?}");
+        eventually(&what, patience, || (self.sample(name, labels) == value).then_some(()));
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
