@@ -1,6 +1,6 @@
 //! Keeps the rules as the settings and the teams say.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::sync::watch;
 use tracing::warn;
@@ -62,11 +62,13 @@ impl RuleKeeper {
     }
 }
 
-/// What has to be read of objects for these rules.
+/// What has to be read of objects for these rules and for the series.
 pub(super) fn reading(settings: &Settings, rules: &RuleSet) -> Reading {
+    let shown = settings.shown_labels.iter().map(|label| label.key.clone());
+    let label_names: BTreeSet<Box<str>> = rules.label_names().iter().cloned().chain(shown).collect();
     Reading {
         annotation_prefix: settings.annotation_prefix.clone(),
-        label_names: rules.label_names(),
+        label_names: label_names.into_iter().collect(),
         mutes: settings.mute_by_annotation,
     }
 }

@@ -11,7 +11,7 @@ pub struct LiveObject {
     pub uid: Box<str>,
     /// The version of the object that was read.
     pub resource_version: Box<str>,
-    /// Those of its labels that rules ask for, by name.
+    /// Those of its labels that rules ask for or that its series have, by name.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Paths whose differences the object itself asks to ignore, with commas between them; empty where settings do not
     /// allow it to.

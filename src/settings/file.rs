@@ -88,6 +88,9 @@ pub struct MetricsEntry {
     pub resources: Option<ShownResources>,
     /// Most series of single objects; those of drifted objects come first. Without it: 200000.
     pub max_series: Option<usize>,
+    /// Labels of objects that their series have too, for routing: `team`. Characters that a series' label cannot have become `_`.
+    /// Each value is one more series for every object that has another one: keep to labels with few values.
+    pub labels: Vec<String>,
     /// Whether `drift_resource_health` is exposed.
     pub health: Option<bool>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Overrides, Settings, TeamRulesFrom,
+    Overrides, Settings, ShownLabel, TeamRulesFrom,
     file::{KindEntry, SettingsFile, ShownResources, TeamRulesEntry},
     problem::Problem,
     read::{Read, read},
@@ -65,6 +65,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     if file.metrics.max_series == Some(0) {
         problems.push(wrong("metrics.max_series", "0 would show nothing; want at least 1".to_owned()));
     }
+    let shown_labels = shown_labels(&file.metrics.labels, problems);
     let team_rules =
         file.team_rules.as_ref().and_then(|entry| team_rules(entry, &annotation_prefix, problems));
     let input =
@@ -90,6 +91,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         mute_by_annotation: file.mute_by_annotation,
         max_series: overrides.max_series.or(file.metrics.max_series).unwrap_or(usual.max_series),
         only_drifted: resources == Some(ShownResources::Drifted),
+        shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(usual.health_series),
         log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
     })
@@ -112,6 +114,24 @@ fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> 
         }
     }
     kinds
+}
+
+fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel> {
+    let mut labels: Vec<ShownLabel> = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let place = format!("metrics.labels[{at}]");
+        match ShownLabel::parse(key) {
+            Ok(label) => match labels.iter().find(|own| own.name == label.name) {
+                Some(own) => {
+                    problems
+                        .push(wrong(&place, format!("`{key}` would be called the same as `{}`", own.key)));
+                }
+                None => labels.push(label),
+            },
+            Err(message) => problems.push(wrong(&place, message)),
+        }
+    }
+    labels
 }
 
 fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>) -> Option<TeamRulesFrom> {

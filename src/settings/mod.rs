@@ -7,6 +7,7 @@ mod overrides;
 mod places;
 mod problem;
 mod read;
+mod shown_label;
 mod status;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use file_watch::{FileWatch, read_settings};
 pub use load::{Loaded, is_namespace, load};
 pub use overrides::Overrides;
 pub use problem::{Place, Problem};
+pub use shown_label::ShownLabel;
 pub use status::ReloadStatus;
 
 /// The settings of a running exporter.
@@ -48,6 +50,8 @@ pub struct Settings {
     pub max_series: usize,
     /// Whether only objects that drift have series of their own.
     pub only_drifted: bool,
+    /// Labels of objects that their series have too.
+    pub shown_labels: Arc<[ShownLabel]>,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
     /// The least severe messages that are logged.
@@ -77,6 +81,7 @@ impl Default for Settings {
             mute_by_annotation: false,
             max_series: 200_000,
             only_drifted: false,
+            shown_labels: Arc::default(),
             health_series: false,
             log_level: LogLevel::Info,
         }

@@ -26,7 +26,7 @@ pub struct Block {
 const FULL: usize = 512;
 
 impl Block {
-    /// Changes whenever a claim or the health of an object in the block does; other facts have no series.
+    /// Changes whenever a claim, a kept label or the health of an object in the block does; other facts have no series.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -129,7 +129,7 @@ impl Blocks {
 
 /// Whether two versions of an object have the same series.
 fn shows_the_same(a: &Entry, b: &Entry) -> bool {
-    a.claim == b.claim && a.object.facts.health == b.object.facts.health
+    a.claim == b.claim && a.object.facts.health == b.object.facts.health && a.object.labels == b.object.labels
 }
 
 /// FNV-1a over both names; a zero byte, which no name has, stands between them.

@@ -41,7 +41,7 @@ impl std::fmt::Debug for StreamParts {
 pub struct Reading {
     /// The prefix of the hash annotation.
     pub annotation_prefix: Box<str>,
-    /// The labels of objects that are kept: those that rules ask for.
+    /// The labels of objects that are kept: those that rules ask for or that series have.
     pub label_names: Arc<[Box<str>]>,
     /// Whether an annotation of the object may ask for differences to be ignored.
     pub mutes: bool,

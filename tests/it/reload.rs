@@ -211,6 +211,19 @@ fn how_much_is_logged_and_shown_changes_with_the_file() {
     shop.write("rules: [");
     shop.reloads(false);
     assert_eq!(shop.exporter.logged(), said, "warnings are not logged any more");
+    shop.write("metrics: {labels: [team, app.kubernetes.io/name]}\n");
+    let labelled = [WEB, &[("app_kubernetes_io_name", "web")]].concat();
+    shop.exporter.wait_for(DRIFTED, &labelled, Some(1.0), Duration::from_secs(5));
+    shop.embedded
+        .cluster
+        .merge(&web(), "kubectl", json!({"metadata": {"labels": {"team": "front"}}}))
+        .unwrap();
+    shop.exporter.wait_for(
+        DRIFTED,
+        &[&*labelled, &[("team", "front")]].concat(),
+        Some(1.0),
+        Duration::from_secs(5),
+    );
     shop.write("metrics: {resources: drifted}\n");
     shop.exporter.wait_for(
         DRIFTED,

@@ -24,7 +24,7 @@ pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: Header
     let gzip = negotiate::takes_gzip(&headers);
     let snapshot = exposed.state.snapshot();
     let options = MetricsOptions::of(&exposed.settings());
-    let pieces = exposed.metrics.render(&snapshot, options, format, gzip);
+    let pieces = exposed.metrics.render(&snapshot, &options, format, gzip);
     let mut response = Response::new(Body::new(Pieces::new(pieces)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));

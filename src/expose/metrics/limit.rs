@@ -33,13 +33,16 @@ pub(super) struct ShownBlock<'a> {
 }
 
 /// Gives the room there is to objects that drift first, then, in whole blocks, to the others and to health.
-pub(super) fn within_limit(rendered: Vec<Rendered<'_>>, options: MetricsOptions) -> Shown<'_> {
+pub(super) fn within_limit<'a>(rendered: Vec<Rendered<'a>>, options: &MetricsOptions) -> Shown<'a> {
     let mut room = options.max_series;
     let mut shown = Shown { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
     for Rendered { state, block, lines } in rendered {
         let wanted = lines.drifting();
-        let drifting =
-            if wanted <= room { lines.clone() } else { Arc::new(BlockLines::first_drifting(block, room)) };
+        let drifting = if wanted <= room {
+            lines.clone()
+        } else {
+            Arc::new(BlockLines::first_drifting(block, options, room))
+        };
         room -= drifting.drifting();
         shown.dropped += wanted - drifting.drifting();
         shown.blocks.push(ShownBlock { state, lines, drifting, clean: false, health: false });

@@ -3,12 +3,14 @@
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use super::{
+    MetricsOptions,
     catalog::{DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::Fragment,
     text::push_labels,
 };
 use crate::{
     model::{Episode, Source, Trouble, UnknownReason, VerdictKind},
+    settings::ShownLabel,
     state::{Block, Entry},
 };
 
@@ -60,7 +62,10 @@ impl Draft {
 }
 
 impl BlockLines {
-    pub(super) fn render<'a>(entries: impl IntoIterator<Item = &'a Arc<Entry>>, with_health: bool) -> Self {
+    pub(super) fn render<'a>(
+        entries: impl IntoIterator<Item = &'a Arc<Entry>>,
+        options: &MetricsOptions,
+    ) -> Self {
         let [mut drifted, mut clean, mut onset, mut fields, mut episodes, mut health] =
             std::array::from_fn(|_| Draft::default());
         let mut tally = BTreeMap::new();
@@ -68,7 +73,7 @@ impl BlockLines {
         for entry in entries {
             let claim = &entry.claim;
             labels.clear();
-            push_labels(&mut labels, &object_labels(entry));
+            push_object_labels(&mut labels, entry, &options.labels);
             match claim.verdict.drifted() {
                 Some(true) => drifted.line(DRIFTED.name, &labels, 1),
                 Some(false) => clean.line(DRIFTED.name, &labels, 0),
@@ -89,9 +94,9 @@ impl BlockLines {
                 push_labels(&mut labels, &episode_labels(episode));
                 onset.line(ONSET.name, &labels, episode.onset.as_second());
             }
-            if with_health {
+            if options.health {
                 labels.clear();
-                push_labels(&mut labels, &object_labels(entry));
+                push_object_labels(&mut labels, entry, &options.labels);
                 labels.push(',');
                 push_labels(&mut labels, &[("health", entry.object.facts.health.as_str())]);
                 health.line(HEALTH.name, &labels, 1);
@@ -112,14 +117,25 @@ impl BlockLines {
     }
 
     /// The lines of as many drifting objects as have room; each has at most four series.
-    pub(super) fn first_drifting(block: &Block, room: usize) -> Self {
+    pub(super) fn first_drifting(block: &Block, options: &MetricsOptions, room: usize) -> Self {
         let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
-        Self::render(drifting.take(room / 4), false)
+        Self::render(drifting.take(room / 4), &MetricsOptions { health: false, ..options.clone() })
     }
 
     /// How many series the objects have that drift, or did within the last day.
     pub(super) fn drifting(&self) -> usize {
         self.drifted.count + self.onset.count + self.fields.count + self.episodes.count
+    }
+}
+
+/// The labels that all series of an object have; labels of its own come last.
+fn push_object_labels(out: &mut String, entry: &Entry, shown: &[ShownLabel]) {
+    push_labels(out, &object_labels(entry));
+    for ShownLabel { key, name } in shown {
+        if let Some((_, value)) = entry.object.labels.iter().find(|(own, _)| own == key) {
+            out.push(',');
+            push_labels(out, &[(name, value)]);
+        }
     }
 }
 

@@ -20,10 +20,14 @@ use super::{
     registry,
     text::{Format, line},
 };
-use crate::{expose::Metric, settings::Settings, state::Snapshot};
+use crate::{
+    expose::Metric,
+    settings::{Settings, ShownLabel},
+    state::Snapshot,
+};
 
 /// What the page shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MetricsOptions {
     /// At most this many series of single objects; those of drifted objects come first.
     pub(super) max_series: usize,
@@ -31,6 +35,8 @@ pub(super) struct MetricsOptions {
     pub(super) only_drifted: bool,
     /// Whether `drift_resource_health` is there.
     pub(super) health: bool,
+    /// Labels of objects that their series have too.
+    pub(super) labels: Arc<[ShownLabel]>,
 }
 
 /// Makes pages and remembers what can be used again.
@@ -57,6 +63,7 @@ impl MetricsOptions {
             max_series: settings.max_series,
             only_drifted: settings.only_drifted,
             health: settings.health_series,
+            labels: settings.shown_labels.clone(),
         }
     }
 }
@@ -71,7 +78,7 @@ impl MetricsPage {
     pub(super) fn render(
         &self,
         snapshot: &Snapshot,
-        options: MetricsOptions,
+        options: &MetricsOptions,
         format: Format,
         gzip: bool,
     ) -> Vec<Bytes> {
@@ -82,16 +89,17 @@ impl MetricsPage {
         if gzip { pages.gzip() } else { pages.plain() }
     }
 
-    fn assembled(&self, snapshot: &Snapshot, options: MetricsOptions, format: Format) -> Pages {
+    fn assembled(&self, snapshot: &Snapshot, options: &MetricsOptions, format: Format) -> Pages {
         // Nobody but scrapes takes this lock, and a scrape that panicked leaves at worst an older block behind.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.options.replace(options) != Some(options) {
+        if cache.options.as_ref() != Some(options) {
+            cache.options = Some(options.clone());
             cache.blocks.clear();
             cache.assembled = None;
         }
         let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
         if !current {
-            let shown = within_limit(cache.refresh(snapshot, options.health), options);
+            let shown = within_limit(cache.refresh(snapshot, options), options);
             let pages = [Format::Text, Format::OpenMetrics].map(|format| assemble(snapshot, &shown, format));
             cache.assembled = Some((snapshot.sequence, pages));
         }
@@ -102,7 +110,7 @@ impl MetricsPage {
 
 impl Cache {
     /// All blocks of all kinds, rendering those that are new or changed and forgetting those that are gone.
-    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, health: bool) -> Vec<Rendered<'a>> {
+    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, options: &MetricsOptions) -> Vec<Rendered<'a>> {
         let mut old = std::mem::take(&mut self.blocks);
         let mut all = Vec::new();
         for (kind, state) in snapshot.kinds.iter().enumerate() {
@@ -110,7 +118,7 @@ impl Cache {
                 let version = block.version();
                 let lines = match old.remove(&(kind, place)) {
                     Some((known, lines)) if known == version => lines,
-                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), health)),
+                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), options)),
                 };
                 self.blocks.insert((kind, place), (version, lines.clone()));
                 all.push(Rendered { state, block, lines });
