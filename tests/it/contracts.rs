@@ -1,11 +1,17 @@
 //! Catalogue and flags are what the documents say.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
 
 use drift_exporter::{
     expose::CATALOG,
     model::{Actor, Advice, ChangeKind, FieldClass, Severity, Source},
     rules::{EffectSpec, RuleSpec, built_in_rules},
+    settings::{Overrides, load},
 };
 use serde_json::Value;
 
@@ -110,6 +116,27 @@ fn the_guide_to_rules_has_every_word() {
     for word in words.concat() {
         assert!(document.contains(&format!("`{word}`")), "docs/rules.md does not tell of {word}");
     }
+}
+
+#[test]
+fn no_label_of_an_object_can_take_the_place_of_one_that_its_series_have() {
+    let own = CATALOG.iter().filter(|metric| metric.name.starts_with("drift_resource_"));
+    let labels: BTreeSet<&str> = own.flat_map(|metric| metric.labels).copied().collect();
+    assert!(labels.len() >= 11, "{labels:?}");
+    for label in labels {
+        let text = format!("metrics: {{labels: [{label}]}}\n");
+        assert!(load(&text, &Overrides::default()).is_err(), "{label}");
+    }
+}
+
+#[test]
+fn the_readme_shows_settings_that_are_right() {
+    let readme = document("README.md");
+    let example = readme.split("```yaml\n").find(|part| part.starts_with("# settings.yaml")).unwrap();
+    let loaded = load(example.split("```").next().unwrap(), &Overrides::default()).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let rules = format!("{} of which are built in", built_in_rules().len());
+    assert!(readme.contains(&rules), "{rules}");
 }
 
 #[test]
