@@ -9,16 +9,7 @@ use super::{
     quantity::{Quantity, QuantityError},
     views::{Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text},
 };
-use crate::model::{Digest, Kind, UnknownReason};
-
-/// A way to hash an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// The fingerprint that tfdrift-operator stamps: some fields of Deployments and Services.
-    TfdriftV1,
-    /// SHA-256 of the RFC 8785 text of the canonical document: any kind.
-    JcsV1,
-}
+use crate::model::{Algorithm, Digest, Kind, UnknownReason};
 
 /// A recorded hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,27 +49,11 @@ pub enum FingerprintError {
 const GO_STABLE: usize = 12;
 
 impl Algorithm {
-    /// Its name, as it stands before a recorded hash.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TfdriftV1 => "tfdrift-v1",
-            Self::JcsV1 => "jcs-v1",
-        }
-    }
-
     /// The one that people expect for a kind: `tfdrift-v1` where it has a definition.
     pub fn usual_for(kind: &Kind) -> Self {
         match (&*kind.group, &*kind.kind) {
             SpecView::DEPLOYMENT | SpecView::SERVICE => Self::TfdriftV1,
             _ => Self::JcsV1,
-        }
-    }
-
-    /// A hash as it is recorded: bare for `tfdrift-v1`, else with the name in front.
-    pub fn record(self, digest: Digest) -> String {
-        match self {
-            Self::TfdriftV1 => digest.to_string(),
-            Self::JcsV1 => format!("{}:{digest}", self.name()),
         }
     }
 }

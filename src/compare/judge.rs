@@ -13,7 +13,7 @@ pub fn judge(object: &LiveObject) -> Judgement {
             class: FieldClass::Hash,
             expected: mismatch.expected.to_string().into(),
             actual: mismatch.actual.to_string().into(),
-            writer: mismatch.writer.clone(),
+            writer: mismatch.culprit().cloned(),
         }]),
     }
 }

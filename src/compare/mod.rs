@@ -8,8 +8,9 @@ mod judge;
 mod quantity;
 mod views;
 
+pub use crate::model::Algorithm;
 pub use canonical::is_declared_key;
-pub use fingerprint::{Algorithm, FingerprintError, Recorded, fingerprint, tfdrift};
+pub use fingerprint::{FingerprintError, Recorded, fingerprint, tfdrift};
 pub use judge::judge;
 pub use quantity::{Quantity, QuantityError};
 pub use views::{DeploymentView, ServiceView, SpecView, Text};

@@ -153,10 +153,7 @@ impl Shop {
     fn hash(&self, algorithm: Algorithm, kind: &Kind, object: &Value) -> String {
         let digest = fingerprint(algorithm, kind, &object.to_string(), &self.prefix)
             .expect("the shop's objects can be hashed");
-        match algorithm {
-            Algorithm::TfdriftV1 => digest.to_string(),
-            Algorithm::JcsV1 => format!("{}:{digest}", algorithm.name()),
-        }
+        algorithm.record(digest)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The words of the product as types: pure values, no I/O, no Kubernetes client.
 
+mod algorithm;
 mod change;
 mod clock;
 mod closed_sets;
@@ -21,6 +22,7 @@ mod value_digest;
 mod verdict;
 mod wanted_kind;
 
+pub use algorithm::Algorithm;
 pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{

@@ -1,6 +1,6 @@
 //! What we keep of a live object.
 
-use super::{Digest, Health, ObjectKey, UnknownReason, Writer};
+use super::{Algorithm, Digest, Health, ObjectKey, UnknownReason, Writer};
 
 /// One live object, reduced to what is compared and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,45 @@ pub enum Stamp {
 /// Two hashes that differ, and who wrote last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
+    /// How both hashes were made.
+    pub algorithm: Algorithm,
     /// The recorded hash.
     pub expected: Digest,
     /// The object's hash.
     pub actual: Digest,
-    /// The newest owner of the hashed part, where anybody owns it.
+    /// Who wrote the hashed part since the hash was recorded, as far as the object says.
     pub writer: Option<Writer>,
+    /// Who recorded the hash, as long as nothing says that it ever fitted: then the object differs since they wrote.
+    pub recorder: Option<Writer>,
+}
+
+impl Stamp {
+    /// The same, in the light of what the object carried before.
+    ///
+    /// An object says who owns its fields, not who took one away: of a field that is gone, and of replicas that were scaled
+    /// to 0, it names nobody. If the hash fitted until then, whoever recorded it is not to blame.
+    #[must_use]
+    pub fn after(mut self, before: &Self) -> Self {
+        if let Self::Mismatch(mismatch) = &mut self {
+            let fitted = match before {
+                Self::Match(digest) => *digest == mismatch.expected,
+                Self::Mismatch(known) => {
+                    let changed = known.actual != mismatch.actual;
+                    known.expected == mismatch.expected && (changed || known.recorder.is_none())
+                }
+                Self::Absent | Self::Unusable(_) => false,
+            };
+            mismatch.recorder.take_if(|_| fitted);
+        }
+        self
+    }
+}
+
+impl Mismatch {
+    /// Who is to blame.
+    pub fn culprit(&self) -> Option<&Writer> {
+        self.writer.as_ref().or(self.recorder.as_ref())
+    }
 }
 
 /// Small facts about an object, taken from its spec and status.
@@ -79,5 +112,49 @@ impl Default for Facts {
             port: None,
             instance: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::{Algorithm, Digest, Mismatch, Stamp, Writer};
+
+    fn by(manager: &str, second: Option<i64>) -> Option<Writer> {
+        let time = second.map(|second| Timestamp::from_second(second).unwrap());
+        Some(Writer { manager: manager.into(), subresource: "".into(), time })
+    }
+
+    fn differs(actual: &str, writer: Option<Writer>) -> Stamp {
+        let (expected, actual) = (Digest::of(b"declared"), Digest::of(actual.as_bytes()));
+        let (algorithm, recorder) = (Algorithm::TfdriftV1, by("terraform", Some(10)));
+        Stamp::Mismatch(Box::new(Mismatch { algorithm, expected, actual, writer, recorder }))
+    }
+
+    #[track_caller]
+    fn check(before: &Stamp, now: Stamp, culprit: Option<&str>) {
+        let Stamp::Mismatch(mismatch) = now.after(before) else { panic!("it still differs") };
+        assert_eq!(mismatch.culprit().map(|writer| &*writer.manager), culprit);
+    }
+
+    #[test]
+    fn whoever_recorded_a_hash_that_fitted_is_not_to_blame() {
+        let fitted = Stamp::Match(Digest::of(b"declared"));
+        check(&fitted, differs("a", None), None);
+        check(&fitted, differs("a", by("edit", Some(20))), Some("edit"));
+        check(&fitted, differs("a", by("scale", None)), Some("scale"));
+        check(&Stamp::Absent, differs("a", None), Some("terraform"));
+        check(&Stamp::Match(Digest::of(b"another")), differs("a", None), Some("terraform"));
+    }
+
+    #[test]
+    fn nobody_stays_to_blame_until_somebody_is_known() {
+        let nobodys = differs("a", None).after(&Stamp::Match(Digest::of(b"declared")));
+        check(&nobodys, differs("a", None), None);
+        check(&nobodys, differs("b", None), None);
+        check(&nobodys, differs("b", by("edit", Some(20))), Some("edit"));
+        check(&differs("a", None), differs("a", None), Some("terraform"));
+        check(&differs("a", None), differs("b", None), None);
     }
 }

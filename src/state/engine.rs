@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// Takes in an object. `counted`: an episode that shows now began while we watched.
-    fn see(&mut self, stream: &StreamSpec, object: LiveObject, counted: bool, now: Timestamp) -> bool {
+    fn see(&mut self, stream: &StreamSpec, mut object: LiveObject, counted: bool, now: Timestamp) -> bool {
         let Some(state) = kind_state(&self.snapshot, stream) else {
             return false;
         };
@@ -160,6 +160,7 @@ impl Engine {
                 self.forget(&stream.kind, &object.key.namespace, &object.key.name, Cause::Deleted, now);
                 return self.see(stream, object, true, now);
             }
+            object.stamp = object.stamp.after(&before.object.stamp);
             if before.object.stamp == object.stamp && rated_alike(&before.object, &object) {
                 self.metrics.reconciled(&stream.kind, UNCHANGED);
                 let claim = before.claim.clone();

@@ -10,11 +10,11 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Reading, facts,
-    writer::{last_writer, stamped_version},
+    writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
 use crate::{
     compare::{Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, tfdrift},
-    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, StreamSpec, UnknownReason, Writer},
+    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, StreamSpec, UnknownReason},
 };
 
 /// Reads the objects of one stream.
@@ -104,7 +104,7 @@ impl ObjectReader {
         let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
         object.uid = metadata.uid.0.as_ref().into();
         object.resource_version = metadata.resource_version.0.as_ref().into();
-        object.stamp = self.stamp(wire, text, content.digest);
+        object.stamp = self.stamp(wire, text, &content);
         object.facts = content.facts;
         object.facts.instance = metadata
             .labels
@@ -172,7 +172,8 @@ impl ObjectReader {
         Content { facts, digest: digest.unwrap_or(Err(UnknownReason::Unhashable)) }
     }
 
-    fn stamp(&self, wire: &Wire<'_>, text: &str, tfdrift: Result<Digest, UnknownReason>) -> Stamp {
+    fn stamp(&self, wire: &Wire<'_>, text: &str, content: &Content) -> Stamp {
+        let tfdrift = content.digest;
         let recorded =
             wire.metadata.annotations.and_then(|annotations| pick(annotations, &self.hash_annotation));
         let recorded = match recorded.as_deref() {
@@ -197,11 +198,15 @@ impl ObjectReader {
             Ok(_) if self.was_stamped_in_another_version(text, &recorded, managed_fields) => {
                 Stamp::Match(recorded.digest)
             }
-            Ok(actual) => Stamp::Mismatch(Box::new(Mismatch {
-                expected: recorded.digest,
-                actual,
-                writer: managed_fields.and_then(|fields| self.last_writer(fields, recorded.algorithm)),
-            })),
+            Ok(actual) => {
+                let suspects = managed_fields.map(|fields| self.suspects(fields, recorded.algorithm));
+                let Suspects { writer, mut recorder } = suspects.unwrap_or_default();
+                if content.facts.replicas == Some(0) && managed_fields.is_some_and(replicas_are_nobodys) {
+                    recorder = None;
+                }
+                let Recorded { algorithm, digest: expected } = recorded;
+                Stamp::Mismatch(Box::new(Mismatch { algorithm, expected, actual, writer, recorder }))
+            }
         }
     }
 
@@ -228,10 +233,10 @@ impl ObjectReader {
         self.jcs(&Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
     }
 
-    /// Who most likely changed what this algorithm covers.
-    fn last_writer(&self, managed_fields: &str, algorithm: Algorithm) -> Option<Writer> {
+    /// Who may have changed what this algorithm covers.
+    fn suspects(&self, managed_fields: &str, algorithm: Algorithm) -> Suspects {
         let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
-        last_writer(managed_fields, &self.hash_annotation, &covers_key)
+        suspects(managed_fields, &self.hash_annotation, &covers_key)
     }
 }
 

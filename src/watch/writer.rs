@@ -1,31 +1,50 @@
-//! Who last wrote what a hash covers, from an object's `managedFields`.
+//! Who may have made an object differ from its recorded hash, from its `managedFields`.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::model::Writer;
 
-/// The manager that most likely made an object differ from the hash in `annotation`.
-///
-/// Ordinarily that is the newest owner of content. Writes through `scale` carry no time, though, so a manager without
-/// a time is taken to be newer than the stamp unless somebody else is known to be.
+/// Those who may have made an object differ from the hash in `annotation`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Suspects {
+    /// Who wrote what is hashed since the hash was recorded.
+    pub(super) writer: Option<Writer>,
+    /// Who recorded the hash.
+    pub(super) recorder: Option<Writer>,
+}
+
+/// Finds the suspects. Ordinarily the writer is the newest owner of content. Writes through `scale` carry no time, though,
+/// so a manager without a time is taken to be newer than the hash unless somebody else is known to be.
 /// `covers_key` says which labels and annotations belong to what is hashed.
-pub(super) fn last_writer(
+pub(super) fn suspects(
     managed_fields: &str,
     annotation: &str,
     covers_key: &dyn Fn(&str) -> bool,
-) -> Option<Writer> {
-    let entries: Vec<Value> = serde_json::from_str(managed_fields).ok()?;
+) -> Suspects {
+    let Ok(entries) = serde_json::from_str::<Vec<Value>>(managed_fields) else { return Suspects::default() };
     let entries: Vec<Entry> =
         entries.iter().map(|entry| Entry::read(entry, annotation, covers_key)).collect();
     let newest = |wanted: &dyn Fn(&Entry) -> bool| {
         entries.iter().filter(|entry| wanted(entry)).max_by_key(|entry| entry.writer.time)
     };
     let stamped = newest(&|entry| entry.stamp).and_then(|entry| entry.writer.time);
-    newest(&|entry| entry.content && entry.writer.time > stamped)
-        .or_else(|| newest(&|entry| entry.content && entry.writer.time.is_none()))
-        .or_else(|| newest(&|entry| entry.content || entry.stamp))
-        .map(|entry| entry.writer.clone())
+    let writer = newest(&|entry| entry.content && entry.writer.time > stamped)
+        .or_else(|| newest(&|entry| entry.content && entry.writer.time.is_none()));
+    let recorder = newest(&|entry| entry.content || entry.stamp);
+    Suspects {
+        writer: writer.map(|entry| entry.writer.clone()),
+        recorder: recorder.map(|entry| entry.writer.clone()),
+    }
+}
+
+/// Whether nobody owns the replicas. Somebody has then set them to 0 through `scale`, which leaves no name.
+pub(super) fn replicas_are_nobodys(managed_fields: &str) -> bool {
+    let entries: Vec<Value> = serde_json::from_str(managed_fields).unwrap_or_default();
+    let owns_fields = entries
+        .iter()
+        .any(|entry| entry["fieldsV1"]["f:spec"].as_object().is_some_and(|spec| !spec.is_empty()));
+    owns_fields && entries.iter().all(|entry| entry["fieldsV1"]["f:spec"]["f:replicas"].is_null())
 }
 
 /// The API version in which the hash in `annotation` was written, such as `apps/v1`.
@@ -72,7 +91,7 @@ impl Entry {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::last_writer;
+    use super::{Suspects, replicas_are_nobodys, suspects};
 
     const HASH: &str = "tfdrift.jin.dev/spec-hash";
 
@@ -92,9 +111,13 @@ mod tests {
         json!({"f:metadata": {"f:annotations": {"f:tfdrift.jin.dev/spec-hash": {}}}})
     }
 
+    fn asked(entries: &[Value], covers_key: &dyn Fn(&str) -> bool) -> Suspects {
+        suspects(&Value::from(entries).to_string(), HASH, covers_key)
+    }
+
     #[track_caller]
     fn check(entries: &[Value], manager: &str, day: Option<i8>) {
-        let writer = last_writer(&Value::from(entries).to_string(), HASH, &|_| false).unwrap();
+        let writer = asked(entries, &|_| false).writer.unwrap();
         let written = writer.time.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).day());
         assert_eq!((&*writer.manager, written), (manager, day));
     }
@@ -125,32 +148,48 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_another_hash_is_the_writer_when_nobody_wrote_content_since() {
-        check(
-            &[entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &stamp())],
-            "kubectl-annotate",
-            Some(2),
-        );
+    fn where_nobody_wrote_content_since_only_the_recorder_is_known() {
+        let found =
+            asked(&[entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &stamp())], &|_| false);
+        assert_eq!(found.writer, None);
+        assert_eq!(&*found.recorder.unwrap().manager, "kubectl-annotate");
+    }
+
+    #[test]
+    fn replicas_that_others_fields_leave_out_are_nobodys() {
+        let others = json!({"f:spec": {"f:selector": {}}});
+        for (entries, nobodys) in [
+            (vec![entry("HashiCorp", 1, &others), entry("kubectl-annotate", 2, &stamp())], true),
+            (vec![entry("HashiCorp", 1, &spec())], false),
+            (vec![entry("HashiCorp", 1, &others), scaled("kubectl")], false),
+            // Nothing is known about who owns what.
+            (vec![entry("HashiCorp", 1, &json!({"f:spec": {}}))], false),
+            (vec![], false),
+        ] {
+            assert_eq!(
+                replicas_are_nobodys(&Value::from(entries.clone()).to_string()),
+                nobodys,
+                "{entries:?}"
+            );
+        }
     }
 
     #[test]
     fn who_set_a_label_is_the_writer_where_labels_are_hashed() {
         let labelled = json!({"f:metadata": {"f:labels": {"f:team": {}, "f:a.kubernetes.io/b": {}}}});
-        let entries = Value::from(vec![
+        let entries = [
             entry("HashiCorp", 1, &spec()),
             entry("kubectl-annotate", 2, &stamp()),
             entry("kubectl-label", 3, &labelled),
-        ]);
-        let blamed =
-            |covers: &dyn Fn(&str) -> bool| last_writer(&entries.to_string(), HASH, covers).unwrap().manager;
-        assert_eq!(&*blamed(&|key| key == "team"), "kubectl-label");
-        assert_eq!(&*blamed(&|_| false), "kubectl-annotate");
+        ];
+        assert_eq!(&*asked(&entries, &|key| key == "team").writer.unwrap().manager, "kubectl-label");
+        assert_eq!(asked(&entries, &|_| false).writer, None);
     }
 
     #[test]
     fn nobody_is_the_writer_of_what_nobody_owns() {
         for entries in ["[]", "null", "not json", r#"[{"manager":"a","fieldsV1":null}]"#, "[1, null, []]"] {
-            assert_eq!(last_writer(entries, HASH, &|_| true), None, "{entries}");
+            assert_eq!(suspects(entries, HASH, &|_| true), Suspects::default(), "{entries}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The demo's cluster under the real kubectl.
 
 use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
     process::{Command, Output},
     time::Duration,
 };
@@ -109,6 +111,69 @@ fn each_edit_turns_the_row_names_its_tool_and_can_be_taken_back() {
 }
 
 #[test]
+fn whoever_scales_to_zero_leaves_no_name_and_nobody_else_is_blamed() {
+    let demo = Demo::start(&["--no-story"]);
+    Kubectl(&demo).works(&["scale", "deployment", "web", "--replicas=0"]);
+    let turned = row(&demo, WEB, "drifted");
+    assert!(turned.contains(">nobody<"), "{turned}");
+    let begun = demo.transitions().remove(0);
+    let time = |name: &str| begun[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert_eq!(begun["actor"], "none", "{begun}");
+    assert!(time("time").duration_since(time("onset")).as_secs() < 5, "{begun}");
+}
+
+/// Types what the page prints under "Accept it as it is now", with this folder's programs before all others.
+fn accept(demo: &Demo, object: &str, programs: &Path) -> (bool, String) {
+    let page = demo.get(&format!("/objects/{object}")).text();
+    let commands = page.split("<pre><code>").skip(1).map(|rest| rest.split("</code>").next().unwrap());
+    let command = commands.last().unwrap().replace("&amp;", "&").replace("&quot;", "\"");
+    let kubectl = program("kube-apiserver", "kubectl");
+    let folders = [programs.into(), kubectl.parent().unwrap().into()];
+    let path = std::env::var_os("PATH").unwrap();
+    let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&path))).unwrap();
+    let Output { status, stdout, stderr } = Command::new("sh")
+        .args(["-c", &command])
+        .env("PATH", path)
+        .env("KUBECONFIG", &demo.kubeconfig)
+        .output()
+        .expect("a shell");
+    let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).expect("text")).concat();
+    (status.success(), format!("{command}: {said}"))
+}
+
+#[test]
+fn what_the_page_says_to_type_accepts_an_object_with_its_own_algorithm_or_fails() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubectl = Kubectl(&demo);
+    let own = Path::new(env!("CARGO_BIN_EXE_drift-exporter")).parent().unwrap();
+    let recorded = |namespace: &str, name: &str| {
+        let path = "jsonpath={.metadata.annotations.tfdrift\\.jin\\.dev/spec-hash}";
+        kubectl.works(&["-n", namespace, "get", "deployment", name, "-o", path])
+    };
+    for (namespace, name, prefix) in [("shop", "web", ""), ("payments", "gateway", "jcs-v1:")] {
+        let object = format!("deployments.apps/{namespace}/{name}");
+        kubectl.works(&["-n", namespace, "scale", "deployment", name, "--replicas=7"]);
+        row(&demo, &object, "drifted");
+        let (fine, said) = accept(&demo, &object, own);
+        assert!(fine, "{said}");
+        row(&demo, &object, "in_sync");
+        let hash = recorded(namespace, name);
+        let digits = hash.strip_prefix(prefix).unwrap_or_else(|| panic!("{hash} is no {prefix}"));
+        assert!(digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
+    }
+    let broken = demo.kubeconfig.parent().unwrap();
+    let failing = broken.join("drift-exporter");
+    std::fs::write(&failing, "#!/bin/sh\nexit 1\n").expect("a file");
+    std::fs::set_permissions(&failing, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    kubectl.works(&["scale", "deployment", "cart", "--replicas=7"]);
+    row(&demo, "deployments.apps/shop/cart", "drifted");
+    let before = recorded("shop", "cart");
+    let (fine, said) = accept(&demo, "deployments.apps/shop/cart", broken);
+    assert!(!fine, "{said}");
+    assert_eq!(recorded("shop", "cart"), before);
+}
+
+#[test]
 fn an_editor_labels_annotations_and_deletion_work_as_on_any_cluster() {
     let demo = Demo::start(&["--no-story"]);
     let kubectl = Kubectl(&demo);
@@ -146,7 +211,11 @@ fn what_the_demo_does_not_serve_is_refused_in_kubernetes_own_words() {
     let kubectl = Kubectl(&demo);
     kubectl.is_refused(&["get", "pods"], "the server doesn't have a resource type \"pods\"");
     kubectl.is_refused(&["get", "deployment", "nope"], "deployments.apps \"nope\" not found");
-    kubectl.is_refused(&["scale", "deployment", "web", "--replicas=-1"], "must be");
+    kubectl.is_refused(
+        &["patch", "deployment", "web", "-p", r#"{"spec":{"replicas":-1}}"#],
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+    );
+    kubectl.is_refused(&["label", "deployment", "web", "tier=", "--resource-version=1"], "has been modified");
     kubectl
         .is_refused(&["patch", "deployment", "web", "-p", r#"{"spec":{"replicas":"many"}}"#], "is invalid");
     kubectl.is_refused(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use drift_exporter::model::Kind;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -110,6 +111,27 @@ fn a_deleted_object_takes_its_series_along_and_a_new_one_starts_afresh() {
     ));
     exporter.wait_for(DRIFTED, WEB, Some(0.0), SECOND);
     assert_eq!(exporter.sample("drift_resource_episodes_total", WEB), None);
+}
+
+/// The API server takes replicas that were scaled to 0 for nobody's: there is no trace of who did it, nor when.
+#[test]
+fn whoever_scales_to_zero_is_not_known_and_nobody_else_is_blamed() {
+    let mut shop = Shop::open(&[]);
+    std::thread::sleep(Duration::from_secs(3));
+    let begun = jiff::Timestamp::now().as_second() as f64;
+    let (how, none) = (PatchParams::default(), Patch::Merge(json!({"spec": {"replicas": 0}})));
+    shop.cluster.block_on(shop.deployments.patch_scale("web", &how, &none)).expect("it can be scaled");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SECOND);
+    let nobody = [("name", "web"), ("actor", "none"), ("field", "hash")];
+    let onset = shop.exporter.sample(ONSET, &nobody);
+    assert!(onset.is_some_and(|onset| onset >= begun), "{onset:?} is not after {begun}");
+
+    shop.exporter.running.signal("TERM");
+    assert_eq!(shop.exporter.running.wait(Duration::from_secs(10)), Some(0));
+    let kubeconfig = shop.cluster.kubeconfig(User::Exporter);
+    let restarted = Exporter::start(&kubeconfig, shop.cluster.folder(), &[]).ready();
+    let onset = restarted.sample(ONSET, &nobody);
+    assert!(onset.is_some_and(|onset| onset >= begun), "{onset:?} is not after {begun}");
 }
 
 #[test]

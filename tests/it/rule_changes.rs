@@ -10,8 +10,8 @@ use std::{
 
 use drift_exporter::{
     model::{
-        Cause, Change, Clock, Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Plan, Source, Stamp,
-        StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
+        Algorithm, Cause, Change, Clock, Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Plan, Source,
+        Stamp, StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
     },
     rules::RuleSet,
     state::{Claim, Engine, EngineMetrics, History, Turn},
@@ -124,6 +124,7 @@ impl Bench {
 /// Another hash than the recorded one, written at this second.
 fn mismatch(content: &str, second: i64) -> Stamp {
     Stamp::Mismatch(Box::new(Mismatch {
+        algorithm: Algorithm::TfdriftV1,
         expected: Digest::of(b"declared"),
         actual: Digest::of(content.as_bytes()),
         writer: Some(Writer {
@@ -131,6 +132,7 @@ fn mismatch(content: &str, second: i64) -> Stamp {
             subresource: "".into(),
             time: Timestamp::from_second(second).ok(),
         }),
+        recorder: None,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Commands that a person could copy. We never run them.
 
-use crate::model::ObjectKey;
+use crate::model::{Algorithm, ObjectKey};
 
 /// Shows the object, and who owns which field.
 pub(super) fn look(key: &ObjectKey) -> String {
@@ -12,11 +12,13 @@ pub(super) fn look(key: &ObjectKey) -> String {
     )
 }
 
-/// Makes the present state the declared one.
-pub(super) fn accept(key: &ObjectKey, prefix: &str) -> String {
-    let object = quote(&format!("{}/{}", key.kind, key.name));
+/// Makes the present state the declared one, with the algorithm that the object is stamped with. Nothing is recorded where
+/// there is no hash.
+pub(super) fn accept(key: &ObjectKey, prefix: &str, algorithm: Option<Algorithm>) -> String {
+    let algorithm = algorithm.map_or_else(String::new, |own| format!("--algorithm {} ", own.name()));
     format!(
-        "kubectl {namespace}annotate {kind} {name} {annotation}=\"$(drift-exporter hash {namespace}{object} | cut -d' ' -f1)\" --overwrite",
+        "hash=$(drift-exporter hash {algorithm}{namespace}{object}) && kubectl {namespace}annotate {kind} {name} {annotation}=\"${{hash%% *}}\" --overwrite",
+        object = quote(&format!("{}/{}", key.kind, key.name)),
         namespace = namespace(key),
         kind = quote(&key.kind.to_string()),
         name = quote(&key.name),
@@ -43,7 +45,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{accept, look, quote};
-    use crate::model::{Kind, ObjectKey};
+    use crate::model::{Algorithm, Kind, ObjectKey};
 
     fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
         ObjectKey { kind: Arc::new(kind), namespace: namespace.into(), name: name.into() }
@@ -54,10 +56,11 @@ mod tests {
         let web = key(Kind::deployment(), "shop", "web");
         assert_eq!(look(&web), "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields");
         assert_eq!(
-            accept(&web, "drift.example.com"),
-            "kubectl -n shop annotate deployments.apps web drift.example.com/spec-hash=\
-             \"$(drift-exporter hash -n shop deployments.apps/web | cut -d' ' -f1)\" --overwrite"
+            accept(&web, "drift.example.com", Some(Algorithm::JcsV1)),
+            "hash=$(drift-exporter hash --algorithm jcs-v1 -n shop deployments.apps/web) && \
+             kubectl -n shop annotate deployments.apps web drift.example.com/spec-hash=\"${hash%% *}\" --overwrite"
         );
+        assert!(accept(&web, "drift.example.com", None).starts_with("hash=$(drift-exporter hash -n shop "));
         let role = key(Kind { namespaced: false, ..Kind::service() }, "", "a");
         assert_eq!(look(&role), "kubectl get services a -o yaml --show-managed-fields");
     }

@@ -23,7 +23,7 @@ use crate::{
         Exposed,
         lookup::{Named, history_of},
     },
-    model::{Difference, Episode, Held, ObjectKey, UnknownReason, Verdict, VerdictKind},
+    model::{Algorithm, Difference, Episode, Held, ObjectKey, Stamp, UnknownReason, Verdict, VerdictKind},
     state::{Snapshot, Transition},
 };
 
@@ -76,12 +76,20 @@ fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) 
                     pre { code { (look(key)) } }
                     @if row.episode.is_some() || row.verdict == VerdictKind::NoBaseline {
                         p { "Accept it as it is now:" }
-                        pre { code { (accept(key, prefix)) } }
+                        pre { code { (accept(key, prefix, algorithm(&row.found.1.object.stamp))) } }
                     }
                 }
             }
             (past(row.episode, &history, now))
         }
+    }
+}
+
+/// How the hash was made that the object is stamped with; none where it has none that could be kept to.
+fn algorithm(stamp: &Stamp) -> Option<Algorithm> {
+    match stamp {
+        Stamp::Mismatch(mismatch) => Some(mismatch.algorithm),
+        Stamp::Absent | Stamp::Unusable(_) | Stamp::Match(_) => None,
     }
 }
 
@@ -184,7 +192,7 @@ fn facts(row: &Row<'_>) -> Markup {
             @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
             dt { "Health" }
             dd { (health(row)) }
-            @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " declared" } }
+            @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " wanted" } }
             @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
             dt { "Source" } dd { (entry.claim.source) }
             @if let Some(episodes) = entry.claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }

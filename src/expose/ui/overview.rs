@@ -264,8 +264,8 @@ fn empty(overview: &Overview<'_>, filter: &Filter, settings: &Settings) -> Marku
             p { "Label one, and record its hash in the annotation " code { (prefix) "/spec-hash" } ":" }
             pre { code {
                 "kubectl -n NAMESPACE label deployment NAME " (prefix) "/enabled=true\n"
-                "kubectl -n NAMESPACE annotate deployment NAME " (prefix)
-                "/spec-hash=\"$(drift-exporter hash -n NAMESPACE deployment/NAME | cut -d' ' -f1)\""
+                "hash=$(drift-exporter hash -n NAMESPACE deployment/NAME) && "
+                "kubectl -n NAMESPACE annotate deployment NAME " (prefix) "/spec-hash=\"${hash%% *}\""
             } }
             p { "It shows up here within a second." }
         },

@@ -29,9 +29,13 @@ async fn the_page_of_an_object_explains_it() {
         has(&page, &format!("<code title=\"{hash}\">{}…</code>", &hash[..12]));
     }
     has(&page, "<code>uid-web</code>");
-    has(&page, "5 declared");
+    has(&page, "5 wanted");
     has(&page, "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields");
-    has(&page, "tfdrift.jin.dev/spec-hash=&quot;$(drift-exporter hash -n shop deployments.apps/web | cut -d");
+    has(
+        &page,
+        "hash=$(drift-exporter hash --algorithm tfdrift-v1 -n shop deployments.apps/web) &amp;&amp; kubectl",
+    );
+    has(&page, "tfdrift.jin.dev/spec-hash=&quot;${hash%% *}&quot; --overwrite");
     has(&page, "<td data-label=\"How it ended\">goes on</td>");
     has(&page, "Deployment shop/web</a> drifted, changed by kubectl");
 
