@@ -1,5 +1,6 @@
 //! Requests that an API server is asked, one after the other, and what it answers.
 
+use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
@@ -44,9 +45,7 @@ impl Server {
             .header("user-agent", "script/1.0 (test)")
             .body(Body::from(sent.clone()))
             .unwrap();
-        let response = self.client.send(request).await.unwrap();
-        let status = response.status().as_u16();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let (status, bytes) = self.send(request).await;
         let documents: Vec<Value> = serde_json::Deserializer::from_slice(&bytes)
             .into_iter()
             .collect::<Result<_, _>>()
@@ -55,6 +54,36 @@ impl Server {
         let body = String::from_utf8_lossy(&sent).into_owned();
         self.transcript.push(Answer { asked: format!("{method} {url} {body}"), status, documents });
         first
+    }
+
+    async fn send(&self, request: Request<Body>) -> (u16, Bytes) {
+        let response = self.client.send(request).await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.into_body().collect().await.unwrap().to_bytes())
+    }
+
+    /// Asks for all kinds in one document, and keeps what it says about those that both servers have.
+    async fn discover(&mut self, url: &str) {
+        let request = Request::get(url).header("accept", ALL_KINDS).body(Body::empty()).unwrap();
+        let (status, bytes) = self.send(request).await;
+        let mut document: Value = serde_json::from_slice(&bytes).unwrap();
+        let keep = |list: &mut Value, own: &dyn Fn(&Value) -> bool| list.as_array_mut().unwrap().retain(own);
+        keep(&mut document["items"], &|group| {
+            ["", "apps"].contains(&group["metadata"]["name"].as_str().unwrap_or(""))
+        });
+        for group in document["items"].as_array_mut().unwrap() {
+            // Nobody asks how old it is.
+            group["metadata"]["creationTimestamp"] = Value::Null;
+            for version in group["versions"].as_array_mut().unwrap() {
+                keep(&mut version["resources"], &|kind| KINDS.contains(&kind["resource"].as_str().unwrap()));
+                version["resources"].as_array_mut().unwrap().iter_mut().for_each(common);
+            }
+        }
+        self.transcript.push(Answer {
+            asked: format!("GET {url}, all kinds"),
+            status,
+            documents: vec![document],
+        });
     }
 
     async fn get(&mut self, url: &str) -> Value {
@@ -76,6 +105,23 @@ impl Server {
     async fn delete(&mut self, url: &str, options: &Value) -> Value {
         let body = if options.is_null() { String::new() } else { options.to_string() };
         self.ask("DELETE", url, "application/json", body).await
+    }
+}
+
+const ALL_KINDS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const KINDS: [&str; 3] = ["namespaces", "services", "deployments"];
+
+/// What is said about a kind, without what the embedded cluster does not have: some verbs and subresources.
+fn common(kind: &mut Value) {
+    let lacks = ["deletecollection", "proxy", "finalize"];
+    let has = |word: &Value| !lacks.contains(&word.as_str().unwrap_or(""));
+    kind["verbs"].as_array_mut().unwrap().retain(has);
+    let parts = kind["subresources"].as_array_mut().unwrap();
+    parts.retain(|part| has(&part["subresource"]));
+    parts.sort_by_key(|part| part["subresource"].to_string());
+    for part in parts {
+        // Who takes what a part is asked to be is not said for every part.
+        part["acceptedTypes"] = Value::Null;
     }
 }
 
@@ -128,6 +174,8 @@ pub(crate) async fn come_back(server: &mut Server, old: &Old) {
 
 /// All of it, but what comes after forgetting.
 pub(crate) async fn play(server: &mut Server) -> Old {
+    server.discover("/api").await;
+    server.discover("/apis").await;
     server.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     let begin = server.get(DEPLOYMENTS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     create(server).await;
@@ -300,6 +348,22 @@ async fn refuse(server: &mut Server) {
         (MERGE, r#"{"kind":"Other"}"#),
         (MERGE, r#"{"metadata":{"uid":"other"}}"#),
         (MERGE, r#"{"metadata":{"namespace":"other"}}"#),
+        (MERGE, r#"{"metadata":{"labels":{"bad key":"x"}}}"#),
+        (MERGE, r#"{"metadata":{"labels":{"good":"x y!"}}}"#),
+        (MERGE, r#"{"metadata":{"labels":{"a/b/c":"x","":"y","/z":"-"}}}"#),
+        (MERGE, r#"{"metadata":{"labels":{"UPPER.example/x":"y"}}}"#),
+        (MERGE, r#"{"metadata":{"annotations":{"bad key":"x y!"}}}"#),
+        (MERGE, r#"{"spec":{"template":{"metadata":{"labels":{"bad key":"x y!"}}}}}"#),
+        (MERGE, r#"{"metadata":{"managedFields":[{"manager":"x","operation":"Jump"}]}}"#),
+        (
+            MERGE,
+            r#"{"metadata":{"managedFields":[{"manager":"x","operation":"Update","fieldsType":"FieldsV9"}]}}"#,
+        ),
+        (
+            MERGE,
+            r#"{"metadata":{"managedFields":[{"manager":"x","operation":"Update","apiVersion":"apps/v1","fieldsType":"FieldsV1","fieldsV1":{"nonsense":{}}}]}}"#,
+        ),
+        (MERGE, r#"{"metadata":{"managedFields":"nonsense"}}"#),
         (JSON_PATCH, "{bad"),
         (JSON_PATCH, r#"{"a":1}"#),
         (JSON_PATCH, r#"[{"op":"test","path":"/spec/replicas","value":99}]"#),
@@ -312,7 +376,14 @@ async fn refuse(server: &mut Server) {
     ] {
         server.ask("PATCH", &web, kind, patch).await;
     }
-    server.ask("PATCH", &format!("{web}/scale"), MERGE, r#"{"spec":{"replicas":-1}}"#).await;
+    let scale = format!("{web}/scale");
+    server.ask("PATCH", &scale, MERGE, r#"{"spec":{"replicas":-1}}"#).await;
+    for root in ["[]", "1", "null", "{}"] {
+        let patch = format!(r#"[{{"op":"replace","path":"","value":{root}}}]"#);
+        server.ask("PATCH", &scale, JSON_PATCH, patch.clone()).await;
+        server.ask("PATCH", &web, JSON_PATCH, patch).await;
+    }
+    server.get(&web).await;
     server.patch(&format!("{DEPLOYMENTS}/nobody"), MERGE, &json!({})).await;
     for body in [
         "",
@@ -345,6 +416,16 @@ async fn refuse(server: &mut Server) {
         server.ask(method, url, "application/json", "{}").await;
     }
     server.ask("DELETE", &format!("{web}/scale"), "", "").await;
+    let mut bare = deployment("web");
+    server.put(&format!("{web}/status?fieldManager=bare"), &bare).await;
+    server.get(&web).await;
+    server.put(&format!("{SERVICES}/web/status?fieldManager=bare"), &service("web")).await;
+    bare["metadata"]["labels"] = json!({"bad key": "x", "good": "x y!"});
+    bare["metadata"]["name"] = "labelled".into();
+    server.post(DEPLOYMENTS, &bare).await;
+    let mut bare = service("labelled");
+    bare["spec"]["selector"] = json!({"bad key": "x y!"});
+    server.post(SERVICES, &bare).await;
     server.put(&format!("{DEPLOYMENTS}/other"), &deployment("web")).await;
     server.put(&format!("{DEPLOYMENTS}/nobody"), &deployment("nobody")).await;
 }

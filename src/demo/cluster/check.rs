@@ -3,13 +3,18 @@
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
+        autoscaling::v1::Scale,
         core::v1::{Namespace, Service},
     },
     serde::{Serialize, de::DeserializeOwned},
 };
 use serde_json::{Map, Value};
 
-use super::{refusal::FieldError, resource::Resource};
+use super::{
+    names::{annotation_errors, is_dns_name, label_errors},
+    refusal::FieldError,
+    resource::Resource,
+};
 
 /// The object as its type writes it: fields that the type does not have are dropped. The error says what does not fit.
 pub(super) fn typed(resource: &Resource, object: Value) -> Result<Value, String> {
@@ -48,6 +53,11 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
+/// A `Scale` as its type writes it. The error says what does not fit.
+pub(super) fn typed_scale(scale: Value) -> Result<Value, String> {
+    through::<Scale>(scale)
+}
+
 /// The first field that was sent and that the type does not have.
 pub(super) fn unknown_field(sent: &Value, kept: &Value) -> Option<String> {
     find_lost(sent, kept, "")
@@ -79,6 +89,8 @@ pub(super) fn errors(resource: &Resource, object: &Value, before: Option<&Value>
     } else if !is_dns_name(name) {
         errors.push(FieldError::invalid("metadata.name", &name.into(), NAME_RULE));
     }
+    label_errors("metadata.labels", &object["metadata"]["labels"], &mut errors);
+    annotation_errors("metadata.annotations", &object["metadata"]["annotations"], &mut errors);
     match resource.kind {
         "Deployment" => deployment(object, before, &mut errors),
         "Service" => service(object, &mut errors),
@@ -88,12 +100,6 @@ pub(super) fn errors(resource: &Resource, object: &Value, before: Option<&Value>
 }
 
 const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-
-fn is_dns_name(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= 253 && name.starts_with(edge) && name.ends_with(edge) && name.chars().all(inner)
-}
 
 fn deployment(object: &Value, before: Option<&Value>, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];
@@ -121,6 +127,8 @@ fn deployment(object: &Value, before: Option<&Value>, errors: &mut Vec<FieldErro
             }
         }
     }
+    label_errors("spec.template.labels", &template["metadata"]["labels"], errors);
+    annotation_errors("spec.template.annotations", &template["metadata"]["annotations"], errors);
     let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
     if containers.is_empty() {
         errors.push(FieldError::required("spec.template.spec.containers", ""));
@@ -142,6 +150,7 @@ fn deployment(object: &Value, before: Option<&Value>, errors: &mut Vec<FieldErro
 
 fn service(object: &Value, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];
+    label_errors("spec.selector", &spec["selector"], errors);
     let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
     if ports.is_empty() && spec["type"] != "ExternalName" && spec["clusterIP"] != "None" {
         errors.push(FieldError::required("spec.ports", ""));

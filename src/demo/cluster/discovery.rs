@@ -43,12 +43,12 @@ pub(super) fn aggregated(path: &[&str]) -> Option<Value> {
 }
 
 fn aggregated_entry(resource: &Resource) -> Value {
-    let kind = |group: &str, kind: &str| json!({"group": group, "version": "v1", "kind": kind});
-    let own_kind = || kind(resource.group, resource.kind);
+    // Of their own group and version nobody says so.
+    let own_kind = || json!({"group": "", "version": "", "kind": resource.kind});
     let part = |name: &str, kind: Value| json!({"subresource": name, "responseKind": kind, "verbs": ["get", "patch", "update"]});
     let mut parts = vec![part("status", own_kind())];
     if resource.scales {
-        parts.push(part("scale", kind("autoscaling", "Scale")));
+        parts.push(part("scale", json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})));
     }
     let mut own = json!({
         "resource": resource.plural, "singularResource": resource.singular, "responseKind": own_kind(),

@@ -8,6 +8,7 @@ mod defaults;
 mod discovery;
 mod inside;
 mod list;
+mod names;
 mod owners;
 mod patch;
 mod query;

@@ -11,6 +11,7 @@ use super::{
     refusal::{FieldError, Refusal},
     resource::Resource,
     scale,
+    schema::skeleton,
     store::{Key, Store, Stored},
 };
 
@@ -108,7 +109,11 @@ impl Cluster {
     ) -> Result<Arc<Stored>, Refusal> {
         require_name(&sent, place.name)?;
         let sent = match part {
-            Part::Scale => sent,
+            Part::Scale => check::typed_scale(sent).map_err(|why| {
+                Refusal::bad_request(format!(
+                    "the object provided is unrecognized (must be of type Scale): {why}"
+                ))
+            })?,
             Part::Object | Part::Status => read(place.resource, place.scope(), sent, how.strict)?,
         };
         self.write_over(place, part, how, |_| Ok(sent))
@@ -123,9 +128,10 @@ impl Cluster {
     ) -> Result<Arc<Stored>, Refusal> {
         self.write_over(place, part, how, |before| {
             if part == Part::Scale {
-                return patch.apply(&scale::of(before));
+                let patched = patched(patch, &scale::of(before))?;
+                return check::typed_scale(patched).map_err(|why| Refusal::bad_patch(&why));
             }
-            let patched = patch.apply(before)?;
+            let patched = patched(patch, before)?;
             let kept =
                 check::typed(place.resource, patched.clone()).map_err(|why| Refusal::bad_patch(&why))?;
             if patched["kind"] != kept["kind"] || patched["apiVersion"] != kept["apiVersion"] {
@@ -182,7 +188,7 @@ impl Cluster {
             require(resource, name, &before.value, &Preconditions::of(&sent))?;
             let mut after = match part {
                 Part::Object => replaced(resource, &before.value, sent),
-                Part::Status => with_field(&before.value, "status", sent["status"].clone()),
+                Part::Status => with_field(&before.value, "status", status(resource, sent)),
                 Part::Scale => with_replicas(&before.value, scale::read(&sent)?),
             };
             if part == Part::Object {
@@ -209,6 +215,27 @@ impl Preconditions {
         let text =
             |name: &str| object["metadata"][name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         Self { uid: text("uid"), version: text("resourceVersion") }
+    }
+}
+
+/// The object with a change made, if that is an object still.
+fn patched(patch: &Patch, before: &Value) -> Result<Value, Refusal> {
+    let patched = patch.apply(before)?;
+    match &patched {
+        Value::Object(fields) if fields.contains_key("kind") && fields.contains_key("apiVersion") => {
+            Ok(patched)
+        }
+        Value::Object(_) => Err(Refusal::bad_request("Object 'Kind' or 'apiVersion' is missing")),
+        Value::Array(_) => Err(Refusal::bad_patch("a list is no object")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(Refusal::unprocessable()),
+    }
+}
+
+/// The status that was sent; what the kind has before anything is set, where none was.
+fn status(resource: &Resource, mut sent: Value) -> Value {
+    match sent["status"].take() {
+        Value::Null => skeleton(resource.kind)["status"].take(),
+        status => status,
     }
 }
 
