@@ -1,6 +1,11 @@
 //! The demo: an embedded cluster, an exporter that watches it over HTTP as it would a real one, and a story.
 
-use std::{fs, io, io::Write, net::SocketAddr, path::Path};
+use std::{
+    env, fs,
+    io::{self, Write},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::mpsc};
@@ -8,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AppError, Parts, follower::Follower, start, telemetry::LogHandle};
 use crate::{
-    demo::{Scene, Shop, play, roll_out, router},
+    demo::{Refusal, Scene, Shop, play, roll_out, router},
     expose::{ServerLimits, serve},
     model::Clock,
     settings::Settings,
     state::{Transition, Turn},
-    watch::{Connection, Timing, client_from},
+    watch::{ConnectError, Connection, Timing, client_from},
 };
 
 /// How the demo goes.
@@ -21,6 +26,8 @@ use crate::{
 pub struct Demo {
     /// Where the page is served.
     pub page: TcpListener,
+    /// How many may talk to the cluster at a time.
+    pub connections: usize,
     /// How many times as fast as usual the story is played; none for no story.
     pub speed: Option<f32>,
     /// The time.
@@ -29,26 +36,44 @@ pub struct Demo {
     pub stop: CancellationToken,
 }
 
-/// As many as anybody could want to try.
-const API_CONNECTIONS: usize = 4096;
+/// The demo's cluster could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The cluster does not take the shop.
+    #[error("cannot open the shop in the demo's cluster: {0}")]
+    Shop(#[source] Refusal),
+    /// There is no port for the cluster's API server.
+    #[error("cannot listen on the loopback interface for the demo's API server: {0}")]
+    Listen(#[source] io::Error),
+    /// There is no place for the kubeconfig.
+    #[error("cannot write the demo's kubeconfig in {}: {source}; set TMPDIR to a folder that you may write to", folder.display())]
+    Kubeconfig {
+        /// Where it should have been.
+        folder: PathBuf,
+        /// What is wrong there.
+        source: io::Error,
+    },
+    /// The exporter cannot use the kubeconfig.
+    #[error("cannot use the demo's own kubeconfig: {0}")]
+    Client(#[source] ConnectError),
+}
 
 /// Runs the demo until it is told to stop, and tells on `out` what happens.
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
-    let Demo { page, speed, clock, stop } = demo;
-    let wrong = |error: &dyn std::fmt::Display| AppError::Demo(error.to_string());
+    let Demo { page, connections, speed, clock, stop } = demo;
     let settings = Settings::default();
-    let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(|refusal| wrong(&refusal))?;
-    let api = TcpListener::bind("127.0.0.1:0").await.map_err(|error| wrong(&error))?;
-    let folder =
-        tempfile::Builder::new().prefix("drift-exporter-demo-").tempdir().map_err(|error| wrong(&error))?;
-    let kubeconfig = write_kubeconfig(&folder, &api).map_err(|error| wrong(&error))?;
-    let page_address = page.local_addr().map_err(|error| wrong(&error))?;
+    let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
+    let api = TcpListener::bind("127.0.0.1:0").await.map_err(DemoError::Listen)?;
+    let api_address = api.local_addr().map_err(DemoError::Listen)?;
+    let page_address = page.local_addr().map_err(DemoError::Listen)?;
+    let (folder, kubeconfig) = write_kubeconfig(api_address)
+        .map_err(|source| DemoError::Kubeconfig { folder: env::temp_dir(), source })?;
 
-    let limits = ServerLimits { connections: API_CONNECTIONS, ..ServerLimits::default() };
+    let limits = ServerLimits { connections, ..ServerLimits::default() };
     let cluster = shop.cluster().clone();
     let server = tokio::spawn(serve(api, router(cluster.clone(), stop.clone()), limits, stop.clone()));
     let connection = Connection { kubeconfig: Some(kubeconfig.clone()), context: None };
-    let client = client_from(&connection).await.map_err(|error| wrong(&error))?;
+    let client = client_from(&connection).await.map_err(DemoError::Client)?;
     let parts = Parts {
         client,
         settings,
@@ -77,12 +102,14 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     pods.abort();
     story.inspect(tokio::task::JoinHandle::abort);
     let _ = server.await;
+    drop(folder);
     ended
 }
 
-fn write_kubeconfig(folder: &TempDir, api: &TcpListener) -> io::Result<std::path::PathBuf> {
+/// Writes a kubeconfig in a folder of its own, which goes when it is let go of.
+fn write_kubeconfig(server: SocketAddr) -> io::Result<(TempDir, PathBuf)> {
+    let folder = tempfile::Builder::new().prefix("drift-exporter-demo-").tempdir()?;
     let path = folder.path().join("kubeconfig");
-    let server = api.local_addr()?;
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: demo\n\
          clusters:\n- {{name: demo, cluster: {{server: 'http://{server}'}}}}\n\
@@ -90,7 +117,7 @@ fn write_kubeconfig(folder: &TempDir, api: &TcpListener) -> io::Result<std::path
          users:\n- {{name: demo, user: {{}}}}\n"
     );
     fs::write(&path, text)?;
-    Ok(path)
+    Ok((folder, path))
 }
 
 fn greet(out: &mut impl Write, page: SocketAddr, kubeconfig: &Path, speed: Option<f32>) -> io::Result<()> {

@@ -78,8 +78,8 @@ pub enum AppError {
     #[error("cannot start the thread that watches the cluster: {0}")]
     Thread(std::io::Error),
     /// The demo's cluster could not be made.
-    #[error("cannot set up the demo's cluster: {0}")]
-    Demo(String),
+    #[error(transparent)]
+    Demo(#[from] demo::DemoError),
     /// The engine ended by itself, which it never should.
     #[error("the engine has stopped unexpectedly; its reason is in the log above")]
     EngineStopped,

@@ -75,7 +75,7 @@ async fn serve(
         history_file: arguments.history_file,
         stop: stop.clone(),
     };
-    signals::until_signal(app::run(parts, listener), &stop).await
+    signals::until_signal(app::run(parts, listener), &stop, signals::Hangup::IsNotOurs).await
 }
 
 /// What was said at the command line or in the environment.

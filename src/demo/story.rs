@@ -19,7 +19,7 @@ pub enum Scene {
         /// Who.
         who: &'static str,
         /// What they type, or what happens.
-        what: &'static str,
+        what: String,
     },
     /// It did not work, since somebody else was faster.
     Fails {
@@ -33,7 +33,7 @@ struct Act {
     /// How long after the one before.
     pause: f32,
     who: &'static str,
-    what: &'static str,
+    what: String,
     deed: Deed,
 }
 
@@ -42,6 +42,8 @@ enum Deed {
     Scale(ObjectKey, &'static str, u32),
     /// Merges a change, under this field manager's name.
     Merge(ObjectKey, &'static str, Value),
+    /// Has all its pods made anew, under this field manager's name.
+    Restart(ObjectKey, &'static str),
     Delete(ObjectKey),
     /// Terraform changes the object, and what it then is becomes what is declared.
     Apply(ObjectKey, Value),
@@ -70,6 +72,9 @@ impl Deed {
         match self {
             Self::Scale(key, manager, replicas) => cluster.scale(key, manager, *replicas).map(|_| ()),
             Self::Merge(key, manager, change) => cluster.merge(key, manager, change.clone()).map(|_| ()),
+            Self::Restart(key, manager) => {
+                cluster.merge(key, manager, restarted(&cluster.now().to_string().into())).map(|_| ())
+            }
             Self::Delete(key) => cluster.delete(key),
             Self::Apply(key, change) => shop.apply(key, change.clone()),
             Self::Repair => shop.repair().map(|_| ()),
@@ -87,16 +92,16 @@ const AUTOSCALER: &str = "kube-controller-manager";
 fn acts() -> Vec<Act> {
     let (catalog, checkout, search) = (deployment("shop", "catalog"), deployment("shop", "checkout"), deployment("shop", "search"));
     let (ledger, cart) = (deployment("payments", "ledger"), service("shop", "cart"));
-    let act = |pause, who, what, deed| Act { pause, who, what, deed };
+    let act = |pause, who, what: &str, deed| Act { pause, who, what: what.to_owned(), deed };
     vec![
         act(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
             Deed::Scale(catalog.clone(), "kubectl", 6)),
-        act(6.0, "bob", "kubectl -n shop set image deployment checkout checkout=registry.example/checkout:2.4.1-hotfix",
+        act(6.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={HOTFIX}"),
             Deed::Merge(checkout.clone(), "kubectl-set", image(HOTFIX))),
         act(6.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
             Deed::Scale(search.clone(), AUTOSCALER, 7)),
         act(6.0, "carol", "kubectl -n payments rollout restart deployment ledger",
-            Deed::Merge(ledger.clone(), "kubectl-rollout", restarted(&json!("2026-01-01T12:00:00Z")))),
+            Deed::Restart(ledger.clone(), "kubectl-rollout")),
         act(6.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
             Deed::Merge(cart.clone(), "kubectl-edit", json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}))),
         act(10.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",

@@ -26,9 +26,11 @@ fn patch(port: u16, path: &str, body: &str) -> String {
     answer.lines().next().unwrap().to_owned()
 }
 
-fn peak_memory(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+/// `VmHWM` is the most that it ever had in memory, `RssAnon` what it has now without the program's own file.
+fn memory(demo: &Demo, which: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", demo.running.pid())).unwrap();
+    let (_, line) =
+        status.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| *name == which).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
@@ -39,14 +41,72 @@ const WEB: &str = "/objects/deployment.apps/shop/web";
 fn within_two_seconds_there_is_a_page_and_ctrl_c_leaves_nothing_behind() {
     let mut demo = Demo::start(&["--no-story"]);
     assert!(demo.first_page < Duration::from_secs(2), "{:?}", demo.first_page);
-    assert!(demo.get("/").text().contains("registry") || demo.get("/").text().contains(">web<"));
-    let memory = peak_memory(demo.running.pid());
+    let page = demo.get("/").text();
+    assert!(page.contains("<a href=\"/objects/deployments.apps/shop/web\">web</a>"), "{page}");
+    let memory = memory(&demo, "VmHWM");
     assert!(memory < 40 << 20, "{} MiB", memory >> 20);
+    leaves_nothing_behind(&mut demo, "INT");
+}
+
+#[test]
+fn a_closed_terminal_ends_it_as_well() {
+    leaves_nothing_behind(&mut Demo::start(&["--no-story"]), "HUP");
+}
+
+#[track_caller]
+fn leaves_nothing_behind(demo: &mut Demo, signal: &str) {
     let folder = demo.kubeconfig.parent().unwrap().to_owned();
     assert!(folder.exists());
-    demo.running.signal("INT");
+    demo.running.signal(signal);
     assert_eq!(demo.running.wait(Duration::from_secs(5)), Some(0), "{}", demo.said());
     assert!(!folder.exists(), "{}", folder.display());
+}
+
+#[test]
+fn it_stays_small_however_much_happens() {
+    let demo = Demo::start(&["--speed", "100"]);
+    let (api, begun) = (demo.api_port(), Instant::now());
+    // More than is remembered, while the story plays a round a second.
+    for round in 0..5000 {
+        let label = format!(r#"{{"metadata":{{"labels":{{"round":"{round}"}}}}}}"#);
+        assert_eq!(patch(api, "/apis/apps/v1/namespaces/shop/deployments/web", &label), "HTTP/1.1 200 OK");
+    }
+    // The file of a build for tests is three times as large as that of a release, and does not grow.
+    let memory = memory(&demo, "RssAnon");
+    assert!(memory < 16 << 20, "{} MiB after {:?}", memory >> 20, begun.elapsed());
+}
+
+#[test]
+fn where_few_files_may_be_open_connections_wait_and_the_page_goes_on() {
+    let demo = Demo::start_after("ulimit -n 128", &["--no-story"]);
+    let api = demo.api_port();
+    let watch = "GET /api/v1/services?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n";
+    let watchers: Vec<TcpStream> = (0..110)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", api)).unwrap();
+            stream.write_all(watch.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(demo.get("/").status, 200);
+    assert!(!demo.said().contains("Too many open files"), "{}", demo.said());
+    drop(watchers);
+    eventually("there is room again", Duration::from_secs(10), || {
+        patch(api, SCALE, r#"{"spec":{"replicas":7}}"#).contains("200").then_some(())
+    });
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_named_with_what_to_do() {
+    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+        .args(["demo", "--web.listen-address", "127.0.0.1:0"])
+        .env("TMPDIR", "/nonesuch/folder")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(stderr.contains("/nonesuch/folder") && stderr.contains("set TMPDIR"), "{stderr}");
 }
 
 #[test]

@@ -58,6 +58,9 @@ async fn ask(port: u16, request: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_up() {
+    // Both ends of each connection are here.
+    let files = rlimit::increase_nofile_limit(4096).unwrap();
+    assert!(files >= 2200, "only {files} files may be open: see ulimit -Hn");
     let embedded = shop().await;
     let version: u64 = embedded.cluster.get(&web()).unwrap()["metadata"]["resourceVersion"]
         .as_str()
@@ -67,7 +70,7 @@ async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_
     for _ in 0..1000 {
         watchers.push(watch(embedded.port, version).await);
     }
-    let lazy = watchers.split_off(995);
+    let mut lazy = watchers.split_off(995);
     label(&embedded, "first-round");
     timeout(Duration::from_secs(20), async {
         for watcher in &mut watchers {
@@ -76,19 +79,22 @@ async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_
     })
     .await
     .expect("everybody is told");
-    // Far more than a socket takes in: whoever does not read is left behind, and nobody waits for them.
+    // Far more than a socket and the log take in: whoever does not read is left behind, and nobody waits for them.
     watchers.truncate(100);
+    let mut reader = watchers.remove(7);
     let filler = "x".repeat(100_000);
     for round in 0..150 {
         let annotations = json!({"filler": format!("{round}{filler}")});
         embedded.cluster.merge(&web(), "test", json!({"metadata": {"annotations": annotations}})).unwrap();
+        let word = format!("\"{round}xxx");
+        timeout(Duration::from_secs(20), line_with(&mut reader, &word)).await.expect("a reader goes on");
     }
     embedded.cluster.merge(&web(), "test", json!({"metadata": {"annotations": null}})).unwrap();
     label(&embedded, "second-round");
-    timeout(Duration::from_secs(20), line_with(&mut watchers[7], "second-round"))
+    timeout(Duration::from_secs(20), line_with(&mut reader, "second-round")).await.expect("a reader goes on");
+    timeout(Duration::from_secs(20), line_with(&mut lazy[0], "\"code\":410"))
         .await
-        .expect("a reader goes on");
-    drop(lazy);
+        .expect("whoever comes back too late is told so");
 }
 
 #[tokio::test]

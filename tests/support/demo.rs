@@ -29,11 +29,18 @@ pub struct Demo {
 impl Demo {
     /// Starts it on a free port, with more flags, and waits until everything in the shop is known.
     pub fn start(flags: &[&str]) -> Self {
+        Self::start_after(":", flags)
+    }
+
+    /// The same after a shell has done something, such as `ulimit -n 1024`.
+    pub fn start_after(preparation: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (port, log) = (free_port(), folder.path().join("demo.log"));
         let begun = Instant::now();
         let running = Running::start(
-            Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+            Command::new("sh")
+                .args(["-c", &format!("{preparation}; exec \"$0\" \"$@\"")])
+                .arg(env!("CARGO_BIN_EXE_drift-exporter"))
                 .args(["demo", "--web.listen-address", &format!("127.0.0.1:{port}")])
                 .args(flags)
                 .env("TMPDIR", folder.path()),

@@ -17,13 +17,13 @@ impl Cluster {
         let resource = Resource::of(kind).ok_or_else(Refusal::no_such_resource)?;
         let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
         let created = self.post(resource, namespace.as_deref(), object, by(manager))?;
-        Ok(created.value.clone())
+        Ok(created.value())
     }
 
     /// An object as it is now.
     pub fn get(&self, key: &ObjectKey) -> Option<Value> {
         let key = place(key).ok()?.key();
-        self.lock().get(&key).map(|stored| stored.value.clone())
+        self.lock().get(&key).map(|stored| stored.value())
     }
 
     /// Merges a change into an object, as a strategic patch.
@@ -61,7 +61,7 @@ impl Cluster {
         change: Value,
     ) -> Result<Value, Refusal> {
         let stored = self.patch(place(key)?, part, &Patch::Strategic(change), by(manager))?;
-        Ok(stored.value.clone())
+        Ok(stored.value())
     }
 }
 

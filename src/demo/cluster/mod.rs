@@ -18,6 +18,7 @@ mod routes;
 mod scale;
 mod schema;
 mod selector;
+mod sent;
 mod store;
 mod strategic;
 mod table;
@@ -29,6 +30,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch as latest;
 
@@ -78,6 +80,12 @@ impl Cluster {
         self.change(|store| store.remove(&key)).is_some()
     }
 
+    /// What time it is there, to the second, as objects have it.
+    pub(in crate::demo) fn now(&self) -> Timestamp {
+        let now = self.0.clock.now();
+        Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
     /// Forgets what happened so far: watches that ask for older versions are answered with 410.
     pub fn forget(&self) {
         self.change(Store::compact);
@@ -86,7 +94,7 @@ impl Cluster {
     /// The objects of a kind, by namespace and name.
     pub fn objects(&self, kind: &Kind) -> BTreeMap<(Box<str>, Box<str>), Value> {
         let objects = self.lock().objects(&kind.to_string());
-        objects.into_iter().map(|(key, stored)| ((key.namespace, key.name), stored.value.clone())).collect()
+        objects.into_iter().map(|(key, stored)| ((key.namespace, key.name), stored.value())).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {

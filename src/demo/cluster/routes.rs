@@ -9,8 +9,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{
-    HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
+    HeaderMap, HeaderValue, Method, Request, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT},
+    request::Parts,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -122,26 +123,17 @@ async fn answer(State(api): State<Api>, request: Request<Body>) -> Response {
         Target::NoSuchResource => Err(Refusal::no_such_resource()),
         Target::NoSuchPath => Ok((StatusCode::NOT_FOUND, "404 page not found\n").into_response()),
         Target::Collection { resource, namespace } => {
-            let asked =
-                Asked { api: &api, method: &head.method, uri: &head.uri, headers: &head.headers, resource };
-            asked.collection(namespace, body).await
+            Asked { api: &api, head: &head, resource }.collection(namespace, body).await
         }
         Target::Item(place, part) => {
-            let asked = Asked {
-                api: &api,
-                method: &head.method,
-                uri: &head.uri,
-                headers: &head.headers,
-                resource: place.resource,
-            };
-            asked.item(place, part, body).await
+            Asked { api: &api, head: &head, resource: place.resource }.item(place, part, body).await
         }
     };
     answered.unwrap_or_else(|refusal| json_response(refusal.code, &refusal.status()))
 }
 
 /// Whether somebody asks for the kinds of all groups in one document.
-fn asks_for_all_kinds(head: &http::request::Parts) -> bool {
+fn asks_for_all_kinds(head: &Parts) -> bool {
     let accept = head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
     head.method == Method::GET && accept.split(',').any(|part| part.trim() == discovery::AGGREGATED)
 }
@@ -149,54 +141,54 @@ fn asks_for_all_kinds(head: &http::request::Parts) -> bool {
 /// A request for objects of one resource.
 struct Asked<'a> {
     api: &'a Api,
-    method: &'a Method,
-    uri: &'a Uri,
-    headers: &'a HeaderMap,
+    head: &'a Parts,
     resource: &'static Resource,
 }
 
 impl Asked<'_> {
     async fn collection(&self, namespace: Option<&str>, body: Body) -> Result<Response, Refusal> {
-        let parameters = Parameters::read(self.uri)?;
+        let parameters = Parameters::read(&self.head.uri)?;
         let cluster = &self.api.cluster;
-        if self.method == Method::GET {
-            let style = self.style(&parameters)?;
-            let selector = parameters.selector(namespace)?;
-            if parameters.watches() {
-                let stop = self.api.stop.clone();
-                let lines = watch::open(cluster, self.resource, selector, &parameters, style, stop)?;
-                return Ok(json_body(StatusCode::OK, lines));
+        match self.head.method {
+            Method::GET => {
+                let style = self.style(&parameters)?;
+                let selector = parameters.selector(namespace)?;
+                if parameters.watches() {
+                    let stop = self.api.stop.clone();
+                    let lines = watch::open(cluster, self.resource, selector, &parameters, style, stop)?;
+                    return Ok(json_body(StatusCode::OK, lines));
+                }
+                let page = cluster.page(self.resource, &selector, &parameters)?;
+                Ok(self.page(&page, &style))
             }
-            let page = cluster.page(self.resource, &selector, &parameters)?;
-            return Ok(self.page(&page, &style));
+            // Objects with a namespace can only be made in one.
+            Method::POST if namespace.is_some() == self.resource.namespaced => {
+                let object = read_object(self.resource, &self.head.headers, body).await?;
+                let created = cluster.post(self.resource, namespace, object, self.how(&parameters)?)?;
+                Ok(self.object(StatusCode::CREATED, &created, &self.style(&parameters)?))
+            }
+            _ => Err(Refusal::method_not_allowed()),
         }
-        // Objects with a namespace can only be made in one.
-        if self.method.as_str() == "POST" && namespace.is_some() == self.resource.namespaced {
-            let object = read_object(self.resource, self.headers, body).await?;
-            let created = cluster.post(self.resource, namespace, object, self.how(&parameters)?)?;
-            return Ok(self.object(StatusCode::CREATED, &created, &self.style(&parameters)?));
-        }
-        Err(Refusal::method_not_allowed())
     }
 
     async fn item(&self, place: Place<'_>, part: Part, body: Body) -> Result<Response, Refusal> {
-        let parameters = Parameters::read(self.uri)?;
+        let parameters = Parameters::read(&self.head.uri)?;
         let (cluster, resource) = (&self.api.cluster, place.resource);
         let style = self.style(&parameters)?;
-        let stored = match self.method.as_str() {
-            "GET" => {
+        let stored = match self.head.method {
+            Method::GET => {
                 let found = cluster.lock().get(&place.key()).cloned();
                 found.ok_or_else(|| Refusal::not_found(resource, place.name))?
             }
-            "PUT" => {
-                let sent = read_object(resource, self.headers, body).await?;
+            Method::PUT => {
+                let sent = read_object(resource, &self.head.headers, body).await?;
                 cluster.put(place, part, sent, self.how(&parameters)?)?
             }
-            "PATCH" => {
-                let patch = Patch::read(self.headers, &read_body(body).await?)?;
+            Method::PATCH => {
+                let patch = Patch::read(&self.head.headers, &read_body(body).await?)?;
                 cluster.patch(place, part, &patch, self.how(&parameters)?)?
             }
-            "DELETE" if part == Part::Object => {
+            Method::DELETE if part == Part::Object => {
                 let options = read_options(&read_body(body).await?)?;
                 let dry_run = parameters.dry_run()? || options["dryRun"] == json!(["All"]);
                 let wanted = |name: &str| options["preconditions"][name].as_str().map(str::to_owned);
@@ -207,18 +199,18 @@ impl Asked<'_> {
             _ => return Err(Refusal::method_not_allowed()),
         };
         Ok(match part {
-            Part::Scale => json_response(StatusCode::OK, &scale::of(&stored.value)),
+            Part::Scale => json_response(StatusCode::OK, &scale::of(&stored.value())),
             Part::Object | Part::Status => self.object(StatusCode::OK, &stored, &style),
         })
     }
 
     fn style(&self, parameters: &Parameters) -> Result<Style, Refusal> {
-        Style::negotiate(self.headers, &parameters.include_object, self.api.cluster.0.clock.now())
+        Style::negotiate(&self.head.headers, &parameters.include_object, self.api.cluster.0.clock.now())
     }
 
     /// The manager is who it says it is, else the program that asks.
     fn how<'a>(&'a self, parameters: &'a Parameters) -> Result<How<'a>, Refusal> {
-        let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
+        let agent = self.head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
         let program = agent.split('/').next().unwrap_or("");
         let manager = if parameters.field_manager.is_empty() { program } else { &parameters.field_manager };
         Ok(How { manager, dry_run: parameters.dry_run()?, strict: parameters.strict() })
@@ -268,7 +260,7 @@ impl Asked<'_> {
             return self.object(StatusCode::OK, gone, style);
         }
         let details = json!({
-            "name": name, "group": self.resource.group, "kind": self.resource.plural, "uid": gone.value["metadata"]["uid"],
+            "name": name, "group": self.resource.group, "kind": self.resource.plural, "uid": gone.value()["metadata"]["uid"],
         });
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
         json_response(StatusCode::OK, &status)

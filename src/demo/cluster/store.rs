@@ -5,12 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::resource::Resource;
 
-/// How many events are remembered; whoever wants older ones has to list again.
+/// How many events are remembered, and how many bytes of text; whoever wants older ones has to list again.
 const REMEMBERED: usize = 4096;
+const REMEMBERED_BYTES: usize = 4 << 20;
 
 /// The place of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,17 +28,25 @@ impl Key {
     }
 }
 
-/// An object as it was at one version, with its text, which is written once however many read it.
+/// An object as it was at one version. It is kept as text, which takes a tenth of the memory, is written once however many
+/// read it, and is rarely needed as anything else.
 #[derive(Debug)]
 pub(super) struct Stored {
-    pub(super) value: Value,
     pub(super) text: Box<str>,
+    /// What selectors ask for, with the metadata around it.
+    pub(super) selectable: Value,
 }
 
 impl Stored {
-    pub(super) fn new(value: Value) -> Arc<Self> {
-        let text = value.to_string().into();
-        Arc::new(Self { value, text })
+    pub(super) fn new(value: &Value) -> Arc<Self> {
+        let own = &value["metadata"];
+        let metadata = json!({"name": own["name"], "namespace": own["namespace"], "labels": own["labels"]});
+        Arc::new(Self { text: value.to_string().into(), selectable: json!({"metadata": metadata}) })
+    }
+
+    /// The object itself.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_str(&self.text).expect("it was written from a value")
     }
 }
 
@@ -51,6 +60,11 @@ pub(super) struct Event {
 }
 
 impl Event {
+    /// How much text it keeps from being forgotten, at most.
+    fn weight(&self) -> usize {
+        self.before.iter().chain(&self.after).map(|stored| stored.text.len()).sum()
+    }
+
     /// The object as it was, with the version of its end: what those are told who see it go.
     pub(super) fn farewell(&self) -> Option<Arc<Stored>> {
         self.before.as_ref().map(|before| farewell(before, self.version))
@@ -70,6 +84,8 @@ pub(super) struct Store {
     version: u64,
     objects: BTreeMap<Key, Arc<Stored>>,
     log: VecDeque<Arc<Event>>,
+    /// The weight of the log.
+    weight: usize,
     /// Events up to this version are forgotten.
     compacted: u64,
 }
@@ -128,7 +144,7 @@ impl Store {
     pub(super) fn put(&mut self, key: Key, mut value: Value) -> Arc<Stored> {
         self.version += 1;
         set_version(&mut value, self.version);
-        let after = Stored::new(value);
+        let after = Stored::new(&value);
         let before = self.objects.insert(key.clone(), after.clone());
         self.remember(Event { version: self.version, key, before, after: Some(after.clone()) });
         after
@@ -150,22 +166,25 @@ impl Store {
         self.version += 1;
         self.compacted = self.version;
         self.log.clear();
+        self.weight = 0;
     }
 
     fn remember(&mut self, event: Event) {
+        self.weight += event.weight();
         self.log.push_back(Arc::new(event));
-        if self.log.len() > REMEMBERED
-            && let Some(oldest) = self.log.pop_front()
-        {
+        // The newest event stays, however large: somebody waits for it.
+        while (self.log.len() > REMEMBERED || self.weight > REMEMBERED_BYTES) && self.log.len() > 1 {
+            let Some(oldest) = self.log.pop_front() else { break };
+            self.weight -= oldest.weight();
             self.compacted = oldest.version;
         }
     }
 }
 
 fn farewell(before: &Stored, version: u64) -> Arc<Stored> {
-    let mut value = before.value.clone();
+    let mut value = before.value();
     set_version(&mut value, version);
-    Stored::new(value)
+    Stored::new(&value)
 }
 
 fn set_version(value: &mut Value, version: u64) {
@@ -178,7 +197,7 @@ fn set_version(value: &mut Value, version: u64) {
 mod tests {
     use serde_json::json;
 
-    use super::{Key, REMEMBERED, Store};
+    use super::{Key, REMEMBERED, REMEMBERED_BYTES, Store};
 
     fn key(name: &str) -> Key {
         Key { resource: "services".into(), namespace: "shop".into(), name: name.into() }
@@ -199,7 +218,7 @@ mod tests {
             (names(&store, 1), names(&store, 2), names(&store, 4)),
             (vec!["a".into()], vec!["a".into(), "b".into()], vec!["a".into()])
         );
-        assert_eq!(store.objects_at("services", 2).unwrap()[&key("a")].value["spec"], 1);
+        assert_eq!(store.objects_at("services", 2).unwrap()[&key("a")].value()["spec"], 1);
         store.compact();
         assert_eq!(store.objects_at("services", 4).unwrap_err().oldest, 5);
         assert_eq!(names(&store, 5), ["a"]);
@@ -214,5 +233,21 @@ mod tests {
         assert_eq!(store.log.len(), REMEMBERED);
         assert!(store.events_after(9).is_err());
         assert_eq!(store.events_after(10).unwrap().len(), REMEMBERED);
+    }
+
+    #[test]
+    fn large_objects_make_a_short_log() {
+        let mut store = Store::default();
+        let large = "x".repeat(REMEMBERED_BYTES / 8);
+        for _ in 0..20 {
+            store.put(key("a"), json!({"metadata": {}, "spec": large}));
+            assert!(store.weight <= REMEMBERED_BYTES, "{}", store.weight);
+        }
+        assert!(store.log.len() >= 3, "{}", store.log.len());
+        store.put(key("a"), json!({"metadata": {}, "spec": large.repeat(16)}));
+        assert_eq!(store.events_after(store.version() - 1).unwrap().len(), 1, "the newest is always told");
+        assert!(store.events_after(store.version() - 2).is_err());
+        store.compact();
+        assert_eq!(store.weight, 0);
     }
 }

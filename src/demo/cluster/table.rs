@@ -46,7 +46,9 @@ impl Table {
     pub(super) fn of(&self, resource: &Resource, objects: &[&Stored], page: Option<&Page>) -> Value {
         let version = match (page, objects) {
             (Some(page), _) => page.version.to_string(),
-            (None, [object]) => object.value["metadata"]["resourceVersion"].as_str().unwrap_or("").to_owned(),
+            (None, [object]) => {
+                object.value()["metadata"]["resourceVersion"].as_str().unwrap_or("").to_owned()
+            }
             (None, _) => String::new(),
         };
         let mut metadata = json!({"resourceVersion": version});
@@ -56,7 +58,7 @@ impl Table {
                 metadata["remainingItemCount"] = remaining.into();
             }
         }
-        let rows: Vec<Value> = objects.iter().map(|object| self.row(resource, &object.value)).collect();
+        let rows: Vec<Value> = objects.iter().map(|object| self.row(resource, &object.value())).collect();
         json!({
             "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
             "columnDefinitions": columns(resource), "rows": rows,

@@ -46,7 +46,7 @@ pub(super) fn open(
     let version = parameters.version()?.unwrap_or(0);
     let timeout = Duration::from_secs(parameters.timeout_seconds()?.unwrap_or(DEFAULT_TIMEOUT).min(86_400));
     let now = Instant::now();
-    let mut watcher = Watcher {
+    let watcher = Watcher {
         cluster: cluster.clone(),
         resource,
         selector,
@@ -58,11 +58,8 @@ pub(super) fn open(
         next_bookmark: now + BOOKMARKS,
         deadline: now + timeout,
         stop,
-        state: Watching::Begins,
+        state: if version == 0 { Watching::Begins } else { Watching::GoesOn },
     };
-    if version != 0 {
-        watcher.state = Watching::GoesOn;
-    }
     let lines = stream::unfold(watcher, |mut watcher| async move {
         let lines = watcher.next().await?;
         Some((Ok::<_, std::convert::Infallible>(lines), watcher))
@@ -135,7 +132,7 @@ impl Watcher {
         self.seen = store.version();
         let objects = store.objects(&self.resource.qualified());
         drop(store);
-        let own = objects.values().filter(|stored| self.selector.matches(&stored.value));
+        let own = objects.values().filter(|stored| self.selector.matches(&stored.selectable));
         let mut lines: String = own.map(|stored| self.line("ADDED", stored)).collect();
         if self.bookmarks {
             lines += &self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
@@ -175,7 +172,7 @@ impl Watcher {
             return None;
         }
         let matches = |stored: &Option<Arc<Stored>>| {
-            stored.as_ref().is_some_and(|own| self.selector.matches(&own.value))
+            stored.as_ref().is_some_and(|own| self.selector.matches(&own.selectable))
         };
         match (matches(&event.before), matches(&event.after)) {
             (false, true) => Some(self.line("ADDED", event.after.as_ref()?)),

@@ -11,7 +11,7 @@ use super::{
     refusal::{FieldError, Refusal},
     resource::Resource,
     scale,
-    schema::skeleton,
+    sent::{in_namespace, patched, read, require_name, status, unknown_field},
     store::{Key, Store, Stored},
 };
 
@@ -96,7 +96,7 @@ impl Cluster {
             if store.get(&key).is_some() {
                 return Err(Refusal::exists(resource, &name));
             }
-            Ok(if how.dry_run { Stored::new(object) } else { store.put(key, object) })
+            Ok(if how.dry_run { Stored::new(&object) } else { store.put(key, object) })
         })
     }
 
@@ -158,7 +158,7 @@ impl Cluster {
         let (key, Place { resource, name, .. }) = (place.key(), place);
         self.change(|store| {
             let before = store.get(&key).cloned().ok_or_else(|| Refusal::not_found(resource, name))?;
-            require(resource, name, &before.value, preconditions)?;
+            require(resource, name, &before.value(), preconditions)?;
             if dry_run {
                 return Ok(before);
             }
@@ -183,19 +183,20 @@ impl Cluster {
         let (key, Place { resource, name, .. }) = (place.key(), place);
         self.change(|store| {
             let before = store.get(&key).cloned().ok_or_else(|| Refusal::not_found(resource, name))?;
-            let sent = make(&before.value)?;
+            let known = before.value();
+            let sent = make(&known)?;
             require_name(&sent, name)?;
-            require(resource, name, &before.value, &Preconditions::of(&sent))?;
+            require(resource, name, &known, &Preconditions::of(&sent))?;
             let mut after = match part {
-                Part::Object => replaced(resource, &before.value, sent),
-                Part::Status => with_field(&before.value, "status", status(resource, sent)),
-                Part::Scale => with_replicas(&before.value, scale::read(&sent)?),
+                Part::Object => replaced(resource, &known, sent),
+                Part::Status => with_field(&known, "status", status(resource, sent)),
+                Part::Scale => with_replicas(&known, scale::read(&sent)?),
             };
             if part == Part::Object {
-                refuse_errors(resource, name, &after, Some(&before.value))?;
+                refuse_errors(resource, name, &after, Some(&known))?;
             }
-            count_generation(resource, &before.value, &mut after);
-            if same_but_owners(&before.value, &after) {
+            count_generation(resource, &known, &mut after);
+            if same_but_owners(&known, &after) {
                 return Ok(before);
             }
             let (subresource, time) = match part {
@@ -204,8 +205,8 @@ impl Cluster {
                 Part::Scale => ("scale", None),
             };
             let hand = Hand { manager: how.manager, subresource, time };
-            owners::own(resource.kind, &resource.api_version(), Some(&before.value), &mut after, hand);
-            Ok(if how.dry_run { Stored::new(after) } else { store.put(key, after) })
+            owners::own(resource.kind, &resource.api_version(), Some(&known), &mut after, hand);
+            Ok(if how.dry_run { Stored::new(&after) } else { store.put(key, after) })
         })
     }
 }
@@ -218,81 +219,6 @@ impl Preconditions {
     }
 }
 
-/// The object with a change made, if that is an object still.
-fn patched(patch: &Patch, before: &Value) -> Result<Value, Refusal> {
-    let patched = patch.apply(before)?;
-    match &patched {
-        Value::Object(fields) if fields.contains_key("kind") && fields.contains_key("apiVersion") => {
-            Ok(patched)
-        }
-        Value::Object(_) => Err(Refusal::bad_request("Object 'Kind' or 'apiVersion' is missing")),
-        Value::Array(_) => Err(Refusal::bad_patch("a list is no object")),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(Refusal::unprocessable()),
-    }
-}
-
-/// The status that was sent; what the kind has before anything is set, where none was.
-fn status(resource: &Resource, mut sent: Value) -> Value {
-    match sent["status"].take() {
-        Value::Null => skeleton(resource.kind)["status"].take(),
-        status => status,
-    }
-}
-
-/// What was sent, as its type understands it, in the namespace that the path names.
-fn read(resource: &Resource, namespace: Option<&str>, object: Value, strict: bool) -> Result<Value, Refusal> {
-    let text = |name: &str| object[name].as_str().unwrap_or("").to_owned();
-    let (kind, api_version) = (text("kind"), text("apiVersion"));
-    if !object.is_object()
-        || (!kind.is_empty() && kind != resource.kind)
-        || (!api_version.is_empty() && api_version != resource.api_version())
-    {
-        return Err(Refusal::bad_request(format!(
-            "{kind} in version \"{api_version}\" cannot be handled as a {}",
-            resource.kind
-        )));
-    }
-    let mut object = object;
-    object["kind"] = resource.kind.into();
-    object["apiVersion"] = resource.api_version().into();
-    if object["metadata"].is_null() {
-        object["metadata"] = json!({});
-    }
-    let kept = check::typed(resource, object.clone()).map_err(|why| {
-        Refusal::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {0}: {why}",
-            resource.kind, resource.version
-        ))
-    })?;
-    if let Some(field) = check::unknown_field(&object, &kept).filter(|_| strict) {
-        return Err(unknown_field(&field));
-    }
-    in_namespace(namespace, kept)
-}
-
-fn unknown_field(field: &str) -> Refusal {
-    Refusal::bad_request(format!("strict decoding error: unknown field \"{field}\""))
-}
-
-fn in_namespace(namespace: Option<&str>, mut object: Value) -> Result<Value, Refusal> {
-    let metadata = object["metadata"].as_object_mut().expect("a kind has metadata");
-    match (namespace, metadata.get("namespace").and_then(Value::as_str)) {
-        (Some(wanted), None | Some("")) => {
-            metadata.insert("namespace".to_owned(), wanted.into());
-        }
-        (Some(wanted), Some(own)) if wanted == own => {}
-        (None, _) => {
-            metadata.remove("namespace");
-        }
-        (Some(_), Some(_)) => {
-            return Err(Refusal::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-    }
-    Ok(object)
-}
-
 fn refuse_errors(
     resource: &Resource,
     name: &str,
@@ -301,15 +227,6 @@ fn refuse_errors(
 ) -> Result<(), Refusal> {
     let errors = check::errors(resource, object, before);
     if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource, name, &errors)) }
-}
-
-fn require_name(sent: &Value, name: &str) -> Result<(), Refusal> {
-    match sent["metadata"]["name"].as_str() {
-        Some(own) if own != name => Err(Refusal::bad_request(format!(
-            "the name of the object ({own}) does not match the name on the URL ({name})"
-        ))),
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn require_namespace(store: &Store, namespace: &str) -> Result<(), Refusal> {
