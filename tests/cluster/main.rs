@@ -17,6 +17,8 @@ mod kinds;
 mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
+/// Requests that both refuse.
+mod refusals;
 /// Many objects; our loop beside kube's own.
 mod scale;
 /// Requests for both.

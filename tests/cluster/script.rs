@@ -6,11 +6,13 @@ use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
-const SERVICES: &str = "/api/v1/namespaces/shop/services";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const JSON_PATCH: &str = "application/json-patch+json";
+use crate::refusals;
+
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
+pub(crate) const SERVICES: &str = "/api/v1/namespaces/shop/services";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 
 /// A server, and what it has answered so far.
 pub(crate) struct Server {
@@ -86,19 +88,19 @@ impl Server {
         });
     }
 
-    async fn get(&mut self, url: &str) -> Value {
+    pub(crate) async fn get(&mut self, url: &str) -> Value {
         self.ask("GET", url, "", "").await
     }
 
-    async fn post(&mut self, url: &str, object: &Value) -> Value {
+    pub(crate) async fn post(&mut self, url: &str, object: &Value) -> Value {
         self.ask("POST", url, "application/json", object.to_string()).await
     }
 
-    async fn put(&mut self, url: &str, object: &Value) -> Value {
+    pub(crate) async fn put(&mut self, url: &str, object: &Value) -> Value {
         self.ask("PUT", url, "application/json", object.to_string()).await
     }
 
-    async fn patch(&mut self, url: &str, kind: &str, patch: &Value) -> Value {
+    pub(crate) async fn patch(&mut self, url: &str, kind: &str, patch: &Value) -> Value {
         self.ask("PATCH", url, kind, patch.to_string()).await
     }
 
@@ -125,7 +127,7 @@ fn common(kind: &mut Value) {
     }
 }
 
-fn deployment(name: &str) -> Value {
+pub(crate) fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "shop", "labels": {"app": name, "tier": "front"}},
@@ -150,7 +152,7 @@ fn deployment(name: &str) -> Value {
     })
 }
 
-fn service(name: &str) -> Value {
+pub(crate) fn service(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"app": name}},
         "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "x", "port": 81}]},
@@ -181,7 +183,7 @@ pub(crate) async fn play(server: &mut Server) -> Old {
     create(server).await;
     change(server).await;
     let token = select_and_page(server).await;
-    refuse(server).await;
+    refusals::ask(server).await;
     delete(server).await;
     for selector in [
         "",
@@ -323,111 +325,6 @@ async fn select_and_page(server: &mut Server) -> String {
     }
     server.get("/apis/apps/v1/deployments?fieldSelector=metadata.namespace%3Dshop").await;
     token
-}
-
-async fn refuse(server: &mut Server) {
-    let web = format!("{DEPLOYMENTS}/web");
-    server.get(&format!("{DEPLOYMENTS}/nobody")).await;
-    server.get("/apis/apps/v1/namespaces/shop/nothings").await;
-    server.get(&format!("{web}/nothing")).await;
-    server.get("/apis/nothing/v1/things").await;
-    for query in
-        ["?limit=x", "?labelSelector=a+b", "?fieldSelector=spec.x%3D1", "?continue=zzz", "?resourceVersion=x"]
-    {
-        server.get(&format!("{DEPLOYMENTS}{query}")).await;
-    }
-    for (kind, patch) in [
-        (MERGE, "{bad"),
-        (MERGE, "[1]"),
-        (MERGE, r#"{"spec":{"replicas":"many"}}"#),
-        (MERGE, r#"{"spec":{"replicas":-1}}"#),
-        (MERGE, r#"{"spec":{"selector":{"matchLabels":{"b":"c"}}}}"#),
-        (MERGE, r#"{"spec":{"template":{"spec":{"containers":null}}}}"#),
-        (MERGE, r#"{"metadata":{"resourceVersion":"1"}}"#),
-        (MERGE, r#"{"metadata":{"name":"other"}}"#),
-        (MERGE, r#"{"kind":"Other"}"#),
-        (MERGE, r#"{"metadata":{"uid":"other"}}"#),
-        (MERGE, r#"{"metadata":{"namespace":"other"}}"#),
-        (MERGE, r#"{"metadata":{"labels":{"bad key":"x"}}}"#),
-        (MERGE, r#"{"metadata":{"labels":{"good":"x y!"}}}"#),
-        (MERGE, r#"{"metadata":{"labels":{"a/b/c":"x","":"y","/z":"-"}}}"#),
-        (MERGE, r#"{"metadata":{"labels":{"UPPER.example/x":"y"}}}"#),
-        (MERGE, r#"{"metadata":{"annotations":{"bad key":"x y!"}}}"#),
-        (MERGE, r#"{"spec":{"template":{"metadata":{"labels":{"bad key":"x y!"}}}}}"#),
-        (MERGE, r#"{"metadata":{"managedFields":[{"manager":"x","operation":"Jump"}]}}"#),
-        (
-            MERGE,
-            r#"{"metadata":{"managedFields":[{"manager":"x","operation":"Update","fieldsType":"FieldsV9"}]}}"#,
-        ),
-        (
-            MERGE,
-            r#"{"metadata":{"managedFields":[{"manager":"x","operation":"Update","apiVersion":"apps/v1","fieldsType":"FieldsV1","fieldsV1":{"nonsense":{}}}]}}"#,
-        ),
-        (MERGE, r#"{"metadata":{"managedFields":"nonsense"}}"#),
-        (JSON_PATCH, "{bad"),
-        (JSON_PATCH, r#"{"a":1}"#),
-        (JSON_PATCH, r#"[{"op":"test","path":"/spec/replicas","value":99}]"#),
-        (JSON_PATCH, r#"[{"op":"remove","path":"/spec/nothing"}]"#),
-        (JSON_PATCH, r#"[{"op":"jump","path":"/spec"}]"#),
-        (STRATEGIC, "{bad"),
-        (STRATEGIC, r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#),
-        ("application/json", "{}"),
-        ("application/nonsense", "{}"),
-    ] {
-        server.ask("PATCH", &web, kind, patch).await;
-    }
-    let scale = format!("{web}/scale");
-    server.ask("PATCH", &scale, MERGE, r#"{"spec":{"replicas":-1}}"#).await;
-    for root in ["[]", "1", "null", "{}"] {
-        let patch = format!(r#"[{{"op":"replace","path":"","value":{root}}}]"#);
-        server.ask("PATCH", &scale, JSON_PATCH, patch.clone()).await;
-        server.ask("PATCH", &web, JSON_PATCH, patch).await;
-    }
-    server.get(&web).await;
-    server.patch(&format!("{DEPLOYMENTS}/nobody"), MERGE, &json!({})).await;
-    for body in [
-        "",
-        "{bad",
-        "[]",
-        r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"}}"#,
-        r#"{"metadata":{"name":"x"}}"#,
-    ] {
-        server.ask("POST", DEPLOYMENTS, "application/json", body).await;
-    }
-    let mut odd = deployment("Not_A_Name");
-    server.post(DEPLOYMENTS, &odd).await;
-    odd["metadata"]["name"] = Value::Null;
-    server.post(DEPLOYMENTS, &odd).await;
-    odd["metadata"] = json!({"name": "elsewhere", "namespace": "other"});
-    server.post(DEPLOYMENTS, &odd).await;
-    server.post("/apis/apps/v1/namespaces/other/deployments", &odd).await;
-    odd = deployment("odd");
-    odd["spec"]["nonsense"] = 1.into();
-    server.post(&format!("{DEPLOYMENTS}?fieldValidation=Strict&dryRun=All"), &odd).await;
-    server.post(&format!("{DEPLOYMENTS}?fieldValidation=Ignore&dryRun=All"), &odd).await;
-    server.post(SERVICES, &json!({"metadata": {"name": "none"}, "spec": {"selector": {"a": "b"}}})).await;
-    for (method, url) in [
-        ("PUT", DEPLOYMENTS),
-        ("PATCH", DEPLOYMENTS),
-        ("POST", web.as_str()),
-        ("POST", "/apis/apps/v1/deployments"),
-        ("OPTIONS", web.as_str()),
-    ] {
-        server.ask(method, url, "application/json", "{}").await;
-    }
-    server.ask("DELETE", &format!("{web}/scale"), "", "").await;
-    let mut bare = deployment("web");
-    server.put(&format!("{web}/status?fieldManager=bare"), &bare).await;
-    server.get(&web).await;
-    server.put(&format!("{SERVICES}/web/status?fieldManager=bare"), &service("web")).await;
-    bare["metadata"]["labels"] = json!({"bad key": "x", "good": "x y!"});
-    bare["metadata"]["name"] = "labelled".into();
-    server.post(DEPLOYMENTS, &bare).await;
-    let mut bare = service("labelled");
-    bare["spec"]["selector"] = json!({"bad key": "x y!"});
-    server.post(SERVICES, &bare).await;
-    server.put(&format!("{DEPLOYMENTS}/other"), &deployment("web")).await;
-    server.put(&format!("{DEPLOYMENTS}/nobody"), &deployment("nobody")).await;
 }
 
 async fn delete(server: &mut Server) {
