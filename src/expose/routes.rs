@@ -57,7 +57,7 @@ pub fn router(exposed: Arc<Exposed>) -> Router {
         .route("/v1/events", get(api::events))
         .route("/v1/rules", get(api::rules))
         .route("/v1/status", get(api::status))
-        .fallback(api::not_found)
+        .fallback(ui::not_found)
         .method_not_allowed_fallback(api::method_not_allowed)
         .with_state(exposed)
 }

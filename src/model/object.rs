@@ -1,6 +1,11 @@
 //! What we keep of a live object.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{Algorithm, Digest, Health, ObjectKey, UnknownReason, Writer};
+
+/// How long ago a write may be that we have just heard of, as far as two clocks agree.
+const JUST: SignedDuration = SignedDuration::from_secs(60);
 
 /// One live object, reduced to what is compared and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,19 +59,21 @@ impl Stamp {
     /// The same, in the light of what the object carried before.
     ///
     /// An object says who owns its fields, not who took one away: of a field that is gone, and of replicas that were scaled
-    /// to 0, it names nobody. If the hash fitted until then, whoever recorded it is not to blame.
+    /// to 0, it names nobody. If the hash fitted until then, whoever recorded it is not to blame, unless they have just
+    /// written again.
     #[must_use]
-    pub fn after(mut self, before: &Self) -> Self {
+    pub fn after(mut self, before: &Self, now: Timestamp) -> Self {
         if let Self::Mismatch(mismatch) = &mut self {
-            let fitted = match before {
-                Self::Match(digest) => *digest == mismatch.expected,
-                Self::Mismatch(known) => {
-                    let changed = known.actual != mismatch.actual;
-                    known.expected == mismatch.expected && (changed || known.recorder.is_none())
+            let expected = mismatch.expected;
+            match before {
+                // Nothing that counts has changed, so whoever is to blame still is.
+                Self::Mismatch(known) if known.expected == expected && known.actual == mismatch.actual => {
+                    mismatch.recorder.clone_from(&known.recorder);
                 }
-                Self::Absent | Self::Unusable(_) => false,
-            };
-            mismatch.recorder.take_if(|_| fitted);
+                Self::Mismatch(known) if known.expected == expected => mismatch.acquit(now),
+                Self::Match(digest) if *digest == expected => mismatch.acquit(now),
+                Self::Absent | Self::Unusable(_) | Self::Match(_) | Self::Mismatch(_) => {}
+            }
         }
         self
     }
@@ -76,6 +83,13 @@ impl Mismatch {
     /// Who is to blame.
     pub fn culprit(&self) -> Option<&Writer> {
         self.writer.as_ref().or(self.recorder.as_ref())
+    }
+
+    /// Does not suspect the recorder any more, unless that is who has just written.
+    fn acquit(&mut self, now: Timestamp) {
+        let wrote_before =
+            |writer: &mut Writer| writer.time.is_none_or(|time| now.duration_since(time) > JUST);
+        self.recorder.take_if(wrote_before);
     }
 }
 
@@ -121,6 +135,8 @@ mod tests {
 
     use super::{Algorithm, Digest, Mismatch, Stamp, Writer};
 
+    const LATER: Timestamp = Timestamp::constant(1000, 0);
+
     fn by(manager: &str, second: Option<i64>) -> Option<Writer> {
         let time = second.map(|second| Timestamp::from_second(second).unwrap());
         Some(Writer { manager: manager.into(), subresource: "".into(), time })
@@ -134,7 +150,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &Stamp, now: Stamp, culprit: Option<&str>) {
-        let Stamp::Mismatch(mismatch) = now.after(before) else { panic!("it still differs") };
+        let Stamp::Mismatch(mismatch) = now.after(before, LATER) else { panic!("it still differs") };
         assert_eq!(mismatch.culprit().map(|writer| &*writer.manager), culprit);
     }
 
@@ -149,8 +165,15 @@ mod tests {
     }
 
     #[test]
+    fn whoever_recorded_it_and_has_just_written_again_is() {
+        let Stamp::Mismatch(mut again) = differs("a", None) else { panic!("it differs") };
+        again.recorder = by("terraform", Some(LATER.as_second() - 5));
+        check(&Stamp::Match(Digest::of(b"declared")), Stamp::Mismatch(again), Some("terraform"));
+    }
+
+    #[test]
     fn nobody_stays_to_blame_until_somebody_is_known() {
-        let nobodys = differs("a", None).after(&Stamp::Match(Digest::of(b"declared")));
+        let nobodys = differs("a", None).after(&Stamp::Match(Digest::of(b"declared")), LATER);
         check(&nobodys, differs("a", None), None);
         check(&nobodys, differs("b", None), None);
         check(&nobodys, differs("b", by("edit", Some(20))), Some("edit"));

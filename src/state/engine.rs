@@ -160,7 +160,7 @@ impl Engine {
                 self.forget(&stream.kind, &object.key.namespace, &object.key.name, Cause::Deleted, now);
                 return self.see(stream, object, true, now);
             }
-            object.stamp = object.stamp.after(&before.object.stamp);
+            object.stamp = object.stamp.after(&before.object.stamp, now);
             if before.object.stamp == object.stamp && rated_alike(&before.object, &object) {
                 self.metrics.reconciled(&stream.kind, UNCHANGED);
                 let claim = before.claim.clone();

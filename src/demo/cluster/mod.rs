@@ -34,7 +34,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch as latest;
 
-use self::store::{Key, Store};
+use self::store::Store;
 use crate::model::{Clock, Kind};
 
 pub use refusal::Refusal;
@@ -66,18 +66,6 @@ impl Cluster {
             store: Mutex::new(store),
             clock,
         }))
-    }
-
-    /// Creates or replaces an object as it is: nothing is checked or filled in.
-    pub fn put_as_is(&self, kind: &Kind, object: Value) {
-        let key = key_of(kind, &object["metadata"]);
-        self.change(|store| store.put(key, object));
-    }
-
-    /// Removes an object at once; whether there was one.
-    pub fn remove(&self, kind: &Kind, namespace: &str, name: &str) -> bool {
-        let key = Key { resource: kind.to_string().into(), namespace: namespace.into(), name: name.into() };
-        self.change(|store| store.remove(&key)).is_some()
     }
 
     /// What time it is there, to the second, as objects have it.
@@ -115,9 +103,4 @@ impl Cluster {
         });
         result
     }
-}
-
-fn key_of(kind: &Kind, metadata: &Value) -> Key {
-    let text = |name: &str| metadata[name].as_str().unwrap_or("").into();
-    Key { resource: kind.to_string().into(), namespace: text("namespace"), name: text("name") }
 }

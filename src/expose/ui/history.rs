@@ -12,18 +12,30 @@ use crate::{
     state::{EpisodeNote, Transition, Turn},
 };
 
+/// Whose transitions a list has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Those of many objects: each is named, with a link to its page.
+    Many,
+    /// Those of the object whose page it is.
+    This,
+}
+
 /// One transition as an item of a list.
-pub(super) fn item(transition: &Transition, now: Timestamp) -> Markup {
+pub(super) fn item(transition: &Transition, subject: Subject, now: Timestamp) -> Markup {
     html! {
         li id={ "transition-" (transition.sequence) } class={ "to-" (transition.to.map_or("gone", VerdictKind::as_str)) } {
-            span.what { (sentence(transition)) }
+            span.what { (sentence(transition, subject)) }
             " " span.when { (ago(transition.time, now)) }
         }
     }
 }
 
-fn sentence(transition: &Transition) -> Markup {
-    let object = html! { a href=(object_url(&transition.key)) { (transition.key) } };
+fn sentence(transition: &Transition, subject: Subject) -> Markup {
+    let object = match subject {
+        Subject::Many => html! { a href=(object_url(&transition.key)) { (transition.key) } },
+        Subject::This => html! { "It" },
+    };
     let Some(episode) = &transition.episode else { return plain(transition, &object) };
     let lasted = html! { span.lasting { (lasting(transition.time.duration_since(episode.onset))) } };
     match episode.turn {
@@ -103,7 +115,7 @@ fn going_on(episode: &Episode, now: Timestamp) -> Markup {
             td data-label="By" { (tool(worst.actor, worst.manager)) }
             td data-label="Fields" { (fields(paths)) }
             td data-label="Severity" { (severity(worst.severity)) }
-            td data-label="How it ended" { "goes on" }
+            td data-label="How it ended" { "not yet" }
         }
     }
 }

@@ -6,6 +6,7 @@ mod filter;
 mod history;
 mod layout;
 mod links;
+mod not_found;
 mod object;
 mod overview;
 mod rows;
@@ -14,5 +15,6 @@ mod streams;
 mod words;
 
 pub(super) use assets::asset;
+pub(super) use not_found::not_found;
 pub(super) use object::object;
 pub(super) use overview::overview;

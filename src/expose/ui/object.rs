@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 use super::{
     commands::{accept, look},
-    history::{episodes, item},
+    history::{Subject, episodes, item},
     layout::{complaint, page},
     rows::{Row, health},
     streams::state_of,
@@ -64,7 +64,9 @@ fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) 
     html! {
         main #object .object data-live data-keyed {
             (title(key))
-            p #headline .headline data-flash { (badge(row.verdict)) " " (headline(row, prefix, now)) }
+            p #headline .headline data-flash {
+                (badge(row.verdict)) @if !goes_on_after_the_verdict(row) { "." } " " (headline(row, prefix, now))
+            }
             @if let Some(episode) = row.episode {
                 section #differences { h2 { "Differences" } (differences(&episode.differences, now)) }
             }
@@ -110,6 +112,11 @@ fn title(key: &ObjectKey) -> Markup {
         p #crumbs .crumbs { a href="/" { "All objects" } }
         h1 #title { (key.name) span.detail { (key.kind.kind) @if !key.namespace.is_empty() { " in " (key.namespace) } } }
     }
+}
+
+/// "Drifted for 2 min": one sentence. All others have their own after the verdict.
+fn goes_on_after_the_verdict(row: &Row<'_>) -> bool {
+    matches!(row.verdict, VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced)
 }
 
 /// The verdict in plain words.
@@ -215,7 +222,7 @@ fn past(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> M
             @if history.is_empty() {
                 p.detail { "Its verdict has not changed while we watched." }
             } @else {
-                ol.transitions { @for transition in history { (item(transition, now)) } }
+                ol.transitions { @for transition in history { (item(transition, Subject::This, now)) } }
             }
         }
     }

@@ -12,13 +12,13 @@ use maud::{Markup, html};
 
 use super::{
     filter::{Filter, FilterQuery},
-    history::{fields, item},
+    history::{Subject, fields, item},
     layout::{complaint, page},
     links::object_url,
     rows::{Overview, Row, health},
     settings::settings_banner,
     streams::{Sight, banner},
-    words::{badge, because, count, severity, shape, since, tool, verdict_word},
+    words::{badge, because, count, reason_word, severity, shape, since, tool, verdict_word},
 };
 use crate::{expose::Exposed, model::VerdictKind, settings::Settings, state::Snapshot};
 
@@ -126,13 +126,18 @@ fn tiles(overview: &Overview<'_>, filter: &Filter) -> Markup {
         nav #tiles .tiles aria-label="Objects by verdict" data-live data-keyed {
             @for verdict in TILES {
                 @let number = overview.counts.get(&verdict).copied().unwrap_or(0);
+                @let total = overview.total(verdict);
                 @let chosen = filter.verdict == Some(verdict);
                 @if number > 0 || usual(verdict) || chosen {
                     @let target = filter.with_verdict((!chosen).then_some(verdict));
                     a id={ "tile-" (verdict) } class={ "tile " (verdict) @if number == 0 { " none" } }
                         href=(target.url()) aria-current=[chosen.then_some("true")] data-flash {
                         // Where something cannot be seen, none is not known to be none.
-                        span.number { @if number == 0 && overview.sight != Sight::Clear { "–" } @else { (number) } }
+                        span.number {
+                            @if number == 0 && overview.sight != Sight::Clear { "–" } @else { (number) }
+                            // The headline tells about everything; a filter must not seem to contradict it.
+                            @if number != total { span.of { " of " (total) } }
+                        }
                         span.word { (shape(verdict)) (verdict_word(verdict)) }
                     }
                 }
@@ -209,7 +214,7 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
         tr id={ (url) ":" (entry.claim.source) } class={ "row " (row.verdict) } data-flash {
             td data-label="Verdict" {
                 (badge(row.verdict))
-                @if let Some(reason) = row.reason { span.detail title=(because(reason)) { (reason) } }
+                @if let Some(reason) = row.reason { span.detail title=(because(reason)) { (reason_word(reason)) } }
                 @if row.had_drifted() { span.detail { "had drifted" } }
             }
             td.object data-label="Object" {
@@ -288,7 +293,7 @@ fn lately(snapshot: &Snapshot, now: Timestamp) -> Markup {
                 p #lately-none .detail { "No verdict has changed while we watched." }
             } @else {
                 ol #transitions .transitions data-keyed {
-                    @for transition in snapshot.history.newest_first().take(LATELY) { (item(transition, now)) }
+                    @for transition in snapshot.history.newest_first().take(LATELY) { (item(transition, Subject::Many, now)) }
                 }
             }
         }

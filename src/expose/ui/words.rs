@@ -110,6 +110,17 @@ pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
     }
 }
 
+/// Why an object could not be judged, in a word or two.
+pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
+    match reason {
+        UnknownReason::Unreadable => "unreadable",
+        UnknownReason::BadHash => "no hash",
+        UnknownReason::UnknownAlgorithm => "unknown algorithm",
+        UnknownReason::Unhashable => "cannot be hashed",
+        UnknownReason::Stale => "stale",
+    }
+}
+
 /// Why an object could not be judged, as the end of a sentence.
 pub(super) fn because(reason: UnknownReason) -> &'static str {
     match reason {

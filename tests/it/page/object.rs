@@ -36,16 +36,17 @@ async fn the_page_of_an_object_explains_it() {
         "hash=$(drift-exporter hash --algorithm tfdrift-v1 -n shop deployments.apps/web) &amp;&amp; kubectl",
     );
     has(&page, "tfdrift.jin.dev/spec-hash=&quot;${hash%% *}&quot; --overwrite");
-    has(&page, "<td data-label=\"How it ended\">goes on</td>");
-    has(&page, "Deployment shop/web</a> drifted, changed by kubectl");
+    has(&page, "<td data-label=\"How it ended\">not yet</td>");
+    has(&page, "<span class=\"what\">It drifted, changed by kubectl");
+    lacks(&page, "href=\"/objects/");
 
     world.api.put("deployments", deployment("web"));
     world.settle().await;
     let page = world.get("/objects/deployments.apps/shop/web").await;
-    has(&page, "It is as declared.");
+    has(&page, "In sync</span>. It is as declared.");
     has(&page, "put back to what was declared");
     has(&page, "is as declared again, after <span class=\"lasting\">30 d 11 h</span>.");
-    lacks(&page, "goes on");
+    lacks(&page, "not yet");
     has(
         &world.get("/").await,
         "Deployment shop/web</a> is as declared again, after <span class=\"lasting\">30 d 11 h</span>.",
