@@ -137,14 +137,14 @@ mod tests {
 
     const LATER: Timestamp = Timestamp::constant(1000, 0);
 
-    fn by(manager: &str, second: Option<i64>) -> Option<Writer> {
+    fn by(manager: &str, second: Option<i64>) -> Writer {
         let time = second.map(|second| Timestamp::from_second(second).unwrap());
-        Some(Writer { manager: manager.into(), subresource: "".into(), time })
+        Writer { manager: manager.into(), subresource: "".into(), time }
     }
 
     fn differs(actual: &str, writer: Option<Writer>) -> Stamp {
         let (expected, actual) = (Digest::of(b"declared"), Digest::of(actual.as_bytes()));
-        let (algorithm, recorder) = (Algorithm::TfdriftV1, by("terraform", Some(10)));
+        let (algorithm, recorder) = (Algorithm::TfdriftV1, Some(by("terraform", Some(10))));
         Stamp::Mismatch(Box::new(Mismatch { algorithm, expected, actual, writer, recorder }))
     }
 
@@ -158,8 +158,8 @@ mod tests {
     fn whoever_recorded_a_hash_that_fitted_is_not_to_blame() {
         let fitted = Stamp::Match(Digest::of(b"declared"));
         check(&fitted, differs("a", None), None);
-        check(&fitted, differs("a", by("edit", Some(20))), Some("edit"));
-        check(&fitted, differs("a", by("scale", None)), Some("scale"));
+        check(&fitted, differs("a", Some(by("edit", Some(20)))), Some("edit"));
+        check(&fitted, differs("a", Some(by("scale", None))), Some("scale"));
         check(&Stamp::Absent, differs("a", None), Some("terraform"));
         check(&Stamp::Match(Digest::of(b"another")), differs("a", None), Some("terraform"));
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn whoever_recorded_it_and_has_just_written_again_is() {
         let Stamp::Mismatch(mut again) = differs("a", None) else { panic!("it differs") };
-        again.recorder = by("terraform", Some(LATER.as_second() - 5));
+        again.recorder = Some(by("terraform", Some(LATER.as_second() - 5)));
         check(&Stamp::Match(Digest::of(b"declared")), Stamp::Mismatch(again), Some("terraform"));
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let nobodys = differs("a", None).after(&Stamp::Match(Digest::of(b"declared")), LATER);
         check(&nobodys, differs("a", None), None);
         check(&nobodys, differs("b", None), None);
-        check(&nobodys, differs("b", by("edit", Some(20))), Some("edit"));
+        check(&nobodys, differs("b", Some(by("edit", Some(20)))), Some("edit"));
         check(&differs("a", None), differs("a", None), Some("terraform"));
         check(&differs("a", None), differs("b", None), None);
     }

@@ -312,7 +312,7 @@ async fn a_kind_in_another_namespace_is_listed_there_alone() {
 async fn the_embedded_cluster_tells_its_kinds_too() {
     let stop = CancellationToken::new();
     let cluster = demo::Cluster::new(Clock::system());
-    cluster.put_as_is(&Kind::namespace(), json!({"metadata": {"name": "shop", "uid": "uid-shop"}}));
+    cluster.create(&Kind::namespace(), "test", json!({"metadata": {"name": "shop"}})).unwrap();
     let router = demo::router(cluster, stop.clone());
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         router.clone().oneshot(request.map(axum::body::Body::new))
