@@ -150,7 +150,6 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
         "catalog reverted",
         "checkout kubectl",
         "checkout absorbed",
-        "checkout terraform",
         "search autoscaler",
         "search reverted",
         "ledger kubectl",

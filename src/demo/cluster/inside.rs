@@ -35,7 +35,7 @@ impl Cluster {
     pub fn preview(&self, key: &ObjectKey, manager: &str, change: Value) -> Result<Value, Refusal> {
         let how = How { dry_run: true, ..by(manager) };
         let stored = self.patch(place(key)?, Part::Object, &Patch::Strategic(change), how)?;
-        Ok(stored.value.clone())
+        Ok(stored.value())
     }
 
     /// Merges a change into an object's status.
