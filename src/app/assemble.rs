@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts, SettingsHandle,
     reload::Reloads,
-    rule_keeper::{RuleKeeper, reading},
+    rule_keeper::{Outputs, RuleKeeper, reading},
     team_rules::TeamReader,
 };
 use crate::{
@@ -87,13 +87,11 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     };
     let ingest = Ingest {
         team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-        rule_keeper: RuleKeeper {
-            settings: settings.clone(),
+        rule_keeper: RuleKeeper::new(
+            settings.clone(),
             teams,
-            rules: rules_in,
-            readings: readings_in,
-            problems: problems_in,
-        },
+            Outputs { rules: rules_in, readings: readings_in, problems: problems_in },
+        ),
         settings,
         rules,
         readings,
@@ -111,7 +109,11 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
 
 impl Ingest {
     /// Follows the API server until told to stop.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
+        tokio::select! {
+            () = self.team_reader.first() => self.rule_keeper.renew(),
+            () = self.stop.cancelled() => return,
+        }
         let ticks = tick(self.parts.changes.clone());
         let planning = self.planner.run(self.settings, Settings::wanted_kinds);
         let follow = follow(self.plans, self.readings, self.parts);

@@ -1,22 +1,46 @@
 //! Keeps the rules as the settings and the teams say.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 use tracing::warn;
 
-use super::team_rules::Teams;
+use super::team_rules::{MapName, Teams};
 use crate::{
     rules::{RuleInput, RuleSet, TeamRules},
-    settings::Settings,
+    settings::{Settings, TeamRulesFrom},
     watch::Reading,
 };
+
+/// Rules that hold in one namespace by its owners' wish, at most: each costs a series, and time for every difference.
+const MOST_RULES: usize = 200;
+/// A team that asks for one more label makes everything be listed again. That may not happen more often than this.
+const REST: Duration = Duration::from_secs(30);
 
 /// Puts rules together whenever settings or teams change theirs.
 #[derive(Debug)]
 pub(super) struct RuleKeeper {
-    pub(super) settings: watch::Receiver<Arc<Settings>>,
-    pub(super) teams: watch::Receiver<Arc<Teams>>,
+    settings: watch::Receiver<Arc<Settings>>,
+    teams: watch::Receiver<Arc<Teams>>,
+    outputs: Outputs,
+    /// What each ConfigMap last said that could be used.
+    good: BTreeMap<MapName, TeamRules>,
+    /// When teams may have more read of objects.
+    rests_until: Instant,
+    /// Whether they wait for that.
+    waits: bool,
+}
+
+/// Where the rules go.
+#[derive(Debug)]
+pub(super) struct Outputs {
     /// The rules that hold.
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
     /// What has to be read of objects for these rules.
@@ -26,12 +50,22 @@ pub(super) struct RuleKeeper {
 }
 
 impl RuleKeeper {
+    pub(super) fn new(
+        settings: watch::Receiver<Arc<Settings>>,
+        teams: watch::Receiver<Arc<Teams>>,
+        outputs: Outputs,
+    ) -> Self {
+        let rests_until = Instant::now();
+        Self { settings, teams, outputs, good: BTreeMap::new(), rests_until, waits: false }
+    }
+
     /// Follows settings and teams for ever.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
                 Ok(()) = self.settings.changed() => {}
                 Ok(()) = self.teams.changed() => {}
+                () = sleep_until(self.rests_until), if self.waits => {}
                 // Nobody will change anything any more.
                 else => return std::future::pending().await,
             }
@@ -39,19 +73,14 @@ impl RuleKeeper {
         }
     }
 
-    fn renew(&mut self) {
+    /// Puts the rules together anew.
+    pub(super) fn renew(&mut self) {
         let settings = self.settings.borrow_and_update().clone();
         let teams = self.teams.borrow_and_update().clone();
-        let (rules, problems) = with_teams(&settings, &teams);
-        let reading = reading(&settings, &rules);
-        // More is read before it is asked for: a rule about labels never finds an object without the labels it has.
-        self.readings.send_if_modified(|own| {
-            let news = **own != reading;
-            *own = Arc::new(reading);
-            news
-        });
-        self.rules.send_replace(rules);
-        self.problems.send_if_modified(|own| {
+        let (rules, problems) = self.with_teams(&settings, &teams);
+        self.read_more(&settings, &rules);
+        self.outputs.rules.send_replace(rules);
+        self.outputs.problems.send_if_modified(|own| {
             let news = **own != *problems;
             if news {
                 problems.iter().for_each(|problem| warn!("{problem}"));
@@ -59,6 +88,68 @@ impl RuleKeeper {
             }
             news
         });
+    }
+
+    /// Has more read of objects if the rules ask for it. What is read already and nobody asks for goes on being read: streams
+    /// are not opened anew to read less.
+    fn read_more(&mut self, settings: &Settings, rules: &RuleSet) {
+        let current = self.outputs.readings.borrow().clone();
+        let wanted = reading(settings, rules);
+        let own = reading(settings, &settings.rules);
+        self.waits = false;
+        if reads(&current, &wanted) {
+            return;
+        }
+        let now = Instant::now();
+        if reads(&current, &own) {
+            // Only teams ask for more.
+            if now < self.rests_until {
+                self.waits = true;
+                return;
+            }
+            self.rests_until = now + REST;
+        }
+        self.outputs.readings.send_replace(Arc::new(wanted));
+    }
+
+    /// The rules of the settings with those of every team that can be used. A team's mistakes are its own: the others' rules
+    /// hold all the same, and so does what its ConfigMap said before.
+    fn with_teams(&mut self, settings: &Settings, teams: &Teams) -> (Arc<RuleSet>, Vec<String>) {
+        let Some(from) = &settings.team_rules else {
+            self.good.clear();
+            return (settings.rules.clone(), Vec::new());
+        };
+        let mut problems = teams.problems.clone();
+        let mut input = RuleInput::clone(&settings.rule_input);
+        let mut good = BTreeMap::new();
+        for map in teams.maps.iter().filter(|map| allows(settings, from, &map.name.namespace)) {
+            let namespace = &map.name.namespace;
+            let others: Vec<TeamRules> =
+                input.teams.iter().filter(|team| team.namespace == *namespace).cloned().collect();
+            let new = TeamRules { namespace: namespace.clone(), rules: map.rules.clone() };
+            let usable = match check(&others, &new) {
+                Ok(()) => Some(new),
+                Err(wrong) => {
+                    problems.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", map.name)));
+                    self.good.remove(&map.name).filter(|last| check(&others, last).is_ok())
+                }
+            };
+            if let Some(usable) = usable {
+                good.insert(map.name.clone(), usable.clone());
+                input.teams.push(usable);
+            }
+        }
+        self.good = good;
+        if input.teams.is_empty() {
+            return (settings.rules.clone(), problems);
+        }
+        match RuleSet::compile(&input) {
+            Ok(rules) => (Arc::new(rules), problems),
+            Err(found) => {
+                problems.extend(found.iter().map(ToString::to_string));
+                (settings.rules.clone(), problems)
+            }
+        }
     }
 }
 
@@ -73,21 +164,29 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet) -> Reading {
     }
 }
 
-/// The rules of the settings with those of every team that can be used. A team's mistakes are its own: the others' rules
-/// hold all the same.
-fn with_teams(settings: &Settings, teams: &Teams) -> (Arc<RuleSet>, Vec<String>) {
-    let mut problems = teams.problems.clone();
-    let mut input = RuleInput::clone(&settings.rule_input);
-    let mut rules = settings.rules.clone();
-    for team in &teams.rules {
-        input.teams.push(TeamRules::clone(team));
-        match RuleSet::compile(&input) {
-            Ok(more) => rules = Arc::new(more),
-            Err(found) => {
-                problems.extend(found.iter().map(ToString::to_string));
-                input.teams.pop();
-            }
-        }
+/// Whether whoever reads like this reads all that is wanted.
+fn reads(current: &Reading, wanted: &Reading) -> bool {
+    current.annotation_prefix == wanted.annotation_prefix
+        && current.mutes == wanted.mutes
+        && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
+}
+
+fn allows(settings: &Settings, from: &TeamRulesFrom, namespace: &str) -> bool {
+    from.scope.has(namespace) && settings.allows_namespace(namespace)
+}
+
+/// Whether a team's rules can be used beside the others of its namespace. A team is tried alone: nothing that it writes
+/// can touch another one's.
+fn check(others: &[TeamRules], new: &TeamRules) -> Result<(), Vec<String>> {
+    let count: usize = others.iter().map(|team| team.rules.len()).sum::<usize>() + new.rules.len();
+    if count > MOST_RULES {
+        return Err(vec![format!(
+            "{count} rules in one namespace are too many; at most {MOST_RULES} can hold"
+        )]);
     }
-    (rules, problems)
+    let teams = others.iter().chain([new]).cloned().collect();
+    match RuleSet::compile(&RuleInput { teams, ..RuleInput::default() }) {
+        Ok(_) => Ok(()),
+        Err(found) => Err(found.iter().map(ToString::to_string).collect()),
+    }
 }

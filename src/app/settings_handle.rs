@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tracing::warn;
 
 use crate::settings::Settings;
 
@@ -22,15 +21,9 @@ impl SettingsHandle {
         self.0.borrow().clone()
     }
 
-    /// Replaces all settings at once. Kinds and namespaces take effect at once, what is served from settings with the
-    /// next request; the rest is read at the start only.
-    pub fn replace(&self, mut settings: Settings) {
-        let prefix = &self.current().annotation_prefix;
-        if settings.annotation_prefix != *prefix {
-            // Objects are read once, with the prefix of the start; asking for another label would miss their hashes.
-            warn!(%prefix, "Another annotation prefix takes effect with the next start.");
-            settings.annotation_prefix = prefix.clone();
-        }
+    /// Replaces all settings at once: kinds, namespaces and rules hold from now on, what is served from settings with the
+    /// next request.
+    pub fn replace(&self, settings: Settings) {
         self.0.send_replace(Arc::new(settings));
     }
 }

@@ -34,7 +34,7 @@ pub use digest::Digest;
 pub use field_path::{FieldPath, Segment};
 pub use glob::Glob;
 pub use kind::Kind;
-pub use object::{Facts, LiveObject, Mismatch, Stamp};
+pub use object::{Extras, Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
 pub use path_pattern::PathPattern;
 pub use path_syntax::PathError;

@@ -2,6 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use std::sync::Arc;
+
 use super::{Algorithm, Digest, Health, ObjectKey, UnknownReason, Writer};
 
 /// How long ago a write may be that we have just heard of, as far as two clocks agree.
@@ -16,15 +18,31 @@ pub struct LiveObject {
     pub uid: Box<str>,
     /// The version of the object that was read.
     pub resource_version: Box<str>,
-    /// Those of its labels that rules ask for or that its series have, by name.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Paths whose differences the object itself asks to ignore, with commas between them; empty where settings do not
-    /// allow it to.
-    pub mutes: Box<str>,
+    /// What rules and series asked about it.
+    pub extras: Arc<Extras>,
     /// What the annotation source found on it.
     pub stamp: Stamp,
     /// The small facts that the API shows.
     pub facts: Facts,
+}
+
+/// What is read of an object only because somebody asks for it. Objects that have nothing of it share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// The labels that were looked for, in order.
+    pub label_names: Arc<[Box<str>]>,
+    /// Those of them that the object has.
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// Paths whose differences the object itself asks to ignore, with commas between them; empty where settings do not
+    /// allow it to.
+    pub mutes: Box<str>,
+}
+
+impl Extras {
+    /// Whether all these labels were looked for, so that one that is not here is not on the object either.
+    pub fn cover(&self, label_names: &[Box<str>]) -> bool {
+        label_names.iter().all(|name| self.label_names.binary_search(name).is_ok())
+    }
 }
 
 /// The hash baseline that an object carries itself.

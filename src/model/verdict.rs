@@ -96,20 +96,20 @@ pub enum Held {
     /// It was in sync.
     Clean,
     /// It was ignored.
-    Ignored(Ignored),
+    Ignored(Box<Ignored>),
     /// It was in an episode, which goes on.
-    Episode(Episode),
+    Episode(Box<Episode>),
 }
 
-/// The verdict on a claim.
+/// The verdict on a claim. What only claims have that are off stands apart, since most are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// As declared.
     InSync,
     /// Drifted, missing or replaced.
-    Off(Episode),
+    Off(Box<Episode>),
     /// Every difference is ignored by a rule.
-    Ignored(Ignored),
+    Ignored(Box<Ignored>),
     /// Its baseline is being applied right now.
     InFlight(Held),
     /// The object takes part, but nothing is declared for it.

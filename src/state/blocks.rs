@@ -129,7 +129,9 @@ impl Blocks {
 
 /// Whether two versions of an object have the same series.
 fn shows_the_same(a: &Entry, b: &Entry) -> bool {
-    a.claim == b.claim && a.object.facts.health == b.object.facts.health && a.object.labels == b.object.labels
+    a.claim == b.claim
+        && a.object.facts.health == b.object.facts.health
+        && a.object.extras.labels == b.object.extras.labels
 }
 
 /// FNV-1a over both names; a zero byte, which no name has, stands between them.

@@ -83,8 +83,8 @@ impl Rater<'_> {
 impl From<Settled> for Verdict {
     fn from(settled: Settled) -> Self {
         match settled {
-            Settled::Episode(episode) => Self::Off(episode),
-            Settled::Ignored(ignored) => Self::Ignored(ignored),
+            Settled::Episode(episode) => Self::Off(Box::new(episode)),
+            Settled::Ignored(ignored) => Self::Ignored(Box::new(ignored)),
         }
     }
 }
@@ -92,8 +92,8 @@ impl From<Settled> for Verdict {
 impl From<Settled> for Held {
     fn from(settled: Settled) -> Self {
         match settled {
-            Settled::Episode(episode) => Self::Episode(episode),
-            Settled::Ignored(ignored) => Self::Ignored(ignored),
+            Settled::Episode(episode) => Self::Episode(Box::new(episode)),
+            Settled::Ignored(ignored) => Self::Ignored(Box::new(ignored)),
         }
     }
 }

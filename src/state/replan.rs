@@ -122,8 +122,7 @@ mod tests {
             resource_version: "1".into(),
             stamp: Stamp::Match(Digest::of(b"")),
             facts: Facts::default(),
-            labels: Box::default(),
-            mutes: Box::default(),
+            extras: Arc::default(),
         })
     }
 

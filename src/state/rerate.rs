@@ -30,14 +30,20 @@ impl Engine {
     }
 
     /// Rates all differences again. They are kept, so this needs nothing else; claims that come out as they were are left
-    /// alone.
+    /// alone. So are those of objects of which less was read than the rules ask for: they are rated when they have been read
+    /// again, which is under way, and until then the opinion stands that was formed with all that had to be known.
     fn rate_again(&mut self, now: Timestamp) {
         let set = self.snapshot.rules.set().clone();
         let differs = |entry: &&Arc<Entry>| entry.claim.verdict.differences().next().is_some();
         let entries = self.snapshot.kinds.iter().flat_map(|state| state.blocks.entries().filter(differs));
         let entries: Vec<Arc<Entry>> = entries.cloned().collect();
+        let label_names = set.label_names();
         let mut book = RuleBook::new(set.clone());
         for before in entries {
+            if !before.object.extras.cover(&label_names) {
+                book.add(&before.claim.verdict);
+                continue;
+            }
             let object = view(&before.object, before.claim.source);
             let (claim, step) = before.claim.clone().rated_again(&Rater { rules: &set, object, now });
             book.add(&claim.verdict);
@@ -54,12 +60,12 @@ impl Engine {
 
 /// Whether rules find the same in two versions of an object, but for its differences.
 pub(super) fn rated_alike(a: &LiveObject, b: &LiveObject) -> bool {
-    a.labels == b.labels && a.mutes == b.mutes
+    Arc::ptr_eq(&a.extras, &b.extras) || a.extras == b.extras
 }
 
 /// What rules may ask about an object.
 pub(super) fn view(object: &LiveObject, source: Source) -> ObjectView<'_> {
-    ObjectView { key: &object.key, labels: &object.labels, mutes: &object.mutes, source }
+    ObjectView { key: &object.key, labels: &object.extras.labels, mutes: &object.extras.mutes, source }
 }
 
 /// Keeps the number of matches of each rule right when a claim comes, changes or goes.

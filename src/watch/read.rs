@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     compare::{Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, tfdrift},
-    model::{Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, StreamSpec, UnknownReason},
+    model::{Digest, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, StreamSpec, UnknownReason},
 };
 
 /// Reads the objects of one stream.
@@ -23,8 +23,8 @@ pub(super) struct ObjectReader {
     stream: Arc<StreamSpec>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
-    /// The labels to keep, in order.
-    label_names: Arc<[Box<str>]>,
+    /// The labels to keep, in order, and none of them: what most objects have.
+    no_extras: Arc<Extras>,
     /// The annotation in which the object may ask for differences to be ignored.
     mute_annotation: Option<Box<str>>,
 }
@@ -58,7 +58,7 @@ impl ObjectReader {
             stream,
             prefix: prefix.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
-            label_names: reading.label_names.clone(),
+            no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
         }
     }
@@ -110,9 +110,18 @@ impl ObjectReader {
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
-        object.mutes = self.mutes(metadata);
-        object.labels = metadata.labels.map(|labels| self.wanted(labels)).unwrap_or_default();
+        object.extras = self.extras(metadata);
         Some(object)
+    }
+
+    /// What was asked for and is on the object.
+    fn extras(&self, metadata: &Metadata<'_>) -> Arc<Extras> {
+        let labels = metadata.labels.map(|labels| self.wanted(labels)).unwrap_or_default();
+        let mutes = self.mutes(metadata);
+        if labels.is_empty() && mutes.is_empty() {
+            return self.no_extras.clone();
+        }
+        Arc::new(Extras { labels, mutes, label_names: self.no_extras.label_names.clone() })
     }
 
     /// What the object asks to be ignored, where it may.
@@ -126,7 +135,7 @@ impl ObjectReader {
 
     /// The labels that rules ask for.
     fn wanted(&self, labels: &RawValue) -> Box<[(Box<str>, Box<str>)]> {
-        let names = self.label_names.iter();
+        let names = self.no_extras.label_names.iter();
         names.filter_map(|name| Some((name.clone(), pick(labels, name)?.into()))).collect()
     }
 
@@ -149,8 +158,7 @@ impl ObjectReader {
             key,
             uid: Box::default(),
             resource_version: Box::default(),
-            labels: Box::default(),
-            mutes: Box::default(),
+            extras: self.no_extras.clone(),
             stamp,
             facts: Facts::default(),
         }
@@ -333,6 +341,6 @@ mod tests {
         let json =
             br#"{"metadata": {"name": "web", "labels": {"app": "web", "team": "checkout"}}, "spec": {}}"#;
         let Read::Object(object) = reader.read(json) else { panic!("it has a name") };
-        assert_eq!(*object.labels, [("team".into(), "checkout".into())]);
+        assert_eq!(*object.extras.labels, [("team".into(), "checkout".into())]);
     }
 }

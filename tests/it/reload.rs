@@ -97,6 +97,8 @@ fn a_rule_that_comes_hides_drift_and_when_it_goes_the_old_onset_is_back() {
         ),
         Some(1.0)
     );
+    let page = shop.exporter.get("/objects/deployments.apps/shop/web").unwrap().text();
+    assert!(page.contains("Ignored by rules") && page.contains("ignored by known"), "{page}");
     let rules = shop.exporter.get("/v1/rules").unwrap().json();
     let known = rules["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "known").unwrap();
     assert_eq!(
@@ -165,6 +167,23 @@ fn a_rule_about_labels_finds_objects_that_were_read_before_it() {
         .unwrap();
     shop.write("rules:\n- {name: tests, match: {labels: {tier: test}}, effect: ignore}\n");
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), Duration::from_secs(5));
+    // Another rule that says the same with a label that nobody asked for before: nothing happens in between.
+    let sum = |name: &str| -> f64 {
+        let page = shop.exporter.metrics();
+        let own = page.lines().filter(|line| line.starts_with(name));
+        own.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    let (detections, last) =
+        (sum("drift_detections_total"), shop.exporter.get("/v1/history").unwrap().json()["last"].clone());
+    shop.write("rules:\n- {name: tests, match: {labels: {tier: test, app.kubernetes.io/name: web}}, effect: ignore}\n");
+    eventually("the new rule holds", Duration::from_secs(5), || {
+        let rules = shop.exporter.get("/v1/rules")?.text();
+        (rules.contains("\"app.kubernetes.io/name\":\"web\"")).then_some(())
+    });
+    shop.exporter.wait_for("drift_rule_matches", &[("rule", "tests")], Some(1.0), Duration::from_secs(5));
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(sum("drift_detections_total"), detections);
+    assert_eq!(shop.exporter.get("/v1/history").unwrap().json()["last"], last);
     shop.embedded.cluster.merge(&web(), "kubectl", json!({"metadata": {"labels": {"tier": null}}})).unwrap();
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), Duration::from_secs(5));
 }
@@ -245,7 +264,7 @@ fn two_hundred_reloads_leave_no_memory_thread_or_file_behind() {
             line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
         };
         let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-        (field("VmRSS:"), field("Threads:"), files)
+        (field("VmRSS:"), field("Threads:"), files, shop.exporter.metrics().lines().count())
     };
     let cycle = |round: usize| {
         let rules: Vec<String> = (0..50)
@@ -261,13 +280,13 @@ fn two_hundred_reloads_leave_no_memory_thread_or_file_behind() {
         });
     };
     (0..40).for_each(cycle);
-    let (memory, threads, files) = measure();
+    let (memory, threads, files, series) = measure();
     (40..240).for_each(cycle);
-    shop.swap("");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), Duration::from_secs(5));
-    let (memory_after, threads_after, files_after) = measure();
-    assert_eq!(threads_after, threads);
+    let (memory_after, threads_after, files_after, series_after) = measure();
+    assert_eq!((threads_after, series_after), (threads, series));
     assert!(files_after <= files + 4, "{files} files, then {files_after}");
     assert!(memory_after < memory + 4096, "{memory} KiB, then {memory_after}");
+    shop.swap("");
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), Duration::from_secs(5));
     shop.exporter.wait_for("drift_watch_streams", &[], Some(2.0), Duration::from_secs(5));
 }

@@ -10,8 +10,8 @@ use std::{
 
 use drift_exporter::{
     model::{
-        Algorithm, Cause, Change, Clock, Digest, Facts, Kind, LiveObject, Mismatch, ObjectKey, Plan, Source,
-        Stamp, StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
+        Algorithm, Cause, Change, Clock, Digest, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Plan,
+        Source, Stamp, StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
     },
     rules::RuleSet,
     state::{Claim, Engine, EngineMetrics, History, Turn},
@@ -78,8 +78,11 @@ impl Bench {
             key,
             uid: name.into(),
             resource_version: self.version.to_string().into(),
-            labels: Box::new([("team".into(), team.into())]),
-            mutes: Box::default(),
+            extras: Arc::new(Extras {
+                label_names: Arc::new(["team".into()]),
+                labels: Box::new([("team".into(), team.into())]),
+                mutes: Box::default(),
+            }),
             stamp,
             facts: Facts::default(),
         };

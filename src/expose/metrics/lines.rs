@@ -132,7 +132,7 @@ impl BlockLines {
 fn push_object_labels(out: &mut String, entry: &Entry, shown: &[ShownLabel]) {
     push_labels(out, &object_labels(entry));
     for ShownLabel { key, name } in shown {
-        if let Some((_, value)) = entry.object.labels.iter().find(|(own, _)| own == key) {
+        if let Some((_, value)) = entry.object.extras.labels.iter().find(|(own, _)| own == key) {
             out.push(',');
             push_labels(out, &[(name, value)]);
         }

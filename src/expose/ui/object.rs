@@ -68,7 +68,13 @@ fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) 
                 (badge(row.verdict)) @if !goes_on_after_the_verdict(row) { "." } " " (headline(row, prefix, now))
             }
             @if let Some(episode) = row.episode {
-                section #differences { h2 { "Differences" } (differences(&episode.differences, now)) }
+                section #differences { h2 { "Differences" } (differences(episode.differences.iter(), now)) }
+            }
+            @if row.found.1.claim.verdict.ignored_differences().next().is_some() {
+                section #ignored {
+                    h2 { "Ignored by rules" }
+                    (differences(row.found.1.claim.verdict.ignored_differences(), now))
+                }
             }
             div #pair .pair data-keyed {
                 section #facts { h2 { "Facts" } (facts(row)) }
@@ -159,7 +165,7 @@ fn held(drifted: Option<bool>) -> &'static str {
     }
 }
 
-fn differences(differences: &[Difference], now: Timestamp) -> Markup {
+fn differences<'a>(differences: impl Iterator<Item = &'a Difference>, now: Timestamp) -> Markup {
     html! {
         div.scroll {
             table.cards {
@@ -177,7 +183,10 @@ fn differences(differences: &[Difference], now: Timestamp) -> Markup {
                             td data-label="Actual" { (value(&difference.finding.actual)) }
                             td data-label="Severity" {
                                 (severity(difference.severity))
-                                span.detail { (difference.expectation) }
+                                @match &difference.ignored_by {
+                                    Some(rule) => { span.detail { "ignored by " (rule) } }
+                                    None => { span.detail { (difference.expectation) } }
+                                }
                             }
                             td data-label="By" { (tool(difference.actor, difference.manager())) }
                             td data-label="Since" { (since(difference.onset, now)) }

@@ -187,15 +187,15 @@ mod tests {
     fn the_worst_stands_first_and_what_is_fine_last() {
         let unknown = |held| Verdict::Unknown(UnknownReason::BadHash, held);
         let wanted = [
-            ("critical", Verdict::Off(episode(Severity::Critical, 1))),
-            ("newer-warning", Verdict::Off(episode(Severity::Warning, 9))),
-            ("older-warning", Verdict::Off(episode(Severity::Warning, 5))),
-            ("info", Verdict::Off(episode(Severity::Info, 10))),
-            ("was-drifted", unknown(Held::Episode(episode(Severity::Warning, 3)))),
+            ("critical", Verdict::Off(Box::new(episode(Severity::Critical, 1)))),
+            ("newer-warning", Verdict::Off(Box::new(episode(Severity::Warning, 9)))),
+            ("older-warning", Verdict::Off(Box::new(episode(Severity::Warning, 5)))),
+            ("info", Verdict::Off(Box::new(episode(Severity::Info, 10)))),
+            ("was-drifted", unknown(Held::Episode(Box::new(episode(Severity::Warning, 3))))),
             ("never-judged", unknown(Held::Nothing)),
             ("in-flight", Verdict::InFlight(Held::Clean)),
             ("no-baseline", Verdict::NoBaseline),
-            ("ignored", Verdict::Ignored(Ignored { differences: Vec::new(), onset: None })),
+            ("ignored", Verdict::Ignored(Box::new(Ignored { differences: Vec::new(), onset: None }))),
             ("a", Verdict::InSync),
             ("b", Verdict::InSync),
         ];
@@ -208,8 +208,7 @@ mod tests {
                     key: ObjectKey { kind: kind.clone(), namespace: "shop".into(), name: (*name).into() },
                     uid: "uid".into(),
                     resource_version: "1".into(),
-                    labels: Box::default(),
-                    mutes: Box::default(),
+                    extras: Arc::default(),
                     stamp: Stamp::Absent,
                     facts: Facts::default(),
                 }),
