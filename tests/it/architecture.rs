@@ -11,7 +11,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
     ("model", &[], &["sha2", "jiff"]),
     ("compare", &["model"], &["serde", "serde_json", "serde_json_canonicalizer", "thiserror"]),
     ("rules", &["model"], &["jiff", "serde", "serde_json", "serde_saphyr", "schemars", "strsim", "regex"]),
-    ("settings", &["model", "rules"], &["jiff", "serde", "serde_saphyr", "schemars", "strsim"]),
+    ("settings", &["model", "rules"], &["jiff", "libc", "serde", "serde_saphyr", "schemars"]),
     (
         "watch",
         &["model", "compare"],
