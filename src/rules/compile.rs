@@ -114,8 +114,14 @@ impl Compiler {
             let place = format!("severities[{at}]");
             let mut report = Reporter::new(&mut self.problems, Origin::Settings, place);
             let severity = report.word::<Severity>("severity", &spec.severity);
-            for field in report.words::<FieldClass>("fields", &spec.fields) {
-                severities.extend(severity.map(|severity| (field, severity)));
+            for (at, word) in spec.fields.iter().enumerate() {
+                let key = format!("fields[{at}]");
+                let field = report.word::<FieldClass>(&key, word);
+                let (Some(field), Some(severity)) = (field, severity) else { continue };
+                let before = *severities.entry(field).or_insert(severity);
+                if before != severity {
+                    report.problem(&key, format!("`{word}` is {before} already; a field has one severity"));
+                }
             }
         }
         severities
@@ -126,6 +132,11 @@ impl Compiler {
         for (at, spec) in input.actors.iter().enumerate() {
             let mut report = Reporter::new(&mut self.problems, Origin::Settings, format!("actors[{at}]"));
             let actor = report.word::<Actor>("actor", &spec.actor);
+            if spec.manager.is_empty() {
+                let message =
+                    "empty, it would match every manager; want a regular expression for some of them";
+                report.problem("manager", message);
+            }
             match RegexBuilder::new(&spec.manager).size_limit(REGEX_BYTES).build() {
                 Ok(manager) => actors.settings.extend(actor.map(|actor| (manager, actor))),
                 Err(error) => report.problem("manager", error.to_string()),

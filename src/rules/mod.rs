@@ -19,6 +19,7 @@ mod version;
 pub use built_in::built_in_rules;
 pub use effect::{EffectSpec, EffectsSpec};
 pub use problem::RuleProblem;
+pub(crate) use problem::nearest;
 pub use rule::{Origin, Rule};
 pub use set::{ObjectView, RuleSet};
 pub use spec::{ActorSpec, MatchSpec, RuleInput, RuleSpec, SeveritySpec, TeamRules, ValueSpec};

@@ -106,12 +106,12 @@ impl<'a> Reporter<'a> {
 }
 
 /// The word that was most likely meant, if any is near enough to have been.
-fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+pub(crate) fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let word = word.to_lowercase();
     words
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len().max(3) / 3)
+        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -126,5 +126,7 @@ mod tests {
         assert_eq!(nearest("replica", words), Some("replicas"));
         assert_eq!(nearest("Image", words), Some("image"));
         assert_eq!(nearest("something", words), None);
+        assert_eq!(nearest("drift", ["tracked", "drifted"]), Some("drifted"));
+        assert_eq!(nearest("apiversion", ["apiVersion", "kind"]), Some("apiVersion"));
     }
 }

@@ -25,19 +25,44 @@ pub struct Loaded {
 /// Loads settings from the text of a file. Either all of it is right, or every problem that was found is told.
 pub fn load(text: &str, overrides: &Overrides) -> Result<Loaded, Vec<Problem>> {
     let Read { file, places } = read(text).map_err(|problem| vec![problem])?;
+    let placed = |mut problems: Vec<Problem>| {
+        problems.iter_mut().for_each(|problem| problem.place = places.find(&problem.key));
+        problems.sort_by_key(|problem| problem.place);
+        problems
+    };
     let mut problems = Vec::new();
-    let settings = settings(file, overrides, &mut problems);
-    if problems.is_empty()
-        && let Some(settings) = settings
-    {
-        let warnings: Vec<RuleProblem> = settings.rules.warnings().to_vec();
-        let mut warnings: Vec<Problem> = warnings.into_iter().map(about_rule).collect();
-        warnings.iter_mut().for_each(|problem| problem.place = places.find(&problem.key));
-        return Ok(Loaded { settings, warnings });
+    let mut warnings = odd_kinds(&file.kinds);
+    let team_namespaces = file.team_rules.as_ref().map(|entry| entry.namespaces.clone()).unwrap_or_default();
+    match settings(file, overrides, &mut problems) {
+        Some(settings) if problems.is_empty() => {
+            warnings.extend(unwatched_teams(&team_namespaces, &settings.scope()));
+            warnings.extend(settings.rules.warnings().iter().cloned().map(about_rule));
+            Ok(Loaded { settings, warnings: placed(warnings) })
+        }
+        Some(_) | None => Err(placed(problems)),
     }
-    problems.iter_mut().for_each(|problem| problem.place = places.find(&problem.key));
-    problems.sort_by_key(|problem| problem.place);
-    Err(problems)
+}
+
+/// Kinds whose names begin as those of no kind do that anybody has seen.
+fn odd_kinds(entries: &[KindEntry]) -> Vec<Problem> {
+    let odd = entries.iter().enumerate().filter_map(|(at, entry)| {
+        let first = entry.kind.chars().next().filter(char::is_ascii_lowercase)?;
+        let usual = entry.kind.replacen(first, &first.to_ascii_uppercase().to_string(), 1);
+        let message = format!("`{}`: names of kinds begin with an upper-case letter", entry.kind);
+        Some(Problem { suggestion: Some(usual.into()), ..wrong(&format!("kinds[{at}].kind"), message) })
+    });
+    odd.collect()
+}
+
+/// Namespaces whose rules would be about nothing.
+fn unwatched_teams(namespaces: &[String], watched: &Scope) -> Vec<Problem> {
+    let unwatched = namespaces.iter().enumerate().filter(|(_, name)| !watched.has(name));
+    let warnings = unwatched.map(|(at, name)| {
+        let message =
+            format!("`{name}` is not among the namespaces that are watched, so its rules are not read");
+        wrong(&format!("team_rules.namespaces[{at}]"), message)
+    });
+    warnings.collect()
 }
 
 fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Problem>) -> Option<Settings> {

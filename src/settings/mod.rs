@@ -22,6 +22,7 @@ pub use file_watch::{FileWatch, read_settings};
 pub use load::{Loaded, is_namespace, load};
 pub use overrides::Overrides;
 pub use problem::{Place, Problem};
+pub use read::read_yaml;
 pub use shown_label::ShownLabel;
 pub use status::ReloadStatus;
 

@@ -47,11 +47,3 @@ impl fmt::Display for Problem {
         }
     }
 }
-
-/// The word that a misspelt one is nearest to, where one is near.
-pub(super) fn nearest(wrong: &str, words: &[&str]) -> Option<Box<str>> {
-    let lower = wrong.to_lowercase();
-    let near = words.iter().map(|word| (strsim::damerau_levenshtein(&lower, &word.to_lowercase()), *word));
-    let (distance, word) = near.min()?;
-    (distance <= wrong.chars().count().max(3) / 3).then(|| word.into())
-}

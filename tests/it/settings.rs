@@ -58,6 +58,35 @@ fn every_mistake_has_its_line_its_column_and_the_nearest_right_word() {
 }
 
 #[test]
+fn mistakes_are_told_in_words_for_people_who_write_yaml() {
+    for (text, wanted) in [
+        ("kinds: []\nkinds: []\n", "line 2, column 1: the key `kinds` is there twice"),
+        ("kinds: []\n---\nkinds: []\n", "line 3, column 1: more than one document"),
+        ("metrics: {max_series: many}\n", "line 1, column 23: want a whole number that is not negative"),
+        ("metrics: {max_series: -1}\n", "line 1, column 23: want a whole number that is not negative"),
+        ("metrics: {health: maybe}\n", "line 1, column 19: want true or false"),
+        ("metrics: many\n", "line 1, column 10: want a map"),
+        ("just a text\n", "line 1, column 1: want a map"),
+        ("kinds: Deployment\n", "line 1, column 8: want a list"),
+        ("namespaces: [[a]]\n", "line 1, column 14: want a text"),
+        ("namespaces: [null]\n", "line 1, column 14: nothing stands here; want a text"),
+        ("? [a]\n: b\n", "line 1, column 3: want a text"),
+        ("metrics: {resources: [a]}\n", "line 1, column 22: want a single word"),
+        (
+            "metrics: {resources: drift}\n",
+            "line 1, column 22: `drift` is not allowed here…did you mean `drifted`?",
+        ),
+        ("namespaces: [!!binary x]\n", "line 1, column 23: want a text without a tag"),
+        ("<<: 5\n", "line 1, column 5: only a map"),
+        ("kinds: &a [*a]\n", "line 1, column 12: an alias cannot stand within what it repeats"),
+        ("kinds: *nope\n", "line 1, column 8: this alias repeats an anchor that is nowhere"),
+        ("\"a\n", "line 1, column 1: unclosed quote"),
+    ] {
+        check(text, &[wanted]);
+    }
+}
+
+#[test]
 fn mistakes_in_rules_are_all_told_at_once() {
     let text = "\
 rules:
@@ -87,6 +116,45 @@ fn a_rule_that_hides_everything_is_allowed_and_warned_about() {
     let loaded = load("rules:\n- {name: all, effect: ignore}\n", &Overrides::default()).unwrap();
     let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     assert!(matches!(&*warnings, [one] if one.starts_with("line 2, column 3: rules[0]")), "{warnings:?}");
+}
+
+#[test]
+fn what_can_only_be_a_mistake_is_refused() {
+    check(
+        "actors: [{actor: gitops, manager: ''}]\n",
+        &["line 1, column 35: actors[0].manager: …would match every manager"],
+    );
+    check(
+        "severities:\n- {severity: critical, fields: [rbac, hash]}\n- {severity: info, fields: [hash]}\n",
+        &["line 3, column 29: severities[1].fields[0]: `hash` is critical already"],
+    );
+}
+
+#[test]
+fn what_may_be_a_mistake_is_warned_about() {
+    let warnings = |text: &str| -> Vec<String> {
+        let loaded = load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        loaded.warnings.iter().map(ToString::to_string).collect()
+    };
+    for (text, wanted) in [
+        (
+            "kinds:\n- {apiVersion: v1, kind: service}\n",
+            "line 2, column 26: kinds[0].kind: `service`: names of kinds begin with an upper-case letter; did you mean `Service`?",
+        ),
+        (
+            "namespaces: [shop]\nteam_rules: {namespaces: [shop, ops]}\n",
+            "line 2, column 33: team_rules.namespaces[1]: `ops` is not among the namespaces that are watched, so its rules are not read",
+        ),
+        (
+            "rules:\n- {name: rolout-restart, effect: off}\n",
+            "line 2, column 10: rules[0].name: rule rolout-restart: it switches nothing off: no built-in rule has its name; did you mean `rollout-restart`?",
+        ),
+    ] {
+        assert_eq!(warnings(text), [wanted]);
+    }
+    let fine = "severities:\n- {severity: info, fields: [hash]}\n- {severity: info, fields: [hash]}\n\
+                kinds:\n- {apiVersion: v1, kind: '*'}\nteam_rules: {namespaces: [shop]}\n";
+    assert_eq!(warnings(fine), [""; 0]);
 }
 
 #[test]
