@@ -1,16 +1,16 @@
 //! Flags. Each can also be given as `DRIFT_` and its name in upper case, with `_` for `.` and `-`.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use jiff::SignedDuration;
 
-use super::values::{ListenAddress, ObjectName, namespace, period, speed, switch};
+use super::values::{ListenAddress, ObjectName, Switch, namespace, period, speed, switch, words};
 use crate::{
     app::telemetry::LogFormat,
     compare::Algorithm,
     model::Source,
-    settings::{LogLevel, ShownResources},
+    settings::{LogLevel, Overrides, ShownResources},
     watch::Connection,
 };
 
@@ -76,10 +76,32 @@ impl ClusterArgs {
     }
 }
 
+/// What decides which rights the exporter needs, beside the settings file.
+#[derive(Debug, Args)]
+pub(super) struct ReachArgs {
+    /// Namespaces to watch [default: all of them].
+    #[arg(long, value_name = "NAME,…", env = "DRIFT_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
+    namespaces: Vec<String>,
+    /// Write a Kubernetes Warning Event when an object begins to drift. Needs the right to create events.
+    #[arg(long, env = "DRIFT_EVENTS", value_parser = switch)]
+    pub(super) events: bool,
+}
+
+impl ReachArgs {
+    /// The namespaces that were named, where any was: each once. Empty names, which templates leave behind, are none.
+    pub(super) fn namespaces(&self) -> Option<Vec<Box<str>>> {
+        let names = self.namespaces.iter().map(String::as_str).filter(|name| !name.is_empty());
+        let names: BTreeSet<&str> = names.collect();
+        (!names.is_empty()).then(|| names.into_iter().map(Into::into).collect())
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
     /// Settings file: kinds, rules and more. Followed while running; flags and environment stand above it.
     #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
     pub(super) config_file: Option<PathBuf>,
@@ -89,9 +111,6 @@ pub(super) struct RunArgs {
         default_value = ":10374", value_parser = ListenAddress::parse
     )]
     pub(super) listen: ListenAddress,
-    /// Namespaces to watch [default: all of them].
-    #[arg(long, value_name = "NAME,…", env = "DRIFT_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
-    pub(super) namespaces: Vec<String>,
     /// Where baselines are read from [default: annotation].
     #[arg(long, value_name = "NAME,…", env = "DRIFT_SOURCES", value_delimiter = ',')]
     pub(super) sources: Option<Vec<Source>>,
@@ -101,17 +120,31 @@ pub(super) struct RunArgs {
     /// Most series of single objects; those of drifted objects come first [default: 200000].
     #[arg(long = "metrics.max-series", value_name = "N", env = "DRIFT_METRICS_MAX_SERIES")]
     pub(super) max_series: Option<usize>,
-    /// Expose `drift_resource_health`.
-    #[arg(long = "metrics.health", env = "DRIFT_METRICS_HEALTH", value_parser = switch)]
-    pub(super) health: bool,
-    /// Write a Kubernetes Warning Event when an object begins to drift. Needs the right to create events.
-    #[arg(long, env = "DRIFT_EVENTS", value_parser = switch)]
-    pub(super) events: bool,
+    /// Expose `drift_resource_health`; `=false` where the settings file says true and is not to be heard.
+    #[arg(
+        long = "metrics.health", value_name = "BOOL", env = "DRIFT_METRICS_HEALTH", value_parser = Switch::parse,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    health: Option<Switch>,
     /// Keep the history of verdicts in this file across restarts.
     #[arg(long = "history.file", value_name = "FILE", env = "DRIFT_HISTORY_FILE")]
     pub(super) history_file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) log: LogArgs,
+}
+
+impl RunArgs {
+    /// What was said at the command line or in the environment, which stands above the settings file.
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides {
+            namespaces: self.reach.namespaces(),
+            sources: self.sources.clone(),
+            resources: self.resources,
+            max_series: self.max_series,
+            health: self.health.and_then(|switch| switch.0),
+            log_level: self.log.level,
+        }
+    }
 }
 
 /// What is logged, and how.
@@ -166,6 +199,8 @@ pub(super) struct HashArgs {
 pub(super) struct CheckArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
     /// Settings file to check [default: none, which watches Deployments and Services].
     #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
     pub(super) config_file: Option<PathBuf>,
@@ -191,10 +226,10 @@ pub(super) struct AcceptArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = period)]
     pub(super) period: SignedDuration,
     /// Who answers for it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = words)]
     pub(super) owner: String,
     /// Why it is accepted.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = words)]
     pub(super) reason: String,
     /// Settings file that says where hashes are recorded.
     #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
@@ -234,9 +269,40 @@ pub(super) struct RulesTestArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
-    use super::Arguments;
+    use super::{Arguments, Command, Overrides};
+    use crate::settings::load;
+
+    fn overrides(flags: &[&str]) -> Overrides {
+        match Arguments::try_parse_from([&["drift-exporter", "run"], flags].concat()).unwrap().command {
+            Command::Run(run) => run.overrides(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_flag_that_says_no_beats_a_file_that_says_yes() {
+        for (flags, in_file, wanted) in [
+            (&[][..], true, true),
+            (&[], false, false),
+            (&["--metrics.health"], false, true),
+            (&["--metrics.health=true"], false, true),
+            (&["--metrics.health=false"], true, false),
+            (&["--metrics.health="], true, true),
+        ] {
+            let file = format!("metrics: {{health: {in_file}}}\n");
+            let settings = load(&file, &overrides(flags)).unwrap().settings;
+            assert_eq!(settings.health_series, wanted, "{flags:?} {in_file}");
+        }
+    }
+
+    #[test]
+    fn each_namespace_is_watched_once_and_an_empty_name_is_none() {
+        let named = |names| overrides(&["--namespaces", names]).namespaces;
+        assert_eq!(named("shop,ops,,shop"), Some(vec!["ops".into(), "shop".into()]));
+        assert_eq!(named(""), None);
+    }
 
     #[test]
     fn the_flags_fit_together() {

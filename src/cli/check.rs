@@ -1,14 +1,14 @@
 //! `drift-exporter check`.
 
-use std::io::Write;
+use std::{collections::BTreeSet, io::Write};
 
 use schemars::schema_for;
 
-use super::{Outcome, args::CheckArgs, settings_file::load_settings};
+use super::{Outcome, args::CheckArgs, rights::rules_to_add, settings_file::load_settings};
 use crate::{
-    model::WantedKind,
-    settings::{Settings, SettingsFile},
-    watch::{Access, Allowed, access, client_from},
+    model::Scope,
+    settings::{Overrides, Settings, SettingsFile},
+    watch::{Access, Allowed, Need, access, client_from},
 };
 
 /// Checks settings, and what the cluster allows for them.
@@ -24,7 +24,8 @@ pub(super) fn run(
         writeln!(stdout, "{schema}").map_err(unwritable)?;
         return Ok(Outcome::Fine);
     }
-    let Some(settings) = load_settings(arguments.config_file.as_deref(), stderr)? else {
+    let overrides = Overrides { namespaces: arguments.reach.namespaces(), ..Overrides::default() };
+    let Some(settings) = load_settings(arguments.config_file.as_deref(), &overrides, stderr)? else {
         return Ok(Outcome::Negative);
     };
     let (kinds, rules) = (settings.wanted_kinds().len(), settings.rules.rules().len());
@@ -37,32 +38,48 @@ pub(super) fn run(
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
     let access = runtime.block_on(ask(arguments, &settings))?;
     let mut outcome = Outcome::Fine;
-    for Access { what, place, allowed } in &access {
+    for Access { what, scope, allowed } in &access {
         let word = match allowed {
             Allowed::Yes => "allowed".to_owned(),
             Allowed::No { missing, .. } => format!("FORBIDDEN: may not {}", missing.join(", ")),
-            Allowed::NotServed(why) => format!("NOT THERE: {why}"),
+            Allowed::NotThere(why) => format!("NOT THERE: {why}"),
+            Allowed::Refused(why) => format!("REFUSED: {why}"),
+            Allowed::Unknown(why) => format!("UNKNOWN: {why}"),
         };
-        writeln!(stdout, "{what} in {place}: {word}").map_err(unwritable)?;
+        writeln!(stdout, "{what} in {}: {word}", place(scope)).map_err(unwritable)?;
         if *allowed != Allowed::Yes {
             outcome = Outcome::Negative;
         }
     }
-    let rules: Vec<String> = access.iter().filter_map(Access::rule_to_add).collect();
-    if !rules.is_empty() {
-        let rules = rules.join("");
-        writeln!(stdout, "\nAdd to the Role or ClusterRole of the exporter's account:\n\n{rules}")
-            .map_err(unwritable)?;
-    }
+    write!(stdout, "{}", rules_to_add(&access)).map_err(unwritable)?;
     Ok(outcome)
 }
 
 async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-    let mut wanted = settings.wanted_kinds();
-    if let Some(from) = &settings.team_rules {
-        let maps = WantedKind::parse("v1", "ConfigMap").expect("it is a kind");
-        wanted.push(WantedKind { scope: from.scope.within(&settings.scope()), ..maps });
+    let team_rules = settings.team_rules.as_ref().map(|from| Need {
+        group: "".into(),
+        resource: "configmaps".into(),
+        verbs: &["list"],
+        scope: from.scope.within(&settings.scope()),
+    });
+    let events = arguments.reach.events.then(|| Need {
+        group: "events.k8s.io".into(),
+        resource: "events".into(),
+        verbs: &["create", "patch"],
+        scope: settings.scope(),
+    });
+    let others: Vec<Need> = team_rules.into_iter().chain(events).collect();
+    access(&client, &settings.wanted_kinds(), &others).await
+}
+
+fn place(scope: &Scope) -> String {
+    let list = |names: &BTreeSet<Box<str>>| names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+    match scope {
+        Scope::AllBut(names) if names.is_empty() => "all namespaces".to_owned(),
+        Scope::AllBut(names) => format!("all namespaces but {}", list(names)),
+        Scope::In(names) if names.is_empty() => "no namespace".to_owned(),
+        Scope::In(names) if names.len() == 1 => format!("namespace {}", list(names)),
+        Scope::In(names) => format!("namespaces {}", list(names)),
     }
-    access(&client, &wanted).await
 }

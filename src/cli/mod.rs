@@ -7,6 +7,7 @@ mod demo;
 mod documents;
 mod hash;
 mod live;
+mod rights;
 mod rule_cases;
 mod rules;
 mod run;

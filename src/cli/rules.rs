@@ -11,6 +11,7 @@ use super::{
 use crate::{
     model::Clock,
     rules::{Origin, Rule, RuleSet},
+    settings::Overrides,
 };
 
 /// Lists rules, or tries them on cases.
@@ -20,14 +21,18 @@ pub(super) fn run(
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
     match &arguments.command {
-        RulesCommand::List(list) => match load_settings(list.config_file.as_deref(), stderr)? {
-            Some(settings) => print_rules(&settings.rules, stdout).map(|()| Outcome::Fine),
-            None => Ok(Outcome::Negative),
-        },
-        RulesCommand::Test(test) => match load_settings(test.config_file.as_deref(), stderr)? {
-            Some(settings) => try_cases(test, &settings.rules, stdout),
-            None => Ok(Outcome::Negative),
-        },
+        RulesCommand::List(list) => {
+            match load_settings(list.config_file.as_deref(), &Overrides::default(), stderr)? {
+                Some(settings) => print_rules(&settings.rules, stdout).map(|()| Outcome::Fine),
+                None => Ok(Outcome::Negative),
+            }
+        }
+        RulesCommand::Test(test) => {
+            match load_settings(test.config_file.as_deref(), &Overrides::default(), stderr)? {
+                Some(settings) => try_cases(test, &settings.rules, stdout),
+                None => Ok(Outcome::Negative),
+            }
+        }
     }
 }
 

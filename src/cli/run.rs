@@ -1,7 +1,6 @@
 //! `drift-exporter run`.
 
 use std::{
-    collections::BTreeSet,
     io::{self, Write},
     path::Path,
 };
@@ -22,7 +21,7 @@ use crate::{
 
 /// Runs the exporter until a signal ends it.
 pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome, String> {
-    let overrides = overrides(&arguments);
+    let overrides = arguments.overrides();
     let (settings, source) = if let Some(path) = &arguments.config_file {
         let Some((settings, source)) = open(path, overrides, stderr)? else {
             return Ok(Outcome::CouldNotRun);
@@ -71,29 +70,11 @@ async fn serve(
         log,
         clock: Clock::system(),
         timing: Timing::default(),
-        events: arguments.events,
+        events: arguments.reach.events,
         history_file: arguments.history_file,
         stop: stop.clone(),
     };
     signals::until_signal(app::run(parts, listener), &stop, signals::Hangup::IsNotOurs).await
-}
-
-/// What was said at the command line or in the environment.
-fn overrides(arguments: &RunArgs) -> Overrides {
-    Overrides {
-        namespaces: Some(namespaces(&arguments.namespaces)).filter(|names| !names.is_empty()),
-        sources: arguments.sources.clone(),
-        resources: arguments.resources,
-        max_series: arguments.max_series,
-        health: arguments.health.then_some(true),
-        log_level: arguments.log.level,
-    }
-}
-
-/// Each name once; empty ones, which templates leave behind, are none.
-fn namespaces(names: &[String]) -> Vec<Box<str>> {
-    let names: BTreeSet<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    names.into_iter().map(Into::into).collect()
 }
 
 pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
@@ -110,16 +91,4 @@ pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, String>
         }
     }
     Err(format!("cannot listen on {wrong}; choose another address with --web.listen-address"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::namespaces;
-
-    #[test]
-    fn each_namespace_is_watched_once_and_an_empty_name_is_none() {
-        let names = ["shop", "ops", "", "shop"].map(str::to_owned);
-        assert_eq!(namespaces(&names), ["ops".into(), "shop".into()]);
-        assert!(namespaces(&[String::new()]).is_empty());
-    }
 }

@@ -4,11 +4,18 @@ use std::{io::Write, path::Path};
 
 use crate::settings::{Loaded, Overrides, Problem, Settings, load, read_settings};
 
-/// The settings of a file, or those without one. What is wrong is told on `stderr`; none if anything is.
-pub(super) fn load_settings(path: Option<&Path>, stderr: &mut dyn Write) -> Result<Option<Settings>, String> {
-    let Some(path) = path else { return Ok(Some(Settings::default())) };
+/// The settings of a file, or those without one, under what stands above it. What is wrong is told on `stderr`; none if anything is.
+pub(super) fn load_settings(
+    path: Option<&Path>,
+    overrides: &Overrides,
+    stderr: &mut dyn Write,
+) -> Result<Option<Settings>, String> {
+    let Some(path) = path else {
+        let loaded = load("", overrides).map_err(|problems| problems[0].to_string())?;
+        return Ok(Some(loaded.settings));
+    };
     let text = read_settings(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Ok(told(path, load(&text, &Overrides::default()), stderr)?.map(|loaded| loaded.settings))
+    Ok(told(path, load(&text, overrides), stderr)?.map(|loaded| loaded.settings))
 }
 
 /// What was loaded from a file. What is wrong is told on `stderr`; none if anything is.

@@ -77,6 +77,22 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
+/// A switch that may leave things as they are: so does an empty one, which is what templates leave behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Switch(pub(super) Option<bool>);
+
+impl Switch {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Ok(Self(None)) } else { switch(text).map(|on| Self(Some(on))) }
+    }
+}
+
+/// A text that says something.
+pub(super) fn words(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() { Err("want a text that is not empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
 /// `14d`, `12h`, `2w`: in the future.
 pub(super) fn period(text: &str) -> Result<SignedDuration, String> {
     let wrong = || format!("`{text}` is no time; want something like 14d, 12h or 2w");

@@ -13,43 +13,59 @@ use super::{
     plan::plan,
     resolve::{Discovery, needs_discovery},
 };
-use crate::model::{Kind, StreamHealth, StreamSpec, WantedKind};
+use crate::model::{DownReason, Kind, KindName, Scope, StreamHealth, WantedKind};
 
-/// Whether one stream can be opened.
+/// Something that is done with a resource, in some namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The API group.
+    pub group: Box<str>,
+    /// The resource within it: `configmaps`.
+    pub resource: Box<str>,
+    /// The verbs that it takes.
+    pub verbs: &'static [&'static str],
+    /// Where.
+    pub scope: Scope,
+}
+
+/// Whether something that the exporter is told to do can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// `deployments.apps`.
+    /// `deployments.apps`; the kind and its group where the resource is not known.
     pub what: String,
-    /// `all namespaces`, or a single one.
-    pub place: String,
+    /// Where.
+    pub scope: Scope,
     /// What the API server says.
     pub allowed: Allowed,
 }
 
-/// Whether a stream can be opened.
+/// Whether something can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// It can.
     Yes,
     /// Something is forbidden.
     No {
-        /// The API group.
-        group: Box<str>,
-        /// The resource within it.
-        resource: Box<str>,
+        /// What is needed, in one namespace or in all of them.
+        need: Need,
         /// The verbs that are missing.
         missing: Vec<&'static str>,
     },
-    /// There is nothing to watch, and why.
-    NotServed(String),
+    /// The cluster has nothing of the kind, and what was looked for.
+    NotThere(String),
+    /// The exporter itself does not ask for it, and why.
+    Refused(String),
+    /// Nobody can tell, and why.
+    Unknown(String),
 }
 
-const VERBS: [&str; 2] = ["list", "watch"];
+const STREAM: &[&str] = &["list", "watch"];
 const PATIENCE: Duration = Duration::from_secs(20);
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// Asks for each stream that these kinds need whether it can be opened. A review is asked for, and nothing is kept of it.
-pub async fn access(client: &Client, wanted: &[WantedKind]) -> Result<Vec<Access>, String> {
+/// Asks for each stream that these kinds need, and for all else that is needed, whether it is allowed. Reviews are asked for, and
+/// nothing is kept of them.
+pub async fn access(client: &Client, wanted: &[WantedKind], others: &[Need]) -> Result<Vec<Access>, String> {
     let mut discovery = Discovery::default();
     if wanted.iter().any(needs_discovery) {
         let served = Discoverer::new().ask(client, PATIENCE).await;
@@ -57,42 +73,91 @@ pub async fn access(client: &Client, wanted: &[WantedKind]) -> Result<Vec<Access
         discovery = served.map_or(discovery, Discovery::Answered);
     }
     let plan = plan(wanted, &discovery);
+    let streams = plan.streams.iter().map(|spec| Need {
+        group: spec.kind.group.clone(),
+        resource: spec.kind.plural.clone(),
+        verbs: STREAM,
+        scope: match &spec.namespace {
+            Some(name) => Scope::In([name.clone()].into()),
+            None => Scope::AllBut(spec.excluded.iter().cloned().collect()),
+        },
+    });
     let mut answers = Vec::new();
-    for spec in &plan.streams {
-        let mut missing = Vec::new();
-        for verb in VERBS {
-            if !may(client, spec, verb).await? {
-                missing.push(verb);
-            }
-        }
-        let Kind { group, plural, .. } = &*spec.kind;
-        let allowed = if missing.is_empty() {
-            Allowed::Yes
-        } else {
-            Allowed::No { group: group.clone(), resource: plural.clone(), missing }
-        };
-        answers.push(Access { what: spec.kind.to_string(), place: place(spec), allowed });
+    for need in streams.chain(others.iter().flat_map(Need::by_question)) {
+        answers.push(ask(client, need).await?);
     }
     for unwatched in &plan.unwatched {
-        let why = match &unwatched.health {
-            StreamHealth::Down { message, .. } => message.to_string(),
-            StreamHealth::Starting | StreamHealth::Up => "the cluster did not say".to_owned(),
+        let kind = &unwatched.spec.kind;
+        let allowed = match &unwatched.health {
+            StreamHealth::Down { reason: DownReason::NotFound, message } => {
+                Allowed::NotThere(message.to_string())
+            }
+            StreamHealth::Down { reason: DownReason::Refused, message } => {
+                Allowed::Refused(message.to_string())
+            }
+            StreamHealth::Down { message, .. } => Allowed::Unknown(message.to_string()),
+            StreamHealth::Starting | StreamHealth::Up => {
+                Allowed::Unknown("the cluster did not say".to_owned())
+            }
         };
-        let what = unwatched.spec.kind.kind.to_string();
-        answers.push(Access { what, place: place(&unwatched.spec), allowed: Allowed::NotServed(why) });
+        answers.push(Access {
+            what: qualified(&kind.kind, &kind.group),
+            scope: wanted_in(kind, wanted),
+            allowed,
+        });
     }
     Ok(answers)
 }
 
-fn place(spec: &StreamSpec) -> String {
-    spec.namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"))
+impl Need {
+    /// What the API server can be asked: about one namespace, or about all of them.
+    fn by_question(&self) -> Vec<Self> {
+        let scopes = match &self.scope {
+            Scope::AllBut(_) => vec![Scope::default()],
+            Scope::In(names) => names.iter().map(|name| Scope::In([name.clone()].into())).collect(),
+        };
+        scopes.into_iter().map(|scope| Self { scope, ..self.clone() }).collect()
+    }
+
+    /// The one namespace that a question is about; none for all of them.
+    fn namespace(&self) -> Option<&str> {
+        match &self.scope {
+            Scope::AllBut(_) => None,
+            Scope::In(names) => names.first().map(|name| &**name),
+        }
+    }
 }
 
-async fn may(client: &Client, spec: &StreamSpec, verb: &str) -> Result<bool, String> {
+/// Where a kind that is not watched was wanted.
+fn wanted_in(kind: &Kind, wanted: &[WantedKind]) -> Scope {
+    let meant = wanted.iter().filter(|want| match (&want.kind, &*kind.kind) {
+        (KindName::Every, "*") => want.group == kind.group,
+        (KindName::Every | KindName::Named(_), _) => want.kind != KindName::Every && want.means(kind),
+    });
+    meant.map(|want| want.scope.clone()).reduce(|one, other| &one | &other).unwrap_or_default()
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+async fn ask(client: &Client, need: Need) -> Result<Access, String> {
+    let mut missing = Vec::new();
+    for verb in need.verbs {
+        if !may(client, &need, verb).await? {
+            missing.push(*verb);
+        }
+    }
+    let (what, scope) = (qualified(&need.resource, &need.group), need.scope.clone());
+    let allowed = if missing.is_empty() { Allowed::Yes } else { Allowed::No { need, missing } };
+    Ok(Access { what, scope, allowed })
+}
+
+async fn may(client: &Client, need: &Need, verb: &str) -> Result<bool, String> {
     let attributes = ResourceAttributes {
-        group: Some(spec.kind.group.to_string()),
-        resource: Some(spec.kind.plural.to_string()),
-        namespace: spec.namespace.as_deref().map(str::to_owned),
+        group: Some(need.group.to_string()),
+        resource: Some(need.resource.to_string()),
+        namespace: need.namespace().map(str::to_owned),
         verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };
@@ -110,17 +175,4 @@ async fn may(client: &Client, spec: &StreamSpec, verb: &str) -> Result<bool, Str
     let answer = tokio::time::timeout(PATIENCE, client.request::<SelfSubjectAccessReview>(request)).await;
     let answer = answer.map_err(|_| cannot(&"it does not answer"))?.map_err(|error| cannot(&error))?;
     Ok(answer.status.is_some_and(|status| status.allowed))
-}
-
-impl Access {
-    /// The RBAC rule that is missing, as YAML.
-    pub fn rule_to_add(&self) -> Option<String> {
-        match &self.allowed {
-            Allowed::Yes | Allowed::NotServed(_) => None,
-            Allowed::No { group, resource, .. } => {
-                let verbs = VERBS.join(", ");
-                Some(format!("- apiGroups: [\"{group}\"]\n  resources: [{resource}]\n  verbs: [{verbs}]\n"))
-            }
-        }
-    }
 }

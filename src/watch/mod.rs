@@ -23,7 +23,7 @@ mod stream;
 mod supervisor;
 mod writer;
 
-pub use access::{Access, Allowed, access};
+pub use access::{Access, Allowed, Need, access};
 pub use client::{ConnectError, Connection, client_from};
 pub use kinds::find_kind;
 pub use metrics::WatchMetrics;

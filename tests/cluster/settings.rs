@@ -91,7 +91,8 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
     let rules = json!([{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]}]);
     let (shop, file) = shop_with(rules, "");
     let settings = "kinds:\n- {apiVersion: apps/v1, kind: Deployment}\n- {apiVersion: v1, kind: Service, namespaces: [shop]}\n\
-                    - {apiVersion: batch/v1, kind: Cronjob}\n- {apiVersion: nothing.example/v1, kind: Thing}\nteam_rules: {namespaces: [shop]}\n";
+                    - {apiVersion: batch/v1, kind: Cronjob}\n- {apiVersion: nothing.example/v1, kind: Thing, namespaces: [ops, shop]}\n\
+                    - {apiVersion: nothing.example/*, kind: '*'}\n- {apiVersion: v1, kind: Secret}\nteam_rules: {namespaces: [shop]}\n";
     fs::write(&file, settings).expect("written");
     let arguments = ["check", "--config.file", file.to_str().expect("a path")];
     let (code, stdout, stderr) = command(&shop, User::Exporter, &arguments);
@@ -99,8 +100,12 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
     for wanted in [
         "deployments.apps in all namespaces: allowed\n",
         "services in namespace shop: FORBIDDEN: may not list, watch\n",
-        "configmaps in namespace shop: FORBIDDEN: may not list, watch\n",
-        "Thing in all namespaces: NOT THERE: ",
+        "configmaps in namespace shop: FORBIDDEN: may not list\n",
+        "Thing.nothing.example in namespaces ops, shop: NOT THERE: ",
+        "*.nothing.example in all namespaces: NOT THERE: ",
+        "Secret in all namespaces: REFUSED: objects of this kind are asked for by a selector",
+        "Add to its Role in namespace shop:\n\n",
+        "- apiGroups: [\"\"]\n  resources: [configmaps]\n  verbs: [list]\n",
         "- apiGroups: [\"\"]\n  resources: [services]\n  verbs: [list, watch]\n",
     ] {
         assert!(stdout.contains(wanted), "{wanted:?} is not in\n{stdout}");
@@ -110,6 +115,21 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
     fs::write(&file, "kinds:\n- {apiVersion: apps/v1, kind: Deployment}\n").expect("written");
     let (code, stdout, _) = command(&shop, User::Exporter, &arguments);
     assert_eq!(code, Some(0), "{stdout}");
+
+    // The flags of `run` mean the same here.
+    let narrow = [&arguments[..], &["--namespaces", "shop,ops", "--events"]].concat();
+    let (code, stdout, _) = command(&shop, User::Exporter, &narrow);
+    assert_eq!(code, Some(1), "{stdout}");
+    let rule = "- apiGroups: [\"events.k8s.io\"]\n  resources: [events]\n  verbs: [create, patch]\n";
+    for wanted in [
+        "deployments.apps in namespace ops: allowed\n",
+        "deployments.apps in namespace shop: allowed\n",
+        "events.events.k8s.io in namespace shop: FORBIDDEN: may not create, patch\n",
+        &format!("Add to its Role in each of the namespaces ops, shop:\n\n{rule}"),
+    ] {
+        assert!(stdout.contains(wanted), "{wanted:?} is not in\n{stdout}");
+    }
+    assert!(!stdout.contains("all namespaces"), "{stdout}");
     fs::remove_file(file).expect("removed");
 }
 

@@ -201,6 +201,17 @@ fn what_cannot_run_says_why_in_one_sentence_and_exits_2() {
 }
 
 #[test]
+fn whoever_accepts_says_who_and_why() {
+    for (owner, reason, told) in
+        [("", "load test", "'--owner <NAME>': want a text"), ("me", " ", "'--reason <TEXT>': want a text")]
+    {
+        let ended =
+            run(&["accept", "deploy/web", "--for", "1d", "--owner", owner, "--reason", reason], "", &[]);
+        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn flags_beat_the_environment() {
     let ended = run(&["run"], "", &[("DRIFT_KUBECONFIG", "/nonexistent/from-environment")]);
     assert!(ended.stderr.contains("/nonexistent/from-environment"), "{}", ended.stderr);
@@ -214,8 +225,10 @@ fn switches_in_the_environment_are_read_as_people_write_them() {
     for (value, told) in
         [("", "no cluster"), ("false", "no cluster"), ("1", "no cluster"), ("maybe", "want true or false")]
     {
-        let ended = run(&["run"], "", &[("DRIFT_EVENTS", value)]);
-        assert!(ended.stderr.contains(told), "{value}: {}", ended.stderr);
+        for variable in ["DRIFT_EVENTS", "DRIFT_METRICS_HEALTH"] {
+            let ended = run(&["run"], "", &[(variable, value)]);
+            assert!(ended.stderr.contains(told), "{variable}={value}: {}", ended.stderr);
+        }
     }
 }
 
