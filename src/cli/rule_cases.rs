@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::{
+    compare::class_of,
     model::{
-        Actor, Advice, Difference, Expectation, FieldClass, Finding, Kind, ObjectKey, Severity, Source,
-        WantedKind, Writer,
+        Actor, Advice, Difference, Expectation, FieldClass, FieldPath, Finding, Kind, ObjectKey, PathError,
+        Severity, Source, WantedKind, Writer,
     },
     rules::{ObjectView, RuleSet},
 };
@@ -134,9 +135,13 @@ impl Case {
             Some(word) => Source::parse(word).ok_or_else(|| format!("`{word}` is no source"))?,
             None => Source::Annotation,
         };
+        let path: FieldPath =
+            told.path.parse().map_err(|error: PathError| format!("`{}` is no path: {error}", told.path))?;
         let class = match &told.field {
             Some(word) => FieldClass::parse(word).ok_or_else(|| format!("`{word}` is no class of fields"))?,
-            None => FieldClass::Other,
+            // A hash is of the whole spec; no other difference is.
+            None if told.path == "spec" => FieldClass::Hash,
+            None => class_of(&path),
         };
         let writer = told.manager.as_deref().map(|manager| Writer {
             manager: manager.into(),

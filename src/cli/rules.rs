@@ -11,7 +11,7 @@ use super::{
 use crate::{
     model::Clock,
     rules::{Origin, Rule, RuleSet},
-    settings::Overrides,
+    settings::{Overrides, read_yaml},
 };
 
 /// Lists rules, or tries them on cases.
@@ -87,5 +87,10 @@ fn try_cases(arguments: &RulesTestArgs, rules: &RuleSet, stdout: &mut dyn Write)
 fn read_cases(file: &Path) -> Result<Cases, String> {
     let text =
         fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
+    let cases: Cases = read_yaml(&text).map_err(|problem| format!("{}: {problem}", file.display()))?;
+    if cases.cases.is_empty() {
+        // Else a test of nothing would pass for ever.
+        return Err(format!("{} has no cases", file.display()));
+    }
+    Ok(cases)
 }

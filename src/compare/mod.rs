@@ -2,6 +2,7 @@
 
 mod assigned;
 mod canonical;
+mod field_class;
 mod fingerprint;
 mod go_json;
 mod judge;
@@ -14,3 +15,10 @@ pub use fingerprint::{FingerprintError, Recorded, fingerprint, tfdrift};
 pub use judge::judge;
 pub use quantity::{Quantity, QuantityError};
 pub use views::{DeploymentView, ServiceView, SpecView, Text};
+
+use crate::model::{FieldClass, FieldPath};
+
+/// The class of the field at a path, in an object of any kind.
+pub fn class_of(path: &FieldPath) -> FieldClass {
+    field_class::class_of(path)
+}

@@ -273,7 +273,83 @@ cases:
         "{stdout}"
     );
     assert!(stdout.ends_with("1 passed, 1 failed\n"), "{stdout}");
-    let bad = write("bad.yaml", "cases:\n- {name: x, object: {}, want: {}}\n");
-    let (code, _, stderr) = run(&["rules", "test", &bad]);
-    assert!(code == Some(2) && stderr.contains("bad.yaml"), "{stderr}");
+}
+
+#[test]
+fn a_case_that_says_nothing_or_nonsense_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cases.yaml").display().to_string();
+    let object = "object: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}";
+    for (text, told) in [
+        (
+            "cases:\n- {name: x, object: {}, want: {}}\n",
+            "cases.yaml: line 2, column 21: the key `apiVersion`",
+        ),
+        ("cases: []\n", "cases.yaml has no cases"),
+        ("", "cases.yaml: "),
+        ("cases: many\n", "line 1, column 8: want a list"),
+        (
+            &format!("cases:\n- {{name: x, {object}, difference: {{path: 'spec..x'}}, want: {{}}}}\n"),
+            "case x: `spec..x` is no path: ",
+        ),
+        (
+            &format!(
+                "cases:\n- {{name: x, {object}, difference: {{path: spec, field: hush}}, want: {{}}}}\n"
+            ),
+            "case x: `hush` is no class of fields",
+        ),
+    ] {
+        fs::write(&file, text).unwrap();
+        let (code, stdout, stderr) = run(&["rules", "test", &file]);
+        assert!(code == Some(2) && stderr.contains(told), "{text}: {stdout}{stderr}");
+    }
+}
+
+#[test]
+fn a_case_has_the_field_that_its_path_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cases.yaml").display().to_string();
+    let case = |path: &str, rule: &str| {
+        format!(
+            "- name: {rule}\n  object: {{apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}}\n  \
+             difference: {{path: '{path}'}}\n  want: {{rules: [{rule}]}}\n"
+        )
+    };
+    let cases = [
+        case("spec.replicas", "scaling"),
+        case("spec.template.spec.containers[name=web].image", "configuration"),
+        case("spec.template.spec.containers[name=web].securityContext.privileged", "security"),
+        case("spec", "hash"),
+    ];
+    fs::write(&file, format!("cases:\n{}", cases.concat())).unwrap();
+    let (code, stdout, stderr) = run(&["rules", "test", &file]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+}
+
+#[test]
+fn the_cases_in_the_guide_to_rules_come_out_as_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rules.md")).unwrap();
+    let example = |start: &str, name: &str| {
+        let text = guide.split("```yaml\n").find(|part| part.starts_with(start)).unwrap();
+        let path = folder.path().join(name).display().to_string();
+        fs::write(&path, text.split("```").next().unwrap()).unwrap();
+        path
+    };
+    let (settings, cases) = (example("rules:", "settings.yaml"), example("cases:", "cases.yaml"));
+    let (code, stdout, stderr) = run(&["rules", "test", "--config.file", &settings, &cases]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let keys =
+        ["apiVersion", "labels", "path", "source", "field", "expected", "actual", "manager", "subresource"];
+    for key in
+        keys.into_iter().chain(["at", "ignored", "severity", "expectation", "advice", "actor", "rules"])
+    {
+        assert!(guide.contains(&format!("`{key}`")), "docs/rules.md does not tell of {key}");
+    }
+    let accepted = guide.split("```yaml\n").find(|part| part.starts_with("- name: accepted-")).unwrap();
+    let accepted = format!("rules:\n{}", accepted.split("```").next().unwrap());
+    assert!(
+        load(&accepted, &Overrides::default()).is_ok_and(|loaded| loaded.warnings.is_empty()),
+        "{accepted}"
+    );
 }
