@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::PathBuf,
+    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -35,6 +36,10 @@ fn web() -> ObjectKey {
 
 impl Shop {
     fn open(settings: &str) -> Self {
+        Self::open_with(settings, &[])
+    }
+
+    fn open_with(settings: &str, environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -51,7 +56,9 @@ impl Shop {
         let file = folder.path().join("settings.yaml");
         fs::write(&file, settings).unwrap();
         let flags = ["--config.file", file.to_str().unwrap()];
-        let exporter = Exporter::start(&kubeconfig, folder.path(), &flags).ready();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
+        command.envs(environment.iter().copied());
+        let exporter = Exporter::start_command(&mut command, &kubeconfig, folder.path(), &flags).ready();
         Self { exporter, embedded, file, _runtime: runtime, _folder: folder }
     }
 
@@ -251,6 +258,16 @@ fn how_much_is_logged_and_shown_changes_with_the_file() {
         Duration::from_secs(5),
     );
     assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(1.0));
+}
+
+#[test]
+fn what_the_environment_switches_off_no_file_switches_on() {
+    let shop = Shop::open_with("metrics: {health: true}\n", &[("DRIFT_METRICS_HEALTH", "false")]);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), Duration::from_secs(5));
+    assert_eq!(shop.exporter.sample("drift_resource_health", WEB), None);
+    shop.write(&format!("metrics: {{health: true}}\n{IGNORE}"));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), Duration::from_secs(5));
+    assert_eq!(shop.exporter.sample("drift_resource_health", WEB), None);
 }
 
 #[test]

@@ -226,6 +226,10 @@ fn check_says_file_line_and_column_and_exits_with_1() {
     fs::write(&file, "#".repeat(10 << 20)).unwrap();
     let (code, _, stderr) = run(&["check", "--pre", "--config.file", &file]);
     assert!(code == Some(2) && stderr.contains("more than 1048576 bytes"), "{stderr}");
+    let pipe = folder.path().join("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (code, _, stderr) = run(&["check", "--pre", "--config.file", &pipe]);
+    assert!(code == Some(2) && stderr.contains("this is a named pipe; want a regular file"), "{stderr}");
 }
 
 #[test]

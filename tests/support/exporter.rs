@@ -26,10 +26,15 @@ impl Exporter {
 
     /// Starts another build of the program.
     pub fn start_program(program: &Path, kubeconfig: &Path, folder: &Path, flags: &[&str]) -> Self {
+        Self::start_command(&mut Command::new(program), kubeconfig, folder, flags)
+    }
+
+    /// Starts the program in an environment that was prepared.
+    pub fn start_command(command: &mut Command, kubeconfig: &Path, folder: &Path, flags: &[&str]) -> Self {
         let port = free_port();
         let log = folder.join("exporter.log");
         let running = Running::start(
-            Command::new(program)
+            command
                 .args(["run", "--web.listen-address", &format!("127.0.0.1:{port}"), "--kubeconfig"])
                 .arg(kubeconfig)
                 .args(flags),
