@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     model::Scope,
     rules::RuleSpec,
-    settings::{Settings, TeamRulesFrom},
+    settings::{Settings, TeamRulesFrom, read_yaml},
 };
 
 /// How often the ConfigMaps are read. They are few and small, and a list cannot stall unseen as a watch can.
@@ -146,9 +146,7 @@ fn take(maps: Vec<ConfigMap>, before: &Teams, teams: &mut Teams) {
         let text = |value: Option<String>| value.unwrap_or_default().into();
         let name = MapName { namespace: text(map.metadata.namespace), name: text(map.metadata.name) };
         let rules = match map.data.as_ref().and_then(|data| data.get(KEY)) {
-            Some(text) => {
-                serde_saphyr::from_str(text).map_err(|error| format!("{KEY}: {}", error.without_snippet()))
-            }
+            Some(text) => read_yaml(text).map_err(|problem| format!("{KEY}: {problem}")),
             None => Err(format!("it has no key {KEY}")),
         };
         match rules {
