@@ -106,6 +106,8 @@ fn normalised(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
                         *field = name.as_str().into()
                     }
                     "clusterIPs" => *field = json!(["clusterIP"]),
+                    // They stand in the order of their times, which are known by the second.
+                    "managedFields" => *field = by_manager(normalised(field, order)),
                     _ => *field = normalised(field, order),
                 }
             }
@@ -114,6 +116,13 @@ fn normalised(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
         _ => {}
     }
     value
+}
+
+fn by_manager(mut owners: Value) -> Value {
+    if let Some(owners) = owners.as_array_mut() {
+        owners.sort_by_key(|owner| (owner["manager"].to_string(), owner["subresource"].to_string()));
+    }
+    owners
 }
 
 fn differences(path: &str, wanted: &Value, got: &Value, found: &mut Vec<String>) {
