@@ -5,6 +5,7 @@
 //! reads that. [`app`] connects them, [`cli`] is what people type. `ARCHITECTURE.md` has the picture.
 
 pub mod app;
+pub mod baseline;
 pub mod cli;
 pub mod compare;
 pub mod demo;

@@ -6,13 +6,16 @@ mod field_class;
 mod fingerprint;
 mod go_json;
 mod judge;
+mod owners;
 mod quantity;
+pub mod terraform;
 mod views;
 
 pub use crate::model::Algorithm;
 pub use canonical::is_declared_key;
 pub use fingerprint::{FingerprintError, Recorded, fingerprint, tfdrift};
 pub use judge::judge;
+pub use owners::Owners;
 pub use quantity::{Quantity, QuantityError};
 pub use views::{DeploymentView, ServiceView, SpecView, Text};
 

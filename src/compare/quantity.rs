@@ -47,6 +47,11 @@ impl Quantity {
         Ok(Self { nanos, format, verbatim })
     }
 
+    /// Whether both are the same amount, however it is written.
+    pub fn is_same_amount(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+
     /// The value in thousandths, rounded up.
     pub fn millis(&self) -> u64 {
         saturate(div_up(self.nanos, NANOS / 1000))

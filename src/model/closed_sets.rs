@@ -183,6 +183,24 @@ closed_set! {
 }
 
 closed_set! {
+    /// Why a baseline could not be read.
+    BaselineFault {
+        /// A part of it is missing, or the parts do not belong together.
+        Torn = "torn",
+        /// It ends too early.
+        Truncated = "truncated",
+        /// It is larger than anything we read.
+        TooLarge = "too_large",
+        /// It is encrypted.
+        Encrypted = "encrypted",
+        /// It is written in a version that we do not know.
+        UnsupportedVersion = "unsupported_version",
+        /// It is something else, or broken.
+        Unreadable = "unreadable",
+    }
+}
+
+closed_set! {
     /// Why a watch was opened again.
     Restart {
         /// The server ended it after the time that was asked for.

@@ -26,8 +26,8 @@ pub use algorithm::Algorithm;
 pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{
-    Actor, Advice, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Restart, Severity, Source,
-    WatchEvent,
+    Actor, Advice, BaselineFault, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Restart,
+    Severity, Source, WatchEvent,
 };
 pub use difference::{Difference, Finding, Writer};
 pub use digest::Digest;

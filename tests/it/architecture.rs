@@ -9,7 +9,12 @@ use std::{
 /// Which module may use which others, and which crates beside std. `tracing` and `thiserror` are free but in the pure ones.
 const TABLE: &[(&str, &[&str], &[&str])] = &[
     ("model", &[], &["sha2", "jiff"]),
-    ("compare", &["model"], &["serde", "serde_json", "serde_json_canonicalizer", "thiserror"]),
+    ("compare", &["model"], &["serde", "serde_json", "serde_json_canonicalizer", "base64", "thiserror"]),
+    (
+        "baseline",
+        &["model", "compare"],
+        &["serde", "serde_json", "serde_saphyr", "flate2", "jiff", "thiserror"],
+    ),
     ("rules", &["model"], &["jiff", "serde", "serde_json", "serde_saphyr", "schemars", "strsim", "regex"]),
     ("settings", &["model", "rules"], &["jiff", "libc", "serde", "serde_saphyr", "schemars"]),
     (

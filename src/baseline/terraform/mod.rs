@@ -1,0 +1,17 @@
+//! Terraform and `OpenTofu` states: from the bytes of Secrets and files to declared objects.
+//!
+//! A state holds the secrets of everything that Terraform manages. Only resources of Kubernetes are ever read from it, outputs,
+//! private data and other providers are skipped before anything is kept, and values that may not be told become digests.
+
+mod address;
+mod chunks;
+mod identity;
+mod resource;
+mod secrets;
+mod show;
+mod state;
+
+pub use self::{
+    chunks::{INFLATE_LIMIT, StateSecret, group_chunks, inflate, join_chunks},
+    state::{SkipReason, Skipped, TerraformState, decode},
+};

@@ -1,0 +1,193 @@
+//! A state as a whole.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    address::address,
+    resource::{Instance, declared},
+    secrets::sensitive_paths,
+    show,
+};
+use crate::{compare::terraform::DeclaredObject, model::BaselineFault};
+
+/// What a state declares in Kubernetes, and nothing else of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TerraformState {
+    /// How often it was written.
+    pub serial: u64,
+    /// Which state it is: the same for all its versions.
+    pub lineage: Box<str>,
+    /// The version of Terraform or `OpenTofu` that wrote it.
+    pub terraform_version: Box<str>,
+    /// The objects it declares.
+    pub objects: Vec<DeclaredObject>,
+    /// The resources of Kubernetes that cannot be compared.
+    pub skipped: Vec<Skipped>,
+    /// How many resources there are of each type of Kubernetes that we do not know.
+    pub unknown_types: BTreeMap<Box<str>, usize>,
+}
+
+/// A resource that cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its address.
+    pub address: Box<str>,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+/// Why a resource cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// The type is not in our table.
+    UnknownType,
+    /// The provider that wrote it is newer than we know.
+    NewerSchema,
+    /// It does not say which object it is.
+    NoIdentity,
+    /// Its attributes are not what they should be.
+    Unreadable,
+    /// The state has two of the same address.
+    Duplicate,
+}
+
+/// Reads a state, or what `terraform show -json` made of one or of a plan.
+pub fn decode(bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
+    let head: Head<'_> = serde_json::from_slice(bytes)
+        .map_err(|error| if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable })?;
+    if head.encrypted_data.is_some() || head.encryption_version.is_some() {
+        return Err(BaselineFault::Encrypted);
+    }
+    let mut state = TerraformState {
+        serial: head.serial.unwrap_or(0),
+        lineage: head.lineage.unwrap_or_default(),
+        terraform_version: head.terraform_version.unwrap_or_default(),
+        ..TerraformState::default()
+    };
+    if head.format_version.is_some() {
+        let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
+        show::read(values.ok_or(BaselineFault::Unreadable)?, &mut state)?;
+    } else if head.version == Some(4) {
+        read_resources(head.resources.unwrap_or_default(), &mut state)?;
+    } else {
+        return Err(if head.version.is_some() {
+            BaselineFault::UnsupportedVersion
+        } else {
+            BaselineFault::Unreadable
+        });
+    }
+    forget_duplicates(&mut state);
+    Ok(state)
+}
+
+impl TerraformState {
+    /// Takes in one instance of a resource.
+    pub(super) fn take(&mut self, instance: Instance<'_>) {
+        let (address, resource_type) = (instance.address.clone(), instance.resource_type);
+        match declared(instance) {
+            Ok(object) => self.objects.push(object),
+            Err(reason) => {
+                if reason == SkipReason::UnknownType {
+                    *self.unknown_types.entry(resource_type.into()).or_default() += 1;
+                }
+                self.skipped.push(Skipped { address, reason });
+            }
+        }
+    }
+}
+
+/// Whether resources of this type are objects of Kubernetes.
+pub(super) fn is_ours(mode: &str, resource_type: &str) -> bool {
+    mode == "managed" && (resource_type.starts_with("kubernetes_") || resource_type == "kubectl_manifest")
+}
+
+/// Only what is named here is kept in memory; outputs and all else are skipped while reading.
+#[derive(Deserialize)]
+struct Head<'a> {
+    version: Option<u64>,
+    serial: Option<u64>,
+    lineage: Option<Box<str>>,
+    terraform_version: Option<Box<str>>,
+    #[serde(borrow)]
+    resources: Option<Vec<Resource<'a>>>,
+    encryption_version: Option<&'a RawValue>,
+    encrypted_data: Option<&'a RawValue>,
+    format_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    values: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prior_state: Option<PriorState<'a>>,
+}
+
+#[derive(Deserialize)]
+struct PriorState<'a> {
+    #[serde(borrow)]
+    values: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Resource<'a> {
+    module: Option<String>,
+    mode: String,
+    #[serde(rename = "type")]
+    resource_type: String,
+    name: String,
+    /// Not read before it is known whose they are.
+    #[serde(borrow)]
+    instances: Option<&'a RawValue>,
+}
+
+/// Without `private`, which is the provider's own.
+#[derive(Deserialize)]
+struct RawInstance {
+    index_key: Option<Value>,
+    deposed: Option<String>,
+    #[serde(default)]
+    schema_version: u64,
+    #[serde(default)]
+    attributes: Value,
+    #[serde(default)]
+    sensitive_attributes: Value,
+    identity: Option<Value>,
+}
+
+fn read_resources(resources: Vec<Resource<'_>>, state: &mut TerraformState) -> Result<(), BaselineFault> {
+    for resource in resources.iter().filter(|resource| is_ours(&resource.mode, &resource.resource_type)) {
+        let Some(instances) = resource.instances else { continue };
+        let instances: Vec<RawInstance> =
+            serde_json::from_str(instances.get()).map_err(|_| BaselineFault::Unreadable)?;
+        for instance in instances.into_iter().filter(|instance| instance.deposed.is_none()) {
+            let address = address(
+                resource.module.as_deref(),
+                &resource.resource_type,
+                &resource.name,
+                instance.index_key.as_ref(),
+            );
+            state.take(Instance {
+                address,
+                resource_type: &resource.resource_type,
+                schema_version: instance.schema_version,
+                attributes: instance.attributes,
+                sensitive: sensitive_paths(&instance.sensitive_attributes),
+                identity: instance.identity,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Of two resources with one address neither can be told to be the right one; the first stays.
+fn forget_duplicates(state: &mut TerraformState) {
+    let mut seen = HashSet::new();
+    let skipped = &mut state.skipped;
+    state.objects.retain(|object| {
+        let is_new = seen.insert(object.address.clone());
+        if !is_new {
+            skipped.push(Skipped { address: object.address.clone(), reason: SkipReason::Duplicate });
+        }
+        is_new
+    });
+}

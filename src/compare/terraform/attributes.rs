@@ -1,0 +1,206 @@
+//! The attributes of a state beside those that the provider would read now.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{
+    findings::Findings,
+    sealed::{is_same, is_sealed, seal},
+    table::{Field, Holds, Table},
+};
+use crate::{compare::quantity::Quantity, model::Segment};
+
+type Block = Map<String, Value>;
+
+/// Compares the blocks of a state with those read from the live object.
+pub(super) fn compare_blocks<'a>(
+    table: &'a Table,
+    shape: usize,
+    state: Option<&Block>,
+    live: Option<&Block>,
+    findings: &mut Findings<'a>,
+) {
+    for field in &table.shape(shape).fields {
+        let value = |block: Option<&Block>| block.and_then(|block| block.get(field.attribute)).cloned();
+        let (state, live) = (value(state).unwrap_or_default(), value(live).unwrap_or_default());
+        findings.within(field.attribute, field.field, |findings| match field.holds {
+            Holds::Text | Holds::Number | Holds::Bool => compare_scalars(field, &state, &live, findings),
+            Holds::Map => compare_maps(field, &state, &live, findings),
+            Holds::List | Holds::Set => compare_lists(field, &state, &live, findings),
+            Holds::One(shape) => {
+                compare_elements(table, shape, elements(&state).first(), elements(&live).first(), findings);
+            }
+            Holds::Many(shape) | Holds::Any(shape) => {
+                compare_many(table, shape, field, elements(&state), elements(&live), findings);
+            }
+        });
+    }
+}
+
+/// Compares two blocks of which one may not be there. That it is there at all says something too.
+fn compare_elements<'a>(
+    table: &'a Table,
+    shape: usize,
+    state: Option<&Value>,
+    live: Option<&Value>,
+    findings: &mut Findings<'a>,
+) {
+    let before = findings.count();
+    let block = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    if state.is_some() || live.is_some() {
+        compare_blocks(table, shape, block(state).as_ref(), block(live).as_ref(), findings);
+    }
+    if state.is_some() != live.is_some() && findings.count() == before {
+        let there = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
+        findings.differs(there(state), there(live));
+    }
+}
+
+fn compare_scalars(field: &Field, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+    let (expected, actual) = (text(state), text(live));
+    if is_same(meaning(field, &expected), meaning(field, &actual))
+        || is_same_amount(field, &expected, &actual)
+    {
+        return;
+    }
+    findings.differs(&expected, &actual);
+}
+
+/// The provider writes absent numbers and switches as zero and false, or the other way round.
+fn meaning<'a>(field: &Field, text: &'a str) -> &'a str {
+    match (field.holds, text) {
+        (Holds::Number, "0") | (Holds::Bool, "false") => "",
+        _ => text,
+    }
+}
+
+fn is_same_amount(field: &Field, one: &str, other: &str) -> bool {
+    field.is("quantity")
+        && matches!((Quantity::parse(one), Quantity::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
+}
+
+fn compare_maps(field: &Field, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+    let empty = Map::new();
+    let (state, live) = (state.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
+    let keys: BTreeSet<&String> = state.keys().chain(live.keys()).collect();
+    for key in keys {
+        let value = |map: &Block| map.get(key).filter(|value| !value.is_null()).map(text);
+        let (expected, actual) = (value(state), value(live));
+        let same = match (&expected, &actual) {
+            (None, None) => true,
+            (Some(one), Some(other)) => is_same(one, other) || is_same_amount(field, one, other),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !same {
+            // An empty value that is there is not the same as none.
+            let told = |value: Option<String>| value.map_or_else(String::new, quote_empty);
+            let (expected, actual) = (told(expected), told(actual));
+            findings.at(Segment::Field(key.as_str().into()), |findings| findings.differs(&expected, &actual));
+        }
+    }
+}
+
+fn quote_empty(text: String) -> String {
+    if text.is_empty() { "\"\"".to_owned() } else { text }
+}
+
+fn compare_lists(field: &Field, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+    let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(text).collect() };
+    let (mut expected, mut actual) = (texts(state), texts(live));
+    if field.holds == Holds::Set {
+        for set in [&mut expected, &mut actual] {
+            set.sort_unstable();
+            set.dedup();
+        }
+    }
+    if findings.is_sensitive() || expected.iter().any(|text| is_sealed(text)) {
+        for text in expected.iter_mut().chain(&mut actual).filter(|text| !is_sealed(text)) {
+            *text = seal(text);
+        }
+        if field.holds == Holds::Set {
+            expected.sort_unstable();
+            actual.sort_unstable();
+        }
+    }
+    if expected != actual {
+        let list =
+            |texts: &[String]| if texts.is_empty() { String::new() } else { Value::from(texts).to_string() };
+        findings.differs(&list(&expected).replace("\\u0001", ""), &list(&actual).replace("\\u0001", ""));
+    }
+}
+
+fn compare_many<'a>(
+    table: &'a Table,
+    shape: usize,
+    field: &Field,
+    state: &[Value],
+    live: &[Value],
+    findings: &mut Findings<'a>,
+) {
+    let keys = key_attributes(table, shape, field);
+    let (Some(expected), Some(actual)) = (names(&keys, state), names(&keys, live)) else {
+        for at in 0..state.len().max(live.len()) {
+            findings.at(Segment::Index(at), |findings| {
+                compare_elements(table, shape, state.get(at), live.get(at), findings);
+            });
+        }
+        return;
+    };
+    let gone = expected.iter().filter(|name| !actual.contains(name));
+    for name in actual.iter().chain(gone) {
+        let declared = expected.iter().position(|other| other == name).map(|at| &state[at]);
+        let present = actual.iter().position(|other| other == name).map(|at| &live[at]);
+        let segment = Segment::Element(
+            keys.iter()
+                .zip(name)
+                .map(|((_, field), value)| ((*field).into(), value.as_str().into()))
+                .collect(),
+        );
+        findings.at(segment, |findings| compare_elements(table, shape, declared, present, findings));
+    }
+    let common = |names: &[Name], others: &[Name]| -> Vec<String> {
+        names.iter().filter(|name| others.contains(name)).map(|name| name.join("/")).collect()
+    };
+    let (expected, actual) = (common(&expected, &actual), common(&actual, &expected));
+    if expected != actual && matches!(field.holds, Holds::Many(_)) {
+        findings.differs(&Value::from(expected).to_string(), &Value::from(actual).to_string());
+    }
+}
+
+type Name = Vec<String>;
+
+/// The attributes, and fields, by which elements of a list are known.
+fn key_attributes<'a>(table: &'a Table, shape: usize, field: &Field) -> Vec<(&'a str, &'a str)> {
+    let fields = &table.shape(shape).fields;
+    let keys: &[&str] = if matches!(field.holds, Holds::Any(_)) { &["name"] } else { &field.keys };
+    keys.iter()
+        .filter_map(|key| fields.iter().find(|field| field.field == *key))
+        .map(|field| (field.attribute, field.field))
+        .collect()
+}
+
+/// What each element is known by; none where that does not tell them apart.
+fn names(keys: &[(&str, &str)], elements: &[Value]) -> Option<Vec<Name>> {
+    if keys.is_empty() {
+        return None;
+    }
+    let name = |element: &Value| keys.iter().map(|(attribute, _)| text(&element[*attribute])).collect();
+    let names: Vec<Name> = elements.iter().map(name).collect();
+    let distinct: BTreeSet<&Name> = names.iter().collect();
+    let complete = names.iter().flatten().all(|part| !part.is_empty());
+    (complete && distinct.len() == names.len()).then_some(names)
+}
+
+fn elements(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A scalar as findings write it.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}

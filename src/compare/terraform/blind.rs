@@ -1,0 +1,79 @@
+//! Fields that others have set and the provider never reads.
+
+use serde_json::Value;
+
+use super::table::{Holds, Table};
+use crate::{
+    compare::owners::Owners,
+    model::{FieldPath, Segment},
+};
+
+/// The field managers that the provider writes as; what they own was declared, or defaulted with it.
+const OWN_MANAGERS: &[&str] = &["HashiCorp", "Terraform"];
+
+/// The fields of an object that somebody else set and a refresh would not show.
+pub(super) fn blind_fields(table: &Table, shape: usize, live: &Value, owners: &Owners<'_>) -> Vec<FieldPath> {
+    let mut walk = Walk { table, owners, path: Vec::new(), found: Vec::new() };
+    walk.block(shape, live);
+    walk.found
+}
+
+struct Walk<'a> {
+    table: &'a Table,
+    owners: &'a Owners<'a>,
+    path: Vec<Segment>,
+    found: Vec<FieldPath>,
+}
+
+impl Walk<'_> {
+    fn block(&mut self, shape: usize, live: &Value) {
+        let table = self.table;
+        let shape = table.shape(shape);
+        for name in &shape.blind {
+            if is_set(&live[*name]) {
+                self.path.push(Segment::Field((*name).into()));
+                let path = FieldPath::new(self.path.clone());
+                let writer = self.owners.owner(&path);
+                if writer.is_some_and(|writer| !OWN_MANAGERS.contains(&&*writer.manager)) {
+                    self.found.push(path);
+                }
+                self.path.pop();
+            }
+        }
+        for field in &shape.fields {
+            self.path.push(Segment::Field(field.field.into()));
+            match (field.holds, &live[field.field]) {
+                (Holds::One(shape), block @ Value::Object(_)) => self.block(shape, block),
+                (Holds::Many(shape) | Holds::Any(shape), Value::Array(elements)) => {
+                    for (at, element) in elements.iter().enumerate() {
+                        self.path.push(segment(&field.keys, at, element));
+                        self.block(shape, element);
+                        self.path.pop();
+                    }
+                }
+                _ => {}
+            }
+            self.path.pop();
+        }
+    }
+}
+
+fn segment(keys: &[&str], at: usize, element: &Value) -> Segment {
+    let named = keys.iter().map(|key| match &element[*key] {
+        Value::Null => None,
+        Value::String(text) => Some(((*key).into(), text.as_str().into())),
+        other => Some(((*key).into(), other.to_string().into())),
+    });
+    let named: Option<Vec<_>> = named.collect();
+    named.filter(|keys| !keys.is_empty()).map_or(Segment::Index(at), Segment::Element)
+}
+
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Bool(true) | Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(elements) => !elements.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+    }
+}

@@ -1,0 +1,106 @@
+//! Types that own single keys of an object: those in the state, and those that their field manager owns.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{
+    DeclaredObject, attributes,
+    findings::Findings,
+    flatten::flatten_element,
+    sealed::{decode, is_same},
+    table::Table,
+};
+use crate::{compare::owners::Owners, model::Segment};
+
+/// Compares the keys, or variables, that a resource owns.
+pub(super) fn compare_parts<'a>(
+    declared: &'a DeclaredObject,
+    state: &'a Value,
+    live: &'a Value,
+    owners: &Owners<'a>,
+    findings: &mut Findings<'a>,
+) {
+    let manager = state["field_manager"].as_str().unwrap_or("Terraform");
+    let template: &[&str] = match &*declared.object.kind {
+        "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+        _ => &["spec", "template"],
+    };
+    let keys = |attribute: &'a str, path: &[&'static str], findings: &mut Findings<'a>| {
+        compare_keys(attribute, &state[attribute], live, path, owners, manager, findings);
+    };
+    match &*declared.resource_type {
+        "kubernetes_labels" => keys("labels", &["metadata", "labels"], findings),
+        "kubernetes_annotations" => {
+            keys("annotations", &["metadata", "annotations"], findings);
+            let path: Vec<&'static str> = match template.len() {
+                4 => vec!["spec", "jobTemplate", "spec", "template", "metadata", "annotations"],
+                _ => vec!["spec", "template", "metadata", "annotations"],
+            };
+            keys("template_annotations", &path, findings);
+        }
+        "kubernetes_config_map_v1_data" | "kubernetes_secret_v1_data" => keys("data", &["data"], findings),
+        "kubernetes_env" => compare_env(state, live, template, findings),
+        _ => {}
+    }
+}
+
+fn compare_keys<'a>(
+    attribute: &'a str,
+    state: &'a Value,
+    live: &'a Value,
+    path: &[&'static str],
+    owners: &Owners<'a>,
+    manager: &str,
+    findings: &mut Findings<'a>,
+) {
+    let empty = Map::new();
+    let declared = state.as_object().unwrap_or(&empty);
+    let decoded = live["kind"] == "Secret" && path == ["data"];
+    let live = path.iter().fold(live, |at, name| &at[*name]);
+    let owned = owners.names_of(manager, path).filter(|name| live.get(name).is_some());
+    let names: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
+    for name in names {
+        let text = |value: Option<&Value>| value.map(attributes::text).unwrap_or_default();
+        let (expected, mut actual) = (text(declared.get(name)), text(live.get(name)));
+        if decoded {
+            actual = String::from_utf8_lossy(&decode(&actual).unwrap_or_default()).into_owned();
+        }
+        let same_presence = declared.get(name).is_some() == live.get(name).is_some();
+        if !same_presence || !is_same(&expected, &actual) {
+            let outer = path.iter().map(|name| Segment::Field((*name).into()));
+            let segments = outer.chain([Segment::Field(name.into())]).collect();
+            findings.at_path(attribute, segments, |findings| findings.differs(&expected, &actual));
+        }
+    }
+}
+
+fn compare_env<'a>(state: &'a Value, live: &'a Value, template: &[&str], findings: &mut Findings<'a>) {
+    let table = Table::get();
+    let path = ["spec", "template", "spec", "container", "env"];
+    let Some(shape) = table.shape_at("kubernetes_deployment", &path) else {
+        return;
+    };
+    let named = |attribute: &str| state[attribute].as_str().filter(|name| !name.is_empty());
+    let (list, container) = match named("container") {
+        Some(name) => ("containers", name),
+        None => ("initContainers", named("init_container").unwrap_or_default()),
+    };
+    let pod = &template.iter().fold(live, |at, name| &at[*name])["spec"];
+    let elements = |value: &'a Value| value.as_array().map_or(&[][..], Vec::as_slice);
+    let container_value = elements(&pod[list]).iter().find(|element| element["name"] == container);
+    for variable in elements(&state["env"]) {
+        let name = variable["name"].as_str().unwrap_or_default();
+        let present = container_value.map_or(&[][..], |container| elements(&container["env"]));
+        let present = present.iter().find(|element| element["name"] == name);
+        let read = present.map(|present| flatten_element(table, shape, present));
+        let mut segments: Vec<Segment> = template.iter().map(|name| Segment::Field((*name).into())).collect();
+        segments.extend(["spec", list].map(|name| Segment::Field(name.into())));
+        segments.push(Segment::Element(vec![("name".into(), container.into())]));
+        segments.push(Segment::Field("env".into()));
+        segments.push(Segment::Element(vec![("name".into(), name.into())]));
+        findings.at_path("env", segments, |findings| {
+            attributes::compare_blocks(table, shape, variable.as_object(), read.as_ref(), findings);
+        });
+    }
+}
