@@ -5,13 +5,14 @@ SHELL := bash
 
 CLUSTER_PARTS := etcd kube-apiserver
 REAL_PARTS := $(CLUSTER_PARTS) prometheus
+ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
 can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: lint test-fast test-cluster ## format and lints, the fast tests, the tests on a real API server
@@ -37,7 +38,7 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: ## the tests that need more real programs: Prometheus, Chromium
+test-real: ## the tests that need more real programs: Prometheus, Chromium, Terraform
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2 prometheus; \
@@ -49,6 +50,23 @@ test-real: ## the tests that need more real programs: Prometheus, Chromium
 	else \
 	  echo "SKIPPED: the tests in a real browser. They need chromium and chromedriver (Debian: chromium, chromium-driver)."; \
 	fi
+
+	@if command -v terraform >/dev/null && command -v python3 >/dev/null && $(call can_have,$(ORACLE_PARTS)); then \
+	  parts/build $(ORACLE_PARTS) >/dev/null; \
+	  cargo test --test real -- --test-threads=1 terraform_table oracle; \
+	else \
+	  echo "SKIPPED: the tests with a real Terraform. They need terraform and python3 on the path, and Go to build its Kubernetes provider."; \
+	fi
+
+.PHONY: oracle
+oracle: ## what Terraform itself calls drift, beside what we do, for some hundred edits; prints where they differ
+	parts/build $(ORACLE_PARTS) >/dev/null
+	cargo test --test real -- --nocapture oracle
+
+.PHONY: terraform-table
+terraform-table: ## derive the table of Terraform types anew, from the provider's schema; read the diff
+	parts/build $(ORACLE_PARTS) >/dev/null
+	UPDATE_TABLE=1 cargo test --quiet --test real terraform_table
 
 .PHONY: demo
 demo: ## see it at work, without a cluster

@@ -86,8 +86,8 @@ fn is_element(name: &str, keys: &[(Box<str>, Box<str>)]) -> bool {
     };
     let same = |(key, value): &(Box<str>, Box<str>)| match named.get(&**key) {
         Some(Value::String(text)) => **text == **value,
-        Some(other) => other.to_string() == **value,
-        None => false,
+        Some(Value::Number(number)) => number.as_i64().is_some_and(|number| value.parse() == Ok(number)),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => false,
     };
     named.len() == keys.len() && keys.iter().all(same)
 }

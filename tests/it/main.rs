@@ -56,3 +56,7 @@ mod rules_properties;
 mod server;
 /// The settings file: what is wrong is told with its place, and nothing is half taken.
 mod settings;
+/// States beside live objects.
+mod terraform_compare;
+/// What is kept of a Terraform state, and what is not.
+mod terraform_state;

@@ -7,5 +7,9 @@ mod support;
 
 /// The live page in a real Chromium.
 mod browser;
+/// What Terraform itself calls drift, beside what we do.
+mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.
 mod prometheus;
+/// The table of Terraform types beside what it is derived from.
+mod terraform_table;

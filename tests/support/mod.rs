@@ -18,3 +18,4 @@ pub mod objects;
 pub mod page;
 pub mod parts;
 pub mod process;
+pub mod terraform;

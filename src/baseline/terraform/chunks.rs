@@ -36,8 +36,8 @@ pub fn group_chunks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<StateSe
     let state = |(name, parts): (&str, Vec<(usize, &str)>)| {
         // No more places than parts and gaps between a few of them: a part numbered by a madman is a gap, not a gigabyte.
         let last = parts.iter().map(|(part, _)| *part).max().unwrap_or(0).min(parts.len());
-        let named = |at: usize| parts.iter().find(|(part, _)| *part == at).map(|(_, name)| (*name).into());
-        StateSecret { name: name.into(), parts: (0..=last).map(named).collect() }
+        let at = |at: usize| parts.iter().find(|(part, _)| *part == at).map(|(_, name)| (*name).into());
+        StateSecret { name: name.into(), parts: (0..=last).map(at).collect() }
     };
     states.into_iter().map(state).collect()
 }

@@ -16,16 +16,14 @@ pub(super) fn read(values: &RawValue, state: &mut TerraformState) -> Result<(), 
     let mut modules: Vec<Module<'_>> = values.root_module.into_iter().collect();
     while let Some(module) = modules.pop() {
         modules.extend(module.child_modules);
-        for resource in
-            module.resources.iter().filter(|resource| is_ours(&resource.mode, &resource.resource_type))
-        {
+        for resource in module.resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
             let read = |raw: Option<&RawValue>| -> Result<Value, BaselineFault> {
                 raw.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()))
                     .map_err(|_| BaselineFault::Unreadable)
             };
             state.take(Instance {
                 address: resource.address.as_str().into(),
-                resource_type: &resource.resource_type,
+                resource_type: &resource.kind,
                 schema_version: resource.schema_version,
                 attributes: read(resource.values)?,
                 sensitive: sensitive_marks(&read(resource.sensitive_values)?),
@@ -47,7 +45,7 @@ struct Module<'a> {
     #[serde(borrow, default)]
     resources: Vec<Resource<'a>>,
     #[serde(borrow, default)]
-    child_modules: Vec<Module<'a>>,
+    child_modules: Vec<Self>,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +53,7 @@ struct Resource<'a> {
     address: String,
     mode: String,
     #[serde(rename = "type")]
-    resource_type: String,
+    kind: String,
     #[serde(default)]
     schema_version: u64,
     /// Not read before it is known whose they are.

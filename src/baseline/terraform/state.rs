@@ -71,7 +71,7 @@ pub fn decode(bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
         let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
         show::read(values.ok_or(BaselineFault::Unreadable)?, &mut state)?;
     } else if head.version == Some(4) {
-        read_resources(head.resources.unwrap_or_default(), &mut state)?;
+        read_resources(&head.resources.unwrap_or_default(), &mut state)?;
     } else {
         return Err(if head.version.is_some() {
             BaselineFault::UnsupportedVersion
@@ -133,7 +133,7 @@ struct Resource<'a> {
     module: Option<String>,
     mode: String,
     #[serde(rename = "type")]
-    resource_type: String,
+    kind: String,
     name: String,
     /// Not read before it is known whose they are.
     #[serde(borrow)]
@@ -154,21 +154,21 @@ struct RawInstance {
     identity: Option<Value>,
 }
 
-fn read_resources(resources: Vec<Resource<'_>>, state: &mut TerraformState) -> Result<(), BaselineFault> {
-    for resource in resources.iter().filter(|resource| is_ours(&resource.mode, &resource.resource_type)) {
+fn read_resources(resources: &[Resource<'_>], state: &mut TerraformState) -> Result<(), BaselineFault> {
+    for resource in resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
         let Some(instances) = resource.instances else { continue };
         let instances: Vec<RawInstance> =
             serde_json::from_str(instances.get()).map_err(|_| BaselineFault::Unreadable)?;
         for instance in instances.into_iter().filter(|instance| instance.deposed.is_none()) {
             let address = address(
                 resource.module.as_deref(),
-                &resource.resource_type,
+                &resource.kind,
                 &resource.name,
                 instance.index_key.as_ref(),
             );
             state.take(Instance {
                 address,
-                resource_type: &resource.resource_type,
+                resource_type: &resource.kind,
                 schema_version: instance.schema_version,
                 attributes: instance.attributes,
                 sensitive: sensitive_paths(&instance.sensitive_attributes),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     findings::Findings,
     sealed::{is_same, is_sealed, seal},
-    table::{Field, Holds, Table},
+    table::{Holds, Row, Table},
 };
 use crate::{compare::quantity::Quantity, model::Segment};
 
@@ -57,7 +57,7 @@ fn compare_elements<'a>(
     }
 }
 
-fn compare_scalars(field: &Field, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+fn compare_scalars(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
     let (expected, actual) = (text(state), text(live));
     if is_same(meaning(field, &expected), meaning(field, &actual))
         || is_same_amount(field, &expected, &actual)
@@ -68,19 +68,19 @@ fn compare_scalars(field: &Field, state: &Value, live: &Value, findings: &mut Fi
 }
 
 /// The provider writes absent numbers and switches as zero and false, or the other way round.
-fn meaning<'a>(field: &Field, text: &'a str) -> &'a str {
+fn meaning<'a>(field: &Row, text: &'a str) -> &'a str {
     match (field.holds, text) {
         (Holds::Number, "0") | (Holds::Bool, "false") => "",
         _ => text,
     }
 }
 
-fn is_same_amount(field: &Field, one: &str, other: &str) -> bool {
+fn is_same_amount(field: &Row, one: &str, other: &str) -> bool {
     field.is("quantity")
         && matches!((Quantity::parse(one), Quantity::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
 }
 
-fn compare_maps(field: &Field, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+fn compare_maps(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
     let empty = Map::new();
     let (state, live) = (state.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
     let keys: BTreeSet<&String> = state.keys().chain(live.keys()).collect();
@@ -105,7 +105,7 @@ fn quote_empty(text: String) -> String {
     if text.is_empty() { "\"\"".to_owned() } else { text }
 }
 
-fn compare_lists(field: &Field, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+fn compare_lists(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
     let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(text).collect() };
     let (mut expected, mut actual) = (texts(state), texts(live));
     if field.holds == Holds::Set {
@@ -133,7 +133,7 @@ fn compare_lists(field: &Field, state: &Value, live: &Value, findings: &mut Find
 fn compare_many<'a>(
     table: &'a Table,
     shape: usize,
-    field: &Field,
+    field: &Row,
     state: &[Value],
     live: &[Value],
     findings: &mut Findings<'a>,
@@ -171,7 +171,7 @@ fn compare_many<'a>(
 type Name = Vec<String>;
 
 /// The attributes, and fields, by which elements of a list are known.
-fn key_attributes<'a>(table: &'a Table, shape: usize, field: &Field) -> Vec<(&'a str, &'a str)> {
+fn key_attributes<'a>(table: &'a Table, shape: usize, field: &Row) -> Vec<(&'a str, &'a str)> {
     let fields = &table.shape(shape).fields;
     let keys: &[&str] = if matches!(field.holds, Holds::Any(_)) { &["name"] } else { &field.keys };
     keys.iter()

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     sealed::decode,
-    table::{Field, Holds, Table},
+    table::{Holds, Row, Table},
 };
 
 /// The attributes that the provider would read from an object. What the state has decides about some of them.
@@ -35,7 +35,7 @@ impl Flatten<'_> {
         block
     }
 
-    fn attribute(&self, field: &Field, block: &Value, declared: Option<&Value>) -> Option<Value> {
+    fn attribute(&self, field: &Row, block: &Value, declared: Option<&Value>) -> Option<Value> {
         let live = block.get(field.field).filter(|value| !value.is_null());
         let stays = field.is("sticky") && live.is_none()
             || field.unless.iter().any(|attribute| !is_zero(self.state.get(*attribute)));
@@ -68,7 +68,7 @@ impl Flatten<'_> {
 
     fn one(
         &self,
-        field: &Field,
+        field: &Row,
         shape: usize,
         live: Option<&Value>,
         declared: Option<&Value>,
@@ -82,10 +82,11 @@ impl Flatten<'_> {
         };
         let live = if field.is("always") { live.or(Some(&nothing)) } else { live };
         let block = self.block(shape, live?, declared.and_then(|declared| declared.get(0)));
-        (!(field.is("nonempty") && block.is_empty())).then(|| json!([block]))
+        // An empty list is still something that was read: what it stands in is not empty.
+        Some(if field.is("nonempty") && block.is_empty() { json!([]) } else { json!([block]) })
     }
 
-    fn map(&self, field: &Field, live: Option<&Value>, declared: Option<&Value>) -> Option<Value> {
+    fn map(&self, field: &Row, live: Option<&Value>, declared: Option<&Value>) -> Option<Value> {
         let empty = Map::new();
         let live = live.and_then(Value::as_object).unwrap_or(&empty);
         let declared = declared.and_then(Value::as_object).unwrap_or(&empty);
@@ -102,18 +103,19 @@ impl Flatten<'_> {
                 || field.is("filtered") && is_internal(key) && !declared.contains_key(key)
         };
         let kept = live.iter().filter(|(key, value)| !value.is_null() && !is_left_out(key));
-        Some(kept.map(|(key, value)| (key.clone(), text(field, value))).collect())
+        let kept: Map<String, Value> = kept.map(|(key, value)| (key.clone(), text(field, value))).collect();
+        (!kept.is_empty()).then_some(Value::Object(kept))
     }
 }
 
-fn default(field: &Field) -> Option<Value> {
+fn default(field: &Row) -> Option<Value> {
     field
         .default
         .map(|value| if field.holds == Holds::Bool { (value == "true").into() } else { value.into() })
 }
 
 /// A scalar as a text attribute.
-fn text(field: &Field, value: &Value) -> Value {
+fn text(field: &Row, value: &Value) -> Value {
     match value {
         Value::Number(number) if field.is("octal") => {
             number.as_i64().map_or_else(String::new, |mode| format!("0{mode:o}")).into()

@@ -24,14 +24,14 @@ pub(super) struct TypeRow {
 /// The attributes of a block.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<Row>,
     /// Fields of the object that the provider never reads.
     pub(super) blind: Vec<&'static str>,
 }
 
 /// One attribute, and the field that it is read from.
 #[derive(Debug)]
-pub(super) struct Field {
+pub(super) struct Row {
     pub(super) attribute: &'static str,
     pub(super) field: &'static str,
     pub(super) holds: Holds,
@@ -107,7 +107,7 @@ impl Table {
                 ["shape", _] => table.shapes.push(Shape::default()),
                 ["#", ..] | [""] => {}
                 ["!", ref blind @ ..] => table.last().blind = blind.to_vec(),
-                ref words => table.last().fields.push(Field::read(words)),
+                ref words => table.last().fields.push(Row::read(words)),
             }
         }
         table
@@ -128,7 +128,7 @@ impl Holds {
     }
 }
 
-impl Field {
+impl Row {
     /// Whether the table says this word about it.
     pub(super) fn is(&self, mark: &str) -> bool {
         self.marks.contains(&mark)

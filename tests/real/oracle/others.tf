@@ -391,9 +391,10 @@ resource "kubernetes_manifest" "extra" {
 resource "kubernetes_labels" "marked" {
   count       = var.copies
   api_version = "v1"
-  kind        = "Namespace"
+  kind        = "ConfigMap"
   metadata {
-    name = kubernetes_namespace.extra[count.index].metadata[0].name
+    name      = "marked-${count.index}"
+    namespace = "default"
   }
   labels = { marked = "yes" }
 }
@@ -403,8 +404,8 @@ resource "kubernetes_annotations" "noted" {
   api_version = "apps/v1"
   kind        = "Deployment"
   metadata {
-    name      = kubernetes_deployment.plain[count.index].metadata[0].name
-    namespace = local.ns
+    name      = "noted-${count.index}"
+    namespace = "default"
   }
   annotations          = { noted = "yes" }
   template_annotations = { inside = "yes" }
@@ -417,4 +418,75 @@ resource "kubernetes_config_map_v1_data" "more" {
     namespace = "default"
   }
   data = { added = "1" }
+}
+
+resource "kubernetes_secret_v1_data" "hidden" {
+  count = var.copies
+  metadata {
+    name      = "hidden-${count.index}"
+    namespace = "default"
+  }
+  data = { added = "s3cret" }
+}
+
+resource "kubernetes_env" "tuned" {
+  count       = var.copies
+  api_version = "apps/v1"
+  kind        = "Deployment"
+  container   = "web"
+  metadata {
+    name      = "tuned-${count.index}"
+    namespace = "default"
+  }
+  env {
+    name  = "LEVEL"
+    value = "3"
+  }
+  env {
+    name = "OWNED"
+    value_from {
+      secret_key_ref {
+        name = "hidden"
+        key  = "own"
+      }
+    }
+  }
+}
+
+resource "kubernetes_resource_quota_v1" "few" {
+  count = var.copies
+  metadata {
+    name      = "few-${count.index}"
+    namespace = local.ns
+  }
+  spec {
+    hard = { pods = "10", "requests.cpu" = "4" }
+  }
+}
+
+resource "kubernetes_horizontal_pod_autoscaler_v1" "old" {
+  count = var.copies
+  metadata {
+    name      = "old-${count.index}"
+    namespace = local.ns
+  }
+  spec {
+    max_replicas                      = 5
+    target_cpu_utilization_percentage = 80
+    scale_target_ref {
+      api_version = "apps/v1"
+      kind        = "Deployment"
+      name        = "plain"
+    }
+  }
+}
+
+resource "kubernetes_secret" "written" {
+  count = var.copies
+  metadata {
+    name      = "written-${count.index}"
+    namespace = local.ns
+  }
+  data_wo          = { token = "s3cret" }
+  data_wo_revision = 1
 }

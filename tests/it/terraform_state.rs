@@ -1,0 +1,220 @@
+//! Terraform states: what is kept of them, what is not, and what is said about bad ones.
+
+use std::io::Write as _;
+
+use drift_exporter::{
+    baseline::terraform::{SkipReason, TerraformState, decode, inflate},
+    compare::terraform::compare,
+    model::BaselineFault,
+};
+use flate2::{Compression, write::GzEncoder};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn state(resources: &Value) -> Vec<u8> {
+    let state = json!({"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "abc",
+        "outputs": {"password": {"value": "canary-output", "type": "string"}}, "resources": resources});
+    state.to_string().into_bytes()
+}
+
+fn resource(resource_type: &str, instance: impl Into<Value>) -> Value {
+    json!({"mode": "managed", "type": resource_type, "name": "web", "instances": [instance.into()],
+        "provider": "provider[\"registry.terraform.io/hashicorp/kubernetes\"]"})
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"schema_version": 0, "private": "canary-private", "attributes": {"id": format!("shop/{name}"), "data": {"a": "b"},
+        "metadata": [{"name": name, "namespace": "shop", "uid": "u-1", "labels": null}]}})
+}
+
+fn read(resources: &Value) -> TerraformState {
+    decode(&state(resources)).unwrap()
+}
+
+#[test]
+fn objects_are_found_in_modules_and_under_their_indices() {
+    let mut inner = resource("kubernetes_config_map_v1", config_map("a"));
+    inner["module"] = json!("module.shop[\"eu\"]");
+    inner["instances"][0]["index_key"] = json!("k");
+    let read = read(&json!([inner]));
+    assert_eq!((read.serial, &*read.lineage, &*read.terraform_version), (7, "abc", "1.11.4"));
+    let object = &read.objects[0];
+    assert_eq!(&*object.address, "module.shop[\"eu\"].kubernetes_config_map_v1.web[\"k\"]");
+    assert_eq!(
+        (&*object.object.kind, &*object.object.namespace, &*object.object.name),
+        ("ConfigMap", "shop", "a")
+    );
+    assert_eq!(object.uid.as_deref(), Some("u-1"));
+}
+
+#[test]
+fn what_is_not_of_kubernetes_or_not_managed_or_deposed_is_not_read() {
+    let mut data = resource("kubernetes_config_map_v1", config_map("a"));
+    data["mode"] = json!("data");
+    let mut deposed = resource("kubernetes_config_map_v1", config_map("b"));
+    deposed["instances"][0]["deposed"] = json!("12345678");
+    // It is not even looked at: this is no list of instances.
+    let other = json!({"mode": "managed", "type": "aws_db_instance", "name": "db", "instances": {"password": "canary"}});
+    assert!(read(&json!([data, deposed, other])).objects.is_empty());
+}
+
+#[test]
+fn unknown_types_and_newer_schemas_are_listed() {
+    let mut newer = resource("kubernetes_config_map_v1", config_map("a"));
+    newer["instances"][0]["schema_version"] = json!(2);
+    let read = read(&json!([
+        resource("kubernetes_thing", json!({"attributes": {}})),
+        newer,
+        resource("kubernetes_secret", json!({"attributes": {}})),
+        resource("kubernetes_role", json!({"attributes": null}))
+    ]));
+    let reasons: Vec<_> = read.skipped.iter().map(|skipped| format!("{:?}", skipped.reason)).collect();
+    assert_eq!(reasons, ["UnknownType", "NewerSchema", "NoIdentity", "Unreadable"]);
+    assert_eq!(read.unknown_types.get("kubernetes_thing"), Some(&1));
+}
+
+#[test]
+fn of_two_resources_with_one_address_the_first_stays() {
+    let read = read(&json!([
+        resource("kubernetes_config_map_v1", config_map("a")),
+        resource("kubernetes_config_map_v1", config_map("b"))
+    ]));
+    assert_eq!((read.objects.len(), &*read.objects[0].object.name), (1, "a"));
+    assert_eq!(read.skipped[0].reason, SkipReason::Duplicate);
+}
+
+#[test]
+fn a_bad_state_says_what_is_bad_about_it() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let deep_attributes = format!(
+        r#"{{"version":4,"resources":[{{"mode":"managed","type":"kubernetes_role","name":"a","instances":[{{"attributes":{deep}}}]}}]}}"#
+    );
+    let whole = state(&json!([]));
+    for (bytes, fault) in [
+        (br#"{"version":3,"modules":[]}"#.to_vec(), BaselineFault::UnsupportedVersion),
+        (br#"{"version":5}"#.to_vec(), BaselineFault::UnsupportedVersion),
+        (
+            br#"{"serial":1,"lineage":"a","meta":{},"encrypted_data":"x","encryption_version":"v0"}"#
+                .to_vec(),
+            BaselineFault::Encrypted,
+        ),
+        (whole[..whole.len() - 3].to_vec(), BaselineFault::Truncated),
+        (b"".to_vec(), BaselineFault::Truncated),
+        (b"{}".to_vec(), BaselineFault::Unreadable),
+        (b"\x80\x81".to_vec(), BaselineFault::Unreadable),
+        (deep.clone().into_bytes(), BaselineFault::Unreadable),
+        (deep_attributes.into_bytes(), BaselineFault::Unreadable),
+    ] {
+        assert_eq!(
+            decode(&bytes).map(|_| ()),
+            Err(fault),
+            "{}",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(80)])
+        );
+    }
+}
+
+#[test]
+fn a_bomb_does_not_go_off() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    (0..8192).for_each(|_| encoder.write_all(&[0; 1 << 13]).unwrap());
+    let bomb = encoder.finish().unwrap();
+    assert_eq!(inflate(&bomb, 1 << 20), Err(BaselineFault::TooLarge));
+}
+
+#[test]
+fn no_secret_is_left_in_what_is_kept_or_told() {
+    let secret = json!({"attributes": {"data": {"token": "canary-data"}, "binary_data": {"key": "Y2FuYXJ5"}, "id": "shop/s",
+        "metadata": [{"name": "s", "namespace": "shop"}]}});
+    let marked = json!({"attributes": {"data": {"a": "canary-marked"}, "metadata": [{"name": "c", "namespace": "shop"}]},
+        "sensitive_attributes": [[{"type": "get_attr", "value": "data"}, {"type": "index", "value": {"value": "a", "type": "string"}}]]});
+    let object =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "m"}, "data": {"a": "Y2FuYXJ5"}});
+    let manifest = json!({"attributes": {"manifest": {"value": {"data": {"a": "Y2FuYXJ5"}}, "type": []},
+        "object": {"value": object, "type": ["object", {}]}}});
+    let yaml = json!({"attributes": {"yaml_body": "apiVersion: v1\nkind: Secret\nmetadata: {name: yaml}\nstringData: {a: canary-yaml}\n"}});
+    let read = read(&json!([
+        resource("kubernetes_secret", secret),
+        resource("kubernetes_config_map", marked),
+        resource("kubernetes_manifest", manifest),
+        resource("kubectl_manifest", yaml)
+    ]));
+    assert_eq!(read.skipped, []);
+    assert!(!format!("{read:?}").contains("anary"));
+    let live = json!({"kind": "Secret", "data": {"token": "Y2FuYXJ5LW5ldw==", "more": "Y2FuYXJ5LW5ldw==", "a": "Y2FuYXJ5"},
+        "stringData": {"a": "canary-live"}});
+    for object in &read.objects {
+        assert!(!format!("{:?}", object.body).contains("anary"));
+        let told = format!("{:?}", compare(object, &live));
+        assert!(!told.contains("anary") && !told.contains("Y2FuYXJ5"), "{told}");
+    }
+    let token = compare(
+        &read.objects[0],
+        &json!({"metadata": {}, "data": {"token": "Y2FuYXJ5LWRhdGE=", "key": "Y2FuYXJ5"}}),
+    );
+    assert_eq!(token.findings, [], "the same values are recognised");
+}
+
+#[test]
+fn what_terraform_shows_is_read_like_a_state() {
+    let values = json!({"data": {"a": "b"}, "metadata": [{"name": "a", "namespace": "shop"}]});
+    let resource = json!({"address": "module.m.kubernetes_config_map_v1.web", "mode": "managed", "type": "kubernetes_config_map_v1",
+        "name": "web", "schema_version": 0, "values": values, "sensitive_values": {"data": {}}});
+    let root = json!({"root_module": {"child_modules": [{"address": "module.m", "resources": [resource]}]}});
+    for shown in [
+        json!({"format_version": "1.0", "terraform_version": "1.11.4", "values": root}),
+        json!({"format_version": "1.2", "planned_values": {}, "prior_state": {"format_version": "1.0", "values": root}}),
+    ] {
+        let read = decode(shown.to_string().as_bytes()).unwrap();
+        assert_eq!(&*read.objects[0].address, "module.m.kubernetes_config_map_v1.web");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z=/.-]{0,8}".prop_map(Value::from),
+    ];
+    let name = prop_oneof![
+        Just("metadata".to_owned()),
+        Just("spec".to_owned()),
+        Just("data".to_owned()),
+        Just("name".to_owned()),
+        Just("template".to_owned()),
+        Just("container".to_owned()),
+        Just("containers".to_owned()),
+        Just("object".to_owned()),
+        Just("value".to_owned()),
+        "[a-z_]{0,6}",
+    ];
+    leaf.prop_recursive(6, 60, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(name.clone(), inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(&bytes);
+    }
+
+    #[test]
+    fn no_attributes_and_no_object_make_it_panic(attributes in any_json(), live in any_json(), which in 0..6_usize) {
+        let types = ["kubernetes_deployment", "kubernetes_secret", "kubernetes_manifest", "kubectl_manifest",
+            "kubernetes_env", "kubernetes_storage_class"];
+        let mut attributes = attributes;
+        if let Value::Object(members) = &mut attributes {
+            members.entry("id").or_insert(json!("a/b"));
+        }
+        let instance = json!({"attributes": attributes, "sensitive_attributes": live});
+        for object in read(&json!([resource(types[which], instance)])).objects {
+            let _ = compare(&object, &live);
+        }
+    }
+}

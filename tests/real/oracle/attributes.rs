@@ -1,0 +1,167 @@
+//! Which attributes differ between two reads of a resource. Null and empty are taken as one.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// What elements of these lists are known by; all others by their place.
+const KEYS: &[(&str, &[&str])] = &[
+    ("container", &["name"]),
+    ("init_container", &["name"]),
+    ("env", &["name"]),
+    ("volume", &["name"]),
+    ("image_pull_secrets", &["name"]),
+    ("image_pull_secret", &["name"]),
+    ("secret", &["name"]),
+    ("volume_mount", &["mount_path"]),
+    ("host_aliases", &["ip"]),
+    ("topology_spread_constraint", &["topology_key", "when_unsatisfiable"]),
+    ("port", &["container_port", "protocol"]),
+    ("port", &["port", "protocol"]),
+];
+
+/// The attributes that a refresh would change, without indices.
+pub(super) fn changed_attributes(address: &str, before: &Value, after: &Value) -> BTreeSet<String> {
+    let mut changed = Vec::new();
+    let is_manifest = address.contains("kubernetes_manifest.");
+    let walk = Walk { named_keys: is_manifest };
+    walk.value(before, after, "", &mut Vec::new(), &mut changed);
+    // These say that something changed, not what; statuses are reports, not declarations.
+    let tells = |attribute: &String| {
+        !attribute.ends_with("resource_version")
+            && !attribute.ends_with("generation")
+            && !attribute.starts_with("status")
+    };
+    let changed = changed.into_iter().filter(tells);
+    changed
+        .map(|attribute| attribute.strip_prefix("object.").map_or(attribute.clone(), str::to_owned))
+        .collect()
+}
+
+struct Walk {
+    /// Keys of maps are names like all others.
+    named_keys: bool,
+}
+
+impl Walk {
+    fn value(
+        &self,
+        before: &Value,
+        after: &Value,
+        name: &str,
+        path: &mut Vec<String>,
+        changed: &mut Vec<String>,
+    ) {
+        match (before, after) {
+            (Value::Array(_), _) | (_, Value::Array(_)) => {
+                self.list(list(before), list(after), name, path, changed)
+            }
+            (Value::Object(_), _) | (_, Value::Object(_)) if path.is_empty() || self.named_keys => {
+                self.block(before, after, path, changed);
+            }
+            (Value::Object(_), _) | (_, Value::Object(_)) => {
+                if without_nulls(before) != without_nulls(after) {
+                    changed.push(path.join("."));
+                }
+            }
+            _ => {
+                if !(before == after || is_empty(before) && is_empty(after)) {
+                    changed.push(path.join("."));
+                }
+            }
+        }
+    }
+
+    fn block(&self, before: &Value, after: &Value, path: &mut Vec<String>, changed: &mut Vec<String>) {
+        let names = |value: &Value| {
+            value.as_object().map_or_else(Vec::new, |members| members.keys().cloned().collect())
+        };
+        let all: BTreeSet<String> = names(before).into_iter().chain(names(after)).collect();
+        for name in all {
+            path.push(name.clone());
+            self.value(&before[&name], &after[&name], &name, path, changed);
+            path.pop();
+        }
+    }
+
+    fn list(
+        &self,
+        before: &[Value],
+        after: &[Value],
+        name: &str,
+        path: &mut Vec<String>,
+        changed: &mut Vec<String>,
+    ) {
+        if !before.iter().chain(after).any(Value::is_object) {
+            if before != after {
+                changed.push(path.join("."));
+            }
+            return;
+        }
+        let known = KEYS.iter().filter(|(list, _)| *list == name).map(|(_, keys)| *keys);
+        let known = known.into_iter().find(|keys| tells_apart(keys, before) && tells_apart(keys, after));
+        let Some(keys) = known else {
+            for at in 0..before.len().max(after.len()) {
+                self.element(before.get(at), after.get(at), path, changed);
+            }
+            return;
+        };
+        let names =
+            |list: &[Value]| -> Vec<String> { list.iter().map(|element| key(keys, element)).collect() };
+        let (old, new) = (names(before), names(after));
+        let all: BTreeSet<&String> = old.iter().chain(&new).collect();
+        for name in all {
+            let find = |names: &[String]| names.iter().position(|other| other == name);
+            let (old, new) = (find(&old).map(|at| &before[at]), find(&new).map(|at| &after[at]));
+            self.element(old, new, path, changed);
+        }
+        let kept = |names: &[String], others: &[String]| -> Vec<String> {
+            names.iter().filter(|name| others.contains(name)).cloned().collect()
+        };
+        if kept(&old, &new) != kept(&new, &old) {
+            changed.push(path.join("."));
+        }
+    }
+
+    fn element(
+        &self,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        path: &mut Vec<String>,
+        changed: &mut Vec<String>,
+    ) {
+        let count = changed.len();
+        self.block(before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null), path, changed);
+        if before.is_some() != after.is_some() && changed.len() == count {
+            changed.push(path.join("."));
+        }
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn key(keys: &[&str], element: &Value) -> String {
+    keys.iter().map(|key| element[*key].to_string()).collect::<Vec<_>>().join("/")
+}
+
+fn tells_apart(keys: &[&str], list: &[Value]) -> bool {
+    let names: BTreeSet<String> = list.iter().map(|element| key(keys, element)).collect();
+    names.len() == list.len() && list.iter().all(|element| keys.iter().all(|key| !is_empty(&element[*key])))
+}
+
+fn without_nulls(value: &Value) -> Vec<(&String, &Value)> {
+    value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).collect()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}

@@ -1,0 +1,66 @@
+//! The edits, one a line in `edits.txt`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// An edit of one object.
+pub(super) struct Edit {
+    /// `kubernetes_service_v1.web`.
+    pub(super) resource: &'static str,
+    pub(super) patch: Value,
+}
+
+/// Every edit there is.
+///
+/// A line is a JSON patch or a merge patch; `= RESOURCE PATH` begins the edits of a resource, whose JSON patches start at that
+/// path.
+pub(super) fn all() -> Vec<Edit> {
+    let (mut resource, mut start, mut edits) = ("", "", Vec::new());
+    for line in include_str!("edits.txt").lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(head) = line.strip_prefix("= ") {
+            (resource, start) = head.split_once(' ').unwrap_or((head, ""));
+            continue;
+        }
+        let patch = if line.starts_with('{') {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        } else {
+            Value::Array(line.split(" ; ").map(|step| operation(start, step)).collect())
+        };
+        edits.push(Edit { resource, patch });
+    }
+    edits
+}
+
+/// `PATH VALUE` sets, `+PATH VALUE` adds, `-PATH` removes.
+fn operation(start: &str, line: &str) -> Value {
+    let (path, value) = line.split_once(' ').unwrap_or((line, "null"));
+    let (kind, path) = match path.split_at(1) {
+        ("+", path) => ("add", path),
+        ("-", path) => ("remove", path),
+        _ => ("replace", path),
+    };
+    let value: Value = serde_json::from_str(value).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let path =
+        if let Some(path) = path.strip_prefix('^') { path.to_owned() } else { format!("{start}{path}") };
+    match kind {
+        "remove" => serde_json::json!({"op": kind, "path": path}),
+        _ => serde_json::json!({"op": kind, "path": path, "value": value}),
+    }
+}
+
+/// Edits that can be made at once, each with the address of the object that it edits: one edit for an object.
+pub(super) fn batches(edits: &[Edit], copies: usize) -> Vec<Vec<(String, &Edit)>> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut batches: Vec<Vec<(String, &Edit)>> = Vec::new();
+    for edit in edits {
+        let count = counts.entry(edit.resource).or_default();
+        let (batch, copy) = (*count / copies, *count % copies);
+        *count += 1;
+        if batches.len() <= batch {
+            batches.resize_with(batch + 1, Vec::new);
+        }
+        batches[batch].push((format!("{}[{copy}]", edit.resource), edit));
+    }
+    batches
+}

@@ -1,0 +1,102 @@
+//! Real Terraform with the real Kubernetes provider, without a network.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::parts::program;
+
+/// The provider's version, as `parts/terraform-provider-kubernetes` pins it.
+const PROVIDER: &str = "3.2.1";
+
+/// A folder with a configuration in it.
+pub struct Terraform {
+    folder: TempDir,
+    kubeconfig: PathBuf,
+    copies: usize,
+}
+
+/// A resource that a refresh found changed.
+#[derive(Debug)]
+pub struct Drifted {
+    pub address: String,
+    pub before: Value,
+    pub after: Value,
+}
+
+impl Terraform {
+    /// Lays out the provider and the `*.tf` files of a folder, and initialises them.
+    pub fn init(configuration: &Path, kubeconfig: &Path, copies: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let platform = format!("linux_{}", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" });
+        let mirror = folder.path().join("mirror");
+        let place = mirror.join(format!("registry.terraform.io/hashicorp/kubernetes/{PROVIDER}/{platform}"));
+        fs::create_dir_all(&place).expect("the mirror can be made");
+        let provider = program("terraform-provider-kubernetes", "terraform-provider-kubernetes");
+        let link = place.join(format!("terraform-provider-kubernetes_v{PROVIDER}"));
+        std::os::unix::fs::symlink(provider, link).expect("the provider can be linked");
+        let settings = format!(
+            "disable_checkpoint = true\nprovider_installation {{\n  filesystem_mirror {{\n    path = {:?}\n  }}\n}}\n",
+            mirror.display().to_string()
+        );
+        fs::write(folder.path().join("terraformrc"), settings).expect("the settings can be written");
+        for entry in fs::read_dir(configuration).expect("the configuration can be read") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "tf") {
+                fs::copy(&path, folder.path().join(path.file_name().expect("a file"))).expect("a copy");
+            }
+        }
+        let terraform = Self { folder, kubeconfig: kubeconfig.to_owned(), copies };
+        terraform.run(&["init", "-no-color", "-input=false"]);
+        terraform
+    }
+
+    /// Applies the configuration.
+    pub fn apply(&self) {
+        self.run(&["apply", "-no-color", "-auto-approve", "-input=false"]);
+    }
+
+    /// The state as it is stored.
+    pub fn state(&self) -> Vec<u8> {
+        self.run(&["state", "pull"])
+    }
+
+    /// The schema of the provider.
+    pub fn schema(&self) -> Vec<u8> {
+        self.run(&["providers", "schema", "-json"])
+    }
+
+    /// What a refresh finds changed.
+    pub fn drift(&self) -> Vec<Drifted> {
+        self.run(&["plan", "-refresh-only", "-no-color", "-input=false", "-parallelism=20", "-out=plan"]);
+        let plan: Value =
+            serde_json::from_slice(&self.run(&["show", "-json", "plan"])).expect("a plan in JSON");
+        let drift = plan["resource_drift"].as_array().cloned().unwrap_or_default();
+        let read = |change: Value| Drifted {
+            address: change["address"].as_str().expect("an address").to_owned(),
+            before: change["change"]["before"].clone(),
+            after: change["change"]["after"].clone(),
+        };
+        drift.into_iter().map(read).collect()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Vec<u8> {
+        let output = Command::new("terraform")
+            .current_dir(self.folder.path())
+            .env("TF_CLI_CONFIG_FILE", self.folder.path().join("terraformrc"))
+            .env("TF_IN_AUTOMATION", "1")
+            .env("TF_VAR_kubeconfig", &self.kubeconfig)
+            .env("TF_VAR_copies", self.copies.to_string())
+            .args(arguments)
+            .output()
+            .expect("terraform is on the path");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "terraform {arguments:?}: {error}");
+        output.stdout
+    }
+}
