@@ -117,7 +117,7 @@ fn a_bad_state_says_what_is_bad_about_it() {
 #[test]
 fn a_bomb_does_not_go_off() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    (0..8192).for_each(|_| encoder.write_all(&[0; 1 << 13]).unwrap());
+    (0..512).for_each(|_| encoder.write_all(&[0; 1 << 13]).unwrap());
     let bomb = encoder.finish().unwrap();
     assert_eq!(inflate(&bomb, 1 << 20), Err(BaselineFault::TooLarge));
 }

@@ -22,20 +22,23 @@ pub(super) fn compare_blocks<'a>(
     findings: &mut Findings<'a>,
 ) {
     for field in &table.shape(shape).fields {
-        let value = |block: Option<&Block>| block.and_then(|block| block.get(field.attribute)).cloned();
-        let (state, live) = (value(state).unwrap_or_default(), value(live).unwrap_or_default());
+        let (state, live) = (member(state, field.attribute), member(live, field.attribute));
         findings.within(field.attribute, field.field, |findings| match field.holds {
-            Holds::Text | Holds::Number | Holds::Bool => compare_scalars(field, &state, &live, findings),
-            Holds::Map => compare_maps(field, &state, &live, findings),
-            Holds::List | Holds::Set => compare_lists(field, &state, &live, findings),
+            Holds::Text | Holds::Number | Holds::Bool => compare_scalars(field, state, live, findings),
+            Holds::Map => compare_maps(field, state, live, findings),
+            Holds::List | Holds::Set => compare_lists(field, state, live, findings),
             Holds::One(shape) => {
-                compare_elements(table, shape, elements(&state).first(), elements(&live).first(), findings);
+                compare_elements(table, shape, elements(state).first(), elements(live).first(), findings);
             }
             Holds::Many(shape) | Holds::Any(shape) => {
-                compare_many(table, shape, field, elements(&state), elements(&live), findings);
+                compare_many(table, shape, field, elements(state), elements(live), findings);
             }
         });
     }
+}
+
+fn member<'a>(block: Option<&'a Block>, attribute: &str) -> &'a Value {
+    block.and_then(|block| block.get(attribute)).unwrap_or(&Value::Null)
 }
 
 /// Compares two blocks of which one may not be there. That it is there at all says something too.
@@ -47,9 +50,9 @@ fn compare_elements<'a>(
     findings: &mut Findings<'a>,
 ) {
     let before = findings.count();
-    let block = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let blocks = (state.and_then(Value::as_object), live.and_then(Value::as_object));
     if state.is_some() || live.is_some() {
-        compare_blocks(table, shape, block(state).as_ref(), block(live).as_ref(), findings);
+        compare_blocks(table, shape, blocks.0, blocks.1, findings);
     }
     if state.is_some() != live.is_some() && findings.count() == before {
         let there = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };

@@ -54,7 +54,7 @@ impl Walk {
     ) {
         match (before, after) {
             (Value::Array(_), _) | (_, Value::Array(_)) => {
-                self.list(list(before), list(after), name, path, changed)
+                self.list(list(before), list(after), name, path, changed);
             }
             (Value::Object(_), _) | (_, Value::Object(_)) if path.is_empty() || self.named_keys => {
                 self.block(before, after, path, changed);

@@ -1,11 +1,13 @@
 //! The objects of the oracle's cluster: read, edited as people edit them, put back.
 
+use std::time::Duration;
+
 use drift_exporter::compare::terraform::{DeclaredObject, ObjectName};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::at;
-use crate::support::cluster::Cluster;
+use crate::support::{cluster::Cluster, process::eventually};
 
 pub(super) struct Objects<'a> {
     cluster: &'a Cluster,
@@ -39,6 +41,27 @@ impl<'a> Objects<'a> {
         }
     }
 
+    /// A kind of our own, and waits until it is served.
+    pub(super) fn create_kind(&self) {
+        let text = json!({"type": "string"});
+        let spec = json!({"type": "object", "properties": {
+            "size": {"type": "integer"}, "mode": {"type": "string", "default": "fast"}, "on": {"type": "boolean"},
+            "tags": {"type": "array", "items": text}, "labels": {"type": "object", "additionalProperties": text},
+            "target": {"x-kubernetes-int-or-string": true}, "nested": {"type": "object", "properties": {"a": text, "b": text}},
+            "parts": {"type": "array", "items": {"type": "object", "properties": {"name": text, "size": {"type": "integer"}}}}}});
+        let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": {"type": "object",
+            "x-kubernetes-preserve-unknown-fields": true}}}});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+        let kind = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"}, "versions": [version]}});
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        self.send(&Method::POST, path, "application/json", &kind).unwrap();
+        eventually("the kind is served", Duration::from_secs(30), || {
+            let published = self.send(&Method::GET, "/openapi/v2", "application/json", &Value::Null).ok()?;
+            published["definitions"].get("com.example.v1.Widget").map(|_| ())
+        });
+    }
+
     /// Does what the controller of quotas would: Terraform waits for it.
     pub(super) fn confirm_quotas(&self) {
         let list =
@@ -60,9 +83,9 @@ impl<'a> Objects<'a> {
 
     /// A list is a JSON patch, an object a merge patch.
     pub(super) fn patch(&self, object: &DeclaredObject, patch: &Value) -> Result<Value, String> {
-        let form = if patch.is_array() { "json-patch" } else { "merge-patch" };
+        let format = if patch.is_array() { "json-patch" } else { "merge-patch" };
         let path = format!("{}?fieldManager=kubectl-edit", path_of(&object.object));
-        self.send(&Method::PATCH, &path, &format!("application/{form}+json"), patch)
+        self.send(&Method::PATCH, &path, &format!("application/{format}+json"), patch)
     }
 
     /// Makes an object what it was.

@@ -1,5 +1,12 @@
 //! Terraform itself says what is drift: the same edits are shown to a refresh of the real provider and to our comparison.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "it prints its matrix, and fails by panicking"
+)]
+
 mod attributes;
 mod cluster;
 mod edits;
@@ -31,6 +38,8 @@ struct Answer {
     edit: String,
     terraform: BTreeSet<String>,
     exporter: BTreeSet<String>,
+    /// Fields that we say Terraform cannot see.
+    blind: usize,
 }
 
 #[test]
@@ -38,6 +47,7 @@ fn the_exporter_says_what_a_refresh_says() {
     let cluster = Cluster::start();
     let objects = Objects::new(&cluster);
     objects.create_those_of_others(COPIES);
+    objects.create_kind();
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle");
     let terraform = Terraform::init(&configuration, &cluster.kubeconfig(User::Admin), COPIES);
     thread::scope(|scope| {
@@ -108,7 +118,8 @@ fn ask(
         let comparison = compare(object, &edited);
         let terraform = drift.get(address.as_str()).cloned().unwrap_or_default();
         let exporter = comparison.attributes.iter().map(ToString::to_string).collect();
-        answers.push(Answer { edit: format!("{address} {}", edit.patch), terraform, exporter });
+        let blind = comparison.blind.len();
+        answers.push(Answer { edit: format!("{address} {}", edit.patch), terraform, exporter, blind });
         objects.put_back(object, &original, &edited);
     }
 }
@@ -124,6 +135,12 @@ fn report(answers: &[Answer], refused: &[String]) {
         refused.len()
     );
     println!("same verdict: {same_verdict}/{}; same attributes: {same}/{}", answers.len(), answers.len());
+    let unseen = answers.iter().filter(|answer| answer.terraform.is_empty());
+    let blind = unseen.clone().filter(|answer| answer.blind > 0).count();
+    println!(
+        "{} edits that Terraform does not see, {blind} of them in fields that we call blind",
+        unseen.count()
+    );
     refused.iter().for_each(|refused| println!("refused: {refused}"));
     for answer in answers.iter().filter(|answer| answer.terraform != answer.exporter) {
         let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| {

@@ -490,3 +490,45 @@ resource "kubernetes_secret" "written" {
   data_wo          = { token = "s3cret" }
   data_wo_revision = 1
 }
+
+resource "kubernetes_manifest" "widget" {
+  count = var.copies
+  manifest = {
+    apiVersion = "example.com/v1"
+    kind       = "Widget"
+    metadata   = { name = "widget-${count.index}", namespace = "default" }
+    spec = {
+      size   = 3
+      tags   = ["a", "b"]
+      labels = { x = "y" }
+      target = "50%"
+      nested = { a = "1" }
+      parts  = [{ name = "p", size = 1 }]
+    }
+  }
+}
+
+resource "kubernetes_manifest" "deployment" {
+  count = var.copies
+  manifest = {
+    apiVersion = "apps/v1"
+    kind       = "Deployment"
+    metadata   = { name = "manifest-${count.index}", namespace = "default" }
+    spec = {
+      replicas = 2
+      selector = { matchLabels = { app = "manifest" } }
+      template = {
+        metadata = { labels = { app = "manifest" } }
+        spec = {
+          containers = [{
+            name      = "web"
+            image     = "nginx:1.27"
+            resources = { limits = { cpu = "500m" } }
+            env       = [{ name = "A", value = "1" }]
+            ports     = [{ containerPort = 80, protocol = "TCP" }]
+          }]
+        }
+      }
+    }
+  }
+}
