@@ -7,6 +7,9 @@ use serde_json::Value;
 /// What elements of these lists are known by; all others by their place.
 const KEYS: &[(&str, &[&str])] = &[
     ("container", &["name"]),
+    ("containers", &["name"]),
+    ("volumes", &["name"]),
+    ("ports", &["containerPort", "protocol"]),
     ("init_container", &["name"]),
     ("env", &["name"]),
     ("volume", &["name"]),
@@ -65,7 +68,9 @@ impl Walk {
                 }
             }
             _ => {
-                if !(before == after || is_empty(before) && is_empty(after)) {
+                // The provider's SDK writes absent switches and numbers as false and zero; whole objects have them as they are.
+                let means_nothing = |value: &Value| is_empty(value) && !(self.named_keys && is_scalar(value));
+                if !(before == after || means_nothing(before) && means_nothing(after)) {
                     changed.push(path.join("."));
                 }
             }
@@ -153,6 +158,10 @@ fn tells_apart(keys: &[&str], list: &[Value]) -> bool {
 
 fn without_nulls(value: &Value) -> Vec<(&String, &Value)> {
     value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).collect()
+}
+
+fn is_scalar(value: &Value) -> bool {
+    value.is_boolean() || value.is_number()
 }
 
 fn is_empty(value: &Value) -> bool {
