@@ -21,6 +21,7 @@ test: lint test-fast test-cluster ## format and lints, the fast tests, the tests
 lint: ## format and lints
 	cargo fmt --check
 	cargo clippy --all-targets --quiet -- -D warnings
+	cargo clippy --test cluster --test real --quiet -- -D warnings
 
 .PHONY: test-fast
 test-fast: ## the tests that need no cluster

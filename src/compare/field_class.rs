@@ -3,7 +3,7 @@
 use crate::model::{FieldClass, FieldPath, Segment};
 
 /// The class of the field at `path`, in an object of any kind.
-pub(super) fn class_of(path: &FieldPath) -> FieldClass {
+pub fn class_of(path: &FieldPath) -> FieldClass {
     let fields: Vec<&str> = path
         .segments()
         .iter()

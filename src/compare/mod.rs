@@ -13,15 +13,9 @@ mod views;
 
 pub use crate::model::Algorithm;
 pub use canonical::is_declared_key;
+pub use field_class::class_of;
 pub use fingerprint::{FingerprintError, Recorded, fingerprint, tfdrift};
 pub use judge::judge;
 pub use owners::Owners;
 pub use quantity::{Quantity, QuantityError};
 pub use views::{DeploymentView, ServiceView, SpecView, Text};
-
-use crate::model::{FieldClass, FieldPath};
-
-/// The class of the field at a path, in an object of any kind.
-pub fn class_of(path: &FieldPath) -> FieldClass {
-    field_class::class_of(path)
-}

@@ -103,7 +103,7 @@ fn normalised(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
             for (name, field) in fields {
                 match name.as_str() {
                     "uid" | "creationTimestamp" | "time" | "continue" | "clusterIP" => {
-                        *field = name.as_str().into()
+                        *field = name.as_str().into();
                     }
                     "clusterIPs" => *field = json!(["clusterIP"]),
                     // They stand in the order of their times, which are known by the second.

@@ -1,6 +1,13 @@
 //! Tests on a real kube-apiserver with a real etcd. Each has a cluster of its own.
 
-#![expect(clippy::disallowed_methods, reason = "tests change the cluster; the exporter must not")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::too_many_lines,
+    reason = "tests change the cluster, which the exporter must not, print what they measured, fail by panicking, and tell one story each"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -56,8 +56,8 @@ fn what_is_accepted_stays_hidden_until_it_is_another_value() {
     let (code, rule, stderr) = command(&shop, User::Admin, &accept);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(rule.contains("sha256:") && rule.contains("owner: me") && rule.contains("load test"), "{rule}");
-    let indented: String = rule.lines().map(|line| format!("  {line}\n")).collect();
-    fs::write(&file, format!("rules:\n{indented}")).expect("written");
+    let indented = rule.replace('\n', "\n  ");
+    fs::write(&file, format!("rules:\n  {indented}\n")).expect("written");
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
     assert_eq!(
         shop.exporter.sample("drift_resources", &[("kind", "Deployment"), ("verdict", "ignored")]),

@@ -67,7 +67,8 @@ impl Prometheus {
 
     /// The samples that a query gives: labels and value.
     fn query(&self, query: &str) -> Vec<(Value, String)> {
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded: Vec<String> = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded = encoded.concat();
         let Some(answer) = page::get(self.port, &format!("/api/v1/query?query={encoded}"), &[]) else {
             return Vec::new();
         };

@@ -84,8 +84,8 @@ impl<'a> Objects<'a> {
     /// A list is a JSON patch, an object a merge patch.
     pub(super) fn patch(&self, object: &DeclaredObject, patch: &Value) -> Result<Value, String> {
         let format = if patch.is_array() { "json-patch" } else { "merge-patch" };
-        let path = format!("{}?fieldManager=kubectl-edit", path_of(&object.object));
-        self.send(&Method::PATCH, &path, &format!("application/{format}+json"), patch)
+        let url = format!("{}?fieldManager=kubectl-edit", path_of(&object.object));
+        self.send(&Method::PATCH, &url, &format!("application/{format}+json"), patch)
     }
 
     /// Makes an object what it was.
