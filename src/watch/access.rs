@@ -173,6 +173,13 @@ async fn may(client: &Client, need: &Need, verb: &str) -> Result<bool, String> {
     let request = Request::post(REVIEWS).header("content-type", "application/json").body(body);
     let request = request.map_err(|error| cannot(&error))?;
     let answer = tokio::time::timeout(PATIENCE, client.request::<SelfSubjectAccessReview>(request)).await;
-    let answer = answer.map_err(|_| cannot(&"it does not answer"))?.map_err(|error| cannot(&error))?;
+    let answer = match answer.map_err(|_| cannot(&"it does not answer"))? {
+        Ok(answer) => answer,
+        // The demo's cluster has no rights to ask about.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(cannot(&"it knows no access reviews"));
+        }
+        Err(error) => return Err(cannot(&error)),
+    };
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
