@@ -48,7 +48,8 @@ pub(super) fn run(
     let object = object.ok_or_else(|| format!("{} cannot be read", arguments.object))?;
     let findings = match judge(&object) {
         Judgement::Drifted(findings) => findings,
-        Judgement::InSync => {
+        Judgement::Missing(finding) | Judgement::Replaced(finding) => vec![finding],
+        Judgement::InSync | Judgement::InFlight => {
             complain(&format!("{} is as declared: there is nothing to accept", object.key))?;
             return Ok(Outcome::Negative);
         }

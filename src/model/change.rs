@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{LiveObject, Plan, StreamSpec, closed_sets::closed_set};
+use super::{Baseline, LiveObject, Plan, Source, StreamSpec, closed_sets::closed_set};
 
 closed_set! {
     /// Why a stream does not work.
@@ -62,6 +62,12 @@ pub enum Change {
     },
     /// The stream fares differently from now on.
     Stream(Arc<StreamSpec>, StreamHealth),
+    /// A place that declares objects, as it is from now on.
+    Baseline(Arc<Baseline>),
+    /// A place that declares objects is gone, and what it declared with it.
+    BaselineGone(Source, Arc<str>),
+    /// Whether the places of a source can be found. Up: all that are there have been told of.
+    Source(Source, StreamHealth),
     /// Time has passed.
     Tick,
 }

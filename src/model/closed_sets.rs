@@ -55,6 +55,10 @@ closed_set! {
     Source {
         /// A hash in an annotation of the object itself.
         Annotation = "annotation",
+        /// A Terraform or `OpenTofu` state.
+        Terraform = "terraform",
+        /// Nothing: the object is watched, and no source claims it.
+        Nothing = "none",
     }
 }
 

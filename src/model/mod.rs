@@ -1,9 +1,11 @@
 //! The words of the product as types: pure values, no I/O, no Kubernetes client.
 
 mod algorithm;
+mod baseline;
 mod change;
 mod clock;
 mod closed_sets;
+mod declared;
 mod difference;
 mod digest;
 mod field_path;
@@ -11,10 +13,12 @@ mod glob;
 mod kind;
 mod object;
 mod object_key;
+mod packed;
 mod path_pattern;
 mod path_syntax;
 mod plan;
 mod scope;
+mod seal_key;
 mod selector;
 mod served;
 mod stream;
@@ -23,12 +27,14 @@ mod verdict;
 mod wanted_kind;
 
 pub use algorithm::Algorithm;
+pub use baseline::{Baseline, BaselineTrouble, BaselineVersion, Lock, Origin, SkipReason, Skipped};
 pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{
     Actor, Advice, BaselineFault, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Restart,
     Severity, Source, WatchEvent,
 };
+pub use declared::{DeclaredBody, DeclaredObject, ObjectName};
 pub use difference::{Difference, Finding, Writer};
 pub use digest::Digest;
 pub use field_path::{FieldPath, Segment};
@@ -36,10 +42,12 @@ pub use glob::Glob;
 pub use kind::Kind;
 pub use object::{Extras, Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
+pub use packed::Packed;
 pub use path_pattern::PathPattern;
 pub use path_syntax::PathError;
 pub use plan::{Plan, Unwatched};
 pub use scope::Scope;
+pub use seal_key::SealKey;
 pub use selector::Selector;
 pub use served::{Served, ServedKind};
 pub use stream::{Clause, StreamSpec};

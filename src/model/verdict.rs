@@ -39,6 +39,24 @@ closed_set! {
         Unhashable = "unhashable",
         /// The stream that carries the object is down or silent.
         Stale = "stale",
+        /// The kind of the object cannot be watched, so nobody knows whether it exists.
+        Unwatched = "unwatched",
+        /// The object is read in another version than the one that its baseline is written for.
+        OtherVersion = "other_version",
+        /// No object of the baseline is known to be in this cluster.
+        OtherCluster = "other_cluster",
+        /// The baseline was written by a provider that is newer than anything we know.
+        NewerSchema = "newer_schema",
+        /// The baseline is encrypted.
+        Encrypted = "encrypted",
+        /// A part of the baseline is missing, or its parts do not belong together.
+        Torn = "torn",
+        /// The baseline is larger than anything we read.
+        TooLarge = "too_large",
+        /// The baseline is written in a version that we do not know.
+        UnsupportedVersion = "unsupported_version",
+        /// The baseline is broken.
+        UnreadableBaseline = "unreadable_baseline",
     }
 }
 
@@ -49,6 +67,12 @@ pub enum Judgement {
     InSync,
     /// Not as declared, in these fields.
     Drifted(Vec<Finding>),
+    /// Declared, and not there.
+    Missing(Finding),
+    /// Another object has taken its name.
+    Replaced(Finding),
+    /// Its baseline is being applied right now.
+    InFlight,
     /// Nothing is declared.
     NoBaseline,
     /// Could not be compared.

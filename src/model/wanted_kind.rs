@@ -17,6 +17,8 @@ pub struct WantedKind {
     pub scope: Scope,
     /// Which objects; none for all of them.
     pub selector: Option<Selector>,
+    /// The one object of this name; none for all of them. Only for kinds that hold what nobody should read by the way.
+    pub name: Option<Box<str>>,
 }
 
 /// Which kinds of a group.
@@ -55,6 +57,7 @@ impl WantedKind {
             kind: if kind == "*" { KindName::Every } else { KindName::Named(kind.into()) },
             scope: Scope::default(),
             selector: None,
+            name: None,
         })
     }
 
@@ -66,6 +69,7 @@ impl WantedKind {
             kind: KindName::Named(kind.kind.clone()),
             scope: Scope::default(),
             selector: None,
+            name: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::rating::Rater;
-use crate::model::{Cause, Judgement, LiveObject, Source, Stamp, Verdict};
+use crate::model::{Cause, Judgement, LiveObject, Source, Stamp, Trouble, Verdict};
 
 /// One live object and its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,10 @@ impl Claim {
         let verdict = match judgement {
             Judgement::InSync => Verdict::InSync,
             Judgement::NoBaseline => Verdict::NoBaseline,
-            Judgement::Drifted(findings) => rater.rate(findings, &self.verdict),
+            Judgement::Drifted(findings) => rater.rate(Trouble::Drifted, findings, &self.verdict),
+            Judgement::Missing(finding) => rater.rate(Trouble::Missing, vec![finding], &self.verdict),
+            Judgement::Replaced(finding) => rater.rate(Trouble::Replaced, vec![finding], &self.verdict),
+            Judgement::InFlight => rater.rate_again(Verdict::InFlight(self.verdict.into_held())),
             // Rules may ask for what has changed about the object, even if its fields cannot be judged now.
             Judgement::Unknown(reason) => {
                 rater.rate_again(Verdict::Unknown(reason, self.verdict.into_held()))

@@ -111,6 +111,7 @@ impl Engine {
                     && self.forget(&stream.kind, &namespace, &name, Cause::Deleted, now)
             }
             Change::Stream(stream, health) => self.stream_fares(&stream, health),
+            Change::Baseline(_) | Change::BaselineGone(..) | Change::Source(..) => false,
             Change::Tick => {
                 let expired = self.let_rules_expire(now);
                 self.forget_old_episodes(now) || expired

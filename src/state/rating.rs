@@ -29,7 +29,7 @@ enum Settled {
 impl Rater<'_> {
     /// Rates what was found, going on from what was known. An onset that is known never moves later, whatever rules said
     /// about the difference in the meantime.
-    pub(super) fn rate(&self, findings: Vec<Finding>, before: &Verdict) -> Verdict {
+    pub(super) fn rate(&self, trouble: Trouble, findings: Vec<Finding>, before: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
         for finding in findings {
             let known = before.differences().find(|known| known.finding.path == finding.path);
@@ -39,7 +39,7 @@ impl Rater<'_> {
             }
             differences.push(difference);
         }
-        self.settle(Trouble::Drifted, differences, earlier_onset(before)).into()
+        self.settle(trouble, differences, earlier_onset(before)).into()
     }
 
     /// Rates what is known again, held or not.

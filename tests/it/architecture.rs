@@ -9,7 +9,11 @@ use std::{
 /// Which module may use which others, and which crates beside std. `tracing` and `thiserror` are free but in the pure ones.
 const TABLE: &[(&str, &[&str], &[&str])] = &[
     ("model", &[], &["sha2", "jiff"]),
-    ("compare", &["model"], &["serde", "serde_json", "serde_json_canonicalizer", "base64", "thiserror"]),
+    (
+        "compare",
+        &["model"],
+        &["serde", "serde_json", "serde_json_canonicalizer", "base64", "flate2", "thiserror"],
+    ),
     (
         "baseline",
         &["model", "compare"],

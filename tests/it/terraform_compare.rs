@@ -3,15 +3,19 @@
 use drift_exporter::{
     baseline::terraform::decode,
     compare::terraform::{Comparison, compare},
-    model::FieldClass,
+    model::{FieldClass, SealKey},
 };
 use serde_json::{Value, json};
+
+fn key() -> SealKey {
+    SealKey::new([7; 32])
+}
 
 fn compared(resource_type: &str, attributes: &Value, live: &Value) -> Comparison {
     let instance = json!({"schema_version": 1, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "web", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes()).unwrap().objects[0], live)
+    compare(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live)
 }
 
 fn deployment() -> Value {
@@ -106,7 +110,8 @@ fn limits_of_old_schemas_are_blocks() {
         json!([{"limits": [{"cpu": "500m", "memory": ""}], "requests": []}]);
     let resource = json!({"mode": "managed", "type": "kubernetes_deployment", "name": "web",
         "instances": [{"schema_version": 0, "attributes": old}]});
-    let state = decode(json!({"version": 4, "resources": [resource]}).to_string().as_bytes()).unwrap();
+    let state =
+        decode(json!({"version": 4, "resources": [resource]}).to_string().as_bytes(), &key()).unwrap();
     assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({}))).findings, []);
 }
 

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use drift_exporter::{
-    baseline::terraform::{SkipReason, TerraformState, decode, inflate},
+    baseline::terraform::{TerraformState, decode, inflate},
     compare::terraform::compare,
-    model::BaselineFault,
+    model::{BaselineFault, DeclaredBody, SealKey, SkipReason, UnknownReason},
 };
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
@@ -27,8 +27,12 @@ fn config_map(name: &str) -> Value {
         "metadata": [{"name": name, "namespace": "shop", "uid": "u-1", "labels": null}]}})
 }
 
+fn key() -> SealKey {
+    SealKey::new([7; 32])
+}
+
 fn read(resources: &Value) -> TerraformState {
-    decode(&state(resources)).unwrap()
+    decode(&state(resources), &key()).unwrap()
 }
 
 #[test]
@@ -68,9 +72,17 @@ fn unknown_types_and_newer_schemas_are_listed() {
         resource("kubernetes_secret", json!({"attributes": {}})),
         resource("kubernetes_role", json!({"attributes": null}))
     ]));
-    let reasons: Vec<_> = read.skipped.iter().map(|skipped| format!("{:?}", skipped.reason)).collect();
-    assert_eq!(reasons, ["UnknownType", "NewerSchema", "NoIdentity", "Unreadable"]);
-    assert_eq!(read.unknown_types.get("kubernetes_thing"), Some(&1));
+    let skipped: Vec<_> =
+        read.skipped.iter().map(|skipped| (&*skipped.resource_type, skipped.reason)).collect();
+    assert_eq!(
+        skipped,
+        [
+            ("kubernetes_thing", SkipReason::UnknownType),
+            ("kubernetes_secret", SkipReason::NoIdentity),
+            ("kubernetes_role", SkipReason::Unreadable)
+        ]
+    );
+    assert_eq!(read.objects[0].body, DeclaredBody::Opaque(UnknownReason::NewerSchema));
 }
 
 #[test]
@@ -106,7 +118,7 @@ fn a_bad_state_says_what_is_bad_about_it() {
         (deep_attributes.into_bytes(), BaselineFault::Unreadable),
     ] {
         assert_eq!(
-            decode(&bytes).map(|_| ()),
+            decode(&bytes, &key()).map(|_| ()),
             Err(fault),
             "{}",
             String::from_utf8_lossy(&bytes[..bytes.len().min(80)])
@@ -165,7 +177,7 @@ fn what_terraform_shows_is_read_like_a_state() {
         json!({"format_version": "1.0", "terraform_version": "1.11.4", "values": root}),
         json!({"format_version": "1.2", "planned_values": {}, "prior_state": {"format_version": "1.0", "values": root}}),
     ] {
-        let read = decode(shown.to_string().as_bytes()).unwrap();
+        let read = decode(shown.to_string().as_bytes(), &key()).unwrap();
         assert_eq!(&*read.objects[0].address, "module.m.kubernetes_config_map_v1.web");
     }
 }
@@ -201,7 +213,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = decode(&bytes);
+        let _ = decode(&bytes, &key());
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::compare::terraform::{ObjectName, PART_TYPES, object_type};
+use crate::{
+    compare::terraform::{PART_TYPES, object_type},
+    model::ObjectName,
+};
 
 /// The object that a resource of a known type stands for; none where the state does not tell.
 pub(super) fn object_of(

@@ -13,5 +13,5 @@ mod state;
 
 pub use self::{
     chunks::{INFLATE_LIMIT, StateSecret, group_chunks, inflate, join_chunks},
-    state::{SkipReason, Skipped, TerraformState, decode},
+    state::{TerraformState, decode},
 };

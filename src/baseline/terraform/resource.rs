@@ -5,9 +5,14 @@ use serde_json::Value;
 use super::{
     identity::{object_of, object_of_document},
     secrets::seal_at,
-    state::SkipReason,
 };
-use crate::compare::terraform::{Body, DeclaredObject, PART_TYPES, object_type, sensitive_attributes};
+use crate::{
+    compare::{
+        pack,
+        terraform::{PART_TYPES, object_type, sensitive_attributes},
+    },
+    model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
+};
 
 /// A resource as a state has it.
 pub(super) struct Instance<'a> {
@@ -24,22 +29,25 @@ pub(super) struct Instance<'a> {
 const NEWEST_SCHEMA: u64 = 1;
 
 /// What the resource declares, with digests in place of what may not be told.
-pub(super) fn declared(instance: Instance<'_>) -> Result<DeclaredObject, SkipReason> {
+pub(super) fn declared(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, SkipReason> {
     let is_document = matches!(instance.resource_type, "kubernetes_manifest" | "kubectl_manifest");
     let is_part = PART_TYPES.contains(&instance.resource_type);
     if !is_document && !is_part && object_type(instance.resource_type).is_none() {
         return Err(SkipReason::UnknownType);
     }
-    if instance.schema_version > NEWEST_SCHEMA {
-        return Err(SkipReason::NewerSchema);
-    }
     if !instance.attributes.is_object() {
         return Err(SkipReason::Unreadable);
     }
-    if is_document { document(instance) } else { attributes(instance, is_part) }
+    let is_newer = instance.schema_version > NEWEST_SCHEMA;
+    let mut declared =
+        if is_document { document(instance, key) } else { attributes(instance, is_part, key) }?;
+    if is_newer {
+        declared.body = DeclaredBody::Opaque(UnknownReason::NewerSchema);
+    }
+    Ok(declared)
 }
 
-fn attributes(instance: Instance<'_>, is_part: bool) -> Result<DeclaredObject, SkipReason> {
+fn attributes(instance: Instance<'_>, is_part: bool, key: &SealKey) -> Result<DeclaredObject, SkipReason> {
     let Instance { address, resource_type, schema_version, mut attributes, mut sensitive, identity } =
         instance;
     let object = object_of(resource_type, &attributes, identity.as_ref()).ok_or(SkipReason::NoIdentity)?;
@@ -53,11 +61,13 @@ fn attributes(instance: Instance<'_>, is_part: bool) -> Result<DeclaredObject, S
         upgrade_resources(&mut attributes);
     }
     prune(&mut attributes);
-    let body = if is_part { Body::Parts(attributes) } else { Body::Attributes(attributes) };
-    Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, body })
+    let body = pack(&attributes);
+    let body = if is_part { DeclaredBody::Parts(body) } else { DeclaredBody::Attributes(body) };
+    let key = key.clone();
+    Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, key, body })
 }
 
-fn document(instance: Instance<'_>) -> Result<DeclaredObject, SkipReason> {
+fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, SkipReason> {
     let Instance { address, resource_type, mut attributes, sensitive, .. } = instance;
     let is_manifest = resource_type == "kubernetes_manifest";
     let mut document = if is_manifest {
@@ -84,8 +94,10 @@ fn document(instance: Instance<'_>) -> Result<DeclaredObject, SkipReason> {
             seal_at(&mut document, path);
         }
     }
-    let body = if is_manifest { Body::Whole(document) } else { Body::Subset(document) };
-    Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, body })
+    let body = pack(&document);
+    let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
+    let key = key.clone();
+    Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, key, body })
 }
 
 /// What is sensitive in `manifest` is sensitive in `object`, which is not marked, and the other way round.

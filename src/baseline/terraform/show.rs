@@ -8,10 +8,14 @@ use super::{
     secrets::sensitive_marks,
     state::{TerraformState, is_ours},
 };
-use crate::model::BaselineFault;
+use crate::model::{BaselineFault, SealKey};
 
 /// Takes in the resources of all modules.
-pub(super) fn read(values: &RawValue, state: &mut TerraformState) -> Result<(), BaselineFault> {
+pub(super) fn read(
+    values: &RawValue,
+    key: &SealKey,
+    state: &mut TerraformState,
+) -> Result<(), BaselineFault> {
     let values: Values<'_> = serde_json::from_str(values.get()).map_err(|_| BaselineFault::Unreadable)?;
     let mut modules: Vec<Module<'_>> = values.root_module.into_iter().collect();
     while let Some(module) = modules.pop() {
@@ -21,14 +25,17 @@ pub(super) fn read(values: &RawValue, state: &mut TerraformState) -> Result<(), 
                 raw.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()))
                     .map_err(|_| BaselineFault::Unreadable)
             };
-            state.take(Instance {
-                address: resource.address.as_str().into(),
-                resource_type: &resource.kind,
-                schema_version: resource.schema_version,
-                attributes: read(resource.values)?,
-                sensitive: sensitive_marks(&read(resource.sensitive_values)?),
-                identity: None,
-            });
+            state.take(
+                Instance {
+                    address: resource.address.as_str().into(),
+                    resource_type: &resource.kind,
+                    schema_version: resource.schema_version,
+                    attributes: read(resource.values)?,
+                    sensitive: sensitive_marks(&read(resource.sensitive_values)?),
+                    identity: None,
+                },
+                key,
+            );
         }
     }
     Ok(())

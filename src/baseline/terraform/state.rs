@@ -1,6 +1,6 @@
 //! A state as a whole.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -11,7 +11,7 @@ use super::{
     secrets::sensitive_paths,
     show,
 };
-use crate::{compare::terraform::DeclaredObject, model::BaselineFault};
+use crate::model::{BaselineFault, DeclaredObject, SealKey, SkipReason, Skipped};
 
 /// What a state declares in Kubernetes, and nothing else of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,36 +26,10 @@ pub struct TerraformState {
     pub objects: Vec<DeclaredObject>,
     /// The resources of Kubernetes that cannot be compared.
     pub skipped: Vec<Skipped>,
-    /// How many resources there are of each type of Kubernetes that we do not know.
-    pub unknown_types: BTreeMap<Box<str>, usize>,
-}
-
-/// A resource that cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// Its address.
-    pub address: Box<str>,
-    /// Why.
-    pub reason: SkipReason,
-}
-
-/// Why a resource cannot be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SkipReason {
-    /// The type is not in our table.
-    UnknownType,
-    /// The provider that wrote it is newer than we know.
-    NewerSchema,
-    /// It does not say which object it is.
-    NoIdentity,
-    /// Its attributes are not what they should be.
-    Unreadable,
-    /// The state has two of the same address.
-    Duplicate,
 }
 
 /// Reads a state, or what `terraform show -json` made of one or of a plan.
-pub fn decode(bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
+pub fn decode(bytes: &[u8], key: &SealKey) -> Result<TerraformState, BaselineFault> {
     let head: Head<'_> = serde_json::from_slice(bytes)
         .map_err(|error| if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable })?;
     if head.encrypted_data.is_some() || head.encryption_version.is_some() {
@@ -69,9 +43,9 @@ pub fn decode(bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
     };
     if head.format_version.is_some() {
         let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
-        show::read(values.ok_or(BaselineFault::Unreadable)?, &mut state)?;
+        show::read(values.ok_or(BaselineFault::Unreadable)?, key, &mut state)?;
     } else if head.version == Some(4) {
-        read_resources(&head.resources.unwrap_or_default(), &mut state)?;
+        read_resources(&head.resources.unwrap_or_default(), key, &mut state)?;
     } else {
         return Err(if head.version.is_some() {
             BaselineFault::UnsupportedVersion
@@ -85,15 +59,12 @@ pub fn decode(bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
 
 impl TerraformState {
     /// Takes in one instance of a resource.
-    pub(super) fn take(&mut self, instance: Instance<'_>) {
+    pub(super) fn take(&mut self, instance: Instance<'_>, key: &SealKey) {
         let (address, resource_type) = (instance.address.clone(), instance.resource_type);
-        match declared(instance) {
+        match declared(instance, key) {
             Ok(object) => self.objects.push(object),
             Err(reason) => {
-                if reason == SkipReason::UnknownType {
-                    *self.unknown_types.entry(resource_type.into()).or_default() += 1;
-                }
-                self.skipped.push(Skipped { address, reason });
+                self.skipped.push(Skipped { address, resource_type: resource_type.into(), reason });
             }
         }
     }
@@ -154,7 +125,11 @@ struct RawInstance {
     identity: Option<Value>,
 }
 
-fn read_resources(resources: &[Resource<'_>], state: &mut TerraformState) -> Result<(), BaselineFault> {
+fn read_resources(
+    resources: &[Resource<'_>],
+    key: &SealKey,
+    state: &mut TerraformState,
+) -> Result<(), BaselineFault> {
     for resource in resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
         let Some(instances) = resource.instances else { continue };
         let instances: Vec<RawInstance> =
@@ -166,14 +141,17 @@ fn read_resources(resources: &[Resource<'_>], state: &mut TerraformState) -> Res
                 &resource.name,
                 instance.index_key.as_ref(),
             );
-            state.take(Instance {
-                address,
-                resource_type: &resource.kind,
-                schema_version: instance.schema_version,
-                attributes: instance.attributes,
-                sensitive: sensitive_paths(&instance.sensitive_attributes),
-                identity: instance.identity,
-            });
+            state.take(
+                Instance {
+                    address,
+                    resource_type: &resource.kind,
+                    schema_version: instance.schema_version,
+                    attributes: instance.attributes,
+                    sensitive: sensitive_paths(&instance.sensitive_attributes),
+                    identity: instance.identity,
+                },
+                key,
+            );
         }
     }
     Ok(())
@@ -186,7 +164,11 @@ fn forget_duplicates(state: &mut TerraformState) {
     state.objects.retain(|object| {
         let is_new = seen.insert(object.address.clone());
         if !is_new {
-            skipped.push(Skipped { address: object.address.clone(), reason: SkipReason::Duplicate });
+            skipped.push(Skipped {
+                address: object.address.clone(),
+                resource_type: object.resource_type.clone(),
+                reason: SkipReason::Duplicate,
+            });
         }
         is_new
     });

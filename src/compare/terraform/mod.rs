@@ -5,23 +5,23 @@
 
 mod attributes;
 mod blind;
-mod declared;
 mod documents;
 mod findings;
 mod flatten;
 mod parts;
 mod sealed;
 mod table;
+mod types;
 
 use serde_json::Value;
 
-pub use self::{
-    declared::{Body, DeclaredObject, ObjectName, PART_TYPES, object_type, sensitive_attributes},
-    sealed::{seal, seal_all},
-};
 use self::{findings::Findings, table::Table};
-use super::owners::Owners;
-use crate::model::{FieldPath, Finding};
+pub use self::{
+    sealed::{seal, seal_all},
+    types::{PART_TYPES, object_type, sensitive_attributes},
+};
+use super::{owners::Owners, packed::unpack};
+use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding};
 
 /// What a state and a live object have to say about each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,18 +39,20 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
     let owners = Owners::of(live);
     let mut findings = Findings::new(&owners, &declared.sensitive);
     let mut blind = Vec::new();
+    let body = declared.body.packed().map(unpack).unwrap_or_default();
     match &declared.body {
-        Body::Attributes(state) => {
+        DeclaredBody::Attributes(_) => {
             let table = Table::get();
             if let Some(row) = table.type_called(&declared.resource_type) {
-                let read = flatten::flatten(table, row.shape, live, state);
-                attributes::compare_blocks(table, row.shape, state.as_object(), Some(&read), &mut findings);
+                let read = flatten::flatten(table, row.shape, live, &body);
+                attributes::compare_blocks(table, row.shape, body.as_object(), Some(&read), &mut findings);
                 blind = blind::blind_fields(table, row.shape, live, &owners);
             }
         }
-        Body::Whole(object) => documents::compare_whole(object, live, &mut findings),
-        Body::Subset(object) => documents::compare_subset(object, live, &mut findings),
-        Body::Parts(state) => parts::compare_parts(declared, state, live, &owners, &mut findings),
+        DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),
+        DeclaredBody::Subset(_) => documents::compare_subset(&body, live, &mut findings),
+        DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
+        DeclaredBody::Opaque(_) => {}
     }
     let (findings, attributes) = findings.finish();
     Comparison { findings, attributes, blind }

@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{
-    DeclaredObject, attributes,
+    attributes,
     findings::Findings,
     flatten::flatten_element,
     sealed::{decode, is_same},
     table::Table,
 };
-use crate::{compare::owners::Owners, model::Segment};
+use crate::{
+    compare::owners::Owners,
+    model::{DeclaredObject, Segment},
+};
 
 /// Compares the keys, or variables, that a resource owns.
 pub(super) fn compare_parts<'a>(

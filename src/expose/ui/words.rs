@@ -118,6 +118,15 @@ pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
         UnknownReason::UnknownAlgorithm => "unknown algorithm",
         UnknownReason::Unhashable => "cannot be hashed",
         UnknownReason::Stale => "stale",
+        UnknownReason::Unwatched => "kind not watched",
+        UnknownReason::OtherVersion => "read in another version",
+        UnknownReason::OtherCluster => "of another cluster",
+        UnknownReason::NewerSchema => "newer schema",
+        UnknownReason::Encrypted => "encrypted",
+        UnknownReason::Torn => "torn",
+        UnknownReason::TooLarge => "too large",
+        UnknownReason::UnsupportedVersion => "unsupported version",
+        UnknownReason::UnreadableBaseline => "unreadable baseline",
     }
 }
 
@@ -129,6 +138,15 @@ pub(super) fn because(reason: UnknownReason) -> &'static str {
         UnknownReason::UnknownAlgorithm => "its hash was made by an algorithm that is not known here",
         UnknownReason::Unhashable => "the hash has no definition for this kind or content",
         UnknownReason::Stale => "its stream is down, so changes do not arrive",
+        UnknownReason::Unwatched => "its kind cannot be watched, so nobody knows whether it exists",
+        UnknownReason::OtherVersion => "it is read in another version than its baseline is written for",
+        UnknownReason::OtherCluster => "no object of its baseline is known to be in this cluster",
+        UnknownReason::NewerSchema => "its baseline was written by a newer provider than is known here",
+        UnknownReason::Encrypted => "its baseline is encrypted",
+        UnknownReason::Torn => "a part of its baseline is missing",
+        UnknownReason::TooLarge => "its baseline is too large",
+        UnknownReason::UnsupportedVersion => "its baseline is written in a version that is not known here",
+        UnknownReason::UnreadableBaseline => "its baseline cannot be read",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drift_exporter::compare::terraform::{DeclaredObject, ObjectName};
+use drift_exporter::model::{DeclaredObject, ObjectName};
 use http::{Method, Request};
 use serde_json::{Value, json};
 

@@ -1,0 +1,131 @@
+//! A place that declares objects: a Terraform state, read.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+
+use super::{BaselineFault, DeclaredObject, Source, UnknownReason, closed_sets::closed_set};
+
+/// One place that declares objects, as it was last read. What it declares is what it last declared when it could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baseline {
+    /// Whose it is.
+    pub source: Source,
+    /// What it is called: `<namespace>/<workspace>/<suffix>`, the path of a file, or the published name.
+    pub name: Arc<str>,
+    /// Where it was read from.
+    pub origin: Origin,
+    /// Its version; none if it could never be read.
+    pub version: Option<BaselineVersion>,
+    /// What it declares.
+    pub objects: Vec<Arc<DeclaredObject>>,
+    /// What it has of Kubernetes and cannot be compared.
+    pub skipped: Vec<Skipped>,
+    /// Why it cannot be read now.
+    pub fault: Option<BaselineTrouble>,
+    /// Who writes it right now.
+    pub lock: Option<Lock>,
+    /// Whether settings say that it declares objects of this cluster, so that nobody has to find out.
+    pub here: bool,
+}
+
+closed_set! {
+    /// Where a baseline was read from.
+    Origin {
+        /// The Secrets of Terraform's Kubernetes backend.
+        StateSecret = "state_secret",
+        /// A file.
+        File = "file",
+        /// Secrets that `drift-exporter baseline` made.
+        Published = "published",
+    }
+}
+
+/// Which version of a baseline it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaselineVersion {
+    /// How often it was written.
+    pub serial: u64,
+    /// Which one it is: the same for all its versions.
+    pub lineage: Box<str>,
+    /// The version of the tool that wrote it.
+    pub tool_version: Box<str>,
+    /// When it was last written, as far as anybody says.
+    pub written: Option<Timestamp>,
+}
+
+/// A resource that cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its address.
+    pub address: Box<str>,
+    /// Its type.
+    pub resource_type: Box<str>,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+closed_set! {
+    /// Why a resource is not compared at all.
+    SkipReason {
+        /// The type is not in our table.
+        UnknownType = "unknown_type",
+        /// It does not say which object it is.
+        NoIdentity = "no_identity",
+        /// Its attributes are not what they should be.
+        Unreadable = "unreadable",
+        /// There are two of the same address; the first one counts.
+        Duplicate = "duplicate",
+    }
+}
+
+/// Why a baseline cannot be read now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaselineTrouble {
+    /// The class of what is wrong.
+    pub fault: BaselineFault,
+    /// What is wrong, where, and what to do; never a value of the baseline.
+    pub message: Box<str>,
+}
+
+/// Somebody holds the lock of a baseline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// What they do: `OperationTypeApply`.
+    pub operation: Box<str>,
+    /// Who they are: `ci@runner-7`.
+    pub who: Box<str>,
+    /// Since when.
+    pub created: Option<Timestamp>,
+    /// Until when differences are put down to them: none where they do not change objects.
+    pub holds_until: Option<Timestamp>,
+}
+
+impl Baseline {
+    /// How many resources there are of each type that we do not know.
+    pub fn unknown_types(&self) -> BTreeMap<&str, usize> {
+        let mut types = BTreeMap::new();
+        for skipped in self.skipped.iter().filter(|skipped| skipped.reason == SkipReason::UnknownType) {
+            *types.entry(&*skipped.resource_type).or_default() += 1;
+        }
+        types
+    }
+
+    /// Whether its objects are being changed right now, by whoever holds its lock.
+    pub fn is_in_flight(&self, now: Timestamp) -> bool {
+        self.lock.as_ref().and_then(|lock| lock.holds_until).is_some_and(|until| now < until)
+    }
+}
+
+impl BaselineFault {
+    /// Why claims of a baseline with this fault cannot be judged.
+    pub fn unknown_reason(self) -> UnknownReason {
+        match self {
+            Self::Torn => UnknownReason::Torn,
+            Self::Truncated | Self::Unreadable => UnknownReason::UnreadableBaseline,
+            Self::TooLarge => UnknownReason::TooLarge,
+            Self::Encrypted => UnknownReason::Encrypted,
+            Self::UnsupportedVersion => UnknownReason::UnsupportedVersion,
+        }
+    }
+}
