@@ -32,6 +32,11 @@ impl<'a> Owners<'a> {
         owning.map(|entry| &entry.writer).max_by_key(|writer| writer.time)
     }
 
+    /// Everybody who owns something.
+    pub fn writers(&self) -> impl Iterator<Item = &Writer> {
+        self.entries.iter().map(|entry| &entry.writer)
+    }
+
     /// The names that a manager owns in the map at `path`.
     pub(super) fn names_of(&self, manager: &str, path: &[&str]) -> impl Iterator<Item = &'a str> {
         let fields = self.entries.iter().filter(move |entry| &*entry.writer.manager == manager);

@@ -1,11 +1,13 @@
 //! Finding objects by what people call them: API and page ask the same way.
 
+use std::sync::Arc;
+
 use crate::{
     model::{Kind, ObjectKey},
     state::{Entry, KindState, Snapshot, Transition},
 };
 
-/// An object with the kind that it stands under.
+/// A claim with the kind that it stands under.
 pub(super) type Found<'a> = (&'a KindState, &'a Entry);
 
 /// An object's name as it stands in a URL: kind with or without group, namespace or `-`, name.
@@ -22,10 +24,11 @@ impl Named {
         Self { kind, namespace, name }
     }
 
-    /// The object, if it is known.
-    pub(super) fn find<'a>(&self, snapshot: &'a Snapshot) -> Option<Found<'a>> {
-        let mut kinds = snapshot.kinds.iter().filter(|state| is_of_type(&state.kind, &self.kind));
-        kinds.find_map(|state| Some((&**state, &**state.blocks.get(&self.namespace, &self.name)?)))
+    /// The claims on the object, if it is known: at least one.
+    pub(super) fn find<'a>(&self, snapshot: &'a Snapshot) -> Option<(&'a KindState, &'a [Arc<Entry>])> {
+        let kinds = snapshot.kinds.iter().filter(|state| is_of_type(&state.kind, &self.kind));
+        let mut claims = kinds.map(|state| (&**state, state.blocks.get(&self.namespace, &self.name)));
+        claims.find(|(_, claims)| !claims.is_empty())
     }
 
     /// The object of this name that was last heard of, whether it still exists or not.

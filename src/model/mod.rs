@@ -40,7 +40,7 @@ pub use digest::Digest;
 pub use field_path::{FieldPath, Segment};
 pub use glob::Glob;
 pub use kind::Kind;
-pub use object::{Extras, Facts, LiveObject, Mismatch, Stamp};
+pub use object::{Document, Extras, Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
 pub use packed::Packed;
 pub use path_pattern::PathPattern;

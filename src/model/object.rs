@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use std::sync::Arc;
 
-use super::{Algorithm, Digest, Health, ObjectKey, UnknownReason, Writer};
+use super::{Algorithm, Digest, Health, ObjectKey, Packed, UnknownReason, Writer};
 
 /// How long ago a write may be that we have just heard of, as far as two clocks agree.
 const JUST: SignedDuration = SignedDuration::from_secs(60);
@@ -14,6 +14,8 @@ const JUST: SignedDuration = SignedDuration::from_secs(60);
 pub struct LiveObject {
     /// Its identity.
     pub key: ObjectKey,
+    /// Whether it is there; what is declared and not there has nothing but its identity.
+    pub exists: bool,
     /// Tells apart two objects that had the same name one after the other.
     pub uid: Box<str>,
     /// The version of the object that was read.
@@ -24,6 +26,33 @@ pub struct LiveObject {
     pub stamp: Stamp,
     /// The small facts that the API shows.
     pub facts: Facts,
+    /// All that is declared in it, where a source compares fields of its kind.
+    pub document: Option<Box<Document>>,
+}
+
+/// A live object as far as fields of it are compared: without its status, and with its field managers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// The object, in which values that may not be told are digests.
+    pub packed: Packed,
+    /// A hash of it without its field managers, to tell whether it changed.
+    pub content: u64,
+}
+
+impl LiveObject {
+    /// What stands for an object that is declared and not there.
+    pub fn absent(key: ObjectKey) -> Self {
+        Self {
+            key,
+            exists: false,
+            uid: Box::default(),
+            resource_version: Box::default(),
+            extras: Arc::default(),
+            stamp: Stamp::Absent,
+            facts: Facts::default(),
+            document: None,
+        }
+    }
 }
 
 /// What is read of an object only because somebody asks for it. Objects that have nothing of it share one.

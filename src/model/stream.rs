@@ -15,6 +15,8 @@ pub struct StreamSpec {
     pub excluded: Vec<Box<str>>,
     /// The label selector that the API server applies.
     pub selector: Option<Selector>,
+    /// The one object that the API server is asked for.
+    pub name: Option<Box<str>>,
     /// What is kept of the objects that come: those that any of these wants. Empty: all of them.
     pub kept: Vec<Clause>,
 }
@@ -31,7 +33,7 @@ pub struct Clause {
 impl StreamSpec {
     /// Every object of a kind.
     pub fn whole(kind: Arc<Kind>) -> Self {
-        Self { kind, namespace: None, excluded: Vec::new(), selector: None, kept: Vec::new() }
+        Self { kind, namespace: None, excluded: Vec::new(), selector: None, name: None, kept: Vec::new() }
     }
 
     /// No object of a kind: what stands where something is wanted and cannot be watched.
@@ -57,6 +59,19 @@ impl StreamSpec {
             && (self.kept.is_empty() || self.kept.iter().any(|clause| clause.scope.has(namespace)))
     }
 
+    /// Whether this object comes through this stream, if its labels are right.
+    pub fn brings(&self, namespace: &str, name: &str) -> bool {
+        self.name.as_deref().is_none_or(|own| own == name) && self.covers(namespace)
+    }
+
+    /// Whether this object comes through this stream, whatever its labels: if it does not come, it is not there.
+    pub fn misses_nothing(&self, namespace: &str, name: &str) -> bool {
+        let anyhow = |clause: &Clause| clause.selector.is_none() && clause.scope.has(namespace);
+        self.brings(namespace, name)
+            && self.selector.is_none()
+            && (self.kept.is_empty() || self.kept.iter().any(anyhow))
+    }
+
     /// Whether an object that came is kept, whose labels `value_of` tells.
     pub fn keeps<'a>(&self, namespace: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.kept.is_empty() || self.kept.iter().any(|clause| clause.wants(namespace, &value_of))
@@ -78,6 +93,9 @@ impl Clause {
 impl fmt::Display for StreamSpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", self.kind)?;
+        if let Some(name) = &self.name {
+            write!(formatter, " {name}")?;
+        }
         match &self.namespace {
             Some(namespace) => write!(formatter, " in {namespace}"),
             None => Ok(()),

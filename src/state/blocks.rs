@@ -1,21 +1,23 @@
-//! The objects of one kind in copy-on-write blocks: publishing costs what changed, not what exists.
+//! The claims on the objects of one kind in copy-on-write blocks: publishing costs what changed, not what exists.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::Entry;
+use crate::model::{LiveObject, Source};
 
-/// The objects of one kind, spread over blocks by a hash of their names.
+/// The claims on the objects of one kind, spread over blocks by a hash of the objects' names.
 ///
 /// The hash is fixed, so that two replicas that saw the same objects come build the same blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
     buckets: Vec<Arc<Block>>,
-    /// How many objects each namespace has.
-    namespaces: BTreeMap<Box<str>, usize>,
-    count: usize,
+    /// How many claims each namespace has, by source.
+    namespaces: BTreeMap<Box<str>, [usize; Source::ALL.len()]>,
+    claims: usize,
+    objects: usize,
 }
 
-/// Some objects of one kind, sorted by namespace and name.
+/// The claims on some objects of one kind, sorted by namespace, name and source.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     version: u64,
@@ -31,13 +33,17 @@ impl Block {
         self.version
     }
 
-    /// The objects in the block.
+    /// The claims in the block.
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
 
-    fn position(&self, namespace: &str, name: &str) -> Result<usize, usize> {
-        self.entries.binary_search_by(|entry| entry.object.key.cmp_within_kind(namespace, name))
+    /// Where the claims on this object are, or would be.
+    fn range(&self, namespace: &str, name: &str) -> std::ops::Range<usize> {
+        let order = |entry: &Arc<Entry>| entry.object.key.cmp_within_kind(namespace, name);
+        let start = self.entries.partition_point(|entry| order(entry).is_lt());
+        let length = self.entries[start..].iter().take_while(|entry| order(entry).is_eq()).count();
+        start..start + length
     }
 }
 
@@ -47,66 +53,93 @@ impl Blocks {
         &self.buckets
     }
 
-    /// Every object, in no meaningful order.
+    /// Every claim; those on one object stand together, and there is no other order.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.buckets.iter().flat_map(|block| &block.entries)
     }
 
-    /// How many objects there are.
+    /// Every object that exists, once.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<LiveObject>> {
+        self.buckets.iter().flat_map(|block| {
+            let chunks = block.entries.chunk_by(|one, next| one.object.key == next.object.key);
+            chunks
+                .filter_map(|claims| claims.first())
+                .map(|entry| &entry.object)
+                .filter(|object| object.exists)
+        })
+    }
+
+    /// How many objects exist.
     pub fn count(&self) -> usize {
-        self.count
+        self.objects
     }
 
-    /// The object of this name.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Entry>> {
-        let block = self.buckets.get(self.bucket(namespace, name)?)?;
-        block.position(namespace, name).ok().map(|at| &block.entries[at])
+    /// The claims on the object of this name; at least one for every object that exists.
+    pub fn get(&self, namespace: &str, name: &str) -> &[Arc<Entry>] {
+        let Some(block) = self.bucket(namespace, name).and_then(|bucket| self.buckets.get(bucket)) else {
+            return &[];
+        };
+        &block.entries[block.range(namespace, name)]
     }
 
-    /// Whether no object of this namespace is known.
-    pub fn is_empty_namespace(&self, namespace: &str) -> bool {
-        !self.namespaces.contains_key(namespace)
+    /// The object of this name, if it exists.
+    pub fn object(&self, namespace: &str, name: &str) -> Option<&Arc<LiveObject>> {
+        self.get(namespace, name).first().map(|entry| &entry.object).filter(|object| object.exists)
     }
 
-    /// Puts an object in, in place of one of the same name. Says whether its series change, and moves the version of
-    /// its block only then.
-    pub(super) fn put(&mut self, entry: Arc<Entry>, version: u64) -> bool {
-        let key = &entry.object.key;
-        let known = self.get(&key.namespace, &key.name);
-        let changed = known.is_none_or(|known| !shows_the_same(known, &entry));
-        if known.is_none() {
-            *self.namespaces.entry(key.namespace.clone()).or_insert(0) += 1;
-            self.count += 1;
-            if self.count > self.buckets.len() * FULL {
-                self.grow(version);
-            }
+    /// Whether no claim of this source is known in this namespace.
+    pub(super) fn is_empty_namespace(&self, namespace: &str, source: Source) -> bool {
+        self.namespaces.get(namespace).is_none_or(|counts| counts[place(source)] == 0)
+    }
+
+    /// Makes these all claims on an object; without any, it is forgotten. Says whether its series change, and moves the
+    /// version of its block only then.
+    pub(super) fn replace(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        entries: Vec<Arc<Entry>>,
+        version: u64,
+    ) -> bool {
+        let known = self.get(namespace, name);
+        let changed = known.len() != entries.len()
+            || known.iter().zip(&entries).any(|(known, entry)| !shows_the_same(known, entry));
+        let (were, existed) = (known.len(), known.first().is_some_and(|known| known.object.exists));
+        let left: Vec<Source> = known.iter().map(|known| known.claim.source).collect();
+        if were == 0 && entries.is_empty() {
+            return false;
         }
-        let bucket = bucket_of(&key.namespace, &key.name, self.buckets.len());
+        self.count_namespace(namespace, &left, &entries);
+        self.claims = self.claims + entries.len() - were;
+        let exists = entries.first().is_some_and(|entry| entry.object.exists);
+        self.objects = self.objects + usize::from(exists) - usize::from(existed);
+        if self.claims > self.buckets.len() * FULL {
+            self.grow(version);
+        }
+        let bucket = bucket_of(namespace, name, self.buckets.len());
         let block = Arc::make_mut(&mut self.buckets[bucket]);
         if changed {
             block.version = version;
         }
-        match block.position(&key.namespace, &key.name) {
-            Ok(at) => block.entries[at] = entry,
-            Err(at) => block.entries.insert(at, entry),
-        }
+        let range = block.range(namespace, name);
+        block.entries.splice(range, entries);
         changed
     }
 
-    /// Takes the object of this name out.
-    pub(super) fn remove(&mut self, namespace: &str, name: &str, version: u64) -> Option<Arc<Entry>> {
-        let bucket = self.bucket(namespace, name)?;
-        let at = self.buckets[bucket].position(namespace, name).ok()?;
-        let block = Arc::make_mut(&mut self.buckets[bucket]);
-        block.version = version;
-        self.count -= 1;
-        if let Some(left) = self.namespaces.get_mut(namespace) {
-            *left -= 1;
-            if *left == 0 {
-                self.namespaces.remove(namespace);
-            }
+    fn count_namespace(&mut self, namespace: &str, left: &[Source], entries: &[Arc<Entry>]) {
+        if !self.namespaces.contains_key(namespace) {
+            self.namespaces.insert(namespace.into(), [0; Source::ALL.len()]);
         }
-        Some(block.entries.remove(at))
+        let Some(counts) = self.namespaces.get_mut(namespace) else { return };
+        for entry in entries {
+            counts[place(entry.claim.source)] += 1;
+        }
+        for source in left {
+            counts[place(*source)] -= 1;
+        }
+        if counts.iter().all(|count| *count == 0) {
+            self.namespaces.remove(namespace);
+        }
     }
 
     /// Doubles the number of blocks.
@@ -114,7 +147,7 @@ impl Blocks {
         let old = std::mem::take(&mut self.buckets);
         let buckets = (old.len() * 2).max(1);
         let mut blocks = vec![Block { version, entries: Vec::new() }; buckets];
-        // Objects are in order in each old block, and a new block takes from one old block only.
+        // Claims are in order in each old block, and a new block takes from one old block only.
         for entry in old.iter().flat_map(|block| &block.entries) {
             let key = &entry.object.key;
             blocks[bucket_of(&key.namespace, &key.name, buckets)].entries.push(entry.clone());
@@ -127,7 +160,12 @@ impl Blocks {
     }
 }
 
-/// Whether two versions of an object have the same series.
+/// Where a source is counted.
+fn place(source: Source) -> usize {
+    source as usize
+}
+
+/// Whether two versions of a claim have the same series.
 fn shows_the_same(a: &Entry, b: &Entry) -> bool {
     a.claim == b.claim
         && a.object.facts.health == b.object.facts.health

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::rating::Rater;
-use crate::model::{Cause, Judgement, LiveObject, Source, Stamp, Trouble, Verdict};
+use crate::model::{Cause, FieldPath, Judgement, LiveObject, Source, Stamp, Trouble, Verdict};
 
 /// One live object and its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,28 @@ pub struct Claim {
     pub verdict: Verdict,
     /// How often it began to drift while we watched, within the last day, and when last.
     pub episodes: Option<Episodes>,
+    /// What a source that declares fields says beside its verdict.
+    pub details: Option<Arc<Details>>,
+}
+
+/// What a source that declares fields says about an object beside its verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Everything that declares the object; what declares all of it comes first.
+    pub declared_by: Vec<DeclaredBy>,
+    /// Fields that others have set and the source's tool never reads.
+    pub blind: Vec<FieldPath>,
+    /// The content of the object when it was last compared.
+    pub(super) compared: Option<u64>,
+}
+
+/// One declaration of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredBy {
+    /// How its tool calls it there.
+    pub address: Box<str>,
+    /// The baseline that has it.
+    pub baseline: Arc<str>,
 }
 
 /// How often a claim began to drift.
@@ -48,32 +70,37 @@ pub(super) enum Step {
 }
 
 impl Claim {
+    /// Everything that declares the object; empty for sources that write their baseline on it.
+    pub fn declared_by(&self) -> &[DeclaredBy] {
+        self.details.as_ref().map_or(&[], |details| &details.declared_by)
+    }
+
     /// The claim on an object that was not known before. `counted`: an episode that shows now began while we watched.
     pub(super) fn new(judgement: Judgement, counted: bool, rater: &Rater<'_>) -> (Self, Step) {
-        let nothing = Self { source: rater.object.source, verdict: Verdict::NoBaseline, episodes: None };
+        let (source, verdict) = (rater.object.source, Verdict::NoBaseline);
+        let nothing = Self { source, verdict, episodes: None, details: None };
         let (claim, step) = nothing.judged(judgement, false, rater);
         if counted { (claim, step) } else { (Self { episodes: None, ..claim }, Step::Nothing) }
     }
 
     /// Folds a new judgement into what was known. What could not be judged keeps its last settled value.
     pub(super) fn judged(
-        self,
+        mut self,
         judgement: Judgement,
         baseline_moved: bool,
         rater: &Rater<'_>,
     ) -> (Self, Step) {
         let before = self.verdict.episode().is_some();
+        let known = std::mem::replace(&mut self.verdict, Verdict::NoBaseline);
         let verdict = match judgement {
             Judgement::InSync => Verdict::InSync,
             Judgement::NoBaseline => Verdict::NoBaseline,
-            Judgement::Drifted(findings) => rater.rate(Trouble::Drifted, findings, &self.verdict),
-            Judgement::Missing(finding) => rater.rate(Trouble::Missing, vec![finding], &self.verdict),
-            Judgement::Replaced(finding) => rater.rate(Trouble::Replaced, vec![finding], &self.verdict),
-            Judgement::InFlight => rater.rate_again(Verdict::InFlight(self.verdict.into_held())),
+            Judgement::Drifted(findings) => rater.rate(Trouble::Drifted, findings, &known),
+            Judgement::Missing(finding) => rater.rate(Trouble::Missing, vec![finding], &known),
+            Judgement::Replaced(finding) => rater.rate(Trouble::Replaced, vec![finding], &known),
+            Judgement::InFlight => rater.rate_again(Verdict::InFlight(known.into_held())),
             // Rules may ask for what has changed about the object, even if its fields cannot be judged now.
-            Judgement::Unknown(reason) => {
-                rater.rate_again(Verdict::Unknown(reason, self.verdict.into_held()))
-            }
+            Judgement::Unknown(reason) => rater.rate_again(Verdict::Unknown(reason, known.into_held())),
         };
         let cause = match &verdict {
             Verdict::NoBaseline => Cause::Deleted,
@@ -84,14 +111,14 @@ impl Claim {
                 Cause::Rule
             }
         };
-        Self { source: self.source, verdict, episodes: self.episodes }.stepped(before, cause, rater.now)
+        Self { verdict, ..self }.stepped(before, cause, rater.now)
     }
 
     /// Looks at what is known with other rules, or at another time.
-    pub(super) fn rated_again(self, rater: &Rater<'_>) -> (Self, Step) {
+    pub(super) fn rated_again(mut self, rater: &Rater<'_>) -> (Self, Step) {
         let before = self.verdict.episode().is_some();
-        let verdict = rater.rate_again(self.verdict);
-        Self { source: self.source, verdict, episodes: self.episodes }.stepped(before, Cause::Rule, rater.now)
+        self.verdict = rater.rate_again(std::mem::replace(&mut self.verdict, Verdict::NoBaseline));
+        self.stepped(before, Cause::Rule, rater.now)
     }
 
     /// Says what has begun or ended, and counts what has begun.

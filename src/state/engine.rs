@@ -8,20 +8,19 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Claim, EngineMetrics, Entry, History, KindState, Ledger, RuleBook, Snapshot, StreamState, Transition,
-    claim::{Step, only_baseline_moved},
+    EngineMetrics, Entry, History, KindState, Ledger, RuleBook, Snapshot, StreamState, Transition,
+    baselines::Baselines,
+    claim::Step,
     history::{EpisodeNote, Turn},
     ledger::Place,
     metrics::UNCHANGED,
-    rating::Rater,
+    opinion::Presence,
     relist::{Staged, same_version},
-    rerate::{count_matches, rated_alike, view},
+    settle::{Moment, is_alike},
 };
 use crate::{
-    compare::judge,
     model::{
-        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth,
-        StreamSpec, Verdict,
+        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth, StreamSpec,
     },
     rules::RuleSet,
 };
@@ -39,10 +38,14 @@ pub struct Engine {
     pub(super) staged: HashMap<Arc<StreamSpec>, Staged>,
     /// Streams that took over from others that asked for something else: what their first list lacks was not deleted.
     pub(super) reselected: HashSet<Arc<StreamSpec>>,
-    /// Objects whose episodes are counted, each once, by when to look whether they have kept quiet for a day.
-    flapping: VecDeque<(Timestamp, ObjectKey)>,
+    /// Claims whose episodes are counted, each once, by when to look whether they have kept quiet for a day.
+    flapping: VecDeque<(Timestamp, ObjectKey, Source)>,
     /// Goes into blocks whose claims change; never used twice.
-    version: u64,
+    pub(super) version: u64,
+    /// What is declared elsewhere than on the objects.
+    pub(super) baselines: Baselines,
+    /// Whether hashes in annotations count.
+    pub(super) is_stamped: bool,
     /// When it was last looked which rules have expired.
     pub(super) looked: Timestamp,
 }
@@ -58,8 +61,14 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let ledger = Arc::new(Ledger::new(sources));
-        let snapshot =
-            Snapshot { ledger, history, rules: Arc::new(RuleBook::new(rules)), ..Snapshot::default() };
+        let awaited = sources.iter().filter(|source| **source != Source::Annotation);
+        let snapshot = Snapshot {
+            ledger,
+            history,
+            rules: Arc::new(RuleBook::new(rules)),
+            sources: awaited.map(|source| (*source, StreamHealth::Starting)).collect(),
+            ..Snapshot::default()
+        };
         let looked = clock.now();
         let mut engine = Self {
             clock,
@@ -69,6 +78,8 @@ impl Engine {
             reselected: HashSet::new(),
             flapping: VecDeque::new(),
             version: 0,
+            baselines: Baselines::default(),
+            is_stamped: sources.contains(&Source::Annotation),
             looked,
         };
         engine.replan(plan, looked);
@@ -107,14 +118,18 @@ impl Engine {
                 seen
             }
             Change::Gone { stream, namespace, name } => {
+                let key = ObjectKey { kind: stream.kind.clone(), namespace, name };
                 kind_state(&self.snapshot, &stream).is_some()
-                    && self.forget(&stream.kind, &namespace, &name, Cause::Deleted, now)
+                    && self.lose(&key, Moment { counted: true, cause: Cause::Deleted, now })
             }
-            Change::Stream(stream, health) => self.stream_fares(&stream, health),
-            Change::Baseline(_) | Change::BaselineGone(..) | Change::Source(..) => false,
+            Change::Stream(stream, health) => self.stream_fares(&stream, health, now),
+            Change::Baseline(baseline) => self.take_baseline(&baseline, now),
+            Change::BaselineGone(source, name) => self.lose_baseline(source, &name, now),
+            Change::Source(source, health) => self.source_fares(source, health),
             Change::Tick => {
                 let expired = self.let_rules_expire(now);
-                self.forget_old_episodes(now) || expired
+                let unlocked = self.let_locks_expire(now);
+                self.forget_old_episodes(now) || expired || unlocked
             }
         }
     }
@@ -127,21 +142,26 @@ impl Engine {
         let Some(state) = kind_state(&self.snapshot, stream) else {
             return false;
         };
-        let commit = staged.commit(&state.blocks, |namespace| stream.covers(namespace));
+        let commit = staged.commit(&state.blocks, stream);
         // What stands at the first list began before we looked; what a later one shows began while we watched.
         let counted = state.streams.iter().any(|own| own.spec == *stream && own.listed);
         let cause = if self.reselected.remove(stream) { Cause::Rule } else { Cause::Deleted };
-        for entry in commit.gone {
-            self.forget(&stream.kind, &entry.object.key.namespace, &entry.object.key.name, cause, now);
-        }
-        for object in commit.changed {
-            self.see(stream, object, counted, now);
-        }
         if let Some(own) = self.stream_mut(stream) {
             own.listed = true;
             own.answered = true;
             own.health = StreamHealth::Up;
         }
+        for key in commit.gone {
+            self.lose(&key, Moment { counted, cause, now });
+        }
+        // Where a baseline belongs is found out before anything is said about its objects.
+        let proved: Vec<ObjectKey> =
+            commit.changed.iter().flat_map(|object| self.baselines.learn_from(object)).collect();
+        for object in commit.changed {
+            self.see(stream, object, counted, now);
+        }
+        self.settle_again(proved, now);
+        self.settle_kind(&stream.kind, counted, now);
         self.snapshot.note_readiness();
         self.snapshot.sequence += 1;
         true
@@ -152,87 +172,25 @@ impl Engine {
         let Some(state) = kind_state(&self.snapshot, stream) else {
             return false;
         };
-        let before = state.blocks.get(&object.key.namespace, &object.key.name).cloned();
-        if let Some(before) = &before {
-            if same_version(&before.object, &object) {
+        let key = object.key.clone();
+        let known = state.blocks.object(&key.namespace, &key.name).cloned();
+        if let Some(known) = known.filter(|known| same_version(known, &object) || known.uid == object.uid) {
+            if same_version(&known, &object) {
                 return false;
             }
-            if before.object.uid != object.uid {
-                self.forget(&stream.kind, &object.key.namespace, &object.key.name, Cause::Deleted, now);
-                return self.see(stream, object, true, now);
-            }
-            object.stamp = object.stamp.after(&before.object.stamp, now);
-            if before.object.stamp == object.stamp && rated_alike(&before.object, &object) {
+            object.stamp = object.stamp.after(&known.stamp, now);
+            if is_alike(&known, &object) {
                 self.metrics.reconciled(&stream.kind, UNCHANGED);
-                let claim = before.claim.clone();
-                return self.put(Entry { object: Arc::new(object), claim });
+                return self.renew(Arc::new(object));
             }
         }
-        let judgement = judge(&object);
-        let rater =
-            Rater { rules: self.snapshot.rules.set(), object: view(&object, Source::Annotation), now };
-        let (claim, step) = match &before {
-            Some(before) => {
-                let moved = only_baseline_moved(&before.claim.verdict, &object.stamp);
-                before.claim.clone().judged(judgement, moved, &rater)
-            }
-            None => Claim::new(judgement, counted, &rater),
-        };
-        self.metrics.reconciled(&stream.kind, claim.verdict.kind().as_str());
-        if let Verdict::Unknown(reason, _) = &claim.verdict {
-            self.metrics.could_not_judge(*reason);
-        }
-        let entry = Entry { object: Arc::new(object), claim };
-        self.record(before.as_deref(), Some(&entry), step, now);
-        self.put(entry)
-    }
-
-    pub(super) fn put(&mut self, entry: Entry) -> bool {
-        self.version += 1;
-        let version = self.version;
-        let key = &entry.object.key;
-        let Some(state) = of_type_mut(&mut self.snapshot.kinds, &key.kind) else {
-            return false;
-        };
-        let before = state.blocks.get(&key.namespace, &key.name).map(|entry| &entry.claim.verdict);
-        count_matches(&mut self.snapshot.rules, before, Some(&entry.claim.verdict));
-        let series_changed = state.blocks.put(Arc::new(entry), version);
-        self.snapshot.sequence += u64::from(series_changed);
-        true
-    }
-
-    /// Lets go of an object that is gone, or that is no longer selected; `cause` is why its episode ends.
-    pub(super) fn forget(
-        &mut self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        cause: Cause,
-        now: Timestamp,
-    ) -> bool {
-        let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(kind)) else {
-            return false;
-        };
-        // Streams that choose here tell of every object that nobody wants: that must cost nothing.
-        if state.blocks.get(namespace, name).is_none() {
-            return false;
-        }
-        self.version += 1;
-        let state = Arc::make_mut(state);
-        let Some(entry) = state.blocks.remove(namespace, name, self.version) else {
-            return false;
-        };
-        let step = match entry.claim.verdict.episode() {
-            Some(_) => Step::Ended(cause),
-            None => Step::Nothing,
-        };
-        let emptied = state.blocks.is_empty_namespace(namespace);
-        count_matches(&mut self.snapshot.rules, Some(&entry.claim.verdict), None);
-        self.snapshot.sequence += 1;
-        self.record(Some(&entry), None, step, now);
-        if emptied {
-            Arc::make_mut(&mut self.snapshot.ledger).close(&place_of(&entry));
-        }
+        let proved = self.baselines.learn_from(&object);
+        self.settle(
+            &key,
+            &Presence::Exists(Arc::new(object)),
+            Moment { counted, cause: Cause::Deleted, now },
+        );
+        self.settle_again(proved, now);
         true
     }
 
@@ -258,7 +216,7 @@ impl Engine {
                     Arc::make_mut(&mut self.snapshot.ledger).began(place, episode);
                 }
                 if entry.claim.episodes.is_some_and(|episodes| episodes.count == 1) {
-                    self.flapping.push_back((now, entry.object.key.clone()));
+                    self.flapping.push_back((now, entry.object.key.clone(), entry.claim.source));
                 }
                 Turn::Began
             }
@@ -287,13 +245,17 @@ impl Engine {
         }
     }
 
-    fn stream_fares(&mut self, stream: &Arc<StreamSpec>, health: StreamHealth) -> bool {
+    fn stream_fares(&mut self, stream: &Arc<StreamSpec>, health: StreamHealth, now: Timestamp) -> bool {
         let Some(own) = self.stream_mut(stream) else {
             return false;
         };
         let changed = own.health != health;
         own.answered |= is_answer(&health);
+        let refused = changed && is_answer(&health);
         own.health = health;
+        if refused {
+            self.settle_kind(&stream.kind, false, now);
+        }
         self.snapshot.note_readiness();
         self.snapshot.sequence += u64::from(changed);
         changed
@@ -302,28 +264,23 @@ impl Engine {
     /// Drops the count of episodes from objects that have kept quiet for a day.
     fn forget_old_episodes(&mut self, now: Timestamp) -> bool {
         let mut changed = false;
-        while let Some((look, _)) = self.flapping.front() {
+        while let Some((look, ..)) = self.flapping.front() {
             if now.duration_since(*look) < FLAPPING_WINDOW {
                 break;
             }
-            let Some((_, key)) = self.flapping.pop_front() else { break };
-            let Some(state) = self.snapshot.kinds.iter_mut().find(|state| state.kind.is_same_type(&key.kind))
-            else {
+            let Some((_, key, source)) = self.flapping.pop_front() else { break };
+            let entry = self.entries(&key).iter().find(|entry| entry.claim.source == source);
+            let Some((entry, episodes)) = entry.and_then(|entry| Some((entry, entry.claim.episodes?))) else {
                 continue;
             };
-            let Some(entry) = state.blocks.get(&key.namespace, &key.name) else { continue };
-            let Some(episodes) = entry.claim.episodes else { continue };
             if now.duration_since(episodes.last) < FLAPPING_WINDOW {
-                let at = self.flapping.partition_point(|(look, _)| *look <= episodes.last);
-                self.flapping.insert(at, (episodes.last, key));
+                let at = self.flapping.partition_point(|(look, ..)| *look <= episodes.last);
+                self.flapping.insert(at, (episodes.last, key, source));
                 continue;
             }
             let mut entry = Entry::clone(entry);
             entry.claim.episodes = None;
-            self.version += 1;
-            Arc::make_mut(state).blocks.put(Arc::new(entry), self.version);
-            self.snapshot.sequence += 1;
-            changed = true;
+            changed |= self.put(entry);
         }
         changed
     }
@@ -350,11 +307,11 @@ fn kind_state<'a>(snapshot: &'a Snapshot, stream: &StreamSpec) -> Option<&'a Arc
     snapshot.kinds.iter().find(|state| state.has_stream(stream))
 }
 
-fn of_type_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
+pub(super) fn of_type_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
 }
 
-fn place_of(entry: &Entry) -> Place {
+pub(super) fn place_of(entry: &Entry) -> Place {
     Place {
         kind: entry.object.key.kind.clone(),
         namespace: entry.object.key.namespace.clone(),

@@ -72,14 +72,17 @@ impl Ledger {
     /// A ledger in which every tool stands at zero, so that the first detection is seen as an increase.
     pub(super) fn new(sources: &[Source]) -> Self {
         let mut ledger = Self::default();
-        for source in sources {
-            for actor in Actor::ALL {
-                for severity in Severity::ALL {
-                    ledger.actors.insert((*source, *actor, *severity), 0);
-                }
+        sources.iter().for_each(|source| ledger.know(*source));
+        ledger
+    }
+
+    /// Starts counting at zero for a source.
+    pub(super) fn know(&mut self, source: Source) {
+        for actor in Actor::ALL {
+            for severity in Severity::ALL {
+                self.actors.entry((source, *actor, *severity)).or_insert(0);
             }
         }
-        ledger
     }
 
     /// Whether this place is counted already.

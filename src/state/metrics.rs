@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::model::{Kind, Source, UnknownReason, VerdictKind};
+use crate::model::{BaselineFault, Kind, Source, UnknownReason, VerdictKind};
 
 /// Counters of the engine.
 #[derive(Clone, Debug)]
@@ -37,8 +37,10 @@ impl EngineMetrics {
             duration: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0]),
             baseline_errors: Family::default(),
         };
-        for reason in BASELINE_ERRORS {
-            metrics.baseline_errors.get_or_create_owned(&baseline_labels(*reason));
+        for reason in HASH_ERRORS {
+            metrics
+                .baseline_errors
+                .get_or_create_owned(&baseline_labels(Source::Annotation, reason.as_str()));
         }
         registry.register(
             "drift_reconciles",
@@ -74,9 +76,22 @@ impl EngineMetrics {
 
     /// Counts a claim that could not be judged, where its baseline is to blame.
     pub(super) fn could_not_judge(&self, reason: UnknownReason) {
-        if BASELINE_ERRORS.contains(&reason) {
-            self.baseline_errors.get_or_create_owned(&baseline_labels(reason)).inc();
+        if HASH_ERRORS.contains(&reason) {
+            let labels = baseline_labels(Source::Annotation, reason.as_str());
+            self.baseline_errors.get_or_create_owned(&labels).inc();
         }
+    }
+
+    /// Starts counting at zero for a source that has baselines of its own.
+    pub(super) fn know(&self, source: Source) {
+        for fault in BaselineFault::ALL {
+            self.baseline_errors.get_or_create_owned(&baseline_labels(source, fault.as_str()));
+        }
+    }
+
+    /// Counts a baseline that could not be read.
+    pub(super) fn baseline_failed(&self, source: Source, fault: BaselineFault) {
+        self.baseline_errors.get_or_create_owned(&baseline_labels(source, fault.as_str())).inc();
     }
 
     pub(super) fn took(&self, duration: std::time::Duration) {
@@ -87,9 +102,10 @@ impl EngineMetrics {
 /// The result for an object of which nothing that counts differed.
 pub(super) const UNCHANGED: &str = "unchanged";
 
-const BASELINE_ERRORS: &[UnknownReason] =
+/// What is wrong with hashes that were read and could not be used.
+const HASH_ERRORS: &[UnknownReason] =
     &[UnknownReason::BadHash, UnknownReason::UnknownAlgorithm, UnknownReason::Unhashable];
 
-fn baseline_labels(reason: UnknownReason) -> BaselineLabels {
-    BaselineLabels { source: Source::Annotation.as_str(), reason: reason.as_str() }
+fn baseline_labels(source: Source, reason: &'static str) -> BaselineLabels {
+    BaselineLabels { source: source.as_str(), reason }
 }

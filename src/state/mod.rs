@@ -1,21 +1,26 @@
 //! What we know: one task applies changes and publishes an immutable snapshot.
 
+mod baselines;
 mod blocks;
 mod claim;
 mod engine;
 mod history;
 mod ledger;
 mod metrics;
+mod opinion;
 mod rating;
 mod relist;
 mod replan;
 mod rerate;
 mod rule_book;
 mod run;
+mod settle;
 mod snapshot;
+mod sources;
 
+pub use baselines::{BaselineState, Belonging};
 pub use blocks::{Block, Blocks};
-pub use claim::{Claim, Entry, Episodes};
+pub use claim::{Claim, DeclaredBy, Details, Entry, Episodes};
 pub use engine::Engine;
 pub use history::{EpisodeNote, History, Transition, Turn};
 pub use ledger::{AGE_BOUNDS, Ages, Ledger, Place};

@@ -184,7 +184,8 @@ mod tests {
             ObjectKey { kind: Arc::new(Kind::deployment()), namespace: "shop".into(), name: "web".into() };
         let object = ObjectView { key: &key, labels: &[], mutes: "", source: Source::Annotation };
         let mut rules = fixed.cloned().unwrap_or_default();
-        let mut claim = Claim { source: Source::Annotation, verdict: Verdict::InSync, episodes: None };
+        let mut claim =
+            Claim { source: Source::Annotation, verdict: Verdict::InSync, episodes: None, details: None };
         let mut claims = Vec::new();
         for (second, step) in (1_000..).zip(steps) {
             if let (Step::Ignore(fields), None) = (step, fixed) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Blocks, Engine, KindState, StreamState, engine::is_answer};
-use crate::model::{Cause, Plan, StreamHealth, StreamSpec};
+use crate::model::{Cause, ObjectKey, Plan, StreamHealth, StreamSpec};
 
 impl Engine {
     /// Knows these streams from now on, and no others. What none of them covers is let go of; what a new one covers
@@ -42,14 +42,14 @@ impl Engine {
     fn let_go(&mut self, plan: &Plan, kinds: &[KindState], now: Timestamp) {
         for old in self.snapshot.kinds.clone() {
             let new = kinds.iter().find(|new| new.kind.is_same_type(&old.kind));
-            let covered = |namespace: &str| {
-                new.is_some_and(|new| new.streams.iter().any(|stream| stream.spec.covers(namespace)))
+            let covered = |key: &ObjectKey| {
+                let brings = |stream: &StreamState| stream.spec.brings(&key.namespace, &key.name);
+                new.is_some_and(|new| new.streams.iter().any(brings))
             };
             // Who takes a kind out of the cluster takes its objects with it; who takes it out of the settings does not.
             let cause = if plan.lacks(&old.kind) { Cause::Deleted } else { Cause::Rule };
-            for entry in old.blocks.entries().filter(|entry| !covered(&entry.object.key.namespace)) {
-                let key = &entry.object.key;
-                self.forget(&old.kind, &key.namespace, &key.name, cause, now);
+            for entry in old.blocks.entries().filter(|entry| !covered(&entry.object.key)) {
+                self.forget(&entry.object.key, cause, now);
             }
         }
     }
@@ -109,20 +109,22 @@ mod tests {
 
     use crate::{
         model::{
-            Change, Clock, Digest, Facts, Kind, LiveObject, ObjectKey, Plan, Source, Stamp, StreamHealth,
-            StreamSpec,
+            Change, Clock, Digest, Kind, LiveObject, ObjectKey, Plan, Source, Stamp, StreamHealth, StreamSpec,
         },
         state::{Engine, EngineMetrics, History},
     };
 
     fn object(spec: &StreamSpec) -> Box<LiveObject> {
         Box::new(LiveObject {
-            key: ObjectKey { kind: spec.kind.clone(), namespace: "shop".into(), name: "web".into() },
+            exists: true,
             uid: "uid".into(),
             resource_version: "1".into(),
             stamp: Stamp::Match(Digest::of(b"")),
-            facts: Facts::default(),
-            extras: Arc::default(),
+            ..LiveObject::absent(ObjectKey {
+                kind: spec.kind.clone(),
+                namespace: "shop".into(),
+                name: "web".into(),
+            })
         })
     }
 

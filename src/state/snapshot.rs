@@ -1,10 +1,10 @@
 //! What everyone else reads: an immutable picture of one moment.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use crate::model::{Kind, StreamHealth, StreamSpec, UnknownReason, VerdictKind};
+use crate::model::{Kind, Source, StreamHealth, StreamSpec, UnknownReason, VerdictKind};
 
-use super::{Blocks, Entry, History, Ledger, RuleBook};
+use super::{BaselineState, Blocks, Entry, History, Ledger, RuleBook, engine::is_answer};
 
 /// Everything that is known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,10 @@ pub struct Snapshot {
     pub ready: bool,
     /// The rules that hold, and what they match.
     pub rules: Arc<RuleBook>,
+    /// Whether the baselines of each source can be found, for sources that have baselines of their own.
+    pub sources: BTreeMap<Source, StreamHealth>,
+    /// Those baselines, by source and name.
+    pub baselines: Arc<[BaselineState]>,
 }
 
 /// One watched kind.
@@ -55,8 +59,12 @@ impl Snapshot {
     }
 
     pub(super) fn note_readiness(&mut self) {
+        let loaded = |health: &StreamHealth| *health == StreamHealth::Up || is_answer(health);
+        let found_nothing = self.kinds.is_empty() && !self.sources.is_empty();
         self.ready = self.ready
-            || (self.streams().all(|stream| stream.answered) && self.streams().any(|stream| stream.listed));
+            || (self.sources.values().all(loaded)
+                && self.streams().all(|stream| stream.answered)
+                && (found_nothing || self.streams().any(|stream| stream.listed)));
     }
 }
 

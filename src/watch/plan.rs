@@ -69,6 +69,7 @@ fn is_guarded(kind: &Kind) -> bool {
 struct Wish {
     scope: Scope,
     selector: Option<Selector>,
+    name: Option<Box<str>>,
 }
 
 /// Why a kind that is there is not watched.
@@ -93,11 +94,13 @@ impl Wish {
         if !kind.namespaced && named {
             return Err(not("its objects are in no namespace, and only some namespaces are to be watched"));
         }
-        if is_guarded(kind) && (selector.is_none() || !named) {
-            return Err(not("objects of this kind are asked for by a selector and in named namespaces only"));
+        if is_guarded(kind) && ((selector.is_none() && want.name.is_none()) || !named) {
+            return Err(not(
+                "objects of this kind are asked for by a name or a selector, and in named namespaces only",
+            ));
         }
         let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
-        Ok(Self { scope, selector })
+        Ok(Self { scope, selector, name: want.name.clone() })
     }
 }
 
@@ -108,16 +111,22 @@ struct Wishes {
     kind: Arc<Kind>,
     /// In which namespaces objects of each selector are wanted.
     scopes: BTreeMap<Option<Selector>, Scope>,
+    /// Single objects that are wanted: namespace and name.
+    named: BTreeSet<(Box<str>, Box<str>)>,
 }
 
 impl Wishes {
     fn new(rank: usize, kind: &Arc<Kind>) -> Self {
-        Self { rank, kind: kind.clone(), scopes: BTreeMap::new() }
+        Self { rank, kind: kind.clone(), scopes: BTreeMap::new(), named: BTreeSet::new() }
     }
 
     fn add(&mut self, rank: usize, kind: &Arc<Kind>, wish: Wish) {
         if rank < self.rank {
             (self.rank, self.kind) = (rank, kind.clone());
+        }
+        if let (Some(name), Scope::In(namespaces)) = (&wish.name, &wish.scope) {
+            self.named.extend(namespaces.iter().map(|namespace| (namespace.clone(), name.clone())));
+            return;
         }
         let known = self.scopes.get(&wish.selector);
         let scope = known.map_or_else(|| wish.scope.clone(), |known| known | &wish.scope);
@@ -126,6 +135,18 @@ impl Wishes {
 
     /// The streams that bring all of it, and why something is left over, if it is.
     fn streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
+        let (mut streams, left_over) = self.selected_streams();
+        for (namespace, name) in &self.named {
+            if !streams.iter().any(|spec| spec.misses_nothing(namespace, name)) {
+                let whole = StreamSpec::whole(self.kind.clone());
+                let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
+                streams.push(StreamSpec { namespace, name, ..whole });
+            }
+        }
+        (streams, left_over)
+    }
+
+    fn selected_streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
         let clauses = self.clauses();
         let mut namespaces = BTreeSet::new();
         let mut excluded = BTreeSet::new();

@@ -154,14 +154,7 @@ impl ObjectReader {
     fn object(&self, name: &str, namespace: &str, stamp: Stamp) -> LiveObject {
         let key =
             ObjectKey { kind: self.stream.kind.clone(), namespace: namespace.into(), name: name.into() };
-        LiveObject {
-            key,
-            uid: Box::default(),
-            resource_version: Box::default(),
-            extras: self.no_extras.clone(),
-            stamp,
-            facts: Facts::default(),
-        }
+        LiveObject { exists: true, extras: self.no_extras.clone(), stamp, ..LiveObject::absent(key) }
     }
 
     /// Facts and `tfdrift-v1` hash come from one pass over the spec.

@@ -13,9 +13,10 @@ pub(super) fn list_url(stream: &StreamSpec) -> String {
         write!(url, "?labelSelector={selector}").expect("writing to a string cannot fail");
         joint = '&';
     }
-    if !stream.excluded.is_empty() {
-        let fields: Vec<_> =
-            stream.excluded.iter().map(|name| format!("metadata.namespace!={name}")).collect();
+    let excluded = stream.excluded.iter().map(|name| format!("metadata.namespace!={name}"));
+    let named = stream.name.iter().map(|name| format!("metadata.name={name}"));
+    let fields: Vec<String> = excluded.chain(named).collect();
+    if !fields.is_empty() {
         write!(url, "{joint}fieldSelector={}", encode(&fields.join(",")))
             .expect("writing to a string cannot fail");
     }
@@ -99,5 +100,8 @@ mod tests {
             list_url(&stream),
             format!("/api/v1/services?labelSelector={labels}&fieldSelector={fields}")
         );
+        let mut one = StreamSpec::whole(Arc::new(Kind::service()));
+        (one.namespace, one.name) = (Some("shop".into()), Some("web".into()));
+        assert_eq!(list_url(&one), "/api/v1/namespaces/shop/services?fieldSelector=metadata.name%3Dweb");
     }
 }

@@ -119,7 +119,12 @@ fn an_edit_is_on_the_page_at_once_with_its_tool_and_the_way_back_is_an_episode_i
         let word = if replicas == 3 { "in sync" } else { "drifted" };
         eventually("the page shows it", Duration::from_secs(5), || {
             let page = demo.get(WEB).text().to_lowercase();
-            page.split("id=\"headline\"").nth(1)?.split("</p>").next()?.contains(word).then_some(())
+            page.split("id=\"headline-annotation\"")
+                .nth(1)?
+                .split("</p>")
+                .next()?
+                .contains(word)
+                .then_some(())
         });
         assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
     }

@@ -10,8 +10,8 @@ use std::{
 
 use drift_exporter::{
     model::{
-        Algorithm, Cause, Change, Clock, Digest, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Plan,
-        Source, Stamp, StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
+        Algorithm, Cause, Change, Clock, Digest, Extras, Kind, LiveObject, Mismatch, ObjectKey, Plan, Source,
+        Stamp, StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
     },
     rules::RuleSet,
     state::{Claim, Engine, EngineMetrics, History, Turn},
@@ -75,7 +75,7 @@ impl Bench {
         self.version += 1;
         let key = ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() };
         let object = LiveObject {
-            key,
+            exists: true,
             uid: name.into(),
             resource_version: self.version.to_string().into(),
             extras: Arc::new(Extras {
@@ -84,7 +84,7 @@ impl Bench {
                 mutes: Box::default(),
             }),
             stamp,
-            facts: Facts::default(),
+            ..LiveObject::absent(key)
         };
         self.engine.apply(Change::Seen(self.stream.clone(), Box::new(object)));
         self
@@ -97,7 +97,7 @@ impl Bench {
 
     fn claim(&self, name: &str) -> Option<Claim> {
         let snapshot = self.engine.snapshot();
-        snapshot.kinds[0].blocks.get("shop", name).map(|entry| entry.claim.clone())
+        snapshot.kinds[0].blocks.get("shop", name).first().map(|entry| entry.claim.clone())
     }
 
     fn verdict(&self) -> VerdictKind {

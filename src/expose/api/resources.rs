@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     problem::Problem,
-    view::{ListView, ResourceView, TransitionView},
+    view::{ListView, ResourceView, TransitionView, deployment_id},
 };
 use crate::{
     expose::{
@@ -104,7 +104,7 @@ impl ResourceQuery {
         let is = |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted == own);
         (self.namespace == "*" || self.namespace == *object.key.namespace)
             && is(self.resource_name.as_deref(), &object.key.name)
-            && is(self.deployment_id.as_deref(), object.facts.instance.as_deref().unwrap_or(&object.uid))
+            && is(self.deployment_id.as_deref(), deployment_id(entry))
     }
 }
 
@@ -153,7 +153,7 @@ impl Order {
         Ok(Self { by, descending })
     }
 
-    /// Equal ones follow by namespace, name and type, so that pages never overlap.
+    /// Equal ones follow by namespace, name, type and source, so that pages never overlap.
     fn compare(self, a: &Found<'_>, b: &Found<'_>) -> Ordering {
         let first = match self.by {
             SortKey::Name => Ordering::Equal,
@@ -165,7 +165,8 @@ impl Order {
         let (one, other) = (&a.1.object.key, &b.1.object.key);
         let ordering = first
             .then_with(|| one.cmp_within_kind(&other.namespace, &other.name))
-            .then_with(|| one.kind.cmp(&other.kind));
+            .then_with(|| one.kind.cmp(&other.kind))
+            .then_with(|| a.1.claim.source.cmp(&b.1.claim.source));
         if self.descending { ordering.reverse() } else { ordering }
     }
 }
@@ -188,20 +189,24 @@ pub(crate) async fn object(
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
     let snapshot = exposed.state.snapshot();
-    let Some((state, entry)) = named.find(&snapshot) else {
+    let Some((state, entries)) = named.find(&snapshot) else {
         let detail = format!("no watched object {} {}/{}", named.kind, named.namespace, named.name);
         return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
     };
-    let key = &entry.object.key;
+    let object = &entries[0].object;
+    let key = &object.key;
+    let now = exposed.clock.now();
+    let claims: Vec<_> = entries.iter().map(|entry| ResourceView::new(state, entry, now)).collect();
     let history: Vec<_> = history_of(&snapshot, key).map(TransitionView::new).collect();
     Json(json!({
         "apiVersion": key.kind.api_version(),
         "kind": key.kind.kind,
         "namespace": key.namespace,
         "name": key.name,
-        "uid": entry.object.uid,
-        "resourceVersion": entry.object.resource_version,
-        "claims": [ResourceView::new(state, entry, exposed.clock.now())],
+        "exists": object.exists,
+        "uid": object.uid,
+        "resourceVersion": object.resource_version,
+        "claims": claims,
         "history": history,
     }))
     .into_response()

@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
-    model::{Difference, Facts, Health, Kind, Stamp, UnknownReason, VerdictKind},
+    model::{
+        Difference, Facts, FieldClass, Finding, Health, Kind, Source, Stamp, UnknownReason, VerdictKind,
+    },
     state::{Entry, KindState, Transition, Turn},
 };
 
@@ -33,7 +35,14 @@ pub(super) struct ResourceView<'a> {
     pub(super) verdict: &'static str,
     pub(super) reason: Option<&'static str>,
     pub(super) source: &'static str,
+    /// How the tool that declares it calls it.
     pub(super) address: Option<&'a str>,
+    /// The baseline that declares it.
+    pub(super) state: Option<&'a str>,
+    /// Everything that declares it.
+    pub(super) declared_by: Vec<DeclaredByView<'a>>,
+    /// Fields that others have set and the tool that declares it never reads.
+    pub(super) blind_fields: Vec<String>,
     pub(super) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
     pub(super) ignored: Vec<DifferenceView<'a>>,
@@ -43,6 +52,13 @@ pub(super) struct ResourceView<'a> {
     pub(super) severity: Option<&'static str>,
     pub(super) expectation: Option<&'static str>,
     pub(super) advice: Option<&'static str>,
+}
+
+/// One declaration of an object.
+#[derive(Debug, Serialize)]
+pub(super) struct DeclaredByView<'a> {
+    address: &'a str,
+    state: &'a str,
 }
 
 /// The answer to a question for many.
@@ -116,9 +132,14 @@ impl<'a> ResourceView<'a> {
         let episode = claim.verdict.episode();
         let differences = episode.map_or(&[][..], |episode| &episode.differences);
         let worst = differences.first();
-        let (desired_spec, actual_spec) = hashes(&object.stamp);
+        let (desired_spec, actual_spec) = specs(entry);
+        let declared_by = claim.declared_by().iter();
+        let declared_by =
+            declared_by.map(|own| DeclaredByView { address: &own.address, state: &own.baseline });
+        let first = claim.declared_by().first();
+        let blind = claim.details.iter().flat_map(|details| &details.blind);
         Self {
-            deployment_id: facts.instance.as_deref().unwrap_or(&object.uid),
+            deployment_id: deployment_id(entry),
             resource_type: key.kind.kind.to_lowercase(),
             resource_name: &key.name,
             namespace: &key.namespace,
@@ -138,7 +159,10 @@ impl<'a> ResourceView<'a> {
             verdict: verdict.as_str(),
             reason: reason.map(UnknownReason::as_str),
             source: claim.source.as_str(),
-            address: None,
+            address: first.map(|own| &*own.address),
+            state: first.map(|own| &*own.baseline),
+            declared_by: declared_by.collect(),
+            blind_fields: blind.map(ToString::to_string).collect(),
             differences: differences.iter().map(DifferenceView::new).collect(),
             ignored: claim.verdict.ignored_differences().map(DifferenceView::new).collect(),
             onset: episode.map(|episode| episode.onset),
@@ -198,9 +222,31 @@ impl<'a> TransitionView<'a> {
     }
 }
 
+/// What people group objects by: how their tool calls them, else what they are an instance of, else their uid.
+pub(super) fn deployment_id(entry: &Entry) -> &str {
+    let address = entry.claim.declared_by().first().map(|own| &*own.address);
+    address.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
+}
+
 fn sentence(difference: &Difference) -> String {
-    let finding = &difference.finding;
-    format!("Hash of {} mismatch: desired={}, actual={}", finding.path, finding.expected, finding.actual)
+    let Finding { path, class, expected, actual, .. } = &difference.finding;
+    match class {
+        FieldClass::Hash => format!("Hash of {path} mismatch: desired={expected}, actual={actual}"),
+        _ => format!("{path}: desired={expected}, actual={actual}"),
+    }
+}
+
+/// Desired and actual, as far as they are known: the hashes, or the fields that differ.
+fn specs(entry: &Entry) -> (Value, Value) {
+    if entry.claim.source == Source::Annotation {
+        return hashes(&entry.object.stamp);
+    }
+    let Some(episode) = entry.claim.verdict.episode() else { return (Value::Null, Value::Null) };
+    let fields = |value: fn(&Finding) -> &str| {
+        let fields = episode.differences.iter().map(|own| &own.finding);
+        fields.map(|own| (own.path.to_string(), value(own).into())).collect::<Map<String, Value>>().into()
+    };
+    (fields(|own| &own.expected), fields(|own| &own.actual))
 }
 
 /// Desired and actual, as far as a hash tells.

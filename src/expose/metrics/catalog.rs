@@ -73,6 +73,13 @@ metric!(
 );
 metric!(FIELDS, "drift_resource_drifted_fields", Gauge, OBJECT, "How many fields differ; only while drifted");
 metric!(
+    BLIND,
+    "drift_resource_blind_fields",
+    Gauge,
+    OBJECT,
+    "Fields that others have set and Terraform never reads; only where there are any"
+);
+metric!(
     EPISODES,
     "drift_resource_episodes_total",
     Counter,
@@ -121,6 +128,42 @@ metric!(
     &["source", "cause", "severity"],
     "How long objects had drifted when they ceased to"
 );
+const STATE: &[&str] = &["state"];
+metric!(
+    STATE_SERIAL,
+    "drift_terraform_state_serial",
+    Gauge,
+    STATE,
+    "How often the state was written, by its own count"
+);
+metric!(
+    STATE_RESOURCES,
+    "drift_terraform_state_resources",
+    Gauge,
+    STATE,
+    "Resources of Kubernetes in the state, those that cannot be compared included"
+);
+metric!(
+    STATE_WRITTEN,
+    "drift_terraform_state_last_write_timestamp_seconds",
+    Gauge,
+    STATE,
+    "When the state was last written, or its baseline published"
+);
+metric!(
+    STATE_READABLE,
+    "drift_terraform_state_readable",
+    Gauge,
+    STATE,
+    "Whether the state can be read: 1 yes, 0 no, and what it last said holds"
+);
+metric!(
+    STATE_LOCK,
+    "drift_terraform_state_lock_timestamp_seconds",
+    Gauge,
+    STATE,
+    "Since when somebody holds the lock of the state; only while it is held"
+);
 metric!(
     STREAM_UP,
     "drift_watch_stream_up",
@@ -156,6 +199,7 @@ pub const CATALOG: &[Metric] = &[
     DRIFTED,
     ONSET,
     FIELDS,
+    BLIND,
     EPISODES,
     HEALTH,
     RESOURCES,
@@ -163,6 +207,11 @@ pub const CATALOG: &[Metric] = &[
     ACTORS,
     RESOLUTIONS,
     AGES,
+    STATE_SERIAL,
+    STATE_RESOURCES,
+    STATE_WRITTEN,
+    STATE_READABLE,
+    STATE_LOCK,
     STREAM_UP,
     CACHE,
     RULE_MATCHES,

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use super::{
     MetricsOptions,
-    catalog::{DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
+    catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::Fragment,
     text::push_labels,
 };
 use crate::{
     model::{Episode, Source, Trouble, UnknownReason, VerdictKind},
     settings::ShownLabel,
-    state::{Block, Entry},
+    state::{Block, Claim, Entry},
 };
 
 /// Everything that a page shows of one block.
@@ -25,6 +25,8 @@ pub(super) struct BlockLines {
     pub(super) onset: Lines,
     /// `drift_resource_drifted_fields`.
     pub(super) fields: Lines,
+    /// `drift_resource_blind_fields`.
+    pub(super) blind: Lines,
     /// `drift_resource_episodes_total`.
     pub(super) episodes: Lines,
     /// `drift_resource_health`, where switched on.
@@ -66,7 +68,7 @@ impl BlockLines {
         entries: impl IntoIterator<Item = &'a Arc<Entry>>,
         options: &MetricsOptions,
     ) -> Self {
-        let [mut drifted, mut clean, mut onset, mut fields, mut episodes, mut health] =
+        let [mut drifted, mut clean, mut onset, mut fields, mut blind, mut episodes, mut health] =
             std::array::from_fn(|_| Draft::default());
         let mut tally = BTreeMap::new();
         let mut labels = String::new();
@@ -78,6 +80,10 @@ impl BlockLines {
                 Some(true) => drifted.line(DRIFTED.name, &labels, 1),
                 Some(false) => clean.line(DRIFTED.name, &labels, 0),
                 None => {}
+            }
+            if let Some(count) = claim.details.as_ref().map(|own| own.blind.len()).filter(|count| *count > 0)
+            {
+                blind.line(BLIND.name, &labels, i64::try_from(count).unwrap_or(i64::MAX));
             }
             if let Some(episodes_seen) = claim.episodes {
                 episodes.line(EPISODES.name, &labels, i64::from(episodes_seen.count));
@@ -91,10 +97,10 @@ impl BlockLines {
                     );
                 }
                 labels.push(',');
-                push_labels(&mut labels, &episode_labels(episode));
+                push_labels(&mut labels, &episode_labels(episode, claim));
                 onset.line(ONSET.name, &labels, episode.onset.as_second());
             }
-            if options.health {
+            if options.health && entry.object.exists {
                 labels.clear();
                 push_object_labels(&mut labels, entry, &options.labels);
                 labels.push(',');
@@ -110,21 +116,22 @@ impl BlockLines {
             clean: clean.finish(),
             onset: onset.finish(),
             fields: fields.finish(),
+            blind: blind.finish(),
             episodes: episodes.finish(),
             health: health.finish(),
             tally,
         }
     }
 
-    /// The lines of as many drifting objects as have room; each has at most four series.
+    /// The lines of as many drifting objects as have room; each has at most five series.
     pub(super) fn first_drifting(block: &Block, options: &MetricsOptions, room: usize) -> Self {
         let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
-        Self::render(drifting.take(room / 4), &MetricsOptions { health: false, ..options.clone() })
+        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() })
     }
 
-    /// How many series the objects have that drift, or did within the last day.
+    /// How many series the objects have that drift, did within the last day, or have fields that nobody compares.
     pub(super) fn drifting(&self) -> usize {
-        self.drifted.count + self.onset.count + self.fields.count + self.episodes.count
+        self.drifted.count + self.onset.count + self.fields.count + self.blind.count + self.episodes.count
     }
 }
 
@@ -150,15 +157,16 @@ fn object_labels(entry: &Entry) -> [(&str, &str); 5] {
     ]
 }
 
-fn episode_labels(episode: &Episode) -> [(&str, &str); 6] {
+fn episode_labels<'a>(episode: &Episode, claim: &'a Claim) -> [(&'static str, &'a str); 6] {
     let worst = episode.worst();
+    let declared_by = claim.declared_by().first();
     [
         ("severity", worst.severity.as_str()),
         ("expectation", worst.expectation.as_str()),
         ("actor", worst.actor.as_str()),
         ("field", worst.field.as_str()),
-        // Only sources that have addresses and states fill these.
-        ("address", ""),
-        ("state", ""),
+        // Empty for sources that have no addresses and states.
+        ("address", declared_by.map_or("", |own| &own.address)),
+        ("state", declared_by.map_or("", |own| &own.baseline)),
     ]
 }

@@ -10,6 +10,7 @@ mod negotiate;
 mod page;
 mod process;
 mod registry;
+mod states;
 mod text;
 
 pub use catalog::{CATALOG, Metric, MetricKind};

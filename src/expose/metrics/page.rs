@@ -11,13 +11,14 @@ use prometheus_client::registry::Registry;
 use super::{
     aggregates,
     catalog::{
-        ACTORS, AGES, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET, RESOLUTIONS,
-        RESOURCES, RULE_EXPIRY, RULE_MATCHES, STREAM_UP,
+        ACTORS, AGES, BLIND, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET,
+        RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, STATE_LOCK, STATE_READABLE, STATE_RESOURCES,
+        STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
     },
     fragment::{Fragment, Pages},
     limit::{Rendered, Shown, within_limit},
     lines::BlockLines,
-    registry,
+    registry, states,
     text::{Format, line},
 };
 use crate::{
@@ -142,6 +143,7 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
     for (metric, lines) in [
         (&ONSET, (|lines| &lines.onset.fragment) as fn(&BlockLines) -> &Fragment),
         (&FIELDS, |lines| &lines.fields.fragment),
+        (&BLIND, |lines| &lines.blind.fragment),
         (&EPISODES, |lines| &lines.episodes.fragment),
     ] {
         header(&mut pages, metric);
@@ -164,6 +166,11 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&ACTORS, aggregates::actors(ledger)),
         (&RESOLUTIONS, aggregates::resolutions(ledger)),
         (&AGES, aggregates::ages(ledger)),
+        (&STATE_SERIAL, states::serials(snapshot)),
+        (&STATE_RESOURCES, states::resources(snapshot)),
+        (&STATE_WRITTEN, states::last_writes(snapshot)),
+        (&STATE_READABLE, states::readable(snapshot)),
+        (&STATE_LOCK, states::locks(snapshot)),
         (&STREAM_UP, aggregates::streams(snapshot)),
         (&CACHE, aggregates::cache(snapshot)),
         (&RULE_MATCHES, aggregates::rule_matches(snapshot)),

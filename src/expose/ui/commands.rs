@@ -26,6 +26,11 @@ pub(super) fn accept(key: &ObjectKey, prefix: &str, algorithm: Option<Algorithm>
     )
 }
 
+/// Shows what Terraform would do about a resource.
+pub(super) fn plan(address: &str) -> String {
+    format!("terraform plan -target={}", quote(address))
+}
+
 fn namespace(key: &ObjectKey) -> String {
     if key.namespace.is_empty() { String::new() } else { format!("-n {} ", quote(&key.namespace)) }
 }
@@ -44,11 +49,17 @@ fn quote(word: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use super::{accept, look, quote};
+    use super::{accept, look, plan, quote};
     use crate::model::{Algorithm, Kind, ObjectKey};
 
     fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
         ObjectKey { kind: Arc::new(kind), namespace: namespace.into(), name: name.into() }
+    }
+
+    #[test]
+    fn an_address_is_quoted_as_a_shell_wants_it() {
+        assert_eq!(plan("a_b.c"), "terraform plan -target=a_b.c");
+        assert_eq!(plan("module.x[\"eu\"].a_b.c"), "terraform plan -target='module.x[\"eu\"].a_b.c'");
     }
 
     #[test]

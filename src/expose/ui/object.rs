@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    commands::{accept, look},
+    commands::{accept, look, plan},
     history::{Subject, episodes, item},
     layout::{complaint, page},
     rows::{Row, health},
@@ -23,7 +23,10 @@ use crate::{
         Exposed,
         lookup::{Named, history_of},
     },
-    model::{Algorithm, Difference, Episode, Held, ObjectKey, Stamp, UnknownReason, Verdict, VerdictKind},
+    model::{
+        Algorithm, Difference, Episode, Held, ObjectKey, Source, Stamp, Trouble, UnknownReason, Verdict,
+        VerdictKind,
+    },
     state::{Snapshot, Transition},
 };
 
@@ -41,9 +44,10 @@ pub(crate) async fn object(
         }
     };
     let snapshot = exposed.state.snapshot();
-    if let Some(found) = named.find(&snapshot) {
-        let key = &found.1.object.key;
-        let main = known(&Row::new(found), &snapshot, &exposed, now);
+    if let Some((state, entries)) = named.find(&snapshot) {
+        let rows: Vec<Row<'_>> = entries.iter().map(|entry| Row::new((state, entry))).collect();
+        let key = &entries[0].object.key;
+        let main = known(&rows, key, &snapshot, &exposed, now);
         return page(StatusCode::OK, &key.to_string(), now, &main);
     }
     if let Some(key) = named.find_in_history(&snapshot) {
@@ -56,39 +60,68 @@ pub(crate) async fn object(
     complaint(StatusCode::NOT_FOUND, "Not known here", now, &words)
 }
 
-fn known(row: &Row<'_>, snapshot: &Snapshot, exposed: &Exposed, now: Timestamp) -> Markup {
-    let key = &row.found.1.object.key;
+fn known(
+    rows: &[Row<'_>],
+    key: &ObjectKey,
+    snapshot: &Snapshot,
+    exposed: &Exposed,
+    now: Timestamp,
+) -> Markup {
     let settings = exposed.settings();
     let prefix = &*settings.annotation_prefix;
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
+    let hashed =
+        rows.iter().find(|row| matches!(row.found.1.claim.source, Source::Annotation | Source::Nothing));
+    let accepts = |row: &Row<'_>| row.episode.is_some() || row.verdict == VerdictKind::NoBaseline;
     html! {
         main #object .object data-live data-keyed {
             (title(key))
-            p #headline .headline data-flash {
-                (badge(row.verdict)) @if !goes_on_after_the_verdict(row) { "." } " " (headline(row, prefix, now))
-            }
-            @if let Some(episode) = row.episode {
-                section #differences { h2 { "Differences" } (differences(episode.differences.iter(), now)) }
-            }
-            @if row.found.1.claim.verdict.ignored_differences().next().is_some() {
-                section #ignored {
-                    h2 { "Ignored by rules" }
-                    (differences(row.found.1.claim.verdict.ignored_differences(), now))
-                }
-            }
+            @for row in rows { (claim(row, rows.len() > 1, prefix, now)) }
             div #pair .pair data-keyed {
-                section #facts { h2 { "Facts" } (facts(row)) }
+                section #facts { h2 { "Facts" } (facts(rows)) }
                 section #commands {
                     h2 { "Commands" }
                     p { "See it, and who owns which field:" }
                     pre { code { (look(key)) } }
-                    @if row.episode.is_some() || row.verdict == VerdictKind::NoBaseline {
+                    @if let Some(row) = hashed.filter(|row| accepts(row)) {
                         p { "Accept it as it is now:" }
                         pre { code { (accept(key, prefix, algorithm(&row.found.1.object.stamp))) } }
                     }
+                    @if let Some(address) = rows.iter().find_map(|row| Some(&row.found.1.claim.declared_by().first()?.address)) {
+                        p { "See what Terraform would do about it:" }
+                        pre { code { (plan(address)) } }
+                    }
                 }
             }
-            (past(row.episode, &history, now))
+            (past(rows.iter().find_map(|row| row.episode), &history, now))
+        }
+    }
+}
+
+/// What one source says about the object. Where there are several, each is named.
+fn claim(row: &Row<'_>, is_named: bool, prefix: &str, now: Timestamp) -> Markup {
+    let claim = &row.found.1.claim;
+    html! {
+        section id={ "claim-" (claim.source) } .claim {
+            @if is_named { h2 { "By " (claim.source) } }
+            p .headline data-flash id={ "headline-" (claim.source) } {
+                (badge(row.verdict)) @if !goes_on_after_the_verdict(row) { "." } " " (headline(row, prefix, now))
+            }
+            @if let Some(episode) = row.episode {
+                div id={ "differences-" (claim.source) } { h2 { "Differences" } (differences(episode.differences.iter(), now)) }
+            }
+            @if claim.verdict.ignored_differences().next().is_some() {
+                div id={ "ignored-" (claim.source) } {
+                    h2 { "Ignored by rules" }
+                    (differences(claim.verdict.ignored_differences(), now))
+                }
+            }
+            @if let Some(details) = claim.details.as_ref().filter(|details| !details.blind.is_empty()) {
+                div id={ "blind-" (claim.source) } {
+                    h2 { "Changed by others, and never read by Terraform" }
+                    ul { @for path in &details.blind { li { code.path { (path) } } } }
+                }
+            }
         }
     }
 }
@@ -136,6 +169,12 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
         };
     }
     match &entry.claim.verdict {
+        Verdict::Off(episode) if episode.trouble == Trouble::Missing => {
+            html! { "for " (until_now(episode.onset, now)) ". It is declared, and not there." }
+        }
+        Verdict::Off(episode) if episode.trouble == Trouble::Replaced => {
+            html! { "for " (until_now(episode.onset, now)) ". Another object has taken its name." }
+        }
         Verdict::Off(episode) => {
             let worst = episode.worst();
             html! {
@@ -146,6 +185,9 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
         Verdict::Ignored(_) => html! { "It differs, and rules ignore all of it." },
         Verdict::InFlight(_) => {
             html! { "Its baseline is being applied right now. " (held(entry.claim.verdict.drifted())) }
+        }
+        Verdict::NoBaseline if entry.claim.source == Source::Nothing => {
+            html! { "No source declares anything for it." }
         }
         Verdict::NoBaseline => html! {
             "Nothing is declared: it has no annotation " code { (prefix) "/spec-hash" } "."
@@ -198,7 +240,8 @@ fn differences<'a>(differences: impl Iterator<Item = &'a Difference>, now: Times
     }
 }
 
-fn facts(row: &Row<'_>) -> Markup {
+fn facts(rows: &[Row<'_>]) -> Markup {
+    let Some(row) = rows.first() else { return html! {} };
     let (state, entry) = row.found;
     let (object, facts) = (&entry.object, &entry.object.facts);
     let key = &object.key;
@@ -206,14 +249,18 @@ fn facts(row: &Row<'_>) -> Markup {
         dl.facts {
             dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }
             @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
-            dt { "Health" }
-            dd { (health(row)) }
+            @if object.exists { dt { "Health" } dd { (health(row)) } }
             @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " wanted" } }
             @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
-            dt { "Source" } dd { (entry.claim.source) }
-            @if let Some(episodes) = entry.claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
-            dt { "Uid" } dd { code { (object.uid) } }
-            @for stream in state.streams.iter().filter(|stream| stream.spec.covers(&key.namespace)) {
+            @for claim in rows.iter().map(|row| &row.found.1.claim) {
+                dt { "Source" } dd { (claim.source) }
+                @for declared in claim.declared_by() {
+                    dt { "Address" } dd { code { (declared.address) } span.detail { "in state " (declared.baseline) } }
+                }
+                @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
+            }
+            @if object.exists { dt { "Uid" } dd { code { (object.uid) } } }
+            @for stream in state.streams.iter().filter(|stream| stream.spec.brings(&key.namespace, &key.name)) {
                 dt { "Stream" } dd { (stream.spec) span.detail { (state_of(stream)) } }
             }
         }

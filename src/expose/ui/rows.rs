@@ -154,8 +154,8 @@ mod tests {
     use super::Row;
     use crate::{
         model::{
-            Actor, Advice, Difference, Episode, Expectation, Facts, FieldClass, Finding, Held, Ignored, Kind,
-            LiveObject, ObjectKey, Severity, Source, Stamp, Trouble, UnknownReason, Verdict,
+            Actor, Advice, Difference, Episode, Expectation, FieldClass, Finding, Held, Ignored, Kind,
+            LiveObject, ObjectKey, Severity, Source, Trouble, UnknownReason, Verdict,
         },
         state::{Blocks, Claim, Entry, KindState},
     };
@@ -205,14 +205,21 @@ mod tests {
             .iter()
             .map(|(name, verdict)| Entry {
                 object: Arc::new(LiveObject {
-                    key: ObjectKey { kind: kind.clone(), namespace: "shop".into(), name: (*name).into() },
+                    exists: true,
                     uid: "uid".into(),
                     resource_version: "1".into(),
-                    extras: Arc::default(),
-                    stamp: Stamp::Absent,
-                    facts: Facts::default(),
+                    ..LiveObject::absent(ObjectKey {
+                        kind: kind.clone(),
+                        namespace: "shop".into(),
+                        name: (*name).into(),
+                    })
                 }),
-                claim: Claim { source: Source::Annotation, verdict: verdict.clone(), episodes: None },
+                claim: Claim {
+                    source: Source::Annotation,
+                    verdict: verdict.clone(),
+                    episodes: None,
+                    details: None,
+                },
             })
             .collect();
         entries.sort_by(|a, b| a.object.key.name.cmp(&b.object.key.name));

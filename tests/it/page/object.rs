@@ -17,7 +17,7 @@ async fn the_page_of_an_object_explains_it() {
     let page = world.get("/objects/deployments.apps/shop/web").await;
     assert_eq!(page.status.as_u16(), 200);
     let text = page.text();
-    let headline = between(&text, "id=\"headline\"", "</p>");
+    let headline = between(&text, "id=\"headline-annotation\"", "</p>");
     assert!(headline.contains("Drifted</span> for <time"), "{headline}");
     assert!(
         headline.contains("Last changed by kubectl (field manager <code>kubectl-edit</code>)"),

@@ -1,0 +1,222 @@
+//! What the baselines declare, by object.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    compare::is_written_by_terraform,
+    model::{Baseline, DeclaredBody, DeclaredObject, Kind, LiveObject, ObjectKey, Source},
+};
+
+/// Where something is declared: a source, and the name of a baseline.
+type Place = (Source, Arc<str>);
+
+/// All baselines, and what they declare for each object.
+#[derive(Debug, Default)]
+pub(super) struct Baselines {
+    all: BTreeMap<Place, BaselineState>,
+    declarations: HashMap<ObjectKey, Vec<Declaration>>,
+}
+
+/// One baseline, and what we have found out about it.
+#[derive(Clone, Debug)]
+pub struct BaselineState {
+    /// The baseline as it was last read.
+    pub baseline: Arc<Baseline>,
+    /// Whether it declares objects of this cluster.
+    pub belonging: Belonging,
+    /// Whether its objects are being changed by whoever holds its lock.
+    pub in_flight: bool,
+}
+
+/// Whether a baseline declares objects of this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belonging {
+    /// Not all of its kinds have been listed yet.
+    Undecided,
+    /// An object of it was found here, or settings say so.
+    Here,
+    /// None of its objects was found here.
+    Elsewhere,
+}
+
+/// What one baseline declares for an object.
+#[derive(Clone, Debug)]
+struct Declaration {
+    place: Place,
+    object: Arc<DeclaredObject>,
+}
+
+impl Baselines {
+    /// All baselines, by source and name.
+    pub(super) fn all(&self) -> impl Iterator<Item = &BaselineState> {
+        self.all.values()
+    }
+
+    /// What is declared for an object by baselines of one source, each with its baseline.
+    pub(super) fn declared(
+        &self,
+        source: Source,
+        key: &ObjectKey,
+    ) -> impl Iterator<Item = (&BaselineState, &DeclaredObject)> {
+        let declarations = self.declarations.get(key).into_iter().flatten();
+        let of_source = declarations.filter(move |own| own.place.0 == source);
+        of_source.filter_map(|own| Some((self.all.get(&own.place)?, &*own.object)))
+    }
+
+    /// Whether anything declares this object.
+    pub(super) fn is_declared(&self, key: &ObjectKey) -> bool {
+        self.declarations.contains_key(key)
+    }
+
+    /// Every object of a kind that anything declares.
+    pub(super) fn keys_of_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
+        self.declarations.keys().filter(|key| key.kind.is_same_type(kind)).cloned().collect()
+    }
+
+    /// Takes a baseline in. Says on which objects opinions may change.
+    pub(super) fn put(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> Vec<ObjectKey> {
+        let place = (baseline.source, baseline.name.clone());
+        let old = self.all.get(&place).cloned();
+        let in_flight = baseline.is_in_flight(now);
+        let belonging = match &old {
+            _ if baseline.here => Belonging::Here,
+            // What was here once is here for as long as it is the same one.
+            Some(old) if is_same_line(&old.baseline, baseline) => old.belonging,
+            Some(_) | None => Belonging::Undecided,
+        };
+        let state = BaselineState { baseline: baseline.clone(), belonging, in_flight };
+        let all_change = old.as_ref().is_none_or(|old| {
+            old.in_flight != in_flight
+                || old.belonging != belonging
+                || old.baseline.fault.as_ref().map(|own| own.fault)
+                    != baseline.fault.as_ref().map(|own| own.fault)
+        });
+        let before = old.as_ref().map_or(&[][..], |old| &old.baseline.objects);
+        let mut left: HashMap<&str, &Arc<DeclaredObject>> =
+            before.iter().map(|object| (&*object.address, object)).collect();
+        let mut touched = Vec::new();
+        for object in &baseline.objects {
+            let known = left.remove(&*object.address);
+            if known.is_some_and(|known| Arc::ptr_eq(known, object)) {
+                if all_change {
+                    touched.push(key_of(object));
+                }
+                continue;
+            }
+            if known.is_some_and(|known| known.object != object.object) {
+                left.extend(known.map(|known| (&*known.address, known)));
+            }
+            touched.push(self.declare(&place, object));
+        }
+        let gone: Vec<Arc<DeclaredObject>> = left.into_values().cloned().collect();
+        touched.extend(gone.iter().map(|object| self.undeclare(&place, object)));
+        self.all.insert(place, state);
+        touched
+    }
+
+    /// Forgets a baseline. Says on which objects opinions may change.
+    pub(super) fn remove(&mut self, source: Source, name: &Arc<str>) -> Vec<ObjectKey> {
+        let place = (source, name.clone());
+        let Some(old) = self.all.remove(&place) else { return Vec::new() };
+        old.baseline.objects.iter().map(|object| self.undeclare(&place, object)).collect()
+    }
+
+    /// Looks whether locks have begun or ceased to hold. Says on which objects opinions may change.
+    pub(super) fn look_at_locks(&mut self, now: Timestamp) -> Vec<ObjectKey> {
+        let mut touched = Vec::new();
+        for state in self.all.values_mut() {
+            let in_flight = state.baseline.is_in_flight(now);
+            if std::mem::replace(&mut state.in_flight, in_flight) != in_flight {
+                touched.extend(state.baseline.objects.iter().map(|object| key_of(object)));
+            }
+        }
+        touched
+    }
+
+    /// Looks whether an object proves that baselines declare objects of this cluster. Says on which other objects opinions
+    /// change.
+    pub(super) fn learn_from(&mut self, object: &LiveObject) -> Vec<ObjectKey> {
+        let mut touched = Vec::new();
+        for Declaration { place, object: declared } in
+            self.declarations.get(&object.key).into_iter().flatten()
+        {
+            let Some(state) = self.all.get_mut(place).filter(|own| own.belonging != Belonging::Here) else {
+                continue;
+            };
+            if is_proof(&state.baseline, declared, object) {
+                state.belonging = Belonging::Here;
+                touched.extend(state.baseline.objects.iter().map(|object| key_of(object)));
+            }
+        }
+        touched
+    }
+
+    /// Decides about baselines all of whose kinds were looked for. Says on which objects opinions change.
+    pub(super) fn decide(&mut self, is_looked_for: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
+        let mut touched = Vec::new();
+        for state in self.all.values_mut().filter(|own| own.belonging == Belonging::Undecided) {
+            let keys: Vec<ObjectKey> = state.baseline.objects.iter().map(|object| key_of(object)).collect();
+            if !keys.is_empty() && keys.iter().all(&is_looked_for) {
+                state.belonging = Belonging::Elsewhere;
+                touched.extend(keys);
+            }
+        }
+        touched
+    }
+
+    fn declare(&mut self, place: &Place, object: &Arc<DeclaredObject>) -> ObjectKey {
+        let key = key_of(object);
+        let declarations = self.declarations.entry(key.clone()).or_default();
+        declarations.retain(|own| own.place != *place || own.object.address != object.address);
+        declarations.push(Declaration { place: place.clone(), object: object.clone() });
+        // What declares all of an object comes first, and the order does not depend on who was read first.
+        declarations.sort_by(|a, b| {
+            let is_part = |own: &Declaration| matches!(own.object.body, DeclaredBody::Parts(_));
+            (is_part(a), &a.place, &a.object.address).cmp(&(is_part(b), &b.place, &b.object.address))
+        });
+        key
+    }
+
+    fn undeclare(&mut self, place: &Place, object: &DeclaredObject) -> ObjectKey {
+        let key = key_of(object);
+        if let Some(declarations) = self.declarations.get_mut(&key) {
+            declarations.retain(|own| own.place != *place || own.object.address != object.address);
+            if declarations.is_empty() {
+                self.declarations.remove(&key);
+            }
+        }
+        key
+    }
+}
+
+/// Whether two versions of a baseline are of the same one, as far as both say.
+fn is_same_line(old: &Baseline, new: &Baseline) -> bool {
+    match (&old.version, &new.version) {
+        (Some(old), Some(new)) => old.lineage == new.lineage,
+        (None, _) | (_, None) => true,
+    }
+}
+
+/// A uid tells. Where a whole state has none, as with nothing but manifests in it, it has to do that Terraform wrote to an
+/// object of that name.
+fn is_proof(baseline: &Baseline, declared: &DeclaredObject, object: &LiveObject) -> bool {
+    match &declared.uid {
+        Some(uid) => *uid == object.uid,
+        None => {
+            baseline.objects.iter().all(|own| own.uid.is_none())
+                && object.document.as_deref().is_some_and(is_written_by_terraform)
+        }
+    }
+}
+
+/// The object that is declared. Its kind's plural is not known here, and no part of the identity.
+fn key_of(object: &DeclaredObject) -> ObjectKey {
+    let name = &object.object;
+    let kind = Kind::unseen(&name.group, &name.version, &name.kind);
+    ObjectKey { kind: Arc::new(kind), namespace: name.namespace.clone(), name: name.name.clone() }
+}

@@ -1,0 +1,171 @@
+//! What each source says about one object, before what was known about it counts.
+
+use std::sync::Arc;
+
+use super::{
+    Belonging, Details,
+    baselines::{BaselineState, Baselines},
+    claim::DeclaredBy,
+};
+use crate::{
+    compare::{compare_kept, creator, judge},
+    model::{
+        DeclaredBody, DeclaredObject, FieldClass, Finding, Judgement, LiveObject, ObjectKey, Source, Stamp,
+        UnknownReason,
+    },
+};
+
+/// What is known about whether an object exists.
+#[derive(Clone, Debug)]
+pub(super) enum Presence {
+    /// It does.
+    Exists(Arc<LiveObject>),
+    /// It does not.
+    Absent,
+    /// Its kind cannot be watched.
+    Unwatched,
+    /// Its kind was not listed yet, or nobody is to look for it.
+    Unseen,
+}
+
+/// What one source says about an object.
+#[derive(Debug)]
+pub(super) struct Opinion {
+    pub(super) source: Source,
+    pub(super) judgement: Judgement,
+    pub(super) details: Option<Details>,
+}
+
+/// What all sources say about an object, in the order of the sources. On an object that exists there is at least one opinion.
+/// `is_stamped`: hashes in annotations count.
+pub(super) fn opinions(
+    key: &ObjectKey,
+    presence: &Presence,
+    baselines: &Baselines,
+    is_stamped: bool,
+) -> Vec<Opinion> {
+    let terraform = by_terraform(key, presence, baselines);
+    let mut opinions = Vec::new();
+    if let Presence::Exists(object) = presence {
+        let plain = |source, judgement| Opinion { source, judgement, details: None };
+        if is_stamped && (object.stamp != Stamp::Absent || terraform.is_none()) {
+            opinions.push(plain(Source::Annotation, judge(object)));
+        }
+        if !is_stamped && terraform.is_none() {
+            opinions.push(plain(Source::Nothing, Judgement::NoBaseline));
+        }
+    }
+    opinions.extend(terraform);
+    opinions.sort_by_key(|opinion| opinion.source);
+    opinions
+}
+
+/// What the Terraform states that declare an object say together.
+fn by_terraform(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> Option<Opinion> {
+    if matches!(presence, Presence::Unseen) {
+        return None;
+    }
+    let mut details = Details::default();
+    let mut judgements = Vec::new();
+    for (state, declared) in baselines.declared(Source::Terraform, key) {
+        if state.belonging == Belonging::Undecided {
+            continue;
+        }
+        let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
+        details.declared_by.push(DeclaredBy { address, baseline });
+        judgements.push(judge_declared(state, declared, presence, &mut details));
+    }
+    let judgement = together(judgements)?;
+    if let Presence::Exists(object) = presence {
+        details.compared = object.document.as_ref().map(|document| document.content);
+    }
+    Some(Opinion { source: Source::Terraform, judgement, details: Some(details) })
+}
+
+/// What one declaration says about an object.
+fn judge_declared(
+    state: &BaselineState,
+    declared: &DeclaredObject,
+    presence: &Presence,
+    details: &mut Details,
+) -> Judgement {
+    if state.in_flight {
+        return Judgement::InFlight;
+    }
+    if let Some(trouble) = &state.baseline.fault {
+        return Judgement::Unknown(trouble.fault.unknown_reason());
+    }
+    if state.belonging == Belonging::Elsewhere {
+        return Judgement::Unknown(UnknownReason::OtherCluster);
+    }
+    let object = match presence {
+        Presence::Exists(object) => object,
+        Presence::Absent => return Judgement::Missing(missing(declared)),
+        Presence::Unwatched | Presence::Unseen => return Judgement::Unknown(UnknownReason::Unwatched),
+    };
+    if let Some(uid) = declared.uid.as_ref().filter(|uid| **uid != object.uid) {
+        return Judgement::Replaced(replaced(uid, object));
+    }
+    if let DeclaredBody::Opaque(reason) = &declared.body {
+        return Judgement::Unknown(*reason);
+    }
+    if declared.object.version != object.key.kind.version {
+        return Judgement::Unknown(UnknownReason::OtherVersion);
+    }
+    let Some(document) = &object.document else {
+        return Judgement::Unknown(UnknownReason::Unreadable);
+    };
+    let comparison = compare_kept(declared, document);
+    for path in comparison.blind {
+        if !details.blind.contains(&path) {
+            details.blind.push(path);
+        }
+    }
+    if comparison.findings.is_empty() { Judgement::InSync } else { Judgement::Drifted(comparison.findings) }
+}
+
+/// Several declarations of one object are one claim: it is as declared if it is as each of them says that can be asked.
+fn together(judgements: Vec<Judgement>) -> Option<Judgement> {
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut unknown = None;
+    let mut in_sync = false;
+    for judgement in judgements {
+        match judgement {
+            Judgement::InFlight | Judgement::Missing(_) | Judgement::Replaced(_) => return Some(judgement),
+            Judgement::Drifted(more) => {
+                for finding in more {
+                    if !findings.iter().any(|own| own.path == finding.path) {
+                        findings.push(finding);
+                    }
+                }
+            }
+            Judgement::InSync => in_sync = true,
+            Judgement::Unknown(_) | Judgement::NoBaseline => unknown = unknown.or(Some(judgement)),
+        }
+    }
+    match (findings.is_empty(), in_sync) {
+        (false, _) => Some(Judgement::Drifted(findings)),
+        (true, true) => Some(Judgement::InSync),
+        (true, false) => unknown,
+    }
+}
+
+fn missing(declared: &DeclaredObject) -> Finding {
+    Finding {
+        path: "metadata.name".into(),
+        class: FieldClass::Existence,
+        expected: declared.object.name.clone(),
+        actual: Box::default(),
+        writer: None,
+    }
+}
+
+fn replaced(uid: &str, object: &LiveObject) -> Finding {
+    Finding {
+        path: "metadata.uid".into(),
+        class: FieldClass::Existence,
+        expected: uid.into(),
+        actual: object.uid.clone(),
+        writer: object.document.as_deref().and_then(creator),
+    }
+}
