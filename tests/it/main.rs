@@ -58,5 +58,7 @@ mod server;
 mod settings;
 /// States beside live objects.
 mod terraform_compare;
+/// Values that are compared and never told.
+mod terraform_sealed;
 /// What is kept of a Terraform state, and what is not.
 mod terraform_state;
