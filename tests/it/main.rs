@@ -58,5 +58,9 @@ mod server;
 mod settings;
 /// States beside live objects.
 mod terraform_compare;
+/// States that are read again and again.
+mod terraform_reread;
+/// Values that are compared and never told.
+mod terraform_sealed;
 /// What is kept of a Terraform state, and what is not.
 mod terraform_state;

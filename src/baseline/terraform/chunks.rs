@@ -54,6 +54,16 @@ pub fn join_chunks(parts: &[Option<&[u8]>]) -> Result<Vec<u8>, BaselineFault> {
     parts.map(|parts| parts.concat()).ok_or(BaselineFault::Torn)
 }
 
+/// The text in a state's Secrets, inflated to at most `limit` bytes. Several parts that do not fit together are of different
+/// versions: somebody writes the state right now.
+pub fn read_chunks(parts: &[Option<&[u8]>], limit: u64) -> Result<Vec<u8>, BaselineFault> {
+    let joined = join_chunks(parts)?;
+    inflate(&joined, limit).map_err(|fault| match fault {
+        BaselineFault::Truncated | BaselineFault::Unreadable if parts.len() > 1 => BaselineFault::Torn,
+        other => other,
+    })
+}
+
 /// Inflates gzip to at most `limit` bytes; what is not gzip stays as it is.
 pub fn inflate(bytes: &[u8], limit: u64) -> Result<Vec<u8>, BaselineFault> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
@@ -78,7 +88,7 @@ mod tests {
     use flate2::{Compression, write::GzEncoder};
     use proptest::prelude::*;
 
-    use super::{BaselineFault, group_chunks, inflate, join_chunks};
+    use super::{BaselineFault, group_chunks, inflate, join_chunks, read_chunks};
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -114,6 +124,21 @@ mod tests {
         broken[at] ^= 1;
         assert_eq!(inflate(&broken, 1 << 20), Err(BaselineFault::Unreadable));
         assert_eq!(inflate(b"{}", 10), Ok(b"{}".to_vec()));
+    }
+
+    #[test]
+    fn parts_of_different_versions_are_a_torn_state_and_a_single_one_is_damaged() {
+        let noise =
+            |seed: u8| (0..4000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ seed).collect();
+        let versions: [Vec<u8>; 2] = [noise(1), noise(2)];
+        let [one, other] = versions.map(|text| gzip(&text));
+        let half = one.len() / 2;
+        let read = |parts: &[Option<&[u8]>]| read_chunks(parts, 1 << 20).map(|text| text.len());
+        assert_eq!(read(&[Some(&one[..half]), Some(&one[half..])]), Ok(4000));
+        assert_eq!(read(&[Some(&one[..half]), Some(&other[half..])]), Err(BaselineFault::Torn));
+        assert_eq!(read(&[Some(&one[..half])]), Err(BaselineFault::Truncated));
+        // What an earlier, longer version left behind does no harm.
+        assert_eq!(read(&[Some(&one), Some(&other[half..])]), Ok(4000));
     }
 
     proptest! {

@@ -6,12 +6,13 @@
 mod address;
 mod chunks;
 mod identity;
+mod memory;
 mod resource;
 mod secrets;
 mod show;
 mod state;
 
 pub use self::{
-    chunks::{INFLATE_LIMIT, StateSecret, group_chunks, inflate, join_chunks},
-    state::{TerraformState, decode},
+    chunks::{INFLATE_LIMIT, StateSecret, group_chunks, inflate, join_chunks, read_chunks},
+    state::{StateReader, TerraformState, decode},
 };

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::{
     identity::{object_of, object_of_document},
-    secrets::seal_at,
+    secrets::{seal_at, seal_found},
 };
 use crate::{
     compare::{
         pack,
-        terraform::{PART_TYPES, object_type, sensitive_attributes},
+        terraform::{PART_TYPES, is_secret, object_type, seal_binary_data, seal_live, sensitive_attributes},
     },
     model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
 };
@@ -54,8 +54,11 @@ fn attributes(instance: Instance<'_>, is_part: bool, key: &SealKey) -> Result<De
     let uid = attributes["metadata"][0]["uid"].as_str().filter(|uid| !uid.is_empty()).map(Into::into);
     // Old versions of Terraform do not write down what the provider's schema marks.
     sensitive.extend(sensitive_attributes(resource_type).into_iter().map(Into::into));
+    if is_secret(&object.group, &object.kind) {
+        seal_binary_data(key, &mut attributes);
+    }
     for path in &sensitive {
-        seal_at(&mut attributes, path);
+        seal_at(key, &mut attributes, path);
     }
     if schema_version == 0 {
         upgrade_resources(&mut attributes);
@@ -84,16 +87,11 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         ["live_uid", "uid"].iter().find_map(|name| attributes[*name].as_str().filter(|uid| !uid.is_empty()));
     let uid = uid.map(Into::into);
     let mut sensitive = if is_manifest { within_document(&sensitive) } else { sensitive_fields(&attributes) };
-    if &*object.kind == "Secret" {
-        sensitive.extend(["data", "stringData"].map(Into::into));
-        // What kubectl applied is written there once more.
-        sensitive.push("metadata.annotations".into());
+    if is_secret(&object.group, &object.kind) {
+        seal_live(&mut document, &object.group, &object.kind, std::slice::from_ref(key));
+        sensitive.extend(["data", "metadata.annotations"].map(Into::into));
     }
-    for path in &sensitive {
-        if document.pointer(&format!("/{}", path.replace('.', "/"))).is_some() || path.is_empty() {
-            seal_at(&mut document, path);
-        }
-    }
+    sensitive.iter().for_each(|path| seal_found(key, &mut document, path));
     let body = pack(&document);
     let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
     let key = key.clone();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::compare::terraform::seal_all;
+use crate::{compare::terraform::seal_all, model::SealKey};
 
 /// Attributes, without indices, that a state marks as sensitive: `[{"type":"get_attr","value":"data"}, …]` each.
 pub(super) fn sensitive_paths(marked: &Value) -> Vec<Box<str>> {
@@ -55,26 +55,43 @@ fn path_of(steps: &[Value]) -> Box<str> {
 }
 
 /// Replaces the values at a path of attributes by digests, in every element of lists on the way.
-pub(super) fn seal_at(value: &mut Value, path: &str) {
+pub(super) fn seal_at(key: &SealKey, value: &mut Value, path: &str) {
     if let Value::Array(elements) = value {
-        elements.iter_mut().for_each(|element| seal_at(element, path));
+        elements.iter_mut().for_each(|element| seal_at(key, element, path));
         return;
     }
     if path.is_empty() {
-        return seal_all(value);
+        return seal_all(key, value);
     }
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     match value {
         Value::Object(members) => {
             if let Some(member) = members.get_mut(first) {
-                seal_at(member, rest);
+                seal_at(key, member, rest);
             } else if !members.is_empty() {
                 // It is marked and not found, so it may be anything in here.
-                members.values_mut().for_each(seal_all);
+                members.values_mut().for_each(|member| seal_all(key, member));
             }
         }
         Value::Null => {}
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => seal_all(value),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => seal_all(key, value),
+    }
+}
+
+/// Replaces the values at a path of a document by digests, wherever it is there: in documents, what is empty is left out.
+pub(super) fn seal_found(key: &SealKey, value: &mut Value, path: &str) {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    match value {
+        value if path.is_empty() => seal_all(key, value),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_found(key, element, path)),
+        Value::Object(members) => {
+            if let Some(member) = members.get_mut(first) {
+                seal_found(key, member, rest);
+            }
+        }
+        Value::Null => {}
+        // It is marked deeper than it is, so it is what is marked.
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => seal_all(key, value),
     }
 }
 
@@ -82,7 +99,7 @@ pub(super) fn seal_at(value: &mut Value, path: &str) {
 mod tests {
     use serde_json::json;
 
-    use super::{seal_at, sensitive_marks, sensitive_paths};
+    use super::{SealKey, seal_at, seal_found, sensitive_marks, sensitive_paths};
 
     #[test]
     fn paths_are_attributes_without_indices_and_stop_at_keys() {
@@ -99,11 +116,21 @@ mod tests {
 
     #[test]
     fn what_is_marked_is_sealed_wherever_it_stands() {
+        let key = SealKey::new([1; 32]);
         let mut value = json!({"spec": [{"a": "hunter2", "b": "x"}, {"a": {"c": "hunter2"}}]});
-        seal_at(&mut value, "spec.a");
+        seal_at(&key, &mut value, "spec.a");
         assert!(!value.to_string().contains("hunter") && value["spec"][0]["b"] == "x");
         let mut value = json!({"spec": "hunter2"});
-        seal_at(&mut value, "");
+        seal_at(&key, &mut value, "");
         assert!(!value.to_string().contains("hunter"));
+    }
+
+    #[test]
+    fn what_is_marked_in_a_document_is_sealed_in_each_element_that_has_it() {
+        let mut value = json!({"env": [{"name": "A", "value": "hunter2"}, {"name": "B", "from": "x"}]});
+        seal_found(&SealKey::new([1; 32]), &mut value, "env.value");
+        assert!(
+            !value.to_string().contains("hunter") && value["env"][1] == json!({"name": "B", "from": "x"})
+        );
     }
 }

@@ -4,9 +4,10 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
+    memory::{Made, Memory},
     resource::Instance,
     secrets::sensitive_marks,
-    state::{TerraformState, is_ours},
+    state::{TerraformState, is_ours, make},
 };
 use crate::model::{BaselineFault, SealKey};
 
@@ -14,6 +15,7 @@ use crate::model::{BaselineFault, SealKey};
 pub(super) fn read(
     values: &RawValue,
     key: &SealKey,
+    memory: &mut Memory,
     state: &mut TerraformState,
 ) -> Result<(), BaselineFault> {
     let values: Values<'_> = serde_json::from_str(values.get()).map_err(|_| BaselineFault::Unreadable)?;
@@ -21,24 +23,31 @@ pub(super) fn read(
     while let Some(module) = modules.pop() {
         modules.extend(module.child_modules);
         for resource in module.resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
-            let read = |raw: Option<&RawValue>| -> Result<Value, BaselineFault> {
-                raw.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()))
-                    .map_err(|_| BaselineFault::Unreadable)
-            };
-            state.take(
-                Instance {
-                    address: resource.address.as_str().into(),
-                    resource_type: &resource.kind,
-                    schema_version: resource.schema_version,
-                    attributes: read(resource.values)?,
-                    sensitive: sensitive_marks(&read(resource.sensitive_values)?),
-                    identity: None,
-                },
-                key,
-            );
+            let values = resource.values.map_or("null", RawValue::get);
+            let marks = resource.sensitive_values.map_or("null", RawValue::get);
+            let texts = [&resource.address, &resource.kind, values, marks];
+            state.take(memory.recall(&texts, || read_instance(resource, values, marks, key))?);
         }
     }
     Ok(())
+}
+
+fn read_instance(
+    resource: &Resource<'_>,
+    values: &str,
+    marks: &str,
+    key: &SealKey,
+) -> Result<Made, BaselineFault> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| BaselineFault::Unreadable);
+    let instance = Instance {
+        address: resource.address.as_str().into(),
+        resource_type: &resource.kind,
+        schema_version: resource.schema_version,
+        attributes: read(values)?,
+        sensitive: sensitive_marks(&read(marks)?),
+        identity: None,
+    };
+    Ok(make(instance, key))
 }
 
 #[derive(Deserialize)]

@@ -1,12 +1,13 @@
 //! A state as a whole.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
     address::address,
+    memory::{Made, Memory},
     resource::{Instance, declared},
     secrets::sensitive_paths,
     show,
@@ -23,13 +24,48 @@ pub struct TerraformState {
     /// The version of Terraform or `OpenTofu` that wrote it.
     pub terraform_version: Box<str>,
     /// The objects it declares.
-    pub objects: Vec<DeclaredObject>,
+    pub objects: Vec<Arc<DeclaredObject>>,
     /// The resources of Kubernetes that cannot be compared.
     pub skipped: Vec<Skipped>,
 }
 
 /// Reads a state, or what `terraform show -json` made of one or of a plan.
 pub fn decode(bytes: &[u8], key: &SealKey) -> Result<TerraformState, BaselineFault> {
+    StateReader::new(key.clone()).read(bytes)
+}
+
+/// Reads the versions of one state. What did not change since the last one is not read again.
+pub struct StateReader {
+    key: SealKey,
+    memory: Memory,
+}
+
+impl StateReader {
+    /// One that has read nothing yet, and seals with this key.
+    pub fn new(key: SealKey) -> Self {
+        Self { key, memory: Memory::default() }
+    }
+
+    /// Reads a version: a state, or what `terraform show -json` made of one or of a plan.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
+        let read = read(bytes, &self.key, &mut self.memory);
+        if read.is_ok() {
+            self.memory.turn()
+        } else {
+            self.memory.give_up()
+        }
+        read
+    }
+}
+
+/// Tells nothing of what it has read.
+impl fmt::Debug for StateReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StateReader").finish_non_exhaustive()
+    }
+}
+
+fn read(bytes: &[u8], key: &SealKey, memory: &mut Memory) -> Result<TerraformState, BaselineFault> {
     let head: Head<'_> = serde_json::from_slice(bytes)
         .map_err(|error| if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable })?;
     if head.encrypted_data.is_some() || head.encryption_version.is_some() {
@@ -43,9 +79,9 @@ pub fn decode(bytes: &[u8], key: &SealKey) -> Result<TerraformState, BaselineFau
     };
     if head.format_version.is_some() {
         let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
-        show::read(values.ok_or(BaselineFault::Unreadable)?, key, &mut state)?;
+        show::read(values.ok_or(BaselineFault::Unreadable)?, key, memory, &mut state)?;
     } else if head.version == Some(4) {
-        read_resources(&head.resources.unwrap_or_default(), key, &mut state)?;
+        read_resources(&head.resources.unwrap_or_default(), key, memory, &mut state)?;
     } else {
         return Err(if head.version.is_some() {
             BaselineFault::UnsupportedVersion
@@ -58,15 +94,22 @@ pub fn decode(bytes: &[u8], key: &SealKey) -> Result<TerraformState, BaselineFau
 }
 
 impl TerraformState {
-    /// Takes in one instance of a resource.
-    pub(super) fn take(&mut self, instance: Instance<'_>, key: &SealKey) {
-        let (address, resource_type) = (instance.address.clone(), instance.resource_type);
-        match declared(instance, key) {
-            Ok(object) => self.objects.push(object),
-            Err(reason) => {
-                self.skipped.push(Skipped { address, resource_type: resource_type.into(), reason });
-            }
+    /// Takes in what was made of one instance of a resource.
+    pub(super) fn take(&mut self, made: Made) {
+        match made {
+            Made::Object(object) => self.objects.push(object),
+            Made::Skipped(skipped) => self.skipped.push(skipped),
+            Made::Nothing => {}
         }
+    }
+}
+
+/// What an instance declares, or why nobody can tell.
+pub(super) fn make(instance: Instance<'_>, key: &SealKey) -> Made {
+    let (address, resource_type) = (instance.address.clone(), instance.resource_type);
+    match declared(instance, key) {
+        Ok(object) => Made::Object(Arc::new(object)),
+        Err(reason) => Made::Skipped(Skipped { address, resource_type: resource_type.into(), reason }),
     }
 }
 
@@ -128,33 +171,37 @@ struct RawInstance {
 fn read_resources(
     resources: &[Resource<'_>],
     key: &SealKey,
+    memory: &mut Memory,
     state: &mut TerraformState,
 ) -> Result<(), BaselineFault> {
     for resource in resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
         let Some(instances) = resource.instances else { continue };
-        let instances: Vec<RawInstance> =
+        let instances: Vec<&RawValue> =
             serde_json::from_str(instances.get()).map_err(|_| BaselineFault::Unreadable)?;
-        for instance in instances.into_iter().filter(|instance| instance.deposed.is_none()) {
-            let address = address(
-                resource.module.as_deref(),
-                &resource.kind,
-                &resource.name,
-                instance.index_key.as_ref(),
-            );
-            state.take(
-                Instance {
-                    address,
-                    resource_type: &resource.kind,
-                    schema_version: instance.schema_version,
-                    attributes: instance.attributes,
-                    sensitive: sensitive_paths(&instance.sensitive_attributes),
-                    identity: instance.identity,
-                },
-                key,
-            );
+        for raw in instances {
+            let module = resource.module.as_deref().unwrap_or("");
+            let texts = [module, &resource.kind, &resource.name, raw.get()];
+            state.take(memory.recall(&texts, || read_instance(resource, raw, key))?);
         }
     }
     Ok(())
+}
+
+fn read_instance(resource: &Resource<'_>, raw: &RawValue, key: &SealKey) -> Result<Made, BaselineFault> {
+    let instance: RawInstance = serde_json::from_str(raw.get()).map_err(|_| BaselineFault::Unreadable)?;
+    if instance.deposed.is_some() {
+        return Ok(Made::Nothing);
+    }
+    let Resource { module, kind, name, .. } = resource;
+    let instance = Instance {
+        address: address(module.as_deref(), kind, name, instance.index_key.as_ref()),
+        resource_type: kind,
+        schema_version: instance.schema_version,
+        attributes: instance.attributes,
+        sensitive: sensitive_paths(&instance.sensitive_attributes),
+        identity: instance.identity,
+    };
+    Ok(make(instance, key))
 }
 
 /// Of two resources with one address neither can be told to be the right one; the first stays.

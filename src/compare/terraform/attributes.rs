@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     findings::Findings,
-    sealed::{is_same, is_sealed, seal},
+    sealed::is_sealed,
     table::{Holds, Row, Table},
 };
 use crate::{compare::quantity::Quantity, model::Segment};
@@ -62,7 +62,7 @@ fn compare_elements<'a>(
 
 fn compare_scalars(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
     let (expected, actual) = (text(state), text(live));
-    if is_same(meaning(field, &expected), meaning(field, &actual))
+    if findings.is_same(meaning(field, &expected), meaning(field, &actual))
         || is_same_amount(field, &expected, &actual)
     {
         return;
@@ -92,7 +92,7 @@ fn compare_maps(field: &Row, state: &Value, live: &Value, findings: &mut Finding
         let (expected, actual) = (value(state), value(live));
         let same = match (&expected, &actual) {
             (None, None) => true,
-            (Some(one), Some(other)) => is_same(one, other) || is_same_amount(field, one, other),
+            (Some(one), Some(other)) => findings.is_same(one, other) || is_same_amount(field, one, other),
             (Some(_), None) | (None, Some(_)) => false,
         };
         if !same {
@@ -119,7 +119,7 @@ fn compare_lists(field: &Row, state: &Value, live: &Value, findings: &mut Findin
     }
     if findings.is_sensitive() || expected.iter().any(|text| is_sealed(text)) {
         for text in expected.iter_mut().chain(&mut actual).filter(|text| !is_sealed(text)) {
-            *text = seal(text);
+            *text = findings.seal(text);
         }
         if field.holds == Holds::Set {
             expected.sort_unstable();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{attributes::text, findings::Findings, sealed::is_same};
+use super::{attributes::text, findings::Findings, sealed::is_sealed};
 use crate::{compare::quantity::Quantity, model::Segment};
 
 /// Compares an object as it was read after it was applied. What is there now and was not then differs too.
@@ -85,7 +85,7 @@ impl Walk {
             (Value::Null, Value::Array(live)) => self.list(&[], live, findings),
             (declared, live) => {
                 let (expected, actual) = (text(declared), text(live));
-                if !is_same(&expected, &actual) && !is_same_amount(name, &expected, &actual) {
+                if !findings.is_same(&expected, &actual) && !is_same_amount(name, &expected, &actual) {
                     findings.differs(&expected, &actual);
                 }
             }
@@ -99,7 +99,7 @@ impl Walk {
                 if values.is_empty() { String::new() } else { Value::from(values).to_string() }
             };
             let same = declared.len() == live.len()
-                && declared.iter().zip(live).all(|(one, other)| is_same(&text(one), &text(other)));
+                && declared.iter().zip(live).all(|(one, other)| findings.is_same(&text(one), &text(other)));
             if !same {
                 findings.differs(&list(declared).replace("\\u0001", ""), &list(live));
             }
@@ -149,7 +149,8 @@ fn names<'a>(declared: &'a Value, live: &'a Value, whole: bool) -> BTreeSet<&'a 
 
 fn is_known_by(keys: &[&str], list: &[Value]) -> bool {
     let names: BTreeSet<Vec<String>> = list.iter().map(|element| name_of(keys, element)).collect();
-    names.len() == list.len() && names.iter().flatten().all(|part| !part.is_empty())
+    // Where names are sealed, only places are left to tell elements apart by.
+    names.len() == list.len() && names.iter().flatten().all(|part| !part.is_empty() && !is_sealed(part))
 }
 
 fn name_of(keys: &[&str], element: &Value) -> Vec<String> {

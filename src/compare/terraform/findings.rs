@@ -1,9 +1,11 @@
 //! Where a walk is, and what it has found.
 
-use super::sealed::{is_sealed, shown};
+use std::cell::Cell;
+
+use super::sealed::{is_of_another_key, is_same, is_sealed, seal, shown};
 use crate::{
     compare::{field_class::class_of, owners::Owners},
-    model::{FieldPath, Finding, Segment},
+    model::{DeclaredObject, FieldPath, Finding, SealKey, Segment},
 };
 
 /// The findings of one walk over an object.
@@ -11,6 +13,9 @@ pub(super) struct Findings<'a> {
     owners: &'a Owners<'a>,
     /// Attributes whose values may not be told.
     sensitive: &'a [Box<str>],
+    key: &'a SealKey,
+    /// Whether a value was met that is sealed with other keys only.
+    other_key: Cell<bool>,
     path: Vec<Segment>,
     attributes: Vec<&'a str>,
     found: Vec<Finding>,
@@ -19,10 +24,12 @@ pub(super) struct Findings<'a> {
 }
 
 impl<'a> Findings<'a> {
-    pub(super) fn new(owners: &'a Owners<'a>, sensitive: &'a [Box<str>]) -> Self {
+    pub(super) fn new(owners: &'a Owners<'a>, declared: &'a DeclaredObject) -> Self {
         Self {
             owners,
-            sensitive,
+            sensitive: &declared.sensitive,
+            key: &declared.key,
+            other_key: Cell::new(false),
             path: Vec::new(),
             attributes: Vec::new(),
             found: Vec::new(),
@@ -63,15 +70,34 @@ impl<'a> Findings<'a> {
         self.is_covered(&self.attributes.join("."))
     }
 
+    /// Whether two texts are the same, sealed or not. What is sealed with other keys only is taken to be the same.
+    pub(super) fn is_same(&self, expected: &str, actual: &str) -> bool {
+        if is_of_another_key(self.key, actual) {
+            self.other_key.set(true);
+            return true;
+        }
+        is_same(self.key, expected, actual)
+    }
+
+    /// A text as its digest alone.
+    pub(super) fn seal(&self, text: &str) -> String {
+        seal(self.key, text)
+    }
+
+    /// Whether a value was met that is sealed with other keys only.
+    pub(super) fn has_other_key(&self) -> bool {
+        self.other_key.get()
+    }
+
     /// What is here differs.
     pub(super) fn differs(&mut self, expected: &str, actual: &str) {
         let attribute = self.attributes.join(".");
-        let sealed = is_sealed(expected) || self.is_covered(&attribute);
+        let sealed = is_sealed(expected) || is_sealed(actual) || self.is_covered(&attribute);
         let path = FieldPath::new(self.path.clone());
         self.found.push(Finding {
             class: class_of(&path),
-            expected: shown(expected, sealed),
-            actual: shown(actual, sealed),
+            expected: shown(self.key, expected, sealed),
+            actual: shown(self.key, actual, sealed),
             writer: self.owners.owner(&path).cloned(),
             path: path.to_string().into(),
         });

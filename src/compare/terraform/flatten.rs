@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    sealed::decode,
-    table::{Holds, Row, Table},
-};
+use super::table::{Holds, Row, Table};
 
 /// The attributes that the provider would read from an object. What the state has decides about some of them.
 pub(super) fn flatten(table: &Table, shape: usize, live: &Value, state: &Value) -> Map<String, Value> {
@@ -119,10 +116,6 @@ fn text(field: &Row, value: &Value) -> Value {
     match value {
         Value::Number(number) if field.is("octal") => {
             number.as_i64().map_or_else(String::new, |mode| format!("0{mode:o}")).into()
-        }
-        Value::String(encoded) if field.is("decoded") => {
-            let bytes = decode(encoded).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned().into()
         }
         Value::String(_) => value.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {

@@ -10,6 +10,7 @@ mod findings;
 mod flatten;
 mod parts;
 mod sealed;
+mod secrets;
 mod table;
 mod types;
 
@@ -18,10 +19,11 @@ use serde_json::Value;
 use self::{findings::Findings, table::Table};
 pub use self::{
     sealed::{seal, seal_all},
+    secrets::{is_secret, seal_binary_data, seal_live},
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
 use super::{owners::Owners, packed::unpack};
-use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding};
+use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
 
 /// What a state and a live object have to say about each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,12 +34,24 @@ pub struct Comparison {
     pub attributes: Vec<Box<str>>,
     /// Fields that others have set and Terraform never reads.
     pub blind: Vec<FieldPath>,
+    /// Whether some values of the live object are sealed, and not with the key of what is declared. They are not in the
+    /// findings: nothing can be said about them before the object is read again.
+    pub other_key: bool,
 }
 
 /// Compares an object with what a state declares for it.
 pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
+    let mut sealed = Value::Null;
+    let ObjectName { group, kind, .. } = &declared.object;
+    let live = if is_secret(group, kind) {
+        sealed.clone_from(live);
+        seal_live(&mut sealed, group, kind, std::slice::from_ref(&declared.key));
+        &sealed
+    } else {
+        live
+    };
     let owners = Owners::of(live);
-    let mut findings = Findings::new(&owners, &declared.sensitive);
+    let mut findings = Findings::new(&owners, declared);
     let mut blind = Vec::new();
     let body = declared.body.packed().map(unpack).unwrap_or_default();
     match &declared.body {
@@ -54,6 +68,7 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
         DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
         DeclaredBody::Opaque(_) => {}
     }
+    let other_key = findings.has_other_key();
     let (findings, attributes) = findings.finish();
-    Comparison { findings, attributes, blind }
+    Comparison { findings, attributes, blind, other_key }
 }

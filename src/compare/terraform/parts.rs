@@ -4,13 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{
-    attributes,
-    findings::Findings,
-    flatten::flatten_element,
-    sealed::{decode, is_same},
-    table::Table,
-};
+use super::{attributes, findings::Findings, flatten::flatten_element, table::Table};
 use crate::{
     compare::owners::Owners,
     model::{DeclaredObject, Segment},
@@ -59,18 +53,14 @@ fn compare_keys<'a>(
 ) {
     let empty = Map::new();
     let declared = state.as_object().unwrap_or(&empty);
-    let decoded = live["kind"] == "Secret" && path == ["data"];
     let live = path.iter().fold(live, |at, name| &at[*name]);
     let owned = owners.names_of(manager, path).filter(|name| live.get(name).is_some());
     let names: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
     for name in names {
         let text = |value: Option<&Value>| value.map(attributes::text).unwrap_or_default();
-        let (expected, mut actual) = (text(declared.get(name)), text(live.get(name)));
-        if decoded {
-            actual = String::from_utf8_lossy(&decode(&actual).unwrap_or_default()).into_owned();
-        }
+        let (expected, actual) = (text(declared.get(name)), text(live.get(name)));
         let same_presence = declared.get(name).is_some() == live.get(name).is_some();
-        if !same_presence || !is_same(&expected, &actual) {
+        if !same_presence || !findings.is_same(&expected, &actual) {
             let outer = path.iter().map(|name| Segment::Field((*name).into()));
             let segments = outer.chain([Segment::Field(name.into())]).collect();
             findings.at_path(attribute, segments, |findings| findings.differs(&expected, &actual));

@@ -1,84 +1,191 @@
 //! Values that may be compared and never told.
+//!
+//! A sealed text is a mark and one digest, or several with blanks between them: live objects are sealed with the keys of all
+//! baselines, since nobody keeps what they were sealed from.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
+use sha2::Sha256;
 
-use crate::model::ValueDigest;
+use crate::model::SealKey;
 
 /// No text of Kubernetes begins with this.
 const MARK: char = '\u{1}';
 
 /// A text as its digest alone.
-pub fn seal(text: &str) -> String {
-    format!("{MARK}{}", ValueDigest::of(text))
+pub fn seal(key: &SealKey, text: &str) -> String {
+    seal_bytes(std::slice::from_ref(key), text.as_bytes())
+}
+
+/// Bytes as their digests under each key alone.
+///
+/// A state has texts: of bytes that are none it has what is left when all else was replaced. So these have both digests.
+pub(super) fn seal_bytes(keys: &[SealKey], bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut digests: Vec<String> = Vec::new();
+    for key in keys {
+        digests.push(digest(key, bytes));
+        if text.as_bytes() != bytes {
+            digests.push(digest(key, text.as_bytes()));
+        }
+    }
+    format!("{MARK}{}", digests.join(" "))
 }
 
 /// Replaces every scalar in a value by its digest. Empty ones stay: they tell nothing.
-pub fn seal_all(value: &mut Value) {
+pub fn seal_all(key: &SealKey, value: &mut Value) {
+    seal_with(std::slice::from_ref(key), value);
+}
+
+/// The same with digests under each key.
+pub(super) fn seal_with(keys: &[SealKey], value: &mut Value) {
     match value {
         Value::Null => {}
-        Value::Array(elements) => elements.iter_mut().for_each(seal_all),
-        Value::Object(members) => members.values_mut().for_each(seal_all),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_with(keys, element)),
+        Value::Object(members) => members.values_mut().for_each(|member| seal_with(keys, member)),
         Value::String(text) => {
             if !text.is_empty() && !is_sealed(text) {
-                *text = seal(text);
+                *text = seal_bytes(keys, text.as_bytes());
             }
         }
         // Zero and false are the same as absent, in states.
         Value::Bool(false) => *value = Value::Null,
         Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::Null,
-        Value::Bool(true) | Value::Number(_) => *value = seal(&value.to_string()).into(),
+        Value::Bool(true) | Value::Number(_) => {
+            *value = seal_bytes(keys, value.to_string().as_bytes()).into()
+        }
     }
 }
 
-/// Whether a text is a digest that [`seal`] made.
+/// Replaces a base64 text by the digests of the bytes that it stands for.
+pub(super) fn seal_encoded(keys: &[SealKey], value: &mut Value) {
+    if let Value::String(text) = value
+        && !is_sealed(text)
+        && let Ok(bytes) = STANDARD.decode(&*text)
+    {
+        *text = if bytes.is_empty() { String::new() } else { seal_bytes(keys, &bytes) };
+    } else {
+        seal_with(keys, value);
+    }
+}
+
+/// Whether a text is sealed.
 pub(super) fn is_sealed(text: &str) -> bool {
     text.starts_with(MARK)
 }
 
+/// Whether a text is sealed, and not with this key: nothing can be said about it.
+pub(super) fn is_of_another_key(key: &SealKey, text: &str) -> bool {
+    is_sealed(text) && digest_of(key, text).is_none()
+}
+
 /// A text as it may be shown: the digest where it is sealed, or has to be.
-pub(super) fn shown(text: &str, sealed: bool) -> Box<str> {
-    match text.strip_prefix(MARK) {
-        Some(digest) => digest.into(),
-        None if sealed && !text.is_empty() => ValueDigest::of(text).to_string().into(),
-        None => text.into(),
+pub(super) fn shown(key: &SealKey, text: &str, sealed: bool) -> Box<str> {
+    if is_sealed(text) {
+        digest_of(key, text).unwrap_or("sealed").into()
+    } else if sealed && !text.is_empty() {
+        digest(key, text.as_bytes()).into()
+    } else {
+        text.into()
     }
 }
 
 /// Whether two texts are the same, sealed or not.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
+pub(super) fn is_same(key: &SealKey, one: &str, other: &str) -> bool {
     one == other
         || match (is_sealed(one), is_sealed(other)) {
-            (true, false) => one == seal(other),
-            (false, true) => seal(one) == other,
-            (true, true) | (false, false) => false,
+            (true, false) => has(one, &digest(key, other.as_bytes())),
+            (false, true) => has(other, &digest(key, one.as_bytes())),
+            (true, true) => digests(one).any(|digest| has(other, digest)),
+            (false, false) => false,
         }
 }
 
-/// The bytes of a base64 text.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
-    STANDARD.decode(text).ok()
+/// `hmac:`, the id of the key, and 32 hex digits.
+fn digest(key: &SealKey, bytes: &[u8]) -> String {
+    // HMAC fills keys up with zeros to the size of a block.
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(key.bytes());
+    let mac = Hmac::<Sha256>::new(&block.into()).chain_update(bytes).finalize().into_bytes();
+    let digits = mac.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("hmac:{}:{digits}", key.id())
+}
+
+fn digests(sealed: &str) -> impl Iterator<Item = &str> {
+    sealed.trim_start_matches(MARK).split(' ').filter(|digest| !digest.is_empty())
+}
+
+fn has(sealed: &str, digest: &str) -> bool {
+    digests(sealed).any(|own| own == digest)
+}
+
+fn digest_of<'a>(key: &SealKey, sealed: &'a str) -> Option<&'a str> {
+    digests(sealed).find(|digest| digest.split(':').nth(1) == Some(key.id()))
 }
 
 #[cfg(test)]
 mod tests {
+    use hmac::{Hmac, KeyInit as _, Mac as _};
     use serde_json::json;
+    use sha2::Sha256;
 
-    use super::{is_same, seal, seal_all, shown};
+    use super::{is_of_another_key, is_same, seal, seal_all, seal_bytes, shown};
+    use crate::model::SealKey;
+
+    fn key(number: u8) -> SealKey {
+        SealKey::new([number; 32])
+    }
 
     #[test]
     fn a_sealed_text_is_recognised_and_never_shown() {
-        let sealed = seal("hunter2");
-        assert!(is_same(&sealed, "hunter2") && is_same("hunter2", &sealed) && !is_same(&sealed, "hunter3"));
-        assert!(shown(&sealed, false).starts_with("sha256:"));
-        assert_eq!(shown(&sealed, false), shown("hunter2", true));
+        let key = key(1);
+        let sealed = seal(&key, "hunter2");
+        assert!(is_same(&key, &sealed, "hunter2") && is_same(&key, "hunter2", &sealed));
+        assert!(!is_same(&key, &sealed, "hunter3") && !is_same(&key, &sealed, &seal(&key, "hunter3")));
+        assert!(shown(&key, &sealed, false).starts_with(&format!("hmac:{}:", key.id())));
+        assert_eq!(shown(&key, &sealed, false), shown(&key, "hunter2", true));
     }
 
     #[test]
     fn nothing_of_a_sealed_value_is_left() {
         let mut value = json!({"a": ["hunter2", 7, true, null, ""], "b": {"c": "hunter2"}});
-        seal_all(&mut value);
+        seal_all(&key(1), &mut value);
         let text = value.to_string();
         assert!(!text.contains("hunter") && !text.contains("7,") && !text.contains("true"), "{text}");
+    }
+
+    #[test]
+    fn digests_of_different_keys_are_never_the_same() {
+        let (one, other) = (key(1), key(2));
+        assert!(!is_same(&one, &seal(&one, "hunter2"), &seal(&other, "hunter2")));
+        let live = seal_bytes(&[one.clone(), other.clone()], b"hunter2");
+        for key in [&one, &other] {
+            assert!(is_same(key, &seal(key, "hunter2"), &live) && is_same(key, "hunter2", &live));
+            assert!(!is_same(key, &seal(key, "hunter3"), &live));
+            assert_eq!(shown(key, &live, false), shown(key, "hunter2", true));
+            assert!(!is_of_another_key(key, &live));
+        }
+        assert!(is_of_another_key(&key(3), &live) && !is_of_another_key(&key(3), "hunter2"));
+        assert_eq!(&*shown(&key(3), &live, false), "sealed");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_known_by_what_a_state_makes_of_them() {
+        let key = key(1);
+        let sealed = seal_bytes(std::slice::from_ref(&key), b"a\xffb");
+        assert!(is_same(&key, &sealed, "a\u{fffd}b") && !is_same(&key, &sealed, "ab"));
+    }
+
+    #[test]
+    fn the_digests_are_those_of_rfc_4231() {
+        // Test case 2: the key is shorter than the 32 bytes of ours, and padded with zeros as HMAC does it itself.
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(b"Jefe");
+        let sealed = seal(&SealKey::new(bytes), "what do ya want for nothing?");
+        assert!(sealed.ends_with(":5bdcc146bf60754e6a042426089575c7"), "{sealed}");
+        let plain =
+            Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap().chain_update("what do ya want for nothing?");
+        assert_eq!(plain.finalize().into_bytes()[..4], [0x5b, 0xdc, 0xc1, 0x46]);
     }
 }

@@ -1,0 +1,89 @@
+//! Secrets, of which nobody keeps the values.
+
+use serde_json::{Map, Value};
+
+use super::sealed::{seal_encoded, seal_with};
+use crate::model::SealKey;
+
+/// Where kubectl writes once more what was applied, values included.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Whether objects of a kind are Secrets.
+pub fn is_secret(group: &str, kind: &str) -> bool {
+    group.is_empty() && kind == "Secret"
+}
+
+/// Replaces the values of a Secret by their digests under each key; documents of other kinds stay as they are.
+///
+/// What is sealed are the bytes that the values stand for, so that `data`, `stringData` and what a state has in the clear can
+/// be compared. `stringData` becomes `data`, as the API server does it. Annotations are sealed too, since tools copy values
+/// there; the copy that kubectl keeps is dropped.
+pub fn seal_live(document: &mut Value, group: &str, kind: &str, keys: &[SealKey]) {
+    if is_secret(group, kind)
+        && let Value::Object(members) = document
+    {
+        seal_secret(members, keys);
+    }
+}
+
+fn seal_secret(members: &mut Map<String, Value>, keys: &[SealKey]) {
+    match members.get_mut("data") {
+        Some(Value::Object(data)) => data.values_mut().for_each(|value| seal_encoded(keys, value)),
+        Some(other) => *other = Value::Null,
+        None => {}
+    }
+    if let Some(Value::Object(mut texts)) = members.remove("stringData") {
+        texts.values_mut().for_each(|text| seal_with(keys, text));
+        match members.get_mut("data") {
+            Some(Value::Object(data)) => data.extend(texts),
+            _ => drop(members.insert("data".to_owned(), texts.into())),
+        }
+    }
+    if let Some(annotations) =
+        members.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
+    {
+        if let Value::Object(annotations) = annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        seal_with(keys, annotations);
+    }
+}
+
+/// Replaces the values of a Secret's attributes that are base64 by the digests of what they stand for, and forgets what
+/// kubectl wrote down.
+pub fn seal_binary_data(key: &SealKey, attributes: &mut Value) {
+    if let Some(Value::Object(data)) = attributes.get_mut("binary_data") {
+        data.values_mut().for_each(|value| seal_encoded(std::slice::from_ref(key), value));
+    }
+    if let Some(Value::Object(annotations)) = attributes.pointer_mut("/metadata/0/annotations") {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::seal_live;
+    use crate::model::SealKey;
+
+    #[test]
+    fn nothing_of_a_secret_is_left_and_sealing_it_again_changes_nothing() {
+        let keys = [SealKey::new([1; 32]), SealKey::new([2; 32])];
+        let mut live = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "canary", "a": "canary"}},
+            "data": {"a": "Y2FuYXJ5", "b": "not base64 canary", "c": "", "d": 7}, "stringData": {"e": "canary"}});
+        seal_live(&mut live, "", "Secret", &keys);
+        let text = live.to_string();
+        assert!(
+            !text.contains("anary") && !text.contains("Y2Fu") && !text.contains("last-applied"),
+            "{text}"
+        );
+        assert_eq!(live["data"]["a"], live["data"]["e"]);
+        let once = live.clone();
+        seal_live(&mut live, "", "Secret", &keys);
+        assert_eq!(live, once);
+        let mut other = json!({"data": {"a": "b"}});
+        seal_live(&mut other, "", "ConfigMap", &keys);
+        assert_eq!(other, json!({"data": {"a": "b"}}));
+    }
+}

@@ -1,0 +1,93 @@
+//! States that are read again and again: what did not change is not made anew, and costs little.
+
+use std::{sync::Arc, time::Instant};
+
+use drift_exporter::{
+    baseline::terraform::{StateReader, decode},
+    model::SealKey,
+};
+use serde_json::{Value, json};
+
+fn key() -> SealKey {
+    SealKey::new([7; 32])
+}
+
+/// A state of many Deployments as Terraform writes them, most attributes empty.
+fn state(serial: u64, count: usize, image_of: impl Fn(usize) -> String) -> Vec<u8> {
+    let resources: Vec<Value> = (0..count).map(|at| deployment(at, &image_of(at))).collect();
+    json!({"version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l", "outputs": {}, "resources": resources})
+        .to_string()
+        .into_bytes()
+}
+
+fn deployment(at: usize, image: &str) -> Value {
+    let name = format!("web-{at}");
+    let probe = json!([{"exec": [], "failure_threshold": 3, "grpc": [], "http_get": [{"host": "", "http_header": [], "path": "/healthz", "port": "8080", "scheme": "HTTP"}],
+        "initial_delay_seconds": 3, "period_seconds": 3, "success_threshold": 1, "tcp_socket": [], "timeout_seconds": 1}]);
+    let env: Vec<Value> = (0..8)
+        .map(|at| json!({"name": format!("VARIABLE_{at}"), "value": format!("value-{at}"), "value_from": []}))
+        .collect();
+    let container = json!({"args": [], "command": [], "env": env, "env_from": [], "image": image, "image_pull_policy": "IfNotPresent", "lifecycle": [],
+        "liveness_probe": probe, "name": "web", "port": [{"container_port": 8080, "host_ip": "", "host_port": 0, "name": "http", "protocol": "TCP"}],
+        "readiness_probe": probe, "resources": [{"limits": {"cpu": "200m", "memory": "100Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}}],
+        "security_context": [], "startup_probe": [], "stdin": false, "stdin_once": false, "termination_message_path": "/dev/termination-log",
+        "termination_message_policy": "File", "tty": true, "volume_device": [], "volume_mount": [], "working_dir": ""});
+    let pod = json!({"active_deadline_seconds": 0, "affinity": [], "automount_service_account_token": true, "container": [container], "dns_config": [],
+        "dns_policy": "ClusterFirst", "enable_service_links": true, "host_aliases": [], "host_ipc": false, "host_network": false, "host_pid": false, "hostname": "",
+        "image_pull_secrets": [], "init_container": [], "node_name": "", "node_selector": null, "os": [], "priority_class_name": "", "readiness_gate": [],
+        "restart_policy": "Always", "runtime_class_name": "", "scheduler_name": "default-scheduler", "security_context": [], "service_account_name": "",
+        "share_process_namespace": false, "subdomain": "", "termination_grace_period_seconds": 30, "toleration": [], "topology_spread_constraint": [], "volume": []});
+    let labels = json!({"app": name, "app.kubernetes.io/part-of": "shop"});
+    let template = json!({"metadata": [{"annotations": null, "generate_name": "", "generation": 0, "labels": labels, "name": "", "namespace": "", "resource_version": "", "uid": ""}], "spec": [pod]});
+    let spec = json!({"min_ready_seconds": 0, "paused": false, "progress_deadline_seconds": 600, "replicas": "1", "revision_history_limit": 10,
+        "selector": [{"match_expressions": [], "match_labels": labels}], "strategy": [{"rolling_update": [{"max_surge": "25%", "max_unavailable": "25%"}], "type": "RollingUpdate"}],
+        "template": [template]});
+    let metadata = json!([{"annotations": null, "generate_name": "", "generation": 1, "labels": labels, "name": name, "namespace": "shop", "resource_version": "1", "uid": format!("uid-{at}")}]);
+    let attributes = json!({"id": format!("shop/{name}"), "metadata": metadata, "spec": [spec], "timeouts": null, "wait_for_rollout": true});
+    json!({"mode": "managed", "type": "kubernetes_deployment_v1", "name": format!("web_{at}"), "provider": "provider[\"registry.terraform.io/hashicorp/kubernetes\"]",
+        "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": [], "private": "eyJzY2hlbWFfdmVyc2lvbiI6IjEifQ=="}]})
+}
+
+#[test]
+fn what_did_not_change_is_the_very_same_object() {
+    let mut reader = StateReader::new(key());
+    let first = reader.read(&state(1, 20, |_| "nginx:1".to_owned())).unwrap();
+    let changed = |at: usize| if at == 7 { "nginx:2" } else { "nginx:1" }.to_owned();
+    let bytes = state(2, 20, changed);
+    let second = reader.read(&bytes).unwrap();
+    assert_eq!(second, decode(&bytes, &key()).unwrap(), "it is what a fresh reader reads");
+    for (at, (one, other)) in first.objects.iter().zip(&second.objects).enumerate() {
+        assert_eq!(Arc::ptr_eq(one, other), at != 7, "{at}");
+    }
+    assert!(reader.read(&bytes[..bytes.len() - 2]).is_err());
+    let third = reader.read(&bytes).unwrap();
+    let same = second.objects.iter().zip(&third.objects).all(|(one, other)| Arc::ptr_eq(one, other));
+    assert!(same, "a version that could not be read makes nothing forgotten");
+    assert_eq!(reader.read(&state(3, 5, |_| "nginx:1".to_owned())).unwrap().objects.len(), 5);
+}
+
+/// Prints figures: `cargo test --test it a_state_of_1000 -- --nocapture`.
+#[test]
+fn a_state_of_1000_resources_is_read_again_in_a_fraction_of_the_time() {
+    let mut reader = StateReader::new(key());
+    let bytes = state(1, 1000, |_| "nginx:1".to_owned());
+    let begun = Instant::now();
+    let state_read = reader.read(&bytes).unwrap();
+    let first = begun.elapsed();
+    let next = state(2, 1000, |at| if at == 7 { "nginx:2" } else { "nginx:1" }.to_owned());
+    let begun = Instant::now();
+    reader.read(&next).unwrap();
+    let again = begun.elapsed();
+    let packed: usize = state_read
+        .objects
+        .iter()
+        .filter_map(|object| object.body.packed())
+        .map(|packed| packed.bytes().len())
+        .sum();
+    println!(
+        "1,000 resources, {} KiB of state, {packed} bytes packed: first read {first:?}, re-read {again:?} (this build)",
+        bytes.len() / 1024
+    );
+    assert!(again * 3 < first, "{first:?} {again:?}");
+    assert!(packed / 1000 < 2048);
+}

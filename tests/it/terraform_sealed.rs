@@ -1,0 +1,154 @@
+//! Values that are compared and never told: every form in which they are declared, beside Secrets of which only digests are kept.
+
+use drift_exporter::{
+    baseline::terraform::decode,
+    compare::terraform::{Comparison, compare, seal_live},
+    model::SealKey,
+};
+use serde_json::{Value, json};
+
+/// `canary`, as the API server writes it.
+const CANARY: &str = "Y2FuYXJ5";
+/// The bytes ff 00, which are no text.
+const BINARY: &str = "/wA=";
+
+fn key(number: u8) -> SealKey {
+    SealKey::new([number; 32])
+}
+
+fn compared(resource_type: &str, attributes: &Value, key: &SealKey, live: &Value) -> Comparison {
+    let instance = json!({"schema_version": 0, "attributes": attributes});
+    let resource = json!({"mode": "managed", "type": resource_type, "name": "s", "instances": [instance]});
+    let state = json!({"version": 4, "resources": [resource]});
+    compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live)
+}
+
+/// The same Secret in every form in which a state can have it: type of resource, attributes.
+fn declared() -> Vec<(&'static str, Value)> {
+    let metadata = json!([{"name": "s", "namespace": "shop", "annotations": {"team": "shop"}}]);
+    let document = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"token": CANARY, "key": BINARY},
+        "metadata": {"name": "s", "namespace": "shop", "annotations": {"team": "shop"}}});
+    let yaml = |data: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: shop, annotations: {{team: shop}}}}\n{data}\n"
+        )
+    };
+    vec![
+        (
+            "kubernetes_secret",
+            json!({"id": "shop/s", "metadata": metadata, "type": "Opaque", "data": {"token": "canary"}, "binary_data": {"key": BINARY}}),
+        ),
+        // What is left of bytes that are no text.
+        (
+            "kubernetes_secret_v1",
+            json!({"id": "shop/s", "metadata": metadata, "type": "Opaque", "data": {"token": "canary", "key": "\u{fffd}\0"}}),
+        ),
+        (
+            "kubernetes_secret_v1_data",
+            json!({"id": "shop/s", "metadata": metadata, "data": {"token": "canary"}}),
+        ),
+        ("kubernetes_manifest", json!({"object": {"value": document, "type": ["object", {}]}})),
+        (
+            "kubectl_manifest",
+            json!({"yaml_body": yaml(&format!("data: {{token: {CANARY}, key: {BINARY}}}"))}),
+        ),
+        (
+            "kubectl_manifest",
+            json!({"yaml_body": yaml(&format!("data: {{key: {BINARY}, token: bm90IHRoaXM=}}\nstringData: {{token: canary}}"))}),
+        ),
+        (
+            "kubernetes_annotations",
+            json!({"api_version": "v1", "kind": "Secret", "metadata": metadata, "annotations": {"team": "shop"}}),
+        ),
+    ]
+}
+
+fn live(token: &str, team: &str) -> Value {
+    let annotations = json!({"team": team, "kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"token\":\"Y2FuYXJ5\"}}"});
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"token": token, "key": BINARY},
+        "metadata": {"name": "s", "namespace": "shop", "annotations": annotations}})
+}
+
+fn sealed(mut live: Value, keys: &[SealKey]) -> Value {
+    seal_live(&mut live, "", "Secret", keys);
+    live
+}
+
+#[test]
+fn a_secret_is_recognised_in_every_form_in_which_it_is_declared() {
+    let keys = [key(1), key(2)];
+    for (resource_type, attributes) in declared() {
+        for key in &keys {
+            for live in [live(CANARY, "shop"), sealed(live(CANARY, "shop"), &keys)] {
+                let comparison = compared(resource_type, &attributes, key, &live);
+                assert_eq!(comparison, Comparison::default(), "{resource_type} {attributes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_secret_is_found_in_every_form_and_shown_in_none() {
+    let keys = [key(1), key(2)];
+    for (resource_type, attributes) in declared() {
+        for key in &keys {
+            // `canary2`
+            let live = live("Y2FuYXJ5Mg==", "canary2");
+            for live in [sealed(live.clone(), &keys), live] {
+                let comparison = compared(resource_type, &attributes, key, &live);
+                let paths: Vec<&str> = comparison.findings.iter().map(|found| &*found.path).collect();
+                let wanted: &[&str] = match resource_type {
+                    "kubernetes_annotations" => &["metadata.annotations.team"],
+                    "kubernetes_secret_v1_data" => &["data.token"],
+                    _ => &["data.token", "metadata.annotations.team"],
+                };
+                assert_eq!(paths, wanted, "{resource_type}");
+                for found in &comparison.findings {
+                    let start = format!("hmac:{}:", key.id());
+                    assert!(
+                        found.expected.starts_with(&start) && found.actual.starts_with(&start),
+                        "{found:?}"
+                    );
+                    assert_ne!(found.expected, found.actual);
+                }
+                let told = format!("{comparison:?}");
+                assert!(!told.contains("anary") && !told.contains("Y2Fu"), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_about_what_is_sealed_with_another_key() {
+    for (resource_type, attributes) in declared() {
+        let live = sealed(live(CANARY, "shop"), &[key(2)]);
+        let comparison = compared(resource_type, &attributes, &key(1), &live);
+        assert!(comparison.other_key && comparison.findings.is_empty(), "{resource_type} {comparison:?}");
+    }
+}
+
+#[test]
+fn sensitive_values_of_other_objects_are_recognised_as_they_are() {
+    let object = json!({"apiVersion": "example.com/v1", "kind": "Database", "metadata": {"name": "db", "namespace": "shop"},
+        "spec": {"users": [{"name": "a", "password": "canary"}, {"name": "b", "from": "x"}], "keys": ["canary"]}});
+    let path = |names: &[&str]| -> Value {
+        names.iter().map(|name| json!({"type": "get_attr", "value": name})).collect::<Vec<_>>().into()
+    };
+    let marks =
+        json!([path(&["manifest", "spec", "users", "password"]), path(&["manifest", "spec", "keys"])]);
+    let instance = json!({"attributes": {"object": {"value": object, "type": ["object", {}]}}, "sensitive_attributes": marks});
+    let resource =
+        json!({"mode": "managed", "type": "kubernetes_manifest", "name": "db", "instances": [instance]});
+    let state = json!({"version": 4, "resources": [resource]});
+    let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
+    assert_eq!(compare(&state.objects[0], &object), Comparison::default());
+    let mut live = object;
+    live["spec"]["users"][0]["password"] = json!("canary2");
+    live["spec"]["keys"] = json!(["canary3"]);
+    live["spec"]["users"][1]["from"] = json!("y");
+    let comparison = compare(&state.objects[0], &live);
+    let told: Vec<_> = comparison.findings.iter().map(|found| (&*found.path, &*found.expected)).collect();
+    assert_eq!(told[2], ("spec.users[name=b].from", "x"));
+    assert_eq!((told[0].0, told[1].0), ("spec.keys", "spec.users[name=a].password"));
+    assert!(!format!("{comparison:?}").contains("anary"), "{comparison:?}");
+}
