@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts, SettingsHandle,
     reload::Reloads,
-    rule_keeper::{Outputs, RuleKeeper, reading},
+    rule_keeper::{Outputs, RuleKeeper, reading, state_sources, wanted_kinds},
     team_rules::TeamReader,
 };
 use crate::{
+    baseline::terraform::{self, Follow, Wanted},
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
-    model::{Change, Clock, Plan},
+    model::{Change, Clock, Plan, WantedKind},
     rules::RuleSet,
-    settings::Settings,
     state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
     watch::{Planner, Reading, StreamParts, WatchMetrics, follow},
 };
@@ -37,9 +37,10 @@ pub struct Exporter {
 /// Streams and engine, ready to run.
 #[derive(Debug)]
 pub struct Ingest {
-    settings: watch::Receiver<Arc<Settings>>,
     team_reader: TeamReader,
     rule_keeper: RuleKeeper,
+    state_reader: Follow,
+    kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
     readings: watch::Receiver<Arc<Reading>>,
     planner: Planner,
@@ -62,7 +63,9 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     process_metrics(&mut registry);
     let first = &parts.settings;
     let (client, clock, stop) = (&parts.client, &parts.clock, &parts.stop);
-    let (planner, plans) = Planner::new(client.clone(), parts.timing, &first.wanted_kinds());
+    let nothing = Arc::new(Wanted::nothing(parts.seal_key.clone()));
+    let first_kinds = wanted_kinds(first, &nothing);
+    let (planner, plans) = Planner::new(client.clone(), parts.timing, &first_kinds);
     let plan = plans.borrow().clone();
     let engine =
         Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
@@ -71,7 +74,10 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     let stream_parts =
         StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing: parts.timing };
     let (rules_in, rules) = watch::channel(first.rules.clone());
-    let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules)));
+    let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
+    let (kinds_in, kinds) = watch::channel(Arc::new(first_kinds));
+    let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
+    let (declared_in, declared) = watch::channel(nothing);
     let (teams_in, teams) = watch::channel(Arc::default());
     let (problems_in, team_problems) = watch::channel(Arc::default());
     let (handle, settings) = SettingsHandle::new(first.clone());
@@ -81,18 +87,35 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         settings: settings.clone(),
         reload_status: reloads.status(),
         team_problems,
+        seal_key: parts.seal_key.clone(),
         clock: clock.clone(),
         listeners: Listeners::default(),
         stop: stop.clone(),
     };
+    let state_reader = Follow {
+        client: client.clone(),
+        sources: states,
+        changes: stream_parts.changes.clone(),
+        wanted: declared_in,
+        clock: clock.clone(),
+        key: parts.seal_key.clone(),
+    };
     let ingest = Ingest {
         team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
         rule_keeper: RuleKeeper::new(
-            settings.clone(),
+            settings,
             teams,
-            Outputs { rules: rules_in, readings: readings_in, problems: problems_in },
+            declared,
+            Outputs {
+                rules: rules_in,
+                readings: readings_in,
+                kinds: kinds_in,
+                states: states_in,
+                problems: problems_in,
+            },
         ),
-        settings,
+        state_reader,
+        kinds,
         rules,
         readings,
         planner,
@@ -115,13 +138,14 @@ impl Ingest {
             () = self.stop.cancelled() => return,
         }
         let ticks = tick(self.parts.changes.clone());
-        let planning = self.planner.run(self.settings, Settings::wanted_kinds);
+        let planning = self.planner.run(self.kinds, Vec::clone);
         let follow = follow(self.plans, self.readings, self.parts);
+        let states = terraform::follow(self.state_reader);
         let engine = state::run(self.engine, self.queue, self.rules, self.publisher, self.clock);
         let rules = async { tokio::join!(self.team_reader.run(), self.rule_keeper.run()) };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, ticks, rules) } => {}
+            _ = async { tokio::join!(planning, follow, ticks, rules, states) } => {}
             () = self.stop.cancelled() => {}
         }
     }

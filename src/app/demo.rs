@@ -53,6 +53,9 @@ pub enum DemoError {
         /// What is wrong there.
         source: io::Error,
     },
+    /// There are no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[source] io::Error),
     /// The exporter cannot use the kubeconfig.
     #[error("cannot use the demo's own kubeconfig: {0}")]
     Client(#[source] ConnectError),
@@ -79,6 +82,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         settings,
         settings_source: None,
         log: LogHandle::default(),
+        seal_key: random_key().map_err(DemoError::Random)?,
         clock: clock.clone(),
         timing: Timing::default(),
         events: false,

@@ -29,7 +29,7 @@ pub use self::{
 use self::{follower::Follower, reload::Reloader, telemetry::LogHandle};
 use crate::{
     expose::{ServerLimits, router, serve},
-    model::Clock,
+    model::{Clock, SealKey},
     settings::Settings,
     state::{History, StateReader},
     watch::Timing,
@@ -45,6 +45,8 @@ pub struct Parts {
     pub settings_source: Option<SettingsSource>,
     /// Through which the log is told how much to say.
     pub log: LogHandle,
+    /// The key of digests of values that may not be told.
+    pub seal_key: SealKey,
     /// The time.
     pub clock: Clock,
     /// How long streams wait for what.

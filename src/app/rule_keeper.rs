@@ -1,4 +1,4 @@
-//! Keeps the rules as the settings and the teams say.
+//! Keeps what follows from the settings, from what teams say and from what states declare: the rules, what is read, and where.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +14,8 @@ use tracing::warn;
 
 use super::team_rules::{MapName, Teams};
 use crate::{
+    baseline::terraform::{StateSources, Wanted},
+    model::{KindName, Source, WantedKind},
     rules::{RuleInput, RuleSet, TeamRules},
     settings::{Settings, TeamRulesFrom},
     watch::Reading,
@@ -29,6 +31,7 @@ const REST: Duration = Duration::from_secs(30);
 pub(super) struct RuleKeeper {
     settings: watch::Receiver<Arc<Settings>>,
     teams: watch::Receiver<Arc<Teams>>,
+    declared: watch::Receiver<Arc<Wanted>>,
     outputs: Outputs,
     /// What each ConfigMap last said that could be used.
     good: BTreeMap<MapName, TeamRules>,
@@ -45,6 +48,10 @@ pub(super) struct Outputs {
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
     /// What has to be read of objects for these rules.
     pub(super) readings: watch::Sender<Arc<Reading>>,
+    /// What is to be watched.
+    pub(super) kinds: watch::Sender<Arc<Vec<WantedKind>>>,
+    /// Where states are looked for.
+    pub(super) states: watch::Sender<Arc<StateSources>>,
     /// What is wrong with what teams wrote.
     pub(super) problems: watch::Sender<Arc<[String]>>,
 }
@@ -53,18 +60,20 @@ impl RuleKeeper {
     pub(super) fn new(
         settings: watch::Receiver<Arc<Settings>>,
         teams: watch::Receiver<Arc<Teams>>,
+        declared: watch::Receiver<Arc<Wanted>>,
         outputs: Outputs,
     ) -> Self {
         let rests_until = Instant::now();
-        Self { settings, teams, outputs, good: BTreeMap::new(), rests_until, waits: false }
+        Self { settings, teams, declared, outputs, good: BTreeMap::new(), rests_until, waits: false }
     }
 
-    /// Follows settings and teams for ever.
+    /// Follows settings, teams and states for ever.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
                 Ok(()) = self.settings.changed() => {}
                 Ok(()) = self.teams.changed() => {}
+                Ok(()) = self.declared.changed() => {}
                 () = sleep_until(self.rests_until), if self.waits => {}
                 // Nobody will change anything any more.
                 else => return std::future::pending().await,
@@ -77,8 +86,13 @@ impl RuleKeeper {
     pub(super) fn renew(&mut self) {
         let settings = self.settings.borrow_and_update().clone();
         let teams = self.teams.borrow_and_update().clone();
+        let declared = self.declared.borrow_and_update().clone();
         let (rules, problems) = self.with_teams(&settings, &teams);
-        self.read_more(&settings, &rules);
+        // Whoever opens a stream has to know what is read of its objects.
+        self.read_more(&settings, &rules, &declared);
+        let kinds = wanted_kinds(&settings, &declared);
+        self.outputs.kinds.send_if_modified(|own| replace_other(own, kinds));
+        self.outputs.states.send_if_modified(|own| replace_other(own, state_sources(&settings)));
         self.outputs.rules.send_replace(rules);
         self.outputs.problems.send_if_modified(|own| {
             let news = **own != *problems;
@@ -92,10 +106,10 @@ impl RuleKeeper {
 
     /// Has more read of objects if the rules ask for it. What is read already and nobody asks for goes on being read: streams
     /// are not opened anew to read less.
-    fn read_more(&mut self, settings: &Settings, rules: &RuleSet) {
+    fn read_more(&mut self, settings: &Settings, rules: &RuleSet, declared: &Wanted) {
         let current = self.outputs.readings.borrow().clone();
-        let wanted = reading(settings, rules);
-        let own = reading(settings, &settings.rules);
+        let wanted = reading(settings, rules, declared);
+        let own = reading(settings, &settings.rules, declared);
         self.waits = false;
         if reads(&current, &wanted) {
             return;
@@ -153,14 +167,53 @@ impl RuleKeeper {
     }
 }
 
-/// What has to be read of objects for these rules and for the series.
-pub(super) fn reading(settings: &Settings, rules: &RuleSet) -> Reading {
+/// Puts something in the place of something else; says whether it is another one.
+fn replace_other<T: PartialEq>(own: &mut Arc<T>, new: T) -> bool {
+    let news = **own != new;
+    if news {
+        *own = Arc::new(new);
+    }
+    news
+}
+
+/// What is to be watched: what settings say, and what states name, in the namespaces that may be watched at all.
+pub(super) fn wanted_kinds(settings: &Settings, declared: &Wanted) -> Vec<WantedKind> {
+    let allowed = settings.scope();
+    let declared = declared.kinds.iter().map(|kind| WantedKind { scope: kind.scope.within(&allowed), ..kind.clone() });
+    settings.wanted_kinds().into_iter().chain(declared.filter(|kind| !kind.scope.is_empty())).collect()
+}
+
+/// Where states are looked for.
+pub(super) fn state_sources(settings: &Settings) -> StateSources {
+    let from = &settings.terraform;
+    StateSources {
+        enabled: settings.sources.contains(&Source::Terraform),
+        scope: from.scope.clone(),
+        files: from.files.clone(),
+        lock_max_age: from.lock_max_age,
+        here: from.this_cluster,
+        prefix: settings.annotation_prefix.clone(),
+    }
+}
+
+/// What has to be read of objects for these rules, for the series and for what states declare.
+pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -> Reading {
     let shown = settings.shown_labels.iter().map(|label| label.key.clone());
     let label_names: BTreeSet<Box<str>> = rules.label_names().iter().cloned().chain(shown).collect();
     Reading {
         annotation_prefix: settings.annotation_prefix.clone(),
         label_names: label_names.into_iter().collect(),
         mutes: settings.mute_by_annotation,
+        ignores_stamps: !settings.sources.contains(&Source::Annotation),
+        documents: declared.kinds.iter().filter_map(documented).collect(),
+        seal_keys: declared.keys.clone(),
+    }
+}
+
+fn documented(wanted: &WantedKind) -> Option<(Box<str>, Box<str>)> {
+    match &wanted.kind {
+        KindName::Named(kind) => Some((wanted.group.clone(), kind.clone())),
+        KindName::Every => None,
     }
 }
 
@@ -168,6 +221,9 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet) -> Reading {
 fn reads(current: &Reading, wanted: &Reading) -> bool {
     current.annotation_prefix == wanted.annotation_prefix
         && current.mutes == wanted.mutes
+        && current.ignores_stamps == wanted.ignores_stamps
+        && current.documents.is_superset(&wanted.documents)
+        && current.seal_keys == wanted.seal_keys
         && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }
 

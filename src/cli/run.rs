@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress};
 use crate::{
+    baseline::terraform::random_key,
     app::{
         self, Parts, SettingsSource,
         telemetry::{self, LogHandle},
@@ -68,6 +69,7 @@ async fn serve(
         settings,
         settings_source,
         log,
+        seal_key: random_key().map_err(|error| format!("the system gives no random numbers: {error}"))?,
         clock: Clock::system(),
         timing: Timing::default(),
         events: arguments.reach.events,

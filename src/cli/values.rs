@@ -38,9 +38,10 @@ impl ValueEnum for LogLevel {
     }
 }
 
+/// The sources that people can switch on.
 impl ValueEnum for Source {
     fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
+        &[Self::Annotation, Self::Terraform]
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.as_str()))

@@ -7,6 +7,7 @@ mod metrics;
 mod routes;
 mod server;
 mod ui;
+mod values;
 
 pub use api::Listeners;
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};

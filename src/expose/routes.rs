@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Listeners, MetricsPage, api, health, metrics, ui};
 use crate::{
-    model::Clock,
+    model::{Clock, SealKey},
     settings::{ReloadStatus, Settings},
     state::StateReader,
 };
@@ -26,6 +26,8 @@ pub struct Exposed {
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
     /// What is wrong with the rules that teams wrote.
     pub team_problems: watch::Receiver<Arc<[String]>>,
+    /// The key of digests of values that are not shown.
+    pub seal_key: SealKey,
     /// The time.
     pub clock: Clock,
     /// Who may listen to `/v1/events` at a time.

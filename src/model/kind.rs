@@ -43,6 +43,11 @@ impl Kind {
         self.group == other.group && self.kind == other.kind
     }
 
+    /// Whether its objects hold what may not be told.
+    pub fn is_secret(&self) -> bool {
+        self.group.is_empty() && &*self.kind == "Secret"
+    }
+
     /// `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

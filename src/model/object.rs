@@ -39,6 +39,18 @@ pub struct Document {
     pub content: u64,
 }
 
+impl Document {
+    /// What stands for an object that does not look as its kind should.
+    pub fn unreadable() -> Self {
+        Self { packed: Packed::new(Vec::new()), content: 0 }
+    }
+
+    /// Whether there is nothing in it to compare.
+    pub fn is_unreadable(&self) -> bool {
+        self.packed.bytes().is_empty()
+    }
+}
+
 impl LiveObject {
     /// What stands for an object that is declared and not there.
     pub fn absent(key: ObjectKey) -> Self {
@@ -48,7 +60,7 @@ impl LiveObject {
             uid: Box::default(),
             resource_version: Box::default(),
             extras: Arc::default(),
-            stamp: Stamp::Absent,
+            stamp: Stamp::Unasked,
             facts: Facts::default(),
             document: None,
         }
@@ -77,6 +89,8 @@ impl Extras {
 /// The hash baseline that an object carries itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stamp {
+    /// Nobody asks for hashes.
+    Unasked,
     /// No hash is recorded.
     Absent,
     /// A hash is recorded, or the object is there, but nothing can be compared.
@@ -119,7 +133,7 @@ impl Stamp {
                 }
                 Self::Mismatch(known) if known.expected == expected => mismatch.acquit(now),
                 Self::Match(digest) if *digest == expected => mismatch.acquit(now),
-                Self::Absent | Self::Unusable(_) | Self::Match(_) | Self::Mismatch(_) => {}
+                Self::Unasked | Self::Absent | Self::Unusable(_) | Self::Match(_) | Self::Mismatch(_) => {}
             }
         }
         self

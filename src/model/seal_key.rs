@@ -2,6 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
 use super::Digest;
 
 /// A secret that digests are made with, so that a short value cannot be guessed from its digest.
@@ -31,6 +34,27 @@ impl SealKey {
         &self.0.id
     }
 }
+
+impl SealKey {
+    /// The digest of a value: `hmac:`, the key's id and 32 hex digits.
+    pub fn digest(&self, value: &[u8]) -> String {
+        // HMAC fills keys up with zeros to the size of a block.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(self.bytes());
+        let mac = Hmac::<Sha256>::new(&block.into()).chain_update(value).finalize().into_bytes();
+        let digits: String = mac.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("{PREFIX}{}:{digits}", self.id())
+    }
+
+    /// Whether a text looks like a digest of whatever key.
+    pub fn is_digest(text: &str) -> bool {
+        let parts = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
+        let is_hex = |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        parts.is_some_and(|(id, digits)| is_hex(id, 8) && is_hex(digits, 32))
+    }
+}
+
+const PREFIX: &str = "hmac:";
 
 /// Tells nothing.
 impl fmt::Debug for SealKey {

@@ -30,6 +30,8 @@ pub struct SettingsFile {
     pub severities: Vec<SeveritySpec>,
     /// What `/metrics` shows.
     pub metrics: MetricsEntry,
+    /// What API and page show.
+    pub api: ApiEntry,
     /// What is logged.
     pub log: LogEntry,
 }
@@ -59,6 +61,23 @@ pub struct KindEntry {
 pub struct SourcesEntry {
     /// A hash in an annotation of the object itself.
     pub annotation: Option<AnnotationEntry>,
+    /// Terraform and OpenTofu states, and baselines that were published from them.
+    pub terraform: Option<TerraformEntry>,
+}
+
+/// The source `terraform`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TerraformEntry {
+    /// The only namespaces in which states and published baselines are looked for; none for all of them.
+    pub namespaces: Vec<String>,
+    /// State files, and directories of `*.tfstate` files.
+    pub files: Vec<String>,
+    /// How long the lock of an apply may be held until differences count again, such as `30m` or `1h`. Without it: `30m`.
+    pub lock_max_age: Option<String>,
+    /// Whether all states declare objects of this cluster. Without it that is found out by the uids in a state, and a state
+    /// none of whose objects is here is not compared.
+    pub this_cluster: bool,
 }
 
 /// The source `annotation`.
@@ -103,6 +122,26 @@ pub enum ShownResources {
     Tracked,
     /// Only those that drift.
     Drifted,
+}
+
+/// What API and page show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApiEntry {
+    /// The values of fields that differ: `digest` (the usual) shows those of fields that may hold secrets, such as environment
+    /// variables, only as keyed digests; `full` shows them all. What Secrets hold, and what Terraform calls sensitive, is never
+    /// shown.
+    pub values: Option<ShownValues>,
+}
+
+/// Which values of fields are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownValues {
+    /// Those of fields that cannot hold secrets; the others as digests.
+    Digest,
+    /// All that may be told.
+    Full,
 }
 
 /// What is logged.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Overrides, Settings, ShownLabel, TeamRulesFrom,
-    file::{KindEntry, SettingsFile, ShownResources, TeamRulesEntry},
+    Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
+    file::{KindEntry, SettingsFile, ShownResources, ShownValues, TeamRulesEntry, TerraformEntry},
     problem::Problem,
     read::{Read, read},
 };
@@ -81,8 +81,13 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let annotation_prefix: Box<str> = prefix.map_or(usual.annotation_prefix, Into::into);
     let sources = match &file.sources {
         None => usual.sources,
-        Some(sources) => sources.annotation.iter().map(|_| Source::Annotation).collect(),
+        Some(sources) => {
+            let annotation = sources.annotation.iter().map(|_| Source::Annotation);
+            annotation.chain(sources.terraform.iter().map(|_| Source::Terraform)).collect()
+        }
     };
+    let terraform = file.sources.as_ref().and_then(|sources| sources.terraform.as_ref());
+    let terraform = terraform.map(|entry| terraform_from(entry, problems)).unwrap_or_default();
     if sources.is_empty() {
         problems
             .push(wrong("sources", "no source is switched on; want at least `annotation: {}`".to_owned()));
@@ -110,6 +115,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         kinds,
         sources: overrides.sources.clone().unwrap_or(sources),
         annotation_prefix,
+        terraform,
         rules: Arc::new(rules),
         rule_input: Arc::new(input),
         team_rules,
@@ -118,6 +124,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         only_drifted: resources == Some(ShownResources::Drifted),
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(usual.health_series),
+        full_values: file.api.values == Some(ShownValues::Full),
         log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
     })
 }
@@ -157,6 +164,24 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
         }
     }
     labels
+}
+
+fn terraform_from(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> TerraformFrom {
+    let usual = TerraformFrom::default();
+    check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
+    let key = "sources.terraform.lock_max_age";
+    let lock_max_age = entry.lock_max_age.as_deref().map_or(Ok(usual.lock_max_age), str::parse);
+    let lock_max_age = lock_max_age.ok().filter(|age| age.is_positive()).unwrap_or_else(|| {
+        let text = entry.lock_max_age.as_deref().unwrap_or_default();
+        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
+        usual.lock_max_age
+    });
+    TerraformFrom {
+        scope: Scope::new(&entry.namespaces, &[]),
+        files: entry.files.iter().map(Into::into).collect(),
+        lock_max_age,
+        this_cluster: entry.this_cluster,
+    }
 }
 
 fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>) -> Option<TeamRulesFrom> {

@@ -10,7 +10,9 @@ mod read;
 mod shown_label;
 mod status;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
+
+use jiff::SignedDuration;
 
 use crate::{
     model::{Kind, Scope, Selector, Source, WantedKind},
@@ -33,12 +35,14 @@ pub struct Settings {
     pub namespaces: Vec<Box<str>>,
     /// Namespaces not to watch, whatever else is said.
     pub excluded_namespaces: Vec<Box<str>>,
-    /// What to watch; empty for Deployments and Services with the opt-in label.
+    /// What to watch; empty for Deployments and Services with the opt-in label, if hashes in annotations count.
     pub kinds: Vec<WantedKind>,
     /// The sources that are switched on.
     pub sources: Vec<Source>,
     /// The prefix of the opt-in label and of the hash annotation.
     pub annotation_prefix: Box<str>,
+    /// Where Terraform states are, if that source is switched on.
+    pub terraform: TerraformFrom,
     /// What to think of differences, without what teams say.
     pub rules: Arc<RuleSet>,
     /// What those rules were made from.
@@ -55,8 +59,34 @@ pub struct Settings {
     pub shown_labels: Arc<[ShownLabel]>,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
+    /// Whether API and page show all values of fields that may be told.
+    pub full_values: bool,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
+}
+
+/// Where Terraform states are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerraformFrom {
+    /// Namespaces that have states or published baselines.
+    pub scope: Scope,
+    /// State files, and directories of them.
+    pub files: Vec<PathBuf>,
+    /// How long a lock may be held until differences count again.
+    pub lock_max_age: SignedDuration,
+    /// Whether all states declare objects of this cluster.
+    pub this_cluster: bool,
+}
+
+impl Default for TerraformFrom {
+    fn default() -> Self {
+        Self {
+            scope: Scope::default(),
+            files: Vec::new(),
+            lock_max_age: SignedDuration::from_mins(30),
+            this_cluster: false,
+        }
+    }
 }
 
 /// Where rules of teams are read from.
@@ -76,6 +106,7 @@ impl Default for Settings {
             kinds: Vec::new(),
             sources: vec![Source::Annotation],
             annotation_prefix: "tfdrift.jin.dev".into(),
+            terraform: TerraformFrom::default(),
             rules: Arc::new(RuleSet::built_in()),
             rule_input: Arc::default(),
             team_rules: None,
@@ -84,6 +115,7 @@ impl Default for Settings {
             only_drifted: false,
             shown_labels: Arc::default(),
             health_series: false,
+            full_values: false,
             log_level: LogLevel::Info,
         }
     }
@@ -93,7 +125,9 @@ impl Settings {
     /// What to watch, within the namespaces that may be watched at all.
     pub fn wanted_kinds(&self) -> Vec<WantedKind> {
         let allowed = self.scope();
-        let mut wanted = if self.kinds.is_empty() { self.usual_kinds() } else { self.kinds.clone() };
+        let is_stamped = self.sources.contains(&Source::Annotation);
+        let mut wanted =
+            if self.kinds.is_empty() && is_stamped { self.usual_kinds() } else { self.kinds.clone() };
         for kind in &mut wanted {
             kind.scope = kind.scope.within(&allowed);
         }

@@ -44,8 +44,6 @@ pub struct Engine {
     pub(super) version: u64,
     /// What is declared elsewhere than on the objects.
     pub(super) baselines: Baselines,
-    /// Whether hashes in annotations count.
-    pub(super) is_stamped: bool,
     /// When it was last looked which rules have expired.
     pub(super) looked: Timestamp,
 }
@@ -79,7 +77,6 @@ impl Engine {
             flapping: VecDeque::new(),
             version: 0,
             baselines: Baselines::default(),
-            is_stamped: sources.contains(&Source::Annotation),
             looked,
         };
         engine.replan(plan, looked);

@@ -37,33 +37,28 @@ pub(super) struct Opinion {
 }
 
 /// What all sources say about an object, in the order of the sources. On an object that exists there is at least one opinion.
-/// `is_stamped`: hashes in annotations count.
-pub(super) fn opinions(
-    key: &ObjectKey,
-    presence: &Presence,
-    baselines: &Baselines,
-    is_stamped: bool,
-) -> Vec<Opinion> {
+pub(super) fn opinions(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> Vec<Opinion> {
     let terraform = by_terraform(key, presence, baselines);
     let mut opinions = Vec::new();
     if let Presence::Exists(object) = presence {
         let plain = |source, judgement| Opinion { source, judgement, details: None };
-        if is_stamped && (object.stamp != Stamp::Absent || terraform.is_none()) {
-            opinions.push(plain(Source::Annotation, judge(object)));
-        }
-        if !is_stamped && terraform.is_none() {
-            opinions.push(plain(Source::Nothing, Judgement::NoBaseline));
+        match (&object.stamp, &terraform) {
+            (Stamp::Unasked | Stamp::Absent, Some(_)) => {}
+            (Stamp::Unasked, None) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
+            (_, _) => opinions.push(plain(Source::Annotation, judge(object))),
         }
     }
     opinions.extend(terraform);
-    opinions.sort_by_key(|opinion| opinion.source);
     opinions
 }
 
 /// What the Terraform states that declare an object say together.
 fn by_terraform(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> Option<Opinion> {
-    if matches!(presence, Presence::Unseen) {
-        return None;
+    match presence {
+        Presence::Unseen => return None,
+        // It was read before anybody asked for its fields, and is being read again.
+        Presence::Exists(object) if object.document.is_none() => return None,
+        Presence::Exists(_) | Presence::Absent | Presence::Unwatched => {}
     }
     let mut details = Details::default();
     let mut judgements = Vec::new();
@@ -112,7 +107,7 @@ fn judge_declared(
     if declared.object.version != object.key.kind.version {
         return Judgement::Unknown(UnknownReason::OtherVersion);
     }
-    let Some(document) = &object.document else {
+    let Some(document) = object.document.as_ref().filter(|document| !document.is_unreadable()) else {
         return Judgement::Unknown(UnknownReason::Unreadable);
     };
     let comparison = compare_kept(declared, document);

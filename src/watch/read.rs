@@ -13,8 +13,14 @@ use super::{
     writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
 use crate::{
-    compare::{Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, tfdrift},
-    model::{Digest, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Stamp, StreamSpec, UnknownReason},
+    compare::{
+        Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, keep,
+        terraform::seal_live, tfdrift,
+    },
+    model::{
+        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, SealKey, Stamp, StreamSpec,
+        UnknownReason,
+    },
 };
 
 /// Reads the objects of one stream.
@@ -23,10 +29,13 @@ pub(super) struct ObjectReader {
     stream: Arc<StreamSpec>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
+    ignores_stamps: bool,
     /// The labels to keep, in order, and none of them: what most objects have.
     no_extras: Arc<Extras>,
     /// The annotation in which the object may ask for differences to be ignored.
     mute_annotation: Option<Box<str>>,
+    /// The keys of digests, where whole objects are kept.
+    documents: Option<Arc<[SealKey]>>,
 }
 
 /// What came of reading an object.
@@ -43,7 +52,7 @@ pub(super) enum Read {
 /// Reads one object of a kind on its own. None where not even its name can be read.
 pub fn read_object(kind: &Kind, prefix: &str, json: &[u8]) -> Option<LiveObject> {
     let stream = Arc::new(StreamSpec::whole(Arc::new(kind.clone())));
-    let reading = Reading { annotation_prefix: prefix.into(), label_names: Arc::default(), mutes: false };
+    let reading = Reading { annotation_prefix: prefix.into(), ..Reading::default() };
     match ObjectReader::new(stream, &reading).read(json) {
         Read::Object(object) | Read::Unwanted(object) => Some(*object),
         Read::Nameless => None,
@@ -58,8 +67,10 @@ impl ObjectReader {
             stream,
             prefix: prefix.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
+            ignores_stamps: reading.ignores_stamps,
             no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
+            documents: (!reading.documents.is_empty()).then(|| reading.seal_keys.clone()),
         }
     }
 
@@ -111,7 +122,19 @@ impl ObjectReader {
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
         object.extras = self.extras(metadata);
+        object.document = self.document(text);
         Some(object)
+    }
+
+    /// The whole object, where fields of it are compared; what Secrets hold is not told even here.
+    fn document(&self, text: &str) -> Option<Box<Document>> {
+        let keys = self.documents.as_ref()?;
+        let mut document: Value = serde_json::from_str(text).ok()?;
+        let kind = &self.stream.kind;
+        // Objects in lists do not say what they are.
+        document["kind"] = (*kind.kind).into();
+        seal_live(&mut document, &kind.group, &kind.kind, keys);
+        Some(Box::new(keep(document)))
     }
 
     /// What was asked for and is on the object.
@@ -145,7 +168,13 @@ impl ObjectReader {
         let metadata = &value["metadata"];
         let field = |name: &str| metadata[name].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty())?;
-        let mut object = self.object(name, field("namespace"), Stamp::Unusable(UnknownReason::Unreadable));
+        let stamp = if self.ignores_stamps {
+            Stamp::Unasked
+        } else {
+            Stamp::Unusable(UnknownReason::Unreadable)
+        };
+        let mut object = self.object(name, field("namespace"), stamp);
+        object.document = self.documents.is_some().then(|| Box::new(Document::unreadable()));
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
         Some(object)
@@ -174,6 +203,9 @@ impl ObjectReader {
     }
 
     fn stamp(&self, wire: &Wire<'_>, text: &str, content: &Content) -> Stamp {
+        if self.ignores_stamps {
+            return Stamp::Unasked;
+        }
         let tfdrift = content.digest;
         let recorded =
             wire.metadata.annotations.and_then(|annotations| pick(annotations, &self.hash_annotation));
@@ -328,8 +360,11 @@ mod tests {
     fn only_labels_that_are_asked_for_are_kept() {
         let wanted = ["team".into(), "tier".into()];
         let service = Arc::new(StreamSpec::whole(Arc::new(Kind::service())));
-        let reading =
-            Reading { annotation_prefix: "x.example".into(), label_names: Arc::new(wanted), mutes: false };
+        let reading = Reading {
+            annotation_prefix: "x.example".into(),
+            label_names: Arc::new(wanted),
+            ..Reading::default()
+        };
         let reader = ObjectReader::new(service, &reading);
         let json =
             br#"{"metadata": {"name": "web", "labels": {"app": "web", "team": "checkout"}}, "spec": {}}"#;

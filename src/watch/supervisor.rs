@@ -1,7 +1,7 @@
 //! Keeps the streams running.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use tokio::{
 use tracing::{error, info};
 
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
-use crate::model::{Change, DownReason, Plan, StreamHealth, StreamSpec};
+use crate::model::{Change, DownReason, Kind, Plan, SealKey, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
@@ -37,14 +37,31 @@ impl std::fmt::Debug for StreamParts {
 }
 
 /// What of an object is read and kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The prefix of the hash annotation.
     pub annotation_prefix: Box<str>,
+    /// Whether hashes in annotations do not count.
+    pub ignores_stamps: bool,
     /// The labels of objects that are kept: those that rules ask for or that series have.
     pub label_names: Arc<[Box<str>]>,
     /// Whether an annotation of the object may ask for differences to be ignored.
     pub mutes: bool,
+    /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared.
+    pub documents: BTreeSet<(Box<str>, Box<str>)>,
+    /// The keys of digests that take the place of what Secrets hold.
+    pub seal_keys: Arc<[SealKey]>,
+}
+
+impl Reading {
+    /// What of it matters to objects of one kind.
+    pub(super) fn of_kind(&self, kind: &Kind) -> Self {
+        let own = (kind.group.clone(), kind.kind.clone());
+        let documents: BTreeSet<_> = self.documents.get(&own).into_iter().cloned().collect();
+        let sealed = !documents.is_empty() && kind.is_secret();
+        let seal_keys = if sealed { self.seal_keys.clone() } else { Arc::default() };
+        Self { documents, seal_keys, ..self.clone() }
+    }
 }
 
 /// Keeps the streams of the newest plan open until the engine is gone. Those that stay wanted are not touched, unless
@@ -77,7 +94,8 @@ struct Streams {
 
 struct Running {
     spec: Arc<StreamSpec>,
-    reading: Arc<Reading>,
+    /// How it reads.
+    reading: Reading,
     backoff: Backoff,
     task: AbortHandle,
 }
@@ -92,7 +110,8 @@ impl Streams {
         let wanted: HashSet<&Arc<StreamSpec>> = plan.streams.iter().collect();
         let mut leaving = HashSet::new();
         for (id, running) in &self.running {
-            if !wanted.contains(&running.spec) || running.reading != self.reading {
+            if !wanted.contains(&running.spec) || running.reading != self.reading.of_kind(&running.spec.kind)
+            {
                 running.task.abort();
                 leaving.insert(*id);
             }
@@ -145,14 +164,14 @@ impl Streams {
     }
 
     fn open(&mut self, spec: Arc<StreamSpec>, backoff: Backoff, wait: Duration) {
-        let stream = Stream::new(spec.clone(), self.parts.clone(), &self.reading);
+        let reading = self.reading.of_kind(&spec.kind);
+        let stream = Stream::new(spec.clone(), self.parts.clone(), &reading);
         let task = self.tasks.spawn(async move {
             if !wait.is_zero() {
                 sleep(wait).await;
             }
             stream.run().await;
         });
-        let reading = self.reading.clone();
         self.running.insert(task.id(), Running { spec, reading, backoff, task });
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
     demo,
-    model::{Cause, Clock, DownReason, Kind, Scope, Selector, StreamHealth, WantedKind},
+    model::{Cause, Clock, DownReason, Kind, Scope, SealKey, Selector, StreamHealth, WantedKind},
     settings::Settings,
     state::{History, Snapshot},
     watch::Timing,
@@ -322,6 +322,7 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
         log: LogHandle::default(),
         client: kube::Client::new(service, "default"),
         settings: settings(vec![WantedKind::parse("v1", "Namespace").unwrap()]),
+        seal_key: SealKey::new([7; 32]),
         clock: Clock::system(),
         timing: Timing::default(),
         events: false,

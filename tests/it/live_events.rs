@@ -6,7 +6,7 @@ use axum::body::Body;
 use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
     expose::{Exposed, ServerLimits, router, serve},
-    model::{Clock, Kind, ObjectKey, Source, VerdictKind},
+    model::{Clock, Kind, ObjectKey, SealKey, Source, VerdictKind},
     settings::Settings,
     state::{History, Transition},
     watch::Timing,
@@ -119,6 +119,7 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         log: LogHandle::default(),
         client: api.client(),
         settings: Settings::default(),
+        seal_key: SealKey::new([7; 32]),
         clock: Clock::new(|| Timestamp::from_second(BEGIN).unwrap()),
         timing: Timing::default(),
         events: false,

@@ -57,6 +57,7 @@ mod server;
 /// The settings file: what is wrong is told with its place, and nothing is half taken.
 mod settings;
 /// States beside live objects.
+mod terraform_claims;
 mod terraform_compare;
 /// States that are read again and again.
 mod terraform_reread;

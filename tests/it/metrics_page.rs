@@ -299,7 +299,7 @@ async fn when_even_drifted_objects_are_too_many_as_many_as_fit_are_shown() {
     world.settle().await;
     let families = parse(&world.metrics().await);
     let shown = families["drift_resource_drifted"].len();
-    assert_eq!(shown, 50 / 4);
+    assert_eq!(shown, 50 / 5);
     assert_eq!(families["drift_resource_drifted_timestamp_seconds"].len(), shown);
     let dropped = families["drift_series_dropped"][0].1;
     assert!((dropped - (3 * (40 - shown) + 40) as f64).abs() < 0.5, "{dropped} dropped");

@@ -149,14 +149,20 @@ fn secrets_and_leases_are_asked_for_by_label_in_named_namespaces() {
     );
     let refused = DownReason::Refused;
     for wanted in ["v1 Secret", "v1 Secret in x", "v1 Secret with a", "v1 Secret but x with a"] {
-        check_unwatched(&[wanted], &[], "secrets", refused, "by a selector and in named namespaces only");
+        check_unwatched(
+            &[wanted],
+            &[],
+            "secrets",
+            refused,
+            "by a name or a selector, and in named namespaces only",
+        );
     }
     check_unwatched(
         &["coordination.k8s.io/v1 Lease"],
         &[],
         "leases.coordination.k8s.io",
         refused,
-        "by a selector",
+        "by a name or a selector",
     );
     let both = ["v1 Secret in x with a", "v1 Secret in x with b"];
     check_unwatched(&both, &["v1 Secret in x with a"], "secrets", refused, "one selector in each namespace");

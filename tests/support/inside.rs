@@ -6,7 +6,7 @@ use axum::body::Body;
 use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
     expose::{Exposed, router},
-    model::Clock,
+    model::{Clock, SealKey},
     settings::Settings,
     state::History,
     watch::{Connection, Timing, client_from},
@@ -39,7 +39,8 @@ impl<'a> Inside<'a> {
             log: LogHandle::default(),
             client,
             settings,
-            clock: Clock::system(),
+            seal_key: SealKey::new([7; 32]),
+        clock: Clock::system(),
             timing: Timing::default(),
             events: false,
             history_file: None,

@@ -4,9 +4,7 @@
 //! baselines, since nobody keeps what they were sealed from.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
-use sha2::Sha256;
 
 use crate::model::SealKey;
 
@@ -25,9 +23,9 @@ pub(super) fn seal_bytes(keys: &[SealKey], bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut digests: Vec<String> = Vec::new();
     for key in keys {
-        digests.push(digest(key, bytes));
+        digests.push(key.digest(bytes));
         if text.as_bytes() != bytes {
-            digests.push(digest(key, text.as_bytes()));
+            digests.push(key.digest(text.as_bytes()));
         }
     }
     format!("{MARK}{}", digests.join(" "))
@@ -85,7 +83,7 @@ pub(super) fn shown(key: &SealKey, text: &str, sealed: bool) -> Box<str> {
     if is_sealed(text) {
         digest_of(key, text).unwrap_or("sealed").into()
     } else if sealed && !text.is_empty() {
-        digest(key, text.as_bytes()).into()
+        key.digest(text.as_bytes()).into()
     } else {
         text.into()
     }
@@ -95,23 +93,14 @@ pub(super) fn shown(key: &SealKey, text: &str, sealed: bool) -> Box<str> {
 pub(super) fn is_same(key: &SealKey, one: &str, other: &str) -> bool {
     one == other
         || match (is_sealed(one), is_sealed(other)) {
-            (true, false) => has(one, &digest(key, other.as_bytes())),
-            (false, true) => has(other, &digest(key, one.as_bytes())),
+            (true, false) => has(one, &key.digest(other.as_bytes())),
+            (false, true) => has(other, &key.digest(one.as_bytes())),
             (true, true) => digests(one).any(|digest| has(other, digest)),
             (false, false) => false,
         }
 }
 
 /// `hmac:`, the id of the key, and 32 hex digits.
-fn digest(key: &SealKey, bytes: &[u8]) -> String {
-    // HMAC fills keys up with zeros to the size of a block.
-    let mut block = [0; 64];
-    block[..32].copy_from_slice(key.bytes());
-    let mac = Hmac::<Sha256>::new(&block.into()).chain_update(bytes).finalize().into_bytes();
-    let digits = mac.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("hmac:{}:{digits}", key.id())
-}
-
 fn digests(sealed: &str) -> impl Iterator<Item = &str> {
     sealed.trim_start_matches(MARK).split(' ').filter(|digest| !digest.is_empty())
 }

@@ -1,10 +1,12 @@
 //! The JSON API.
 
+mod baselines;
 mod events;
 mod history;
 mod problem;
 mod resources;
 mod rules;
+mod status;
 mod view;
 
 pub use events::Listeners;
@@ -12,4 +14,5 @@ pub(super) use events::events;
 pub(super) use history::history;
 pub(super) use problem::{method_not_allowed, not_found};
 pub(super) use resources::{object, resources};
-pub(super) use rules::{rules, status};
+pub(super) use rules::rules;
+pub(super) use status::status;

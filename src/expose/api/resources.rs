@@ -23,6 +23,7 @@ use crate::{
     expose::{
         Exposed,
         lookup::{Found, Named, history_of, is_of_type},
+        values::Values,
     },
     model::Severity,
     state::Entry,
@@ -83,7 +84,8 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
     found.sort_unstable_by(|a, b| order.compare(a, b));
     let now = exposed.clock.now();
     let page = found.into_iter().skip(query.offset).take(query.limit.unwrap_or(usize::MAX));
-    let views = page.map(|(state, entry)| ResourceView::new(state, entry, now));
+    let values = Values::of(exposed);
+    let views = page.map(|(state, entry)| ResourceView::new(state, entry, &values, now));
     let namespace = query.namespace.as_str();
     // Only a selection of fields needs a tree for each object; the others are written as they are.
     Ok(match query.fields.as_deref().filter(|fields| !fields.is_empty()) {
@@ -196,7 +198,9 @@ pub(crate) async fn object(
     let object = &entries[0].object;
     let key = &object.key;
     let now = exposed.clock.now();
-    let claims: Vec<_> = entries.iter().map(|entry| ResourceView::new(state, entry, now)).collect();
+    let values = Values::of(&exposed);
+    let claims: Vec<_> =
+        entries.iter().map(|entry| ResourceView::new(state, entry, &values, now)).collect();
     let history: Vec<_> = history_of(&snapshot, key).map(TransitionView::new).collect();
     Json(json!({
         "apiVersion": key.kind.api_version(),

@@ -1,4 +1,4 @@
-//! `GET /v1/rules` and `GET /v1/status`.
+//! `GET /v1/rules`.
 
 use std::sync::Arc;
 
@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     expose::Exposed,
-    model::StreamHealth,
     rules::{Origin, Rule},
-    settings::Problem,
-    state::StreamState,
 };
 
 /// Every rule, with what it says and how much it matches now.
@@ -46,44 +43,4 @@ fn from(rule: &Rule) -> &'static str {
         Origin::Settings => "settings",
         Origin::Team { .. } => "team",
     }
-}
-
-/// Which settings are in use, how their last reading went, and how the streams fare.
-pub(crate) async fn status(State(exposed): State<Arc<Exposed>>) -> Response {
-    let reload = exposed.reload_status.borrow().clone();
-    let snapshot = exposed.state.snapshot();
-    let problems = |problems: &[Problem]| problems.iter().map(problem).collect::<Vec<Value>>();
-    let streams: Vec<Value> = snapshot.streams().map(stream).collect();
-    Json(json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "ready": snapshot.ready,
-        "settings": {
-            "file": reload.file, "successful": reload.is_successful(), "lastSuccess": reload.last_success,
-            "problems": problems(&reload.problems), "warnings": problems(&reload.warnings),
-        },
-        "teamProblems": *exposed.team_problems.borrow().clone(),
-        "streams": streams,
-    }))
-    .into_response()
-}
-
-fn problem(problem: &Problem) -> Value {
-    json!({
-        "line": problem.place.map(|place| place.line), "column": problem.place.map(|place| place.column),
-        "key": problem.key, "message": problem.message, "suggestion": problem.suggestion,
-    })
-}
-
-fn stream(stream: &StreamState) -> Value {
-    let (state, reason, message) = match &stream.health {
-        StreamHealth::Starting => ("starting", None, None),
-        StreamHealth::Up => ("up", None, None),
-        StreamHealth::Down { reason, message } => ("down", Some(reason.as_str()), Some(&**message)),
-    };
-    let kind = &stream.spec.kind;
-    json!({
-        "group": kind.group, "version": kind.version, "kind": kind.kind, "scope": stream.spec.scope(),
-        "selector": stream.spec.selector.as_ref().map(ToString::to_string), "state": state, "reason": reason,
-        "message": message,
-    })
 }

@@ -1,10 +1,13 @@
 //! The JSON shapes. Every field is always there; null where it does not apply.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    expose::values::Values,
     model::{
         Difference, Facts, FieldClass, Finding, Health, Kind, Source, Stamp, UnknownReason, VerdictKind,
     },
@@ -87,8 +90,8 @@ pub(super) struct UsageView {
 pub(super) struct DifferenceView<'a> {
     path: &'a str,
     field: &'static str,
-    expected: &'a str,
-    actual: &'a str,
+    expected: Cow<'a, str>,
+    actual: Cow<'a, str>,
     severity: &'static str,
     expectation: &'static str,
     advice: &'static str,
@@ -125,14 +128,14 @@ pub(super) struct TransitionView<'a> {
 }
 
 impl<'a> ResourceView<'a> {
-    pub(super) fn new(state: &KindState, entry: &'a Entry, now: Timestamp) -> Self {
+    pub(super) fn new(state: &KindState, entry: &'a Entry, values: &Values, now: Timestamp) -> Self {
         let (object, claim) = (&entry.object, &entry.claim);
         let (key, facts) = (&object.key, &object.facts);
         let (verdict, reason) = state.shown_verdict(entry);
         let episode = claim.verdict.episode();
         let differences = episode.map_or(&[][..], |episode| &episode.differences);
         let worst = differences.first();
-        let (desired_spec, actual_spec) = specs(entry);
+        let (desired_spec, actual_spec) = specs(entry, values);
         let declared_by = claim.declared_by().iter();
         let declared_by =
             declared_by.map(|own| DeclaredByView { address: &own.address, state: &own.baseline });
@@ -153,7 +156,7 @@ impl<'a> ResourceView<'a> {
             actual_spec,
             desired_spec,
             drift_detected: claim.verdict.drifted() == Some(true),
-            drift_details: differences.iter().map(sentence).collect(),
+            drift_details: differences.iter().map(|own| sentence(own, values)).collect(),
             resource_usage: usage(facts),
             estimated_monthly_cost: None,
             verdict: verdict.as_str(),
@@ -163,8 +166,12 @@ impl<'a> ResourceView<'a> {
             state: first.map(|own| &*own.baseline),
             declared_by: declared_by.collect(),
             blind_fields: blind.map(ToString::to_string).collect(),
-            differences: differences.iter().map(DifferenceView::new).collect(),
-            ignored: claim.verdict.ignored_differences().map(DifferenceView::new).collect(),
+            differences: differences.iter().map(|own| DifferenceView::new(own, values)).collect(),
+            ignored: claim
+                .verdict
+                .ignored_differences()
+                .map(|own| DifferenceView::new(own, values))
+                .collect(),
             onset: episode.map(|episode| episode.onset),
             actor: worst.map(|worst| worst.actor.as_str()),
             manager: worst.and_then(Difference::manager),
@@ -176,12 +183,12 @@ impl<'a> ResourceView<'a> {
 }
 
 impl<'a> DifferenceView<'a> {
-    fn new(difference: &'a Difference) -> Self {
+    fn new(difference: &'a Difference, values: &Values) -> Self {
         Self {
             path: &difference.finding.path,
             field: difference.finding.class.as_str(),
-            expected: &difference.finding.expected,
-            actual: &difference.finding.actual,
+            expected: values.expected(&difference.finding),
+            actual: values.actual(&difference.finding),
             severity: difference.severity.as_str(),
             expectation: difference.expectation.as_str(),
             advice: difference.advice.as_str(),
@@ -228,8 +235,9 @@ pub(super) fn deployment_id(entry: &Entry) -> &str {
     address.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
 }
 
-fn sentence(difference: &Difference) -> String {
-    let Finding { path, class, expected, actual, .. } = &difference.finding;
+fn sentence(difference: &Difference, values: &Values) -> String {
+    let Finding { path, class, .. } = &difference.finding;
+    let (expected, actual) = (values.expected(&difference.finding), values.actual(&difference.finding));
     match class {
         FieldClass::Hash => format!("Hash of {path} mismatch: desired={expected}, actual={actual}"),
         _ => format!("{path}: desired={expected}, actual={actual}"),
@@ -237,16 +245,17 @@ fn sentence(difference: &Difference) -> String {
 }
 
 /// Desired and actual, as far as they are known: the hashes, or the fields that differ.
-fn specs(entry: &Entry) -> (Value, Value) {
+fn specs(entry: &Entry, values: &Values) -> (Value, Value) {
     if entry.claim.source == Source::Annotation {
         return hashes(&entry.object.stamp);
     }
     let Some(episode) = entry.claim.verdict.episode() else { return (Value::Null, Value::Null) };
-    let fields = |value: fn(&Finding) -> &str| {
-        let fields = episode.differences.iter().map(|own| &own.finding);
-        fields.map(|own| (own.path.to_string(), value(own).into())).collect::<Map<String, Value>>().into()
-    };
-    (fields(|own| &own.expected), fields(|own| &own.actual))
+    let findings = episode.differences.iter().map(|own| &own.finding);
+    let desired: Map<String, Value> =
+        findings.clone().map(|own| (own.path.to_string(), values.expected(own).into())).collect();
+    let actual: Map<String, Value> =
+        findings.map(|own| (own.path.to_string(), values.actual(own).into())).collect();
+    (desired.into(), actual.into())
 }
 
 /// Desired and actual, as far as a hash tells.
@@ -256,7 +265,7 @@ fn hashes(stamp: &Stamp) -> (Value, Value) {
         Stamp::Mismatch(mismatch) => {
             (json!({"hash": mismatch.expected.to_string()}), json!({"hash": mismatch.actual.to_string()}))
         }
-        Stamp::Absent | Stamp::Unusable(_) => (Value::Null, Value::Null),
+        Stamp::Unasked | Stamp::Absent | Stamp::Unusable(_) => (Value::Null, Value::Null),
     }
 }
 

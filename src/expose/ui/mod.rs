@@ -11,6 +11,7 @@ mod object;
 mod overview;
 mod rows;
 mod settings;
+mod states;
 mod streams;
 mod words;
 

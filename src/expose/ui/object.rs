@@ -22,6 +22,7 @@ use crate::{
     expose::{
         Exposed,
         lookup::{Named, history_of},
+        values::Values,
     },
     model::{
         Algorithm, Difference, Episode, Held, ObjectKey, Source, Stamp, Trouble, UnknownReason, Verdict,
@@ -69,6 +70,7 @@ fn known(
 ) -> Markup {
     let settings = exposed.settings();
     let prefix = &*settings.annotation_prefix;
+    let values = Values::of(exposed);
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
     let hashed =
         rows.iter().find(|row| matches!(row.found.1.claim.source, Source::Annotation | Source::Nothing));
@@ -76,7 +78,7 @@ fn known(
     html! {
         main #object .object data-live data-keyed {
             (title(key))
-            @for row in rows { (claim(row, rows.len() > 1, prefix, now)) }
+            @for row in rows { (claim(row, rows.len() > 1, prefix, &values, now)) }
             div #pair .pair data-keyed {
                 section #facts { h2 { "Facts" } (facts(rows)) }
                 section #commands {
@@ -99,7 +101,7 @@ fn known(
 }
 
 /// What one source says about the object. Where there are several, each is named.
-fn claim(row: &Row<'_>, is_named: bool, prefix: &str, now: Timestamp) -> Markup {
+fn claim(row: &Row<'_>, is_named: bool, prefix: &str, values: &Values, now: Timestamp) -> Markup {
     let claim = &row.found.1.claim;
     html! {
         section id={ "claim-" (claim.source) } .claim {
@@ -108,12 +110,12 @@ fn claim(row: &Row<'_>, is_named: bool, prefix: &str, now: Timestamp) -> Markup 
                 (badge(row.verdict)) @if !goes_on_after_the_verdict(row) { "." } " " (headline(row, prefix, now))
             }
             @if let Some(episode) = row.episode {
-                div id={ "differences-" (claim.source) } { h2 { "Differences" } (differences(episode.differences.iter(), now)) }
+                div id={ "differences-" (claim.source) } { h2 { "Differences" } (differences(episode.differences.iter(), values, now)) }
             }
             @if claim.verdict.ignored_differences().next().is_some() {
                 div id={ "ignored-" (claim.source) } {
                     h2 { "Ignored by rules" }
-                    (differences(claim.verdict.ignored_differences(), now))
+                    (differences(claim.verdict.ignored_differences(), values, now))
                 }
             }
             @if let Some(details) = claim.details.as_ref().filter(|details| !details.blind.is_empty()) {
@@ -130,7 +132,7 @@ fn claim(row: &Row<'_>, is_named: bool, prefix: &str, now: Timestamp) -> Markup 
 fn algorithm(stamp: &Stamp) -> Option<Algorithm> {
     match stamp {
         Stamp::Mismatch(mismatch) => Some(mismatch.algorithm),
-        Stamp::Absent | Stamp::Unusable(_) | Stamp::Match(_) => None,
+        Stamp::Unasked | Stamp::Absent | Stamp::Unusable(_) | Stamp::Match(_) => None,
     }
 }
 
@@ -207,7 +209,11 @@ fn held(drifted: Option<bool>) -> &'static str {
     }
 }
 
-fn differences<'a>(differences: impl Iterator<Item = &'a Difference>, now: Timestamp) -> Markup {
+fn differences<'a>(
+    differences: impl Iterator<Item = &'a Difference>,
+    values: &Values,
+    now: Timestamp,
+) -> Markup {
     html! {
         div.scroll {
             table.cards {
@@ -221,8 +227,8 @@ fn differences<'a>(differences: impl Iterator<Item = &'a Difference>, now: Times
                                 code.path { (difference.finding.path) }
                                 span.detail { (difference.finding.class) }
                             }
-                            td data-label="Declared" { (value(&difference.finding.expected)) }
-                            td data-label="Actual" { (value(&difference.finding.actual)) }
+                            td data-label="Declared" { (value(&values.expected(&difference.finding))) }
+                            td data-label="Actual" { (value(&values.actual(&difference.finding))) }
                             td data-label="Severity" {
                                 (severity(difference.severity))
                                 @match &difference.ignored_by {

@@ -17,6 +17,7 @@ use super::{
     links::object_url,
     rows::{Overview, Row, health},
     settings::settings_banner,
+    states::{state_banner, states},
     streams::{Sight, banner},
     words::{badge, because, count, reason_word, severity, shape, since, tool, verdict_word},
 };
@@ -60,6 +61,7 @@ pub(crate) async fn overview(
         main.overview {
             (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
             (banner(&snapshot))
+            (state_banner(&snapshot))
             h1 #headline data-live { (headline) }
             (tiles(&overview, &filter))
             div.columns {
@@ -69,6 +71,7 @@ pub(crate) async fn overview(
                 }
                 (lately(&snapshot, now))
             }
+            (states(&snapshot, now))
         }
     };
     page(StatusCode::OK, &headline, now, &main)
@@ -220,6 +223,9 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
             td.object data-label="Object" {
                 a href=(url) { (key.name) }
                 span.detail { (key.kind.kind) @if !key.namespace.is_empty() { " in " (key.namespace) } }
+                @if let Some(declared) = entry.claim.declared_by().first() {
+                    span.detail.address title={ "in state " (declared.baseline) } { code { (declared.address) } }
+                }
             }
             @match row.episode.zip(worst) {
                 Some((episode, worst)) => {

@@ -119,6 +119,9 @@ impl<'a> Row<'a> {
     fn has_all(&self, words: &[String]) -> bool {
         let key = &self.found.1.object.key;
         let mut text = format!("{} {} {}/{}", key.kind.kind, key.kind, key.namespace, key.name);
+        for declared in self.found.1.claim.declared_by() {
+            text.extend([" ", &declared.address, " ", &declared.baseline]);
+        }
         for difference in self.episode.iter().flat_map(|episode| &episode.differences) {
             for part in [
                 difference.actor.as_str(),

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use crate::model::{Actor, Cause, Severity, UnknownReason, VerdictKind};
+use crate::model::{Actor, Cause, SealKey, Severity, UnknownReason, VerdictKind};
 
 /// A length of time in its two largest units: `2 min 10 s`.
 pub(super) fn lasting(duration: SignedDuration) -> String {
@@ -170,6 +170,10 @@ pub(super) fn value(text: &str) -> Markup {
     let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     match text.get(..12) {
         Some(start) if is_hash => html! { code title=(text) { (start) "…" } },
+        Some(_) if SealKey::is_digest(text) => {
+            let end: String = text.chars().rev().take(6).collect::<Vec<char>>().into_iter().rev().collect();
+            html! { span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (end) } } }
+        }
         _ => html! { code { (text) } },
     }
 }

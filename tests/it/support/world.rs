@@ -6,7 +6,7 @@ use axum::{Router, body::Body};
 use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
     expose::{Exposed, router},
-    model::Clock,
+    model::{Clock, SealKey},
     rules::RuleSet,
     settings::Settings,
     state::{History, Snapshot},
@@ -62,7 +62,8 @@ impl World {
             log: LogHandle::default(),
             client: api.client(),
             settings,
-            clock: Clock::new(move || begin + started.elapsed()),
+            seal_key: SealKey::new([7; 32]),
+        clock: Clock::new(move || begin + started.elapsed()),
             timing: Timing::default(),
             events: false,
             history_file: None::<PathBuf>,

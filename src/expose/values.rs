@@ -1,0 +1,79 @@
+//! Which values of fields are shown, and which only as digests.
+
+use std::borrow::Cow;
+
+use super::Exposed;
+use crate::model::{FieldClass, Finding, SealKey};
+
+/// How the values of fields are shown.
+#[derive(Clone, Debug)]
+pub(super) struct Values {
+    /// Whether all are shown that may be told.
+    full: bool,
+    /// The key of digests of the others.
+    key: SealKey,
+}
+
+impl Values {
+    pub(super) fn of(exposed: &Exposed) -> Self {
+        Self { full: exposed.settings().full_values, key: exposed.seal_key.clone() }
+    }
+
+    /// The declared value as it is shown.
+    pub(super) fn expected<'a>(&self, finding: &'a Finding) -> Cow<'a, str> {
+        self.shown(finding.class, &finding.expected)
+    }
+
+    /// The actual value as it is shown.
+    pub(super) fn actual<'a>(&self, finding: &'a Finding) -> Cow<'a, str> {
+        self.shown(finding.class, &finding.actual)
+    }
+
+    fn shown<'a>(&self, class: FieldClass, text: &'a str) -> Cow<'a, str> {
+        if self.full || text.is_empty() || is_harmless(class) || SealKey::is_digest(text) {
+            text.into()
+        } else {
+            self.key.digest(text.as_bytes()).into()
+        }
+    }
+}
+
+/// Whether fields of this class hold nothing by their nature that somebody may want to hide.
+fn is_harmless(class: FieldClass) -> bool {
+    match class {
+        FieldClass::Replicas
+        | FieldClass::Image
+        | FieldClass::Resources
+        | FieldClass::Ports
+        | FieldClass::Selector
+        | FieldClass::Labels
+        | FieldClass::Security
+        | FieldClass::Rbac
+        | FieldClass::Existence
+        | FieldClass::Hash => true,
+        FieldClass::Env
+        | FieldClass::Annotations
+        | FieldClass::Probes
+        | FieldClass::Volumes
+        | FieldClass::Data
+        | FieldClass::Other => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Values;
+    use crate::model::{FieldClass, SealKey};
+
+    #[test]
+    fn what_somebody_may_want_to_hide_is_shown_as_a_digest_unless_settings_say_otherwise() {
+        let key = SealKey::new([3; 32]);
+        let careful = Values { full: false, key: key.clone() };
+        assert_eq!(careful.shown(FieldClass::Replicas, "3"), "3");
+        assert_eq!(careful.shown(FieldClass::Env, ""), "", "nothing tells nothing");
+        let digest = careful.shown(FieldClass::Env, "hunter2").into_owned();
+        assert!(SealKey::is_digest(&digest) && !digest.contains("hunter"), "{digest}");
+        assert_eq!(careful.shown(FieldClass::Data, &digest), digest, "a digest is not hidden once more");
+        assert_eq!(Values { full: true, key }.shown(FieldClass::Env, "hunter2"), "hunter2");
+    }
+}
