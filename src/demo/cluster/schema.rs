@@ -58,8 +58,7 @@ pub(super) fn skeleton(kind: &str) -> Value {
             "spec": {"strategy": {}, "template": {"metadata": {}, "spec": {"containers": []}}},
             "status": {},
         }),
-        "Service" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
-        "Ingress" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
+        "Service" | "Ingress" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
         "HorizontalPodAutoscaler" => {
             let status = json!({"currentMetrics": null, "desiredReplicas": 0});
             json!({"metadata": {}, "spec": {"scaleTargetRef": {}}, "status": status})

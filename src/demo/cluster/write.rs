@@ -327,7 +327,7 @@ fn assign(resource: &Resource, object: &mut Value) {
 }
 
 /// A random version 4 UUID.
-fn uid() -> String {
+pub(in crate::demo) fn uid() -> String {
     let bits = fastrand::u128(..) & !(0xf << 76 | 0xc << 60) | (0x4 << 76 | 0x8 << 60);
     let hex = format!("{bits:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
