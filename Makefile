@@ -54,7 +54,7 @@ test-real: ## the tests that need more real programs: Prometheus, Chromium, Terr
 
 	@if command -v terraform >/dev/null && command -v python3 >/dev/null && $(call can_have,$(ORACLE_PARTS)); then \
 	  parts/build $(ORACLE_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 terraform_table oracle; \
+	  cargo test --test real -- --test-threads=1 terraform_table oracle demo_state; \
 	else \
 	  echo "SKIPPED: the tests with a real Terraform. They need terraform and python3 on the path, and Go to build its Kubernetes provider."; \
 	fi
@@ -77,6 +77,11 @@ demo: ## see it at work, without a cluster
 demo-shots: ## the screenshots in docs/images, with a real Chromium
 	cargo build --release
 	docs/images/shoot target/release/drift-exporter
+
+.PHONY: demo-state
+demo-state: ## have real Terraform apply the demo's configuration anew, and keep its state and objects; read the diff
+	parts/build $(ORACLE_PARTS) >/dev/null
+	UPDATE_STATE=1 cargo test --quiet --test real demo_state
 
 .PHONY: bench
 bench: ## side by side with kube-state-metrics on a real API server; prints a table

@@ -4,6 +4,7 @@ mod cluster;
 mod rollout;
 mod shop;
 mod story;
+mod terraform;
 
 pub use cluster::{Cluster, Refusal, router};
 pub use rollout::roll_out;

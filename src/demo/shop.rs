@@ -1,4 +1,4 @@
-//! What runs in the demo cluster: a small shop, declared with Terraform.
+//! What runs in the demo cluster: a small shop with hashes in its annotations, beside what Terraform manages by its state.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, Refusal},
     rollout::settle,
+    terraform,
 };
 use crate::{
     compare::{Algorithm, fingerprint},
@@ -73,6 +74,7 @@ impl Shop {
         let opened = clock.now() - OPEN_SINCE;
         let shop = Self { cluster: Cluster::new(Clock::new(move || opened)), prefix: prefix.into() };
         shop.repair()?;
+        terraform::apply(&shop.cluster)?;
         settle(&shop.cluster);
         Ok(Self { cluster: shop.cluster.in_time_of(clock), prefix: shop.prefix })
     }
@@ -85,7 +87,7 @@ impl Shop {
     /// Makes what is missing, as `terraform apply` would; what it made.
     pub(super) fn repair(&self) -> Result<Vec<ObjectKey>, Refusal> {
         let namespace = Kind::namespace();
-        for name in ["default", "shop", "payments", "platform"] {
+        for name in ["default", "shop", "payments", "platform", terraform::NAMESPACE] {
             let key =
                 ObjectKey { kind: Arc::new(namespace.clone()), namespace: "".into(), name: name.into() };
             if self.cluster.get(&key).is_none() {

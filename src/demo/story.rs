@@ -1,6 +1,6 @@
 //! What happens in the shop while somebody watches: edits by hand, a hotfix, an autoscaler, a restart, and their ends.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::sleep};
@@ -8,8 +8,9 @@ use tokio::{sync::mpsc, time::sleep};
 use super::{
     cluster::Refusal,
     shop::{Shop, TERRAFORM, deployment, service},
+    terraform,
 };
-use crate::model::ObjectKey;
+use crate::model::{Kind, ObjectKey};
 
 /// What is told of the story.
 #[derive(Clone, Debug)]
@@ -49,6 +50,16 @@ enum Deed {
     Apply(ObjectKey, Value),
     /// Whatever is missing is made anew.
     Repair,
+    /// Terraform takes the lock of its state.
+    Lock,
+    /// Terraform makes everything in its state as its configuration says, records it, and lets go of the lock.
+    ApplyState,
+    /// Terraform takes over into its state what an object's attribute is now.
+    Accept {
+        address: &'static str,
+        attribute: &'static str,
+        value: &'static str,
+    },
 }
 
 /// Plays the story again and again, `speed` times as fast, and tells of each scene.
@@ -78,12 +89,20 @@ impl Deed {
             Self::Delete(key) => cluster.delete(key),
             Self::Apply(key, change) => shop.apply(key, change.clone()),
             Self::Repair => shop.repair().map(|_| ()),
+            Self::Lock => terraform::lock(cluster),
+            Self::ApplyState => terraform::apply(cluster),
+            Self::Accept { address, attribute, value } => {
+                terraform::accept(cluster, address, attribute, value)
+            }
         }
     }
 }
 
 const HOTFIX: &str = "registry.example/checkout:2.4.1-hotfix";
 const RELEASE: &str = "registry.example/checkout:2.4.0";
+const REFUNDS_HOTFIX: &str = "registry.example/refunds:1.8.1-hotfix";
+/// Where a Deployment's attributes in a state have the image of its first container.
+const CONTAINER_IMAGE: &str = "/spec/0/template/0/spec/0/container/0/image";
 /// The horizontal autoscaler is part of this program.
 const AUTOSCALER: &str = "kube-controller-manager";
 
@@ -92,37 +111,68 @@ const AUTOSCALER: &str = "kube-controller-manager";
 fn acts() -> Vec<Act> {
     let (catalog, checkout, search) = (deployment("shop", "catalog"), deployment("shop", "checkout"), deployment("shop", "search"));
     let (ledger, cart) = (deployment("payments", "ledger"), service("shop", "cart"));
+    // These have no label and no annotation: they are in Terraform's state.
+    let (eu, us, refunds) = (deployment("payments", "checkout-eu"), deployment("payments", "checkout-us"), deployment("payments", "refunds"));
+    let (rates, password) = (in_payments("", "ConfigMap", "configmaps", "exchange-rates"), in_payments("", "Secret", "secrets", "psp-credentials"));
+    let policy = in_payments("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds");
     let act = |pause, who, what: &str, deed| Act { pause, who, what: what.to_owned(), deed };
     vec![
         act(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
             Deed::Scale(catalog.clone(), "kubectl", 6)),
-        act(6.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={HOTFIX}"),
-            Deed::Merge(checkout.clone(), "kubectl-set", image(HOTFIX))),
-        act(6.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
+        act(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=5",
+            Deed::Scale(eu.clone(), "kubectl", 5)),
+        act(5.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={HOTFIX}"),
+            Deed::Merge(checkout.clone(), "kubectl-set", image("checkout", HOTFIX))),
+        act(3.0, "bob", &format!("kubectl -n payments set image deployment refunds refunds={REFUNDS_HOTFIX}"),
+            Deed::Merge(refunds, "kubectl-set", image("refunds", REFUNDS_HOTFIX))),
+        act(5.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
             Deed::Scale(search.clone(), AUTOSCALER, 7)),
-        act(6.0, "carol", "kubectl -n payments rollout restart deployment ledger",
+        act(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
+            Deed::Scale(us.clone(), AUTOSCALER, 6)),
+        act(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
             Deed::Restart(ledger.clone(), "kubectl-rollout")),
-        act(6.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
+        act(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
+            Deed::Merge(rates, "kubectl-edit", json!({"data": {"GBP": "0.8702"}}))),
+        act(5.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
             Deed::Merge(cart.clone(), "kubectl-edit", json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}))),
-        act(10.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
+        act(3.0, "dave", "kubectl -n payments edit secret psp-credentials      # another password",
+            Deed::Merge(password, "kubectl-edit", json!({"stringData": {"password": "tried-by-dave"}}))),
+        act(3.0, "dave", "kubectl -n payments delete networkpolicy refunds",
+            Deed::Delete(policy)),
+        act(7.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
             Deed::Scale(catalog, "kubectl", 3)),
-        act(6.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
+        act(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=2",
+            Deed::Scale(eu, "kubectl", 2)),
+        act(5.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
             Deed::Apply(checkout.clone(), json!({}))),
-        act(6.0, "autoscaler", "less load: search goes back to 3 replicas",
+        act(3.0, "terraform", "terraform apply -refresh-only      # the state takes over bob's hotfix of refunds",
+            Deed::Accept { address: "kubernetes_deployment_v1.refunds", attribute: CONTAINER_IMAGE, value: REFUNDS_HOTFIX }),
+        act(5.0, "autoscaler", "less load: search goes back to 3 replicas",
             Deed::Scale(search, AUTOSCALER, 3)),
-        act(6.0, "dave", "kubectl -n shop delete service cart",
+        act(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
+            Deed::Scale(us, AUTOSCALER, 3)),
+        act(5.0, "dave", "kubectl -n shop delete service cart",
             Deed::Delete(cart)),
-        act(6.0, "terraform", "terraform apply      # makes the service anew",
+        act(5.0, "terraform", "terraform apply      # makes the service anew",
             Deed::Repair),
+        act(3.0, "terraform", "terraform apply      # of payments: takes the lock of its state",
+            Deed::Lock),
+        act(4.0, "terraform", "Apply complete!      # rates, password, policy and release of payments are as declared",
+            Deed::ApplyState),
         act(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
             Deed::Merge(ledger, TERRAFORM, restarted(&Value::Null))),
-        act(6.0, "terraform", "terraform apply      # checkout goes back to the release",
-            Deed::Apply(checkout, image(RELEASE))),
+        act(5.0, "terraform", "terraform apply      # checkout goes back to the release",
+            Deed::Apply(checkout, image("checkout", RELEASE))),
     ]
 }
 
-fn image(image: &str) -> Value {
-    json!({"spec": {"template": {"spec": {"containers": [{"name": "checkout", "image": image}]}}}})
+fn in_payments(group: &str, kind: &str, plural: &str, name: &str) -> ObjectKey {
+    let kind = Kind { group: group.into(), kind: kind.into(), plural: plural.into(), ..Kind::service() };
+    ObjectKey { kind: Arc::new(kind), namespace: "payments".into(), name: name.into() }
+}
+
+fn image(container: &str, image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": container, "image": image}]}}}})
 }
 
 fn restarted(at: &Value) -> Value {

@@ -206,6 +206,46 @@ fn an_editor_labels_annotations_and_deletion_work_as_on_any_cluster() {
 }
 
 #[test]
+fn what_terraform_manages_can_be_seen_and_edited_too() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubectl = Kubectl(&demo);
+    let in_payments = |arguments: &[&str]| kubectl.works(&[&["-n", "payments"], arguments].concat());
+    for (kind, wanted) in [
+        ("secret", "psp-credentials   Opaque   2"),
+        ("cm", "exchange-rates   3"),
+        ("netpol", "refunds   app=refunds"),
+        ("hpa", "checkout-us   Deployment/checkout-us   3         8"),
+    ] {
+        let listed = in_payments(&["get", kind]);
+        assert!(listed.contains(wanted), "{listed}");
+    }
+    let states = kubectl.works(&["get", "secrets,leases", "-A", "-l", "tfstate=true", "-o", "name"]);
+    assert_eq!(
+        states,
+        "secret/tfstate-default-payments\nlease.coordination.k8s.io/lock-tfstate-default-payments\n"
+    );
+    let (fine, said) = kubectl.run(
+        &["-n", "payments", "edit", "configmap", "exchange-rates"],
+        &[("KUBE_EDITOR", "sed -i 's/0.8561/0.9/'")],
+    );
+    assert!(fine, "{said}");
+    in_payments(&["patch", "secret", "psp-credentials", "-p", r#"{"stringData":{"password":"new"}}"#]);
+    in_payments(&["patch", "networkpolicy", "refunds", "--type=merge", "-p", r#"{"spec":{"ingress":null}}"#]);
+    let data = |object: &str| in_payments(&["get", object, "-o", "jsonpath={.data}"]);
+    assert!(data("cm/exchange-rates").contains("\"GBP\":\"0.9\""));
+    assert!(data("secret/psp-credentials").contains("\"password\":\"bmV3\""));
+    let own = demo.kubeconfig.with_file_name("own.yaml");
+    let text = "{apiVersion: v1, kind: Secret, metadata: {name: own}, stringData: {a: b}}\n---\n\
+                {apiVersion: v1, kind: ServiceAccount, metadata: {name: own}}\n";
+    std::fs::write(&own, text).expect("a file");
+    let own = own.display().to_string();
+    for _ in 0..2 {
+        in_payments(&["apply", "-f", &own]);
+    }
+    in_payments(&["delete", "-f", &own]);
+}
+
+#[test]
 fn what_the_demo_does_not_serve_is_refused_in_kubernetes_own_words() {
     let demo = Demo::start(&["--no-story"]);
     let kubectl = Kubectl(&demo);

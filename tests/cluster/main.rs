@@ -24,6 +24,8 @@ mod kinds;
 mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
+/// Requests for kinds that are neither Deployments nor Services.
+mod other_kinds;
 /// Requests that both refuse.
 mod refusals;
 /// Many objects; our loop beside kube's own.

@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
-use crate::refusals;
+use crate::{other_kinds, refusals};
 
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 pub(crate) const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -71,7 +71,7 @@ impl Server {
         let mut document: Value = serde_json::from_slice(&bytes).unwrap();
         let keep = |list: &mut Value, own: &dyn Fn(&Value) -> bool| list.as_array_mut().unwrap().retain(own);
         keep(&mut document["items"], &|group| {
-            ["", "apps"].contains(&group["metadata"]["name"].as_str().unwrap_or(""))
+            GROUPS.contains(&group["metadata"]["name"].as_str().unwrap_or(""))
         });
         for group in document["items"].as_array_mut().unwrap() {
             // Nobody asks how old it is.
@@ -80,6 +80,9 @@ impl Server {
                 keep(&mut version["resources"], &|kind| KINDS.contains(&kind["resource"].as_str().unwrap()));
                 version["resources"].as_array_mut().unwrap().iter_mut().for_each(common);
             }
+            // Older versions of the same.
+            let newest = if group["metadata"]["name"] == "autoscaling" { "v2" } else { "v1" };
+            keep(&mut group["versions"], &|version| version["version"] == newest);
         }
         self.transcript.push(Answer {
             asked: format!("GET {url}, all kinds"),
@@ -104,21 +107,29 @@ impl Server {
         self.ask("PATCH", url, kind, patch.to_string()).await
     }
 
-    async fn delete(&mut self, url: &str, options: &Value) -> Value {
+    pub(crate) async fn delete(&mut self, url: &str, options: &Value) -> Value {
         let body = if options.is_null() { String::new() } else { options.to_string() };
         self.ask("DELETE", url, "application/json", body).await
     }
 }
 
 const ALL_KINDS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const KINDS: [&str; 3] = ["namespaces", "services", "deployments"];
+const GROUPS: [&str; 5] = ["", "apps", "autoscaling", "networking.k8s.io", "coordination.k8s.io"];
+#[rustfmt::skip]
+const KINDS: [&str; 10] = [
+    "namespaces", "services", "deployments", "secrets", "configmaps", "serviceaccounts", "leases", "ingresses", "networkpolicies",
+    "horizontalpodautoscalers",
+];
 
 /// What is said about a kind, without what the embedded cluster does not have: some verbs and subresources.
 fn common(kind: &mut Value) {
     let lacks = ["deletecollection", "proxy", "finalize"];
     let has = |word: &Value| !lacks.contains(&word.as_str().unwrap_or(""));
     kind["verbs"].as_array_mut().unwrap().retain(has);
-    let parts = kind["subresources"].as_array_mut().unwrap();
+    if kind["resource"] == "serviceaccounts" {
+        kind.as_object_mut().unwrap().remove("subresources");
+    }
+    let Some(parts) = kind.get_mut("subresources").and_then(Value::as_array_mut) else { return };
     parts.retain(|part| has(&part["subresource"]));
     parts.sort_by_key(|part| part["subresource"].to_string());
     for part in parts {
@@ -182,6 +193,7 @@ pub(crate) async fn play(server: &mut Server) -> Old {
     let begin = server.get(DEPLOYMENTS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     create(server).await;
     change(server).await;
+    other_kinds::ask(server).await;
     let token = select_and_page(server).await;
     refusals::ask(server).await;
     delete(server).await;

@@ -53,6 +53,8 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "serde",
             "serde_json",
             "json_patch",
+            "base64",
+            "flate2",
             "k8s_openapi",
             "futures_util",
             "tokio",

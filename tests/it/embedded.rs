@@ -1,8 +1,11 @@
-//! What a careless client cannot do to the embedded cluster.
+//! What the embedded cluster serves, and what a careless client cannot do to it.
 
 use std::{sync::Arc, time::Duration};
 
-use drift_exporter::model::{Kind, ObjectKey};
+use drift_exporter::{
+    demo::Cluster,
+    model::{Kind, ObjectKey},
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -95,6 +98,49 @@ async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_
     timeout(Duration::from_secs(20), line_with(&mut lazy[0], "\"code\":410"))
         .await
         .expect("whoever comes back too late is told so");
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+}
+
+#[tokio::test]
+async fn every_kind_is_told_of_listed_and_selected() {
+    let embedded = shop().await;
+    let mut kinds = Vec::new();
+    for path in [
+        "/api/v1",
+        "/apis/apps/v1",
+        "/apis/autoscaling/v2",
+        "/apis/networking.k8s.io/v1",
+        "/apis/coordination.k8s.io/v1",
+    ] {
+        let (_, list) = ask(embedded.port, &get(path)).await;
+        for resource in list["resources"].as_array().unwrap() {
+            let name = resource["name"].as_str().unwrap();
+            if !name.contains('/') {
+                kinds.push(format!("{path}/{name}"));
+            }
+        }
+    }
+    assert_eq!(kinds.len(), 10, "{kinds:?}");
+    for path in kinds {
+        let (status, list) = ask(embedded.port, &get(&format!("{path}?labelSelector=tfstate%3Dtrue"))).await;
+        assert_eq!((status, &list["items"]), (200, &json!([])), "{path}");
+    }
+    let secret = Cluster::kind("v1", "Secret").unwrap();
+    for (name, labels) in [("state", json!({"tfstate": "true"})), ("other", json!({"tfstate": "false"}))] {
+        let metadata = json!({"namespace": "shop", "name": name, "labels": labels});
+        let object = json!({"metadata": metadata, "data": {"a": "b2xk"}, "stringData": {"a": "new"}});
+        embedded.cluster.create(&secret, "test", object).unwrap();
+    }
+    for query in ["labelSelector=tfstate%3Dtrue", "fieldSelector=metadata.name%3Dstate"] {
+        let (_, list) = ask(embedded.port, &get(&format!("/api/v1/secrets?{query}"))).await;
+        let items = list["items"].as_array().unwrap();
+        assert_eq!((items.len(), &items[0]["metadata"]["name"]), (1, &"state".into()), "{query}");
+        assert_eq!((&items[0]["data"], items[0].get("stringData")), (&json!({"a": "bmV3"}), None));
+        assert_eq!((items[0].get("kind"), &items[0]["type"]), (None, &"Opaque".into()));
+    }
 }
 
 #[tokio::test]

@@ -24,7 +24,9 @@ mod command_line;
 mod contracts;
 /// `drift-exporter demo`, as people run it.
 mod demo;
-/// What a careless client cannot do to the embedded cluster.
+/// What Terraform manages in the demo, at rest and in the story.
+mod demo_terraform;
+/// What the embedded cluster serves, and what a careless client cannot do to it.
 mod embedded;
 /// What one engine makes of changes, without any stream.
 mod engine;

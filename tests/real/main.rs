@@ -11,6 +11,8 @@ mod support;
 
 /// The live page in a real Chromium.
 mod browser;
+/// The demo's Terraform-managed shop, made anew.
+mod demo_state;
 /// What Terraform itself calls drift, beside what we do.
 mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.

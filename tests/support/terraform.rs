@@ -45,12 +45,7 @@ impl Terraform {
             mirror.display().to_string()
         );
         fs::write(folder.path().join("terraformrc"), settings).expect("the settings can be written");
-        for entry in fs::read_dir(configuration).expect("the configuration can be read") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|extension| extension == "tf") {
-                fs::copy(&path, folder.path().join(path.file_name().expect("a file"))).expect("a copy");
-            }
-        }
+        copy_configuration(configuration, folder.path());
         let terraform = Self { folder, kubeconfig: kubeconfig.to_owned(), copies };
         terraform.run(&["init", "-no-color", "-input=false"]);
         terraform
@@ -91,6 +86,8 @@ impl Terraform {
             .env("TF_CLI_CONFIG_FILE", self.folder.path().join("terraformrc"))
             .env("TF_IN_AUTOMATION", "1")
             .env("TF_VAR_kubeconfig", &self.kubeconfig)
+            // For the Kubernetes backend, and providers that say nothing.
+            .env("KUBE_CONFIG_PATH", &self.kubeconfig)
             .env("TF_VAR_copies", self.copies.to_string())
             .args(arguments)
             .output()
@@ -98,5 +95,19 @@ impl Terraform {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "terraform {arguments:?}: {error}");
         output.stdout
+    }
+}
+
+/// Copies the `*.tf` files of a folder, and of the modules in it.
+fn copy_configuration(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the folder can be made");
+    for entry in fs::read_dir(from).expect("the configuration can be read") {
+        let path = entry.expect("an entry").path();
+        let copy = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy_configuration(&path, &copy);
+        } else if path.extension().is_some_and(|extension| extension == "tf") {
+            fs::copy(&path, copy).expect("a copy");
+        }
     }
 }

@@ -1,32 +1,19 @@
 //! Whether an object can be what it says it is.
 
 use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        autoscaling::v1::Scale,
-        core::v1::{Namespace, Service},
-    },
+    api::autoscaling::v1::Scale,
     serde::{Serialize, de::DeserializeOwned},
 };
 use serde_json::{Map, Value};
 
 use super::{
-    names::{annotation_errors, is_dns_name, label_errors},
+    names::{annotation_errors, is_dns_name, is_file_name, label_errors},
     refusal::FieldError,
     resource::Resource,
 };
 
-/// The object as its type writes it: fields that the type does not have are dropped. The error says what does not fit.
-pub(super) fn typed(resource: &Resource, object: Value) -> Result<Value, String> {
-    match resource.kind {
-        "Deployment" => through::<Deployment>(object),
-        "Service" => through::<Service>(object),
-        "Namespace" => through::<Namespace>(object),
-        _ => Ok(object),
-    }
-}
-
-fn through<T: Serialize + DeserializeOwned>(object: Value) -> Result<Value, String> {
+/// An object as its type writes it: fields that the type does not have are dropped. The error says what does not fit.
+pub(super) fn through<T: Serialize + DeserializeOwned>(object: Value) -> Result<Value, String> {
     let object: T = serde_json::from_value(object).map_err(|error| error.to_string())?;
     let mut object = serde_json::to_value(object).map_err(|error| error.to_string())?;
     drop_empty(&mut object);
@@ -47,7 +34,10 @@ fn drop_empty(value: &mut Value) {
     }
 }
 
-const MAPS: [&str; 6] = ["labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests"];
+#[rustfmt::skip]
+const MAPS: [&str; 9] = [
+    "labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests", "data", "binaryData", "stringData",
+];
 
 fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
@@ -94,12 +84,27 @@ pub(super) fn errors(resource: &Resource, object: &Value, before: Option<&Value>
     match resource.kind {
         "Deployment" => deployment(object, before, &mut errors),
         "Service" => service(object, &mut errors),
+        "Secret" => {
+            keys("data", &object["data"], &mut errors);
+            if before.is_some_and(|before| before["type"] != object["type"]) {
+                errors.push(FieldError::invalid("type", &object["type"], "field is immutable"));
+            }
+        }
+        "ConfigMap" => ["data", "binaryData"].iter().for_each(|map| keys(map, &object[map], &mut errors)),
         _ => {}
     }
     errors
 }
 
+fn keys(map: &str, data: &Value, errors: &mut Vec<FieldError>) {
+    for key in data.as_object().into_iter().flat_map(Map::keys).filter(|key| !is_file_name(key)) {
+        errors.push(FieldError::invalid(format!("{map}[{key}]"), &key.as_str().into(), DATA_KEY_RULE));
+    }
+}
+
 const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+
+const DATA_KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 
 fn deployment(object: &Value, before: Option<&Value>, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];

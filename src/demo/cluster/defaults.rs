@@ -1,5 +1,6 @@
 //! What the API server fills in where nothing was said.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 /// Fills in the defaults of a kind.
@@ -8,6 +9,10 @@ pub(super) fn fill_in(kind: &str, object: &mut Value) {
         "Deployment" => deployment(object),
         "Service" => service(object),
         "Namespace" => namespace(object),
+        "Secret" => secret(object),
+        "NetworkPolicy" => network_policy(object),
+        "HorizontalPodAutoscaler" => autoscaler(object),
+        "Ingress" => fill(object, &json!({"status": {"loadBalancer": {}}})),
         _ => {}
     }
 }
@@ -37,6 +42,13 @@ fn pod(spec: &mut Value) {
     for list in ["containers", "initContainers"] {
         each(spec, list, container);
     }
+    each(spec, "volumes", |volume| {
+        for filled in ["secret", "configMap", "downwardAPI", "projected"] {
+            if let Some(source) = volume.get_mut(filled) {
+                fill(source, &json!({"defaultMode": 0o644}));
+            }
+        }
+    });
 }
 
 fn container(container: &mut Value) {
@@ -80,6 +92,33 @@ fn namespace(object: &mut Value) {
     let name = object["metadata"]["name"].clone();
     fill(&mut object["metadata"], &json!({"labels": {}}));
     fill(&mut object["metadata"]["labels"], &json!({"kubernetes.io/metadata.name": name}));
+}
+
+/// Texts become data, over what is there in base64.
+fn secret(object: &mut Value) {
+    fill(object, &json!({"type": "Opaque"}));
+    let texts = object.as_object_mut().and_then(|object| object.remove("stringData"));
+    for (name, text) in texts.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        object["data"][name] = STANDARD.encode(text.as_str().unwrap_or("")).into();
+    }
+}
+
+fn network_policy(object: &mut Value) {
+    let spec = &mut object["spec"];
+    let both = spec.get("egress").is_some();
+    fill(spec, &json!({"policyTypes": if both { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) }}));
+    for direction in ["ingress", "egress"] {
+        each(spec, direction, |rule| {
+            each(rule, "ports", |port| fill(port, &json!({"protocol": "TCP"})));
+        });
+    }
+}
+
+fn autoscaler(object: &mut Value) {
+    let target = json!({"type": "Utilization", "averageUtilization": 80});
+    let usual = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+    fill(&mut object["spec"], &json!({"minReplicas": 1, "metrics": usual}));
+    fill(object, &json!({"status": {"desiredReplicas": 0, "currentMetrics": null}}));
 }
 
 /// Sets the fields that are not there.

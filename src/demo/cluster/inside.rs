@@ -20,6 +20,24 @@ impl Cluster {
         Ok(created.value())
     }
 
+    /// Replaces all of an object but its status and what the server gave it.
+    pub fn replace(&self, key: &ObjectKey, manager: &str, object: Value) -> Result<Value, Refusal> {
+        let stored = self.put(place(key)?, Part::Object, object, by(manager))?;
+        Ok(stored.value())
+    }
+
+    /// The kind that a manifest names.
+    pub fn kind(api_version: &str, kind: &str) -> Result<Kind, Refusal> {
+        let resource = Resource::called(api_version, kind).ok_or_else(Refusal::no_such_resource)?;
+        Ok(Kind {
+            group: resource.group.into(),
+            version: resource.version.into(),
+            kind: resource.kind.into(),
+            plural: resource.plural.into(),
+            namespaced: resource.namespaced,
+        })
+    }
+
     /// An object as it is now.
     pub fn get(&self, key: &ObjectKey) -> Option<Value> {
         let key = place(key).ok()?.key();

@@ -39,6 +39,7 @@ use crate::model::{Clock, Kind};
 
 pub use refusal::Refusal;
 pub use routes::router;
+pub(super) use write::uid;
 
 /// An embedded cluster. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -11,6 +11,12 @@ pub(super) fn is_dns_name(name: &str) -> bool {
     name.len() <= 253 && name.starts_with(edge) && name.ends_with(edge) && name.chars().all(inner)
 }
 
+/// Whether something in a Secret or `ConfigMap` can have this key.
+pub(super) fn is_file_name(key: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !key.is_empty() && key.len() <= 253 && key != "." && !key.starts_with("..") && key.chars().all(fits)
+}
+
 /// What is wrong with labels.
 pub(super) fn label_errors(field: &str, labels: &Value, errors: &mut Vec<FieldError>) {
     for (key, value) in labels.as_object().into_iter().flatten() {

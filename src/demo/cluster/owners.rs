@@ -161,7 +161,9 @@ impl Difference {
         }
         let field = path.last().and_then(|last| last.strip_prefix("f:")).unwrap_or("").to_owned();
         match (before, after) {
-            (Some(Value::Object(_)) | None, Some(Value::Object(_)) | None) if !is_atomic_map(&field) => {
+            (Some(Value::Object(_)) | None, Some(Value::Object(_)) | None)
+                if !is_atomic_map(parent, &field) =>
+            {
                 let parts =
                     |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
                 self.parts(&field, &named(parts(before)), &named(parts(after)), path);

@@ -22,7 +22,7 @@ use super::{
     patch::Patch,
     query::Parameters,
     refusal::Refusal,
-    resource::Resource,
+    resource::{Resource, Trait},
     scale,
     store::Stored,
     table::Style,
@@ -94,8 +94,8 @@ impl<'a> Target<'a> {
             (Some(resource), [name, part @ ..]) if namespace.is_some() == resource.namespaced => {
                 let part = match part {
                     [] => Part::Object,
-                    ["status"] => Part::Status,
-                    ["scale"] if resource.scales => Part::Scale,
+                    ["status"] if resource.has(Trait::Status) => Part::Status,
+                    ["scale"] if resource.has(Trait::Scale) => Part::Scale,
                     _ => return Self::NoSuchResource,
                 };
                 Self::Item(Place { resource, namespace: namespace.unwrap_or(""), name }, part)
@@ -238,15 +238,11 @@ impl Asked<'_> {
         }
         // Items of a list do not say what they are; the list does.
         let own = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",");
-        let items: Vec<String> = objects
-            .iter()
-            .map(|stored| {
-                stored
-                    .text
-                    .strip_prefix(&own)
-                    .map_or_else(|| stored.text.to_string(), |rest| format!("{{{rest}"))
-            })
-            .collect();
+        let nameless = |stored: &&Stored| match stored.text.strip_prefix(&own) {
+            Some(rest) => format!("{{{rest}"),
+            None => without_type(stored.value()).to_string(),
+        };
+        let items: Vec<String> = objects.iter().map(nameless).collect();
         let items = items.join(",");
         let list = format!(
             "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[{items}]}}"
@@ -254,17 +250,26 @@ impl Asked<'_> {
         json_body(StatusCode::OK, Body::from(list))
     }
 
-    /// A Deployment's deletion is confirmed; of others the object itself is shown once more.
+    /// Most deletions are confirmed; of some kinds the object itself is shown once more.
     fn farewell(&self, name: &str, gone: &Stored, style: &Style) -> Response {
-        if self.resource.kind != "Deployment" {
+        if self.resource.has(Trait::Farewell) {
             return self.object(StatusCode::OK, gone, style);
         }
-        let details = json!({
-            "name": name, "group": self.resource.group, "kind": self.resource.plural, "uid": gone.value()["metadata"]["uid"],
-        });
+        let mut details =
+            json!({"name": name, "kind": self.resource.plural, "uid": gone.value()["metadata"]["uid"]});
+        if !self.resource.group.is_empty() {
+            details["group"] = self.resource.group.into();
+        }
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
         json_response(StatusCode::OK, &status)
     }
+}
+
+fn without_type(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
+    }
+    object
 }
 
 async fn read_body(body: Body) -> Result<Vec<u8>, Refusal> {

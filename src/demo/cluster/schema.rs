@@ -17,6 +17,7 @@ pub(super) enum ListType {
 pub(super) fn list_type(parent: &str, field: &str) -> ListType {
     match (parent, field) {
         (_, "finalizers") => ListType::Set,
+        ("", "secrets") => ListType::Keyed(&["name"]),
         (_, "containers" | "initContainers" | "env" | "volumes" | "imagePullSecrets") => {
             ListType::Keyed(&["name"])
         }
@@ -32,18 +33,21 @@ pub(super) fn list_type(parent: &str, field: &str) -> ListType {
     }
 }
 
-/// Whether a map is owned as a whole.
-pub(super) fn is_atomic_map(field: &str) -> bool {
-    matches!(
-        field,
-        "selector"
-            | "nodeSelector"
-            | "labelSelector"
-            | "fieldRef"
-            | "resourceFieldRef"
-            | "configMapKeyRef"
-            | "secretKeyRef"
-    )
+/// Whether a map is owned as a whole, from its own name, which is empty for an element, and the name of what it is in.
+pub(super) fn is_atomic_map(parent: &str, field: &str) -> bool {
+    let element = parent == "secrets" && field.is_empty();
+    element
+        || matches!(
+            field,
+            "selector"
+                | "nodeSelector"
+                | "labelSelector"
+                | "podSelector"
+                | "fieldRef"
+                | "resourceFieldRef"
+                | "configMapKeyRef"
+                | "secretKeyRef"
+        )
 }
 
 /// What an object has before anything is set: nobody owns these.
@@ -54,7 +58,14 @@ pub(super) fn skeleton(kind: &str) -> Value {
             "spec": {"strategy": {}, "template": {"metadata": {}, "spec": {"containers": []}}},
             "status": {},
         }),
-        "Service" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
+        "Service" | "Ingress" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
+        "HorizontalPodAutoscaler" => {
+            let status = json!({"currentMetrics": null, "desiredReplicas": 0});
+            json!({"metadata": {}, "spec": {"scaleTargetRef": {}}, "status": status})
+        }
+        "NetworkPolicy" => json!({"metadata": {}, "spec": {"podSelector": {}}}),
+        "Lease" => json!({"metadata": {}, "spec": {}}),
+        "ConfigMap" | "Secret" | "ServiceAccount" => json!({"metadata": {}}),
         _ => json!({"metadata": {}, "spec": {}, "status": {}}),
     }
 }

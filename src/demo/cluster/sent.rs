@@ -49,7 +49,7 @@ pub(super) fn read(
     if object["metadata"].is_null() {
         object["metadata"] = json!({});
     }
-    let kept = check::typed(resource, object.clone()).map_err(|why| {
+    let kept = (resource.typed)(object.clone()).map_err(|why| {
         Refusal::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {0}: {why}",
             resource.kind, resource.version

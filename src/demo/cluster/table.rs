@@ -102,7 +102,16 @@ fn columns(resource: &Resource) -> Vec<Value> {
             ("Age", 0),
             ("Selector", 1),
         ],
-        _ => &[("Name", 0), ("Status", 0), ("Age", 0)],
+        "Secret" => &[("Name", 0), ("Type", 0), ("Data", 0), ("Age", 0)],
+        "ConfigMap" => &[("Name", 0), ("Data", 0), ("Age", 0)],
+        "Lease" => &[("Name", 0), ("Holder", 0), ("Age", 0)],
+        "NetworkPolicy" => &[("Name", 0), ("Pod-Selector", 0), ("Age", 0)],
+        "HorizontalPodAutoscaler" => {
+            &[("Name", 0), ("Reference", 0), ("MinPods", 0), ("MaxPods", 0), ("Replicas", 0), ("Age", 0)]
+        }
+        "Ingress" => &[("Name", 0), ("Class", 0), ("Hosts", 0), ("Age", 0)],
+        "Namespace" => &[("Name", 0), ("Status", 0), ("Age", 0)],
+        _ => &[("Name", 0), ("Age", 0)],
     };
     let column = |(name, priority): &(&str, u8)| {
         let format = if *name == "Name" { "name" } else { "" };
@@ -142,8 +151,30 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Value {
                 pairs(&spec["selector"])
             ])
         }
-        _ => json!([metadata["name"], status["phase"], age]),
+        "Secret" => json!([metadata["name"], object["type"], size(&object["data"]), age]),
+        "ConfigMap" => {
+            json!([metadata["name"], size(&object["data"]) + size(&object["binaryData"]), age])
+        }
+        "Lease" => json!([metadata["name"], spec["holderIdentity"].as_str().unwrap_or(""), age]),
+        "NetworkPolicy" => json!([metadata["name"], pairs(&spec["podSelector"]["matchLabels"]), age]),
+        "HorizontalPodAutoscaler" => {
+            let target = &spec["scaleTargetRef"];
+            let text = |name: &str| target[name].as_str().unwrap_or("");
+            let reference = format!("{}/{}", text("kind"), text("name"));
+            let replicas = count(&status["currentReplicas"]);
+            json!([metadata["name"], reference, spec["minReplicas"], spec["maxReplicas"], replicas, age])
+        }
+        "Ingress" => {
+            let class = spec["ingressClassName"].as_str().unwrap_or("<none>");
+            json!([metadata["name"], class, joined(&spec["rules"], "host"), age])
+        }
+        "Namespace" => json!([metadata["name"], status["phase"], age]),
+        _ => json!([metadata["name"], age]),
     }
+}
+
+fn size(map: &Value) -> usize {
+    map.as_object().map_or(0, serde_json::Map::len)
 }
 
 fn joined(list: &Value, field: &str) -> String {

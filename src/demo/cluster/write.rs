@@ -9,7 +9,7 @@ use super::{
     owners::{self, Hand},
     patch::Patch,
     refusal::{FieldError, Refusal},
-    resource::Resource,
+    resource::{Resource, Trait},
     scale,
     sent::{in_namespace, patched, read, require_name, status, unknown_field},
     store::{Key, Store, Stored},
@@ -79,7 +79,7 @@ impl Cluster {
             .retain(|name, _| !matches!(name.as_str(), "resourceVersion" | "managedFields" | "generation"));
         metadata.insert("uid".to_owned(), uid().into());
         metadata.insert("creationTimestamp".to_owned(), owners::seconds(now).into());
-        if resource.scales {
+        if resource.has(Trait::Generation) {
             metadata.insert("generation".to_owned(), 1.into());
         }
         defaults::fill_in(resource.kind, &mut object);
@@ -132,8 +132,7 @@ impl Cluster {
                 return check::typed_scale(patched).map_err(|why| Refusal::bad_patch(&why));
             }
             let patched = patched(patch, before)?;
-            let kept =
-                check::typed(place.resource, patched.clone()).map_err(|why| Refusal::bad_patch(&why))?;
+            let kept = (place.resource.typed)(patched.clone()).map_err(|why| Refusal::bad_patch(&why))?;
             if patched["kind"] != kept["kind"] || patched["apiVersion"] != kept["apiVersion"] {
                 return Err(Refusal::bad_patch("the kind of an object cannot be changed"));
             }
@@ -265,7 +264,10 @@ fn replaced(resource: &Resource, before: &Value, mut after: Value) -> Value {
             }
         }
     }
-    after["status"] = before["status"].clone();
+    match before.get("status") {
+        Some(status) => after["status"] = status.clone(),
+        None => drop(after.as_object_mut().and_then(|after| after.remove("status"))),
+    }
     defaults::fill_in(resource.kind, &mut after);
     after
 }
@@ -293,8 +295,9 @@ fn with_replicas(before: &Value, replicas: i64) -> Value {
 /// A new spec is a new generation; for Deployments new annotations are, too, since their controller copies them.
 fn count_generation(resource: &Resource, before: &Value, after: &mut Value) {
     let same = before["spec"] == after["spec"]
-        && before["metadata"]["annotations"] == after["metadata"]["annotations"];
-    if resource.scales && !same {
+        && (resource.kind != "Deployment"
+            || before["metadata"]["annotations"] == after["metadata"]["annotations"]);
+    if resource.has(Trait::Generation) && !same {
         after["metadata"]["generation"] = (before["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
     }
 }
@@ -311,10 +314,10 @@ fn assign(resource: &Resource, object: &mut Value) {
         object["spec"] = json!({"finalizers": ["kubernetes"]});
         object["status"] = json!({"phase": "Active"});
     }
-    let spec = &mut object["spec"];
-    if resource.kind != "Service" || spec["type"] == "ExternalName" {
+    if resource.kind != "Service" || object["spec"]["type"] == "ExternalName" {
         return;
     }
+    let spec = &mut object["spec"];
     if spec["clusterIP"].is_null() {
         spec["clusterIP"] = format!("10.96.{}.{}", fastrand::u8(..), fastrand::u8(1..255)).into();
     }
@@ -324,7 +327,7 @@ fn assign(resource: &Resource, object: &mut Value) {
 }
 
 /// A random version 4 UUID.
-fn uid() -> String {
+pub(in crate::demo) fn uid() -> String {
     let bits = fastrand::u128(..) & !(0xf << 76 | 0xc << 60) | (0x4 << 76 | 0x8 << 60);
     let hex = format!("{bits:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])

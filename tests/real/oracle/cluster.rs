@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::at;
 use crate::support::{cluster::Cluster, process::eventually};
 
-pub(super) struct Objects<'a> {
+pub(crate) struct Objects<'a> {
     cluster: &'a Cluster,
     client: kube::Client,
 }
 
 impl<'a> Objects<'a> {
-    pub(super) fn new(cluster: &'a Cluster) -> Self {
+    pub(crate) fn new(cluster: &'a Cluster) -> Self {
         Self { cluster, client: cluster.client() }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    pub(super) fn get(&self, object: &DeclaredObject) -> Value {
+    pub(crate) fn get(&self, object: &DeclaredObject) -> Value {
         self.send(&Method::GET, &path_of(&object.object), "application/json", &Value::Null).unwrap()
     }
 

@@ -8,7 +8,7 @@
 )]
 
 mod attributes;
-mod cluster;
+pub(crate) mod cluster;
 mod edits;
 
 use std::{

@@ -1,0 +1,151 @@
+//! What Terraform manages in the demo: its state beside the objects, at rest and while the story is played.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use drift_exporter::{
+    baseline::terraform::{INFLATE_LIMIT, TerraformState, decode, inflate},
+    compare::terraform::compare,
+    demo::{Cluster, Scene, Shop, play},
+    model::{Clock, SealKey},
+};
+use serde_json::Value;
+use tokio::{
+    sync::mpsc,
+    time::{Duration, sleep},
+};
+
+fn shop() -> Shop {
+    Shop::open(Clock::system(), "example.com").unwrap()
+}
+
+fn object(cluster: &Cluster, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+    let kind = Cluster::kind(api_version, kind).unwrap();
+    cluster.objects(&kind).remove(&(namespace.into(), name.into()))
+}
+
+fn state(cluster: &Cluster) -> TerraformState {
+    let secret = object(cluster, "v1", "Secret", "terraform", "tfstate-default-payments").unwrap();
+    let bytes = STANDARD.decode(secret["data"]["tfstate"].as_str().unwrap()).unwrap();
+    let state = decode(&inflate(&bytes, INFLATE_LIMIT).unwrap(), &SealKey::new([7; 32])).unwrap();
+    assert_eq!(state.skipped, []);
+    state
+}
+
+/// What differs between state and objects, by address: paths with the tool that set them, or that the object is not the one.
+fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
+    let mut drift = BTreeMap::new();
+    for declared in state(cluster).objects {
+        let name = &declared.object;
+        let api_version = if name.group.is_empty() {
+            name.version.to_string()
+        } else {
+            format!("{}/{}", name.group, name.version)
+        };
+        let found = match object(cluster, &api_version, &name.kind, &name.namespace, &name.name) {
+            None => vec!["missing".to_owned()],
+            Some(live) if live["metadata"]["uid"].as_str() != declared.uid.as_deref() => {
+                vec!["replaced".to_owned()]
+            }
+            Some(live) => compare(&declared, &live)
+                .findings
+                .into_iter()
+                .map(|found| {
+                    let manager = found.writer.map_or("nobody".into(), |writer| writer.manager.to_string());
+                    format!("{} by {manager}", found.path)
+                })
+                .collect(),
+        };
+        if !found.is_empty() {
+            drift.insert(declared.address.to_string(), found);
+        }
+    }
+    drift
+}
+
+#[test]
+fn at_rest_every_object_is_what_the_state_says() {
+    let shop = shop();
+    let state = state(shop.cluster());
+    let addresses: Vec<&str> = state.objects.iter().map(|object| &*object.address).collect();
+    assert!(addresses.contains(&"module.checkout[\"eu\"].kubernetes_deployment_v1.api"), "{addresses:?}");
+    assert_eq!(addresses.len(), 8);
+    assert_eq!(drift(shop.cluster()), BTreeMap::new());
+    let rates = object(shop.cluster(), "v1", "ConfigMap", "payments", "exchange-rates").unwrap();
+    assert_eq!(rates["metadata"]["managedFields"][0]["manager"], "HashiCorp");
+    for ((namespace, name), deployment) in
+        shop.cluster().objects(&Cluster::kind("apps/v1", "Deployment").unwrap())
+    {
+        assert_eq!(
+            deployment["status"]["readyReplicas"], deployment["spec"]["replicas"],
+            "{namespace}/{name}"
+        );
+    }
+}
+
+/// The state's serial, and who holds its lock.
+fn version(cluster: &Cluster) -> (u64, Option<String>) {
+    let lock =
+        object(cluster, "coordination.k8s.io/v1", "Lease", "terraform", "lock-tfstate-default-payments")
+            .unwrap();
+    let note = lock["metadata"]["annotations"]["app.terraform.io/lock-info"].as_str();
+    assert_eq!(note.is_some(), lock["spec"]["holderIdentity"].is_string(), "{lock}");
+    let operation = note.map(|note| {
+        let note: Value = serde_json::from_str(note).unwrap();
+        assert_eq!(note["ID"], lock["spec"]["holderIdentity"]);
+        format!("{} by {}", note["Operation"].as_str().unwrap(), note["Who"].as_str().unwrap())
+    });
+    (state(cluster).serial, operation)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_story_drifts_objects_and_every_one_is_put_right() {
+    let shop = shop();
+    let cluster = shop.cluster().clone();
+    let (scenes, mut told) = mpsc::channel(1);
+    tokio::spawn(play(shop, 1.0, scenes));
+    let (begun, _) = version(&cluster);
+    let (mut told_so_far, mut locked) = (Vec::new(), BTreeSet::new());
+    let mut before = drift(&cluster);
+    while let Some(Scene::Does { what, .. }) = told.recv().await {
+        // It is told before it is done, and the next one is seconds away.
+        sleep(Duration::from_millis(1)).await;
+        let now = drift(&cluster);
+        let name = |address: &str| address.replace("kubernetes_", "");
+        for (address, found) in now.iter().filter(|(address, _)| !before.contains_key(*address)) {
+            told_so_far.push(format!("+ {} {}", name(address), found.join(", ")));
+        }
+        for address in before.keys().filter(|address| !now.contains_key(*address)) {
+            told_so_far.push(format!("- {}", name(address)));
+        }
+        before = now;
+        locked.extend(version(&cluster).1);
+        if what.starts_with("Apply complete!") {
+            break;
+        }
+    }
+    assert_eq!(
+        told_so_far,
+        [
+            "+ module.checkout[\"eu\"].deployment_v1.api spec.replicas by kubectl",
+            "+ deployment_v1.refunds spec.template.spec.containers[name=refunds].image by kubectl-set",
+            "+ module.checkout[\"us\"].deployment_v1.api spec.replicas by kube-controller-manager",
+            "+ config_map_v1.rates data.GBP by kubectl-edit",
+            "+ secret_v1.psp data.password by kubectl-edit",
+            "+ network_policy_v1.refunds missing",
+            // Put back by hand.
+            "- module.checkout[\"eu\"].deployment_v1.api",
+            // The state took over what was there.
+            "- deployment_v1.refunds",
+            "- module.checkout[\"us\"].deployment_v1.api",
+            // The apply, under its lock.
+            "- config_map_v1.rates",
+            "- network_policy_v1.refunds",
+            "- secret_v1.psp",
+        ]
+    );
+    assert_eq!(locked, ["OperationTypeApply by ci@runner-7".to_owned()].into());
+    assert_eq!(version(&cluster), (begun + 2, None), "two writes of the state, and nobody holds the lock");
+    let policy = object(&cluster, "networking.k8s.io/v1", "NetworkPolicy", "payments", "refunds").unwrap();
+    assert_eq!(policy["metadata"]["managedFields"][0]["manager"], "HashiCorp");
+}

@@ -1,0 +1,112 @@
+//! What the demo has from Terraform is what real Terraform makes of its configuration, on a real API server.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::{fs, path::Path};
+
+use drift_exporter::{
+    baseline::terraform::decode,
+    demo::Shop,
+    model::{Clock, Kind, SealKey},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    oracle::cluster::Objects,
+    support::{
+        cluster::{Cluster, User},
+        terraform::Terraform,
+    },
+};
+
+#[test]
+fn the_demo_has_what_terraform_makes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform");
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    for name in ["payments", "terraform"] {
+        let body = json!({"metadata": {"name": name}}).to_string().into_bytes();
+        let request = http::Request::post("/api/v1/namespaces").body(body).unwrap();
+        cluster.block_on(client.request::<Value>(request)).unwrap();
+    }
+    let terraform = Terraform::init(&folder, &cluster.kubeconfig(User::Admin), 1);
+    terraform.apply();
+    let state: Value = serde_json::from_slice(&terraform.state()).unwrap();
+    let real = Objects::new(&cluster);
+    let declared = decode(state.to_string().as_bytes(), &SealKey::new([7; 32])).unwrap();
+    assert_eq!(declared.skipped, []);
+    let objects: Map<String, Value> = declared
+        .objects
+        .iter()
+        .map(|object| (object.address.to_string(), manifest(real.get(object))))
+        .collect();
+
+    let files = [("shop.tfstate", state), ("objects.json", Value::Object(objects))];
+    if std::env::var_os("UPDATE_STATE").is_some() {
+        for (name, content) in &files {
+            fs::write(folder.join(name), format!("{content:#}\n")).unwrap();
+        }
+    }
+    for (name, content) in files {
+        let committed = serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap();
+        let same = of_any_cluster(committed) == of_any_cluster(content);
+        assert!(same, "src/demo/terraform/{name} is old: make demo-state");
+    }
+
+    // Secret and Lease look as the ones of the real backend.
+    let shop = Shop::open(Clock::system(), "example.com").unwrap();
+    let place = ("terraform".into(), "tfstate-default-payments".into());
+    let lock = ("terraform".into(), "lock-tfstate-default-payments".into());
+    for (path, kind, place) in [
+        ("/api/v1/namespaces/terraform/secrets", ("v1", "Secret"), place),
+        (
+            "/apis/coordination.k8s.io/v1/namespaces/terraform/leases",
+            ("coordination.k8s.io/v1", "Lease"),
+            lock,
+        ),
+    ] {
+        let request = http::Request::get(format!("{path}/{}", place.1)).body(Vec::new()).unwrap();
+        let mut wanted: Value = cluster.block_on(client.request(request)).unwrap();
+        let kind: Kind = drift_exporter::demo::Cluster::kind(kind.0, kind.1).unwrap();
+        let mut got = shop.cluster().objects(&kind).remove(&place).unwrap();
+        for object in [&mut wanted, &mut got] {
+            for entry in object["metadata"]["managedFields"].as_array_mut().unwrap() {
+                entry["time"] = Value::Null;
+            }
+            for name in ["uid", "resourceVersion", "creationTimestamp"] {
+                object["metadata"][name] = Value::Null;
+            }
+            if object["data"]["tfstate"].is_string() {
+                object["data"]["tfstate"] = "gzip".into();
+            }
+        }
+        assert_eq!(wanted, got);
+    }
+}
+
+/// An object without what a server gives it.
+fn manifest(mut object: Value) -> Value {
+    object.as_object_mut().unwrap().remove("status");
+    let given = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"];
+    object["metadata"].as_object_mut().unwrap().retain(|name, _| !given.contains(&name.as_str()));
+    if object["kind"] == "Service" {
+        let given = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+        object["spec"].as_object_mut().unwrap().retain(|name, _| !given.contains(&name.as_str()));
+    }
+    object
+}
+
+/// The same without what is different on each cluster.
+fn of_any_cluster(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            let other =
+                ["uid", "resource_version", "lineage", "cluster_ip", "cluster_ips", "terraform_version"];
+            fields.retain(|name, _| !other.contains(&name.as_str()));
+            fields.values_mut().for_each(|field| *field = of_any_cluster(field.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = of_any_cluster(item.take())),
+        _ => {}
+    }
+    value
+}
