@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AppError, Parts, follower::Follower, start, telemetry::LogHandle};
 use crate::{
+    baseline::terraform::random_key,
     demo::{Refusal, Scene, Shop, play, roll_out, router},
     expose::{ServerLimits, serve},
-    model::Clock,
+    model::{Clock, Source},
     settings::Settings,
     state::{Transition, Turn},
     watch::{ConnectError, Connection, Timing, client_from},
@@ -64,7 +65,8 @@ pub enum DemoError {
 /// Runs the demo until it is told to stop, and tells on `out` what happens.
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let Demo { page, connections, speed, clock, stop } = demo;
-    let settings = Settings::default();
+    let sources = vec![Source::Annotation, Source::Terraform];
+    let settings = Settings { sources, ..Settings::default() };
     let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
     let api = TcpListener::bind("127.0.0.1:0").await.map_err(DemoError::Listen)?;
     let api_address = api.local_addr().map_err(DemoError::Listen)?;

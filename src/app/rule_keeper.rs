@@ -179,7 +179,8 @@ fn replace_other<T: PartialEq>(own: &mut Arc<T>, new: T) -> bool {
 /// What is to be watched: what settings say, and what states name, in the namespaces that may be watched at all.
 pub(super) fn wanted_kinds(settings: &Settings, declared: &Wanted) -> Vec<WantedKind> {
     let allowed = settings.scope();
-    let declared = declared.kinds.iter().map(|kind| WantedKind { scope: kind.scope.within(&allowed), ..kind.clone() });
+    let declared =
+        declared.kinds.iter().map(|kind| WantedKind { scope: kind.scope.within(&allowed), ..kind.clone() });
     settings.wanted_kinds().into_iter().chain(declared.filter(|kind| !kind.scope.is_empty())).collect()
 }
 

@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress};
 use crate::{
-    baseline::terraform::random_key,
     app::{
         self, Parts, SettingsSource,
         telemetry::{self, LogHandle},
     },
+    baseline::terraform::random_key,
     model::Clock,
     settings::{FileWatch, Loaded, Overrides, Settings, load},
     watch::{Timing, client_from},

@@ -49,7 +49,8 @@ impl SealKey {
     /// Whether a text looks like a digest of whatever key.
     pub fn is_digest(text: &str) -> bool {
         let parts = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
-        let is_hex = |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hex =
+            |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         parts.is_some_and(|(id, digits)| is_hex(id, 8) && is_hex(digits, 32))
     }
 }

@@ -157,7 +157,7 @@ impl Engine {
         for object in commit.changed {
             self.see(stream, object, counted, now);
         }
-        self.settle_again(proved, now);
+        self.accept_proof(proved, now);
         self.settle_kind(&stream.kind, counted, now);
         self.snapshot.note_readiness();
         self.snapshot.sequence += 1;
@@ -187,7 +187,7 @@ impl Engine {
             &Presence::Exists(Arc::new(object)),
             Moment { counted, cause: Cause::Deleted, now },
         );
-        self.settle_again(proved, now);
+        self.accept_proof(proved, now);
         true
     }
 

@@ -45,8 +45,16 @@ impl Engine {
         changed && self.show_baselines()
     }
 
+    /// Baselines are of this cluster, as has just been found out by one of these objects.
+    pub(super) fn accept_proof(&mut self, keys: Vec<ObjectKey>, now: Timestamp) {
+        if !keys.is_empty() {
+            self.settle_again(keys, now);
+            self.show_baselines();
+        }
+    }
+
     /// Asks all sources again about these objects, because something changed that they say.
-    pub(super) fn settle_again(&mut self, keys: Vec<ObjectKey>, now: Timestamp) {
+    fn settle_again(&mut self, keys: Vec<ObjectKey>, now: Timestamp) {
         for key in keys {
             let presence = self.presence(&key);
             // Of what was not looked for nothing is said, and what was said stands.

@@ -168,11 +168,8 @@ impl ObjectReader {
         let metadata = &value["metadata"];
         let field = |name: &str| metadata[name].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty())?;
-        let stamp = if self.ignores_stamps {
-            Stamp::Unasked
-        } else {
-            Stamp::Unusable(UnknownReason::Unreadable)
-        };
+        let stamp =
+            if self.ignores_stamps { Stamp::Unasked } else { Stamp::Unusable(UnknownReason::Unreadable) };
         let mut object = self.object(name, field("namespace"), stamp);
         object.document = self.documents.is_some().then(|| Box::new(Document::unreadable()));
         object.uid = field("uid").into();

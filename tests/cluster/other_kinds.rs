@@ -23,6 +23,11 @@ pub(crate) async fn ask(server: &mut Server) {
     for selector in ["", "&labelSelector=tfstate%3Dtrue", "&fieldSelector=metadata.name%3Dstate"] {
         server.get(&format!("{SECRETS}?watch=1&timeoutSeconds=1&resourceVersion={begin}{selector}")).await;
     }
+    server.metadata(SECRETS, "PartialObjectMetadataList").await;
+    server.metadata(&format!("{SECRETS}/state"), "PartialObjectMetadata").await;
+    let watch =
+        format!("{SECRETS}?watch=1&timeoutSeconds=1&resourceVersion={begin}&labelSelector=tfstate%3Dtrue");
+    server.metadata(&watch, "PartialObjectMetadata").await;
     let everywhere = "/apis/coordination.k8s.io/v1/leases";
     let selector = "labelSelector=tfstate%3Dtrue";
     server.get(&format!("{everywhere}?watch=1&timeoutSeconds=1&resourceVersion={begin}&{selector}")).await;

@@ -91,6 +91,19 @@ impl Server {
         });
     }
 
+    /// Asks for the metadata of objects alone.
+    pub(crate) async fn metadata(&mut self, url: &str, kind: &str) {
+        let accept = format!("application/json;as={kind};g=meta.k8s.io;v=v1");
+        let request = Request::get(url).header("accept", accept).body(Body::empty()).unwrap();
+        let (status, bytes) = self.send(request).await;
+        let documents: Result<_, _> = serde_json::Deserializer::from_slice(&bytes).into_iter().collect();
+        self.transcript.push(Answer {
+            asked: format!("GET {url}, {kind}"),
+            status,
+            documents: documents.unwrap_or_default(),
+        });
+    }
+
     pub(crate) async fn get(&mut self, url: &str) -> Value {
         self.ask("GET", url, "", "").await
     }

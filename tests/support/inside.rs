@@ -40,7 +40,7 @@ impl<'a> Inside<'a> {
             client,
             settings,
             seal_key: SealKey::new([7; 32]),
-        clock: Clock::system(),
+            clock: Clock::system(),
             timing: Timing::default(),
             events: false,
             history_file: None,

@@ -21,6 +21,7 @@ mod selector;
 mod sent;
 mod store;
 mod strategic;
+mod style;
 mod table;
 mod watch;
 mod write;

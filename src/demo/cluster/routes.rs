@@ -25,7 +25,7 @@ use super::{
     resource::{Resource, Trait},
     scale,
     store::Stored,
-    table::Style,
+    style::{Style, metadata_of},
     watch,
     write::{How, Part, Place, Preconditions},
 };
@@ -219,6 +219,7 @@ impl Asked<'_> {
     fn object(&self, code: StatusCode, stored: &Stored, style: &Style) -> Response {
         match style {
             Style::Plain => json_body(code, Body::from(stored.text.to_string())),
+            Style::Metadata => json_response(code, &metadata_of(stored)),
             Style::Table(table) => json_response(code, &table.of(self.resource, &[stored], None)),
         }
     }
@@ -228,7 +229,6 @@ impl Asked<'_> {
         if let Style::Table(table) = style {
             return json_response(StatusCode::OK, &table.of(self.resource, &objects, Some(page)));
         }
-        let (kind, api_version) = (self.resource.kind, self.resource.api_version());
         let mut metadata = json!({"resourceVersion": page.version.to_string()});
         if !page.next.is_empty() {
             metadata["continue"] = page.next.as_str().into();
@@ -236,7 +236,13 @@ impl Asked<'_> {
         if let Some(remaining) = page.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }
+        if let Style::Metadata = style {
+            let items: Vec<Value> = objects.into_iter().map(metadata_of).collect();
+            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
+            return json_response(StatusCode::OK, &list);
+        }
         // Items of a list do not say what they are; the list does.
+        let (kind, api_version) = (self.resource.kind, self.resource.api_version());
         let own = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",");
         let nameless = |stored: &&Stored| match stored.text.strip_prefix(&own) {
             Some(rest) => format!("{{{rest}"),

@@ -1,44 +1,16 @@
 //! Objects as the rows that `kubectl get` prints.
 
-use http::{HeaderMap, header::ACCEPT};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{list::Page, refusal::Refusal, resource::Resource, store::Stored};
-
-/// How answers look.
-#[derive(Clone, Debug)]
-pub(super) enum Style {
-    /// As objects.
-    Plain,
-    /// As rows.
-    Table(Table),
-}
+use super::{list::Page, resource::Resource, store::Stored};
 
 /// What rows hold.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     /// `None`, `Metadata` or `Object`: what comes with each row.
-    include: String,
-    now: Timestamp,
-}
-
-impl Style {
-    /// The first style among those that the client takes and that there is.
-    pub(super) fn negotiate(headers: &HeaderMap, include: &str, now: Timestamp) -> Result<Self, Refusal> {
-        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-        for wanted in accept.split(',') {
-            let mut parts = wanted.split(';').map(str::trim);
-            let is_json = matches!(parts.next(), Some("application/json" | "*/*" | "application/*" | ""));
-            let shape = parts.find_map(|part| part.strip_prefix("as="));
-            match (is_json, shape) {
-                (true, Some("Table")) => return Ok(Self::Table(Table { include: include.to_owned(), now })),
-                (true, None) => return Ok(Self::Plain),
-                (true, Some(_)) | (false, _) => {}
-            }
-        }
-        Err(Refusal::not_acceptable())
-    }
+    pub(super) include: String,
+    pub(super) now: Timestamp,
 }
 
 impl Table {

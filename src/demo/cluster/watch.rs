@@ -22,7 +22,7 @@ use super::{
     schema::skeleton,
     selector::Selector,
     store::{Event, Stored},
-    table::Style,
+    style::{Style, metadata_of},
 };
 
 /// How long a watch lasts where the client does not say.
@@ -185,6 +185,7 @@ impl Watcher {
     fn line(&self, kind: &str, stored: &Stored) -> String {
         match &self.style {
             Style::Plain => event_line(kind, &stored.text),
+            Style::Metadata => event_line(kind, &metadata_of(stored).to_string()),
             Style::Table(table) => event_line(kind, &table.of(self.resource, &[stored], None).to_string()),
         }
     }
@@ -195,6 +196,9 @@ impl Watcher {
         let mut object = skeleton(self.resource.kind);
         object["kind"] = self.resource.kind.into();
         object["apiVersion"] = self.resource.api_version().into();
+        if let Style::Metadata = self.style {
+            object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
+        }
         object["metadata"] = json!({"resourceVersion": self.seen.to_string()});
         if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
             object["metadata"]["annotations"] = annotations.clone();

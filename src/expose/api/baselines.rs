@@ -32,7 +32,7 @@ fn baseline(state: &BaselineState, now: Timestamp) -> Value {
         .collect();
     json!({
         "source": own.source.as_str(),
-        "state": own.name,
+        "state": *own.name,
         "origin": own.origin.as_str(),
         "serial": version.map(|version| version.serial),
         "lineage": version.map(|version| &version.lineage),

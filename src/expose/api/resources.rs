@@ -199,8 +199,7 @@ pub(crate) async fn object(
     let key = &object.key;
     let now = exposed.clock.now();
     let values = Values::of(&exposed);
-    let claims: Vec<_> =
-        entries.iter().map(|entry| ResourceView::new(state, entry, &values, now)).collect();
+    let claims: Vec<_> = entries.iter().map(|entry| ResourceView::new(state, entry, &values, now)).collect();
     let history: Vec<_> = history_of(&snapshot, key).map(TransitionView::new).collect();
     Json(json!({
         "apiVersion": key.kind.api_version(),

@@ -63,7 +63,7 @@ impl World {
             client: api.client(),
             settings,
             seal_key: SealKey::new([7; 32]),
-        clock: Clock::new(move || begin + started.elapsed()),
+            clock: Clock::new(move || begin + started.elapsed()),
             timing: Timing::default(),
             events: false,
             history_file: None::<PathBuf>,
