@@ -1,3 +1,3 @@
-//! Reading what is declared, one module per source: pure functions from bytes to declarations.
+//! Reading what is declared, one module per source: functions from bytes to declarations, and the tasks that follow them.
 
 pub mod terraform;

@@ -61,6 +61,8 @@ mod settings;
 /// States beside live objects.
 mod terraform_claims;
 mod terraform_compare;
+/// Following states in a cluster and in files.
+mod terraform_follow;
 /// States that are read again and again.
 mod terraform_reread;
 /// Values that are compared and never told.

@@ -5,8 +5,11 @@
 
 mod address;
 mod chunks;
+mod follow;
 mod identity;
 mod memory;
+mod published;
+mod random;
 mod resource;
 mod secrets;
 mod show;
@@ -14,5 +17,8 @@ mod state;
 
 pub use self::{
     chunks::{INFLATE_LIMIT, StateSecret, group_chunks, inflate, join_chunks, read_chunks},
+    follow::{Follow, StateSources, Wanted, follow},
+    published::{PART_LIMIT, Published},
+    random::random_key,
     state::{StateReader, TerraformState, decode},
 };

@@ -46,6 +46,11 @@ impl StateReader {
         Self { key, memory: Memory::default() }
     }
 
+    /// Another one that seals with the same key.
+    pub(super) fn fresh(&self) -> Self {
+        Self::new(self.key.clone())
+    }
+
     /// Reads a version: a state, or what `terraform show -json` made of one or of a plan.
     pub fn read(&mut self, bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
         let read = read(bytes, &self.key, &mut self.memory);

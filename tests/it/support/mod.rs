@@ -2,4 +2,5 @@
 
 pub(crate) mod api_server;
 pub(crate) mod objects;
+pub(crate) mod state_server;
 pub(crate) mod world;

@@ -1,0 +1,122 @@
+//! Which states there are, and whose locks are held: what was seen meets what is known.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tokio::time::Instant;
+
+use super::{
+    Closed, Follower, State, StateSources, Version,
+    files::{FileSeen, scan},
+    lock::read_lock,
+    place::Place,
+    seen::Seen,
+    trouble::not_opened,
+};
+use crate::model::Lock;
+
+impl Follower {
+    /// Forgets what does not belong to other settings.
+    pub(super) async fn change_sources(&mut self, sources: Arc<StateSources>) -> Result<(), Closed> {
+        let before = std::mem::replace(&mut self.sources, sources);
+        let belongs = |place: &Place| place.belongs(&before, &self.sources);
+        let gone: Vec<Place> = self.states.keys().filter(|place| !belongs(place)).cloned().collect();
+        for place in &gone {
+            self.forget(place).await?;
+        }
+        if !self.sources.enabled {
+            self.health = None;
+        }
+        for place in self.states.keys().cloned().collect::<Vec<_>>() {
+            self.tell(&place).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes in which Secrets there are, and who holds which lock.
+    pub(super) async fn meet(&mut self, seen: &Seen) -> Result<(), Closed> {
+        let groups = seen.groups(&self.sources);
+        let is_gone = |place: &&Place| seen.is_known(place) && !groups.contains_key(place);
+        let gone: Vec<Place> = self.states.keys().filter(is_gone).cloned().collect();
+        for place in &gone {
+            self.forget(place).await?;
+        }
+        for (place, group) in groups {
+            let name = self.name_of(&place, &group.labels);
+            let state = self.states.entry(place).or_insert_with(|| State::new(name));
+            state.see(Version::Secrets(group));
+        }
+        let mut locks: Vec<(Place, Option<Lock>)> = Vec::new();
+        for place in self.states.keys() {
+            if let Place::State(secret) = place
+                && seen.knows_locks(&secret.namespace)
+            {
+                let lock = seen.lock_of(secret).map(|entry| {
+                    let info = entry.held.as_deref().unwrap_or_default();
+                    read_lock(info, entry.written, self.sources.lock_max_age)
+                });
+                locks.push((place.clone(), lock));
+            }
+        }
+        for (place, lock) in locks {
+            self.take_lock(&place, lock).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes in which files there are.
+    pub(super) async fn look_at_files(&mut self) -> Result<(), Closed> {
+        let given = self.sources.files.clone();
+        let Ok(found) = tokio::task::spawn_blocking(move || scan(&given)).await else { return Ok(()) };
+        let is_gone = |place: &&Place| matches!(place, Place::File(path) if !found.contains_key(path));
+        let gone: Vec<Place> = self.states.keys().filter(is_gone).cloned().collect();
+        for place in &gone {
+            self.forget(place).await?;
+        }
+        for (path, FileSeen { stamp, held }) in found {
+            let place = Place::File(path);
+            let name = self.name_of(&place, &BTreeMap::new());
+            let state = self.states.entry(place.clone()).or_insert_with(|| State::new(name));
+            match stamp {
+                Ok(stamp) => state.see(Version::File(stamp)),
+                Err(why) => {
+                    (state.version, state.known.read_at) = (None, None);
+                    state.known.take_fault(not_opened(&place, &why));
+                    self.tell(&place).await?;
+                }
+            }
+            let lock = held.map(|(info, since)| read_lock(&info, since, self.sources.lock_max_age));
+            self.take_lock(&place, lock).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_lock(&mut self, place: &Place, lock: Option<Lock>) -> Result<(), Closed> {
+        let Some(state) = self.states.get_mut(place) else { return Ok(()) };
+        if state.known.take_lock(lock, Instant::now()) { self.tell(place).await } else { Ok(()) }
+    }
+
+    /// What a state is called. Where the name is taken, its place is told as well.
+    fn name_of(&self, place: &Place, labels: &BTreeMap<String, String>) -> Arc<str> {
+        if let Some(state) = self.states.get(place) {
+            return state.known.name.clone();
+        }
+        let label = |name: &str| labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
+        let (name, longer) = match place {
+            Place::State(secret) => {
+                let rest = secret.name.strip_prefix("tfstate-").unwrap_or(&secret.name);
+                let (workspace, suffix) = rest.split_once('-').unwrap_or(("default", rest));
+                let workspace = label("tfstateWorkspace").unwrap_or(workspace);
+                let suffix = label("tfstateSecretSuffix").unwrap_or(suffix);
+                (format!("{}/{workspace}/{suffix}", secret.namespace), secret.to_string())
+            }
+            Place::Published(secret) => {
+                let own = label(&format!("{}/baseline-name", self.sources.prefix));
+                let own = own.unwrap_or_else(|| secret.name.trim_start_matches("drift-baseline-"));
+                (own.to_owned(), format!("{}/{own}", secret.namespace))
+            }
+            Place::File(path) => (path.display().to_string(), path.display().to_string()),
+        };
+        let is_taken = self.states.values().any(|state| *state.known.name == *name);
+        if is_taken { longer.into() } else { name.into() }
+    }
+}
