@@ -1,9 +1,13 @@
 //! The `/metrics` page: golden, escapes, formats, limits.
 
-use std::{collections::BTreeMap, io::Read as _, path::Path};
+use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
 use axum::body::Body;
-use drift_exporter::{expose::CATALOG, settings::Settings};
+use drift_exporter::{
+    expose::CATALOG,
+    model::Source,
+    settings::{Settings, TerraformFrom},
+};
 use flate2::read::GzDecoder;
 use http::{Request, header};
 use prometheus_client::{
@@ -215,10 +219,33 @@ fn help(name: &str) -> &'static str {
     CATALOG.iter().find(|metric| metric.name == name).unwrap().help
 }
 
+/// A state in a file, whose lock is held, of a Deployment that somebody has paused, which Terraform never reads.
+fn with_a_locked_state(api: &ApiServer, folder: &Path) -> Settings {
+    let mut paused = deployment("paused");
+    paused["spec"]["paused"] = json!(true);
+    paused["metadata"]["managedFields"] = json!([
+        {"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:paused": {}}}}]);
+    api.put("deployments", paused);
+    let attributes = json!({"id": "shop/paused", "metadata": [{"name": "paused", "namespace": "shop"}]});
+    let resource = json!({"mode": "managed", "type": "kubernetes_deployment_v1", "name": "paused",
+        "instances": [{"schema_version": 1, "attributes": attributes}]});
+    let state = json!({"version": 4, "serial": 1, "lineage": "a", "resources": [resource]});
+    fs::write(folder.join("shop.tfstate"), state.to_string()).unwrap();
+    let lock =
+        json!({"ID": "1", "Operation": "OperationTypePlan", "Who": "ci", "Created": "2026-01-01T00:00:00Z"});
+    fs::write(folder.join(".shop.tfstate.lock.info"), lock.to_string()).unwrap();
+    let files = vec![folder.join("shop.tfstate")];
+    let terraform = TerraformFrom { files, this_cluster: true, ..TerraformFrom::default() };
+    Settings { sources: vec![Source::Annotation, Source::Terraform], terraform, ..Settings::default() }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_labels() {
     let api = shop();
-    let world = World::with(&api, Settings { health_series: true, ..Settings::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { health_series: true, ..with_a_locked_state(&api, folder.path()) };
+    let world = World::with(&api, settings);
+    world.settle().await;
     let expiring = "[{name: brief, match: {fields: [image]}, effect: ignore, expires: 2026-12-31}]";
     world.rules(rules(expiring)).await;
     api.put("deployments", edited(deployment("fine"), 2));

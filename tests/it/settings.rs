@@ -48,7 +48,11 @@ fn every_mistake_has_its_line_its_column_and_the_nearest_right_word() {
         ],
     );
     check("sources: {}\n", &["line 1, column 10: sources: no source is switched on"]);
-    check("sources: {terraform: {}}\n", &["line 1, column 11: `terraform` is no key here"]);
+    check("sources: {teraform: {}}\n", &["line 1, column 11: `teraform` is no key here"]);
+    check(
+        "sources: {terraform: {namespaces: [Shop], lock_max_age: soon}}\n",
+        &["sources.terraform.namespaces[0]", "sources.terraform.lock_max_age: `soon` is no length of time"],
+    );
     check("a: [b\n", &["line "]);
     check("- a\n- b\n", &["line 1, column 1: "]);
     check(

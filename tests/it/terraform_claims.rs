@@ -361,12 +361,15 @@ fn a_hash_on_the_object_is_a_claim_of_its_own() {
     let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
     let mut world = World { engine, stream, second: Arc::default(), version: 0 };
     world.baseline(state("s", 1, &[A]));
-    world.list(&[B]);
+    world.list(&[]);
     let sources = |world: &World, name| -> Vec<_> {
         world.claims(name).iter().map(|claim| (claim.source, claim.verdict.kind())).collect()
     };
     let mut object = world.object(A);
     object.stamp = Stamp::Unusable(UnknownReason::BadHash);
+    world.engine.apply(Change::Seen(world.stream.clone(), object));
+    let mut object = world.object(B);
+    object.stamp = Stamp::Absent;
     world.engine.apply(Change::Seen(world.stream.clone(), object));
     let both = [(Source::Annotation, VerdictKind::Unknown), (Source::Terraform, VerdictKind::InSync)];
     assert_eq!(sources(&world, "a"), both);
