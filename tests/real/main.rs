@@ -17,5 +17,7 @@ mod demo_state;
 mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.
 mod prometheus;
+/// Real Terraform applies, and the exporter goes by its states.
+mod terraform_source;
 /// The table of Terraform types beside what it is derived from.
 mod terraform_table;

@@ -80,7 +80,8 @@ impl Terraform {
         drift.into_iter().map(read).collect()
     }
 
-    fn run(&self, arguments: &[&str]) -> Vec<u8> {
+    /// Runs a command of Terraform that has to succeed.
+    pub fn run(&self, arguments: &[&str]) -> Vec<u8> {
         let output = Command::new("terraform")
             .current_dir(self.folder.path())
             .env("TF_CLI_CONFIG_FILE", self.folder.path().join("terraformrc"))

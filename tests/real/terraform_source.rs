@@ -1,0 +1,237 @@
+//! Real Terraform applies, real kubectl edits, and the exporter has nothing but the states to go by.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    cluster::{Cluster, User},
+    exporter::Exporter,
+    objects::{create_namespace, grant},
+    parts::program,
+    process::eventually,
+    terraform::Terraform,
+};
+
+const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
+const DRIFTED: &str = "drift_resource_drifted";
+const ADDRESS: &str = "module.checkout[\"eu\"].kubernetes_deployment_v1.api";
+/// What Terraform manages there.
+const OBJECTS: usize = 8;
+
+struct World {
+    cluster: Cluster,
+    exporter: Exporter,
+}
+
+impl World {
+    fn start() -> Self {
+        let cluster = Cluster::start();
+        let client = cluster.client();
+        let read = json!(["list", "watch"]);
+        cluster.block_on(async {
+            for name in ["payments", "terraform"] {
+                create_namespace(&client, name).await;
+            }
+            let rules = json!([
+                {"apiGroups": [""], "resources": ["secrets", "services", "configmaps"], "verbs": read},
+                {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read},
+                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": read},
+                {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": read},
+                {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": read},
+            ]);
+            grant(&client, "exporter", rules).await;
+        });
+        let flags = ["--sources", "terraform"];
+        let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
+        Self { cluster, exporter }
+    }
+
+    fn kubectl(&self, arguments: &[&str]) {
+        let output = self.kubectl_command(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn kubectl_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program("kube-apiserver", "kubectl"));
+        command.args(arguments).arg("--kubeconfig").arg(self.cluster.kubeconfig(User::Admin));
+        command
+    }
+
+    fn terraform(&self, configuration: &Path) -> Terraform {
+        Terraform::init(configuration, &self.cluster.kubeconfig(User::Admin), 1)
+    }
+
+    /// How many claims there are of each verdict, as `/metrics` counts them.
+    fn count(&self, verdict: &str) -> f64 {
+        let page = self.exporter.metrics();
+        let lines = page.lines().filter(|line| {
+            line.starts_with("drift_resources{")
+                && line.contains("source=\"terraform\"")
+                && line.contains(&format!("verdict=\"{verdict}\""))
+        });
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    }
+
+    #[track_caller]
+    fn settles(&self) {
+        eventually("all is as declared", Duration::from_secs(30), || {
+            (self.count("in_sync") as usize == OBJECTS).then_some(())
+        });
+    }
+
+    fn claim(&self, kind: &str, name: &str) -> Value {
+        let answer = self.exporter.get(&format!("/v1/resources/{kind}/payments/{name}")).unwrap();
+        serde_json::from_str::<Value>(&answer.text()).unwrap()["claims"][0].clone()
+    }
+
+    /// What happened to an object: verdict, and cause of an end, oldest first.
+    fn turns(&self, name: &str) -> Vec<String> {
+        let answer = self.exporter.get("/v1/history").unwrap().text();
+        let history: Value = serde_json::from_str(&answer).unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let own = history["transitions"].as_array().unwrap().iter().filter(|own| own["name"] == name);
+        let mut turns: Vec<String> =
+            own.map(|own| format!("{} {}", text(&own["to"]), text(&own["cause"]))).collect();
+        turns.reverse();
+        turns
+    }
+
+    /// Scales, and says how long it took until `/metrics` knew, with all that it has to know.
+    fn scale_is_seen(&self, state: &str) -> Duration {
+        let before = seconds();
+        self.kubectl(&["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=5"]);
+        let begun = Instant::now();
+        let labels = [
+            ("kind", "Deployment"),
+            ("namespace", "payments"),
+            ("name", "checkout-eu"),
+            ("source", "terraform"),
+            ("actor", "kubectl"),
+            ("field", "replicas"),
+            ("state", state),
+        ];
+        let onset = eventually("the edit is on /metrics", Duration::from_secs(5), || {
+            self.exporter.sample(ONSET, &labels)
+        });
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        assert!(onset >= before.floor() && onset <= seconds(), "{onset} is not about {before}");
+        let address = format!("address=\"{}\"", ADDRESS.replace('"', "\\\""));
+        let page = self.exporter.metrics();
+        assert!(page.lines().any(|line| line.starts_with(ONSET) && line.contains(&address)), "{page}");
+        assert_eq!(self.exporter.sample(DRIFTED, &labels[..4]), Some(1.0));
+        let claim = self.claim("deployment.apps", "checkout-eu");
+        let difference = &claim["differences"][0];
+        assert_eq!(
+            (&difference["path"], &difference["expected"], &difference["actual"]),
+            (&json!("spec.replicas"), &json!("2"), &json!("5"))
+        );
+        assert_eq!((&claim["address"], &claim["state"]), (&json!(ADDRESS), &json!(state)));
+        took
+    }
+}
+
+fn seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+fn shop() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform")
+}
+
+#[test]
+fn a_state_in_the_cluster_is_all_that_it_takes() {
+    let world = World::start();
+    let terraform = world.terraform(&shop());
+    terraform.apply();
+    world.settles();
+    let took = world.scale_is_seen("terraform/default/payments");
+    println!("kubectl scale was on /metrics {took:?} after kubectl had ended");
+
+    // An apply puts it back, and nothing else drifts on the way.
+    terraform.apply();
+    world.settles();
+    let turns = world.turns("checkout-eu");
+    assert_eq!(turns, ["in_sync -", "drifted -", "in_flight -", "in_sync reverted"]);
+
+    // What is deleted is missing, and what a refresh takes over is absorbed.
+    world.kubectl(&["delete", "networkpolicy", "refunds", "-n", "payments"]);
+    let missing = [("kind", "NetworkPolicy"), ("name", "refunds"), ("field", "existence")];
+    eventually("it is missing", Duration::from_secs(2), || world.exporter.sample(ONSET, &missing));
+    world.kubectl(&["set", "image", "deployment/refunds", "*=nginx:9", "-n", "payments"]);
+    eventually("the image differs", Duration::from_secs(2), || {
+        world.exporter.sample(ONSET, &[("kind", "Deployment"), ("name", "refunds"), ("field", "image")])
+    });
+    terraform.run(&["apply", "-refresh-only", "-auto-approve", "-no-color", "-input=false"]);
+    eventually("it is taken over", Duration::from_secs(5), || {
+        world.turns("refunds").contains(&"in_sync absorbed".to_owned()).then_some(())
+    });
+    terraform.apply();
+    world.settles();
+
+    // All these are the only detections: no apply looked like drift.
+    let page = world.exporter.metrics();
+    let detections: f64 = page
+        .lines()
+        .filter(|line| line.starts_with("drift_detections_total{"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    assert!((detections - 3.0).abs() < 0.5, "{detections}: {:?}", world.turns("refunds"));
+    let asked = world.cluster.audit(User::Exporter);
+    // Without a resource, it is the kinds of the cluster that are asked for.
+    let only_reads = |(verb, resource): &(String, String)| match verb.as_str() {
+        "list" | "watch" => true,
+        _ => verb == "get" && resource.is_empty(),
+    };
+    assert!(!asked.is_empty() && asked.iter().all(only_reads), "{asked:?}");
+}
+
+#[test]
+fn a_published_baseline_does_as_well() {
+    let world = World::start();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("checkout")).unwrap();
+    for file in ["main.tf", "checkout/main.tf"] {
+        fs::copy(shop().join(file), folder.path().join(file)).unwrap();
+    }
+    fs::write(folder.path().join("override.tf"), "terraform {\n  backend \"local\" {}\n}\n").unwrap();
+    let terraform = world.terraform(folder.path());
+    terraform.apply();
+    publish(&world, &terraform.state());
+    world.settles();
+    let took = world.scale_is_seen("shop-prod");
+    println!("kubectl scale was on /metrics {took:?} after kubectl had ended");
+    let written = world
+        .exporter
+        .sample("drift_terraform_state_last_write_timestamp_seconds", &[("state", "shop-prod")]);
+    assert!(written.is_some_and(|written| seconds() - written < 120.0), "{written:?}");
+    // Published again after an apply, it moves on.
+    terraform.apply();
+    publish(&world, &terraform.state());
+    world.settles();
+}
+
+/// `terraform state pull | drift-exporter baseline --name shop-prod | kubectl apply -f -`.
+fn publish(world: &World, state: &[u8]) {
+    let mut baseline = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+        .args(["baseline", "--name", "shop-prod", "--namespace", "terraform"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    baseline.stdin.take().unwrap().write_all(state).unwrap();
+    let published = baseline.wait_with_output().unwrap();
+    assert!(published.status.success());
+    let mut apply = world.kubectl_command(&["apply", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    apply.stdin.take().unwrap().write_all(&published.stdout).unwrap();
+    assert!(apply.wait().unwrap().success());
+}
