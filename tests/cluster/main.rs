@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// A thousand secrets in states and objects.
+mod canaries;
 /// What people do at the command line.
 mod commands;
 /// The embedded cluster beside the real one.
