@@ -53,7 +53,7 @@ pub(super) fn seal_with(keys: &[SealKey], value: &mut Value) {
         Value::Bool(false) => *value = Value::Null,
         Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::Null,
         Value::Bool(true) | Value::Number(_) => {
-            *value = seal_bytes(keys, value.to_string().as_bytes()).into()
+            *value = seal_bytes(keys, value.to_string().as_bytes()).into();
         }
     }
 }
@@ -108,8 +108,12 @@ fn digest(key: &SealKey, bytes: &[u8]) -> String {
     let mut block = [0; 64];
     block[..32].copy_from_slice(key.bytes());
     let mac = Hmac::<Sha256>::new(&block.into()).chain_update(bytes).finalize().into_bytes();
-    let digits = mac.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("hmac:{}:{digits}", key.id())
+    let mut digest = format!("hmac:{}:", key.id());
+    for byte in &mac[..16] {
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+        digest.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
+    digest
 }
 
 fn digests(sealed: &str) -> impl Iterator<Item = &str> {
