@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
-use super::values::{ListenAddress, ObjectName, Switch, namespace, period, speed, switch, words};
+use super::values::{
+    ListenAddress, ObjectName, Switch, baseline_name, namespace, period, prefix, speed, switch, words,
+};
 use crate::{
     app::telemetry::LogFormat,
     compare::Algorithm,
@@ -29,6 +31,8 @@ Examples:
   drift-exporter run                           watch the current context's cluster, serve :10374/metrics
   drift-exporter hash deployment/web -n shop   the hash to record in the annotation of a live object
   drift-exporter hash -f web.yaml              the hash of what is in a file
+  terraform state pull | drift-exporter baseline --name shop | kubectl apply -n terraform -f -
+                                               tell the exporter of a state that is not kept in the cluster
   drift-exporter check --config.file s.yaml    whether settings are right, and what the cluster lets us see
   drift-exporter accept deployment/web -n shop --for 14d --owner me --reason load-test
                                                a rule that lets the object be as it is now, and nothing else
@@ -47,6 +51,14 @@ pub(super) enum Command {
     ///
     /// Record the hash of the live object: a manifest's is another one wherever the API server fills in defaults.
     Hash(HashArgs),
+    /// Print Secrets that tell the exporter what a Terraform state declares, for states that are not kept in the cluster.
+    ///
+    /// Reads what `terraform state pull` or `terraform show -json` prints. Only resources of Kubernetes are taken from it;
+    /// the data of Secrets and values that are marked sensitive are replaced by keyed digests. Apply the Secrets in a
+    /// namespace in which the exporter looks for states, after each `terraform apply`:
+    ///
+    /// terraform state pull | drift-exporter baseline --name shop-prod | kubectl apply -n terraform -f -
+    Baseline(BaselineArgs),
     /// Check a settings file, and what the cluster allows for it.
     ///
     /// Says for each kind whether it can be listed and watched, and prints the RBAC rule to add where it cannot.
@@ -193,6 +205,32 @@ pub(super) struct HashArgs {
     /// How to hash [default: tfdrift-v1 for Deployments and Services, jcs-v1 for other kinds].
     #[arg(short, long, value_name = "NAME")]
     pub(super) algorithm: Option<Algorithm>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BaselineArgs {
+    /// What the baseline is called: the label `state` of metrics, and a part of the names of the Secrets.
+    #[arg(long, value_name = "NAME", value_parser = baseline_name)]
+    pub(super) name: String,
+    /// Read the state from this file; - is standard input [default: standard input].
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+    /// Namespace to write into the Secrets [default: none, which leaves it to kubectl].
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    pub(super) namespace: Option<String>,
+    /// How the Secrets are written.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    pub(super) output: Written,
+    /// What the labels begin with; the same as the exporter's setting sources.annotation.prefix.
+    #[arg(long, value_name = "HOST", default_value = "tfdrift.jin.dev", value_parser = prefix)]
+    pub(super) prefix: String,
+}
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Written {
+    Yaml,
+    Json,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod accept;
 mod args;
+mod baseline;
 mod check;
 mod demo;
 mod documents;
@@ -60,6 +61,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
             demo::run(&demo)
         }
         Command::Hash(hash) => hash::run(&hash, &mut stdout, &mut stderr),
+        Command::Baseline(baseline) => baseline::run(&baseline, &mut stdout, &mut stderr),
         Command::Check(check) => check::run(&check, &mut stdout, &mut stderr),
         Command::Accept(accept) => accept::run(&accept, &mut stdout, &mut stderr),
         Command::Rules(rules) => rules::run(&rules, &mut stdout, &mut stderr),

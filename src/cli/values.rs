@@ -69,6 +69,25 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+/// What a baseline can be called: a DNS label that does not look like a part of another one.
+pub(super) fn baseline_name(text: &str) -> Result<String, String> {
+    if !is_namespace(text) {
+        return Err("want at most 63 lower-case letters, digits and `-`, and no `-` at an end".to_owned());
+    }
+    if text.rsplit_once("-part-").is_some_and(|(_, number)| number.chars().all(|c| c.is_ascii_digit())) {
+        return Err(
+            "a name that ends in -part-1 and the like is that of a part of another baseline".to_owned()
+        );
+    }
+    Ok(text.to_owned())
+}
+
+/// What labels can begin with: a DNS name.
+pub(super) fn prefix(text: &str) -> Result<String, String> {
+    let is_name = text.len() <= 253 && text.split('.').all(is_namespace);
+    if is_name { Ok(text.to_owned()) } else { Err("want a DNS name such as tfdrift.jin.dev".to_owned()) }
+}
+
 /// Reads a switch from the environment. Empty is off: that is what templates leave behind.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {

@@ -42,8 +42,12 @@ impl SealKey {
         let mut block = [0; 64];
         block[..32].copy_from_slice(self.bytes());
         let mac = Hmac::<Sha256>::new(&block.into()).chain_update(value).finalize().into_bytes();
-        let digits: String = mac.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        format!("{PREFIX}{}:{digits}", self.id())
+        let mut digest = format!("{PREFIX}{}:", self.id());
+        for byte in &mac[..16] {
+            let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+            digest.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+        digest
     }
 
     /// Whether a text looks like a digest of whatever key.

@@ -9,13 +9,13 @@ use std::{
 
 use crate::support::objects::{HASH, deployment, service};
 
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-fn run(arguments: &[&str], stdin: &str, environment: &[(&str, &str)]) -> Ended {
+pub(crate) fn run(arguments: &[&str], stdin: &str, environment: &[(&str, &str)]) -> Ended {
     let mut child = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
         .args(arguments)
         .env_remove("KUBECONFIG")

@@ -4,83 +4,21 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::terraform::{Follow, StateSources, Wanted, follow},
-    model::{Baseline, BaselineFault, Change, Clock, DownReason, Origin, Scope, SealKey, StreamHealth},
+    baseline::terraform::StateSources,
+    model::{BaselineFault, DownReason, Origin, Scope, StreamHealth},
 };
 use flate2::{Compression, write::GzEncoder};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc, watch},
-    time::{Instant, timeout},
+use tokio::time::Instant;
+
+use crate::{
+    support::{
+        followed::{Followed, START, Told, start},
+        state_server::StateServer,
+    },
+    terraform_state::bomb,
 };
-
-use crate::{support::state_server::StateServer, terraform_state::bomb};
-
-const START: &str = "2026-01-01T12:00:00Z";
-
-fn start() -> Timestamp {
-    START.parse().unwrap()
-}
-
-/// A follower, and all that it tells.
-struct Followed {
-    sources: watch::Sender<Arc<StateSources>>,
-    changes: mpsc::Receiver<Change>,
-    wanted: watch::Receiver<Arc<Wanted>>,
-}
-
-/// What was told, in a few words.
-#[derive(Debug)]
-enum Told {
-    Baseline(Arc<Baseline>),
-    Gone(String),
-    Source(StreamHealth),
-}
-
-impl Followed {
-    fn start(server: &StateServer, sources: StateSources) -> Self {
-        let key = SealKey::new([7; 32]);
-        let (sender, receiver) = watch::channel(Arc::new(sources));
-        let (changes, told) = mpsc::channel(1);
-        let (wanted, wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
-        let begun = Instant::now();
-        let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
-        let inputs = Follow { client: server.client(), sources: receiver, changes, wanted, clock, key };
-        tokio::spawn(follow(inputs));
-        Self { sources: sender, changes: told, wanted: wanted_told }
-    }
-
-    async fn next(&mut self) -> Told {
-        let change = timeout(Duration::from_secs(120), self.changes.recv()).await;
-        match change.expect("something is told").expect("it goes on") {
-            Change::Baseline(baseline) => Told::Baseline(baseline),
-            Change::BaselineGone(_, name) => Told::Gone(name.to_string()),
-            Change::Source(_, health) => Told::Source(health),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn baseline(&mut self) -> Arc<Baseline> {
-        match self.next().await {
-            Told::Baseline(baseline) => baseline,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn up(&mut self) {
-        match self.next().await {
-            Told::Source(StreamHealth::Up) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Nothing is told for so long.
-    async fn silent(&mut self, seconds: u64) {
-        let told = timeout(Duration::from_secs(seconds), self.changes.recv()).await;
-        assert!(told.is_err(), "{told:?}");
-    }
-}
 
 fn enabled() -> StateSources {
     StateSources { enabled: true, ..StateSources::default() }
@@ -326,7 +264,8 @@ async fn other_settings_count_at_once() {
     followed.silent(10).await;
     assert!(server.requests().is_empty(), "what is switched off asks for nothing");
     followed.sources.send_replace(Arc::new(enabled()));
-    (followed.baseline().await, followed.baseline().await);
+    followed.baseline().await;
+    followed.baseline().await;
     followed.up().await;
     followed
         .sources

@@ -68,6 +68,7 @@ fn what_did_not_change_is_the_very_same_object() {
 
 /// Prints figures: `cargo test --test it a_state_of_1000 -- --nocapture`.
 #[test]
+#[expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
 fn a_state_of_1000_resources_is_read_again_in_a_fraction_of_the_time() {
     let mut reader = StateReader::new(key());
     let bytes = state(1, 1000, |_| "nginx:1".to_owned());

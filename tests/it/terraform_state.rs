@@ -129,7 +129,7 @@ fn a_bad_state_says_what_is_bad_about_it() {
 /// Gzip that inflates to so many MiB: the same MiB again and again, packed once.
 pub(crate) fn bomb(mebibytes: usize) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(&[0; 1 << 20]).unwrap();
+    encoder.write_all(&vec![0; 1 << 20]).unwrap();
     encoder.flush().unwrap();
     let mebibyte = encoder.get_ref().clone();
     let mut bytes = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

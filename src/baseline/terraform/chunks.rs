@@ -128,8 +128,10 @@ mod tests {
 
     #[test]
     fn parts_of_different_versions_are_a_torn_state_and_a_single_one_is_damaged() {
-        let noise =
-            |seed: u8| (0..4000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ seed).collect();
+        let noise = |seed: u64| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            std::iter::repeat_with(|| random.u8(..)).take(4000).collect()
+        };
         let versions: [Vec<u8>; 2] = [noise(1), noise(2)];
         let [one, other] = versions.map(|text| gzip(&text));
         let half = one.len() / 2;

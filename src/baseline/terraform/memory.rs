@@ -31,12 +31,12 @@ impl Memory {
     pub(super) fn recall(
         &mut self,
         texts: &[&str],
-        make: impl FnOnce() -> Result<Made, BaselineFault>,
+        anew: impl FnOnce() -> Result<Made, BaselineFault>,
     ) -> Result<Made, BaselineFault> {
         let hash = self.hasher.hash_one(texts);
         let made = match self.last.get(&hash) {
             Some(made) => made.clone(),
-            None => make()?,
+            None => anew()?,
         };
         self.next.insert(hash, made.clone());
         Ok(made)

@@ -44,7 +44,7 @@ impl Published {
     /// The pieces that are to stand in Secrets, in order; at least one.
     pub fn write(&self) -> Vec<Vec<u8>> {
         let text = serde_json::to_vec(&Document::of(self)).unwrap_or_default();
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         // Writing to memory does not fail.
         let _ = encoder.write_all(&text);
         let packed = encoder.finish().unwrap_or_default();

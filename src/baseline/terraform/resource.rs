@@ -9,7 +9,10 @@ use super::{
 use crate::{
     compare::{
         pack,
-        terraform::{PART_TYPES, is_secret, object_type, seal_binary_data, seal_live, sensitive_attributes},
+        terraform::{
+            PART_TYPES, is_secret, object_type, seal_binary_data, seal_last_applied, seal_live,
+            sensitive_attributes,
+        },
     },
     model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
 };
@@ -60,6 +63,7 @@ fn attributes(instance: Instance<'_>, is_part: bool, key: &SealKey) -> Result<De
     for path in &sensitive {
         seal_at(key, &mut attributes, path);
     }
+    seal_last_applied(key, &mut attributes);
     if schema_version == 0 {
         upgrade_resources(&mut attributes);
     }
@@ -92,6 +96,7 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         sensitive.extend(["data", "metadata.annotations"].map(Into::into));
     }
     sensitive.iter().for_each(|path| seal_found(key, &mut document, path));
+    seal_last_applied(key, &mut document);
     let body = pack(&document);
     let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
     let key = key.clone();

@@ -55,9 +55,9 @@ impl StateReader {
     pub fn read(&mut self, bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
         let read = read(bytes, &self.key, &mut self.memory);
         if read.is_ok() {
-            self.memory.turn()
+            self.memory.turn();
         } else {
-            self.memory.give_up()
+            self.memory.give_up();
         }
         read
     }

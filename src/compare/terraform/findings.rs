@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
-use super::sealed::{is_of_another_key, is_same, is_sealed, seal, shown};
+use super::{
+    sealed::{is_of_another_key, is_same, is_sealed, seal, shown},
+    secrets::LAST_APPLIED,
+};
 use crate::{
     compare::{field_class::class_of, owners::Owners},
     model::{DeclaredObject, FieldPath, Finding, SealKey, Segment},
@@ -92,7 +95,8 @@ impl<'a> Findings<'a> {
     /// What is here differs.
     pub(super) fn differs(&mut self, expected: &str, actual: &str) {
         let attribute = self.attributes.join(".");
-        let sealed = is_sealed(expected) || is_sealed(actual) || self.is_covered(&attribute);
+        let copied = matches!(self.path.last(), Some(Segment::Field(name)) if **name == *LAST_APPLIED);
+        let sealed = copied || is_sealed(expected) || is_sealed(actual) || self.is_covered(&attribute);
         let path = FieldPath::new(self.path.clone());
         self.found.push(Finding {
             class: class_of(&path),

@@ -51,7 +51,7 @@ pub(super) fn seal_with(keys: &[SealKey], value: &mut Value) {
         Value::Bool(false) => *value = Value::Null,
         Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::Null,
         Value::Bool(true) | Value::Number(_) => {
-            *value = seal_bytes(keys, value.to_string().as_bytes()).into()
+            *value = seal_bytes(keys, value.to_string().as_bytes()).into();
         }
     }
 }
@@ -100,7 +100,6 @@ pub(super) fn is_same(key: &SealKey, one: &str, other: &str) -> bool {
         }
 }
 
-/// `hmac:`, the id of the key, and 32 hex digits.
 fn digests(sealed: &str) -> impl Iterator<Item = &str> {
     sealed.trim_start_matches(MARK).split(' ').filter(|digest| !digest.is_empty())
 }

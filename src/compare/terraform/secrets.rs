@@ -6,7 +6,7 @@ use super::sealed::{seal_encoded, seal_with};
 use crate::model::SealKey;
 
 /// Where kubectl writes once more what was applied, values included.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Whether objects of a kind are Secrets.
 pub fn is_secret(group: &str, kind: &str) -> bool {
@@ -46,6 +46,23 @@ fn seal_secret(members: &mut Map<String, Value>, keys: &[SealKey]) {
             annotations.remove(LAST_APPLIED);
         }
         seal_with(keys, annotations);
+    }
+}
+
+/// Replaces what kubectl wrote down of an object by its digest, wherever it stands: what is sensitive stands there once more.
+pub fn seal_last_applied(key: &SealKey, value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_last_applied(key, element)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                if name == LAST_APPLIED {
+                    seal_with(std::slice::from_ref(key), member);
+                } else {
+                    seal_last_applied(key, member);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

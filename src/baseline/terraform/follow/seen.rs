@@ -15,10 +15,12 @@ pub(super) struct Seen {
     feeds: BTreeMap<Feed, Shown>,
 }
 
+type EntryKey = (Box<str>, Box<str>);
+
 #[derive(Default)]
 struct Shown {
     /// By namespace and name; none before the first list.
-    entries: Option<BTreeMap<(Box<str>, Box<str>), Entry>>,
+    entries: Option<BTreeMap<EntryKey, Entry>>,
     refusal: Option<Refusal>,
 }
 
@@ -122,7 +124,7 @@ impl Seen {
     }
 }
 
-fn key(entry: &Entry) -> (Box<str>, Box<str>) {
+fn key(entry: &Entry) -> EntryKey {
     (entry.namespace.clone(), entry.name.clone())
 }
 

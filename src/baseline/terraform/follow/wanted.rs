@@ -7,9 +7,12 @@ use crate::model::{KindName, ObjectName, Scope, WantedKind};
 /// More namespaces than this are watched as all of them: each is a stream of its own.
 const MOST_NAMESPACES: usize = 10;
 
+/// A version of a kind, and the namespaces in which objects of it are declared.
+type Named<'a> = (&'a str, BTreeSet<Box<str>>);
+
 /// The kinds that these objects are of, in an order of their own.
 pub(super) fn wanted_kinds<'a>(objects: impl IntoIterator<Item = &'a ObjectName>) -> Vec<WantedKind> {
-    let mut kinds: BTreeMap<(&str, &str), (&str, BTreeSet<Box<str>>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<(&str, &str), Named<'a>> = BTreeMap::new();
     let mut singles: BTreeSet<WantedKind> = BTreeSet::new();
     for object in objects {
         let ObjectName { group, version, kind, namespace, name } = object;

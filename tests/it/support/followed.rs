@@ -1,0 +1,80 @@
+//! A task that follows states, and all that it tells.
+
+use std::{sync::Arc, time::Duration};
+
+use drift_exporter::{
+    baseline::terraform::{Follow, StateSources, Wanted, follow},
+    model::{Baseline, Change, Clock, SealKey, StreamHealth},
+};
+use jiff::{SignedDuration, Timestamp};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, timeout},
+};
+
+use super::state_server::StateServer;
+
+pub(crate) const START: &str = "2026-01-01T12:00:00Z";
+
+pub(crate) fn start() -> Timestamp {
+    START.parse().unwrap()
+}
+
+/// A follower, and all that it tells.
+pub(crate) struct Followed {
+    pub(crate) sources: watch::Sender<Arc<StateSources>>,
+    pub(crate) changes: mpsc::Receiver<Change>,
+    pub(crate) wanted: watch::Receiver<Arc<Wanted>>,
+}
+
+/// What was told, in a few words.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Baseline(Arc<Baseline>),
+    Gone(String),
+    Source(StreamHealth),
+}
+
+impl Followed {
+    pub(crate) fn start(server: &StateServer, sources: StateSources) -> Self {
+        let key = SealKey::new([7; 32]);
+        let (sender, receiver) = watch::channel(Arc::new(sources));
+        let (changes, told) = mpsc::channel(1);
+        let (wanted, wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
+        let begun = Instant::now();
+        let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
+        let inputs = Follow { client: server.client(), sources: receiver, changes, wanted, clock, key };
+        tokio::spawn(follow(inputs));
+        Self { sources: sender, changes: told, wanted: wanted_told }
+    }
+
+    pub(crate) async fn next(&mut self) -> Told {
+        let change = timeout(Duration::from_secs(120), self.changes.recv()).await;
+        match change.expect("something is told").expect("it goes on") {
+            Change::Baseline(baseline) => Told::Baseline(baseline),
+            Change::BaselineGone(_, name) => Told::Gone(name.to_string()),
+            Change::Source(_, health) => Told::Source(health),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn baseline(&mut self) -> Arc<Baseline> {
+        match self.next().await {
+            Told::Baseline(baseline) => baseline,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn up(&mut self) {
+        match self.next().await {
+            Told::Source(StreamHealth::Up) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Nothing is told for so long.
+    pub(crate) async fn silent(&mut self, seconds: u64) {
+        let told = timeout(Duration::from_secs(seconds), self.changes.recv()).await;
+        assert!(told.is_err(), "{told:?}");
+    }
+}

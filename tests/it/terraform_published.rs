@@ -1,0 +1,296 @@
+//! `drift-exporter baseline`, and what the exporter reads of it again.
+
+use std::io::Read as _;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use drift_exporter::{
+    baseline::terraform::{PART_LIMIT, Published, StateSources, decode},
+    compare::terraform::{Comparison, compare},
+    model::{BaselineFault, Origin, SealKey, SkipReason},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    command_line::{Ended, run},
+    support::{
+        followed::{Followed, Told},
+        state_server::StateServer,
+    },
+};
+
+fn publish(state: &Value, flags: &[&str]) -> Ended {
+    run(&[&["baseline", "--name", "shop-prod"], flags].concat(), &state.to_string(), &[])
+}
+
+/// The Secrets that were printed.
+fn secrets(ended: &Ended) -> Vec<Value> {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let documents = ended.stdout.split("---\n").filter(|text| !text.is_empty());
+    documents.map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+}
+
+/// What is in them.
+fn inflated(secrets: &[Value]) -> String {
+    let pieces =
+        secrets.iter().map(|secret| STANDARD.decode(secret["data"]["baseline"].as_str().unwrap()).unwrap());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&pieces.collect::<Vec<_>>().concat()[..]).read_to_string(&mut text).unwrap();
+    text
+}
+
+fn state(serial: u64, resources: &Value) -> Value {
+    json!({"version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l-1", "outputs": {}, "resources": resources})
+}
+
+fn resource(resource_type: &str, name: &str, attributes: &Value) -> Value {
+    json!({"mode": "managed", "type": resource_type, "name": name, "instances": [{"attributes": attributes}]})
+}
+
+fn config_map(name: &str, value: &str) -> Value {
+    let attributes = json!({"id": format!("shop/{name}"), "data": {"a": value}, "metadata": [{"name": name, "namespace": "shop", "uid": "u-1"}]});
+    resource("kubernetes_config_map_v1", name, &attributes)
+}
+
+fn secret() -> Value {
+    let attributes = json!({"id": "shop/s", "data": {"token": "canary"}, "metadata": [{"name": "s", "namespace": "shop"}]});
+    resource("kubernetes_secret_v1", "s", &attributes)
+}
+
+/// Some that do not pack well: about so many KiB of them.
+fn noisy(kibibytes: usize) -> Value {
+    let mut random = fastrand::Rng::with_seed(7);
+    let noise = |at: usize| {
+        let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1024).collect();
+        config_map(&format!("noise-{at}"), &STANDARD.encode(bytes))
+    };
+    (0..kibibytes).map(noise).collect()
+}
+
+fn put(server: &StateServer, secrets: &[Value]) {
+    for secret in secrets {
+        let mut secret = secret.clone();
+        secret["metadata"]["namespace"] = json!("terraform");
+        server.put("secrets", secret);
+    }
+}
+
+fn followed(server: &StateServer) -> Followed {
+    Followed::start(server, StateSources { enabled: true, ..StateSources::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_published_is_read_as_it_was() {
+    let thing = resource("kubernetes_thing", "t", &json!({}));
+    let ended = publish(&state(7, &json!([config_map("a", "b"), secret(), thing])), &[]);
+    assert_eq!(
+        ended.stderr,
+        "drift-exporter: 2 objects of 2 types, 1 resource left out: kubernetes_thing (unknown_type) 1\n"
+    );
+    let secrets = secrets(&ended);
+    let metadata = &secrets[0]["metadata"];
+    assert_eq!(
+        (secrets.len(), &metadata["name"], metadata.get("namespace")),
+        (1, &json!("drift-baseline-shop-prod"), None)
+    );
+    let labels = json!({"tfdrift.jin.dev/baseline": "true", "tfdrift.jin.dev/baseline-name": "shop-prod", "app.kubernetes.io/managed-by": "drift-exporter"});
+    assert_eq!(metadata["labels"], labels);
+    assert_eq!(metadata["annotations"]["tfdrift.jin.dev/serial"], "7");
+    let server = StateServer::default();
+    put(&server, &secrets);
+    let mut followed = followed(&server);
+    let told = followed.baseline().await;
+    followed.up().await;
+    assert_eq!((told.origin, &*told.name, told.fault.as_ref()), (Origin::Published, "shop-prod", None));
+    let version = told.version.as_ref().unwrap();
+    assert_eq!((version.serial, &*version.lineage, &*version.tool_version), (7, "l-1", "1.11.4"));
+    assert!(version.written.is_some());
+    assert_eq!(told.skipped[0].reason, SkipReason::UnknownType);
+    assert_eq!(told.objects[0].uid.as_deref(), Some("u-1"));
+    let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
+    assert_eq!(compare(&told.objects[1], &live), Comparison::default());
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let wanted = followed.wanted.borrow().clone();
+    assert_eq!((wanted.keys.len(), &wanted.keys[1]), (2, &told.objects[1].key));
+    let secret = wanted.kinds.iter().find(|kind| kind.to_string() == "v1 Secret").unwrap();
+    assert_eq!(secret.name.as_deref(), Some("s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_of_one_publication_belong_together_and_those_of_two_do_not() {
+    let long = secrets(&publish(&state(7, &noisy(260)), &["-n", "terraform"]));
+    assert!(long.len() > 1, "{}", long.len());
+    for secret in &long {
+        assert!(secret["data"]["baseline"].as_str().unwrap().len() <= PART_LIMIT.div_ceil(3) * 4);
+        // `kubectl apply` writes all of it into an annotation once more.
+        assert!(secret.to_string().len() < 256 << 10);
+        assert_eq!(secret["metadata"]["namespace"], "terraform");
+    }
+    let server = StateServer::default();
+    put(&server, &long);
+    let mut followed = followed(&server);
+    assert_eq!(followed.baseline().await.objects.len(), 260);
+    followed.up().await;
+    // Published again and only half applied: torn, and what was declared stays.
+    let other = secrets(&publish(&state(8, &noisy(261)), &[]));
+    put(&server, &other[..1]);
+    followed.silent(3).await;
+    let torn = followed.baseline().await;
+    assert_eq!((torn.fault.as_ref().unwrap().fault, torn.objects.len()), (BaselineFault::Torn, 260));
+    put(&server, &other[1..]);
+    assert_eq!(followed.baseline().await.objects.len(), 261);
+    // A shorter one leaves parts of the longer one behind, which do not matter.
+    put(&server, &secrets(&publish(&state(9, &json!([config_map("a", "b")])), &[])));
+    let short = followed.baseline().await;
+    assert_eq!((short.fault.as_ref(), short.objects.len()), (None, 1));
+    followed.silent(10).await;
+    server.delete("secrets", "terraform", "drift-baseline-shop-prod");
+    assert!(matches!(followed.next().await, Told::Gone(name) if name == "shop-prod"));
+    followed.silent(10).await;
+}
+
+#[test]
+fn what_is_no_state_is_refused_with_a_word() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let deep = format!(
+        r#"{{"version":4,"resources":[{{"mode":"managed","type":"kubernetes_role","name":"a","instances":[{{"attributes":{deep}}}]}}]}}"#
+    );
+    let bucket = state(1, &json!([resource("aws_s3_bucket", "b", &json!({"id": "canary"}))])).to_string();
+    for (input, told) in [
+        ("", "ends too early"),
+        ("hello", "is no state"),
+        ("{}", "is no state"),
+        (r#"{"version":3,"modules":[]}"#, "Terraform from 0.12 on"),
+        (r#"{"encrypted_data":"x","encryption_version":"v0"}"#, "encrypted"),
+        (&deep, "is no state"),
+        (&bucket, "has no resource of Kubernetes"),
+    ] {
+        let ended = run(&["baseline", "--name", "shop"], input, &[]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+        assert!(ended.stderr.contains(told) && !ended.stderr.contains("canary"), "{}", ended.stderr);
+    }
+    for (flags, told) in [
+        (&["--name", "Shop"][..], "lower-case"),
+        (&["--name", "shop-part-1"], "part of another"),
+        (&[], "--name"),
+        (&["--name", "shop", "-f", "/nonexistent.tfstate"], "cannot read /nonexistent.tfstate"),
+        (&["--name", "shop", "--prefix", "a_b"], "DNS name"),
+    ] {
+        let ended = run(&[&["baseline"], flags].concat(), "{}", &[]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn it_is_written_as_json_too_and_reads_what_terraform_shows() {
+    let values = json!({"data": {"a": "b"}, "metadata": [{"name": "a", "namespace": "shop"}]});
+    let shown = json!({"address": "kubernetes_config_map_v1.a", "mode": "managed", "type": "kubernetes_config_map_v1", "name": "a", "values": values});
+    let shown = json!({"format_version": "1.0", "values": {"root_module": {"resources": [shown]}}});
+    let ended = publish(&shown, &["-o", "json"]);
+    let secret: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let published = Published::read(inflated(&[secret]).as_bytes()).unwrap();
+    assert_eq!(&*published.state.objects[0].address, "kubernetes_config_map_v1.a");
+    let newer = r#"{"drift_baseline":2,"name":"a"}"#;
+    assert_eq!(Published::read(newer.as_bytes()).map(|_| ()), Err(BaselineFault::UnsupportedVersion));
+}
+
+/// What all of them begin with: nine bytes, so that it is found in base64 as well.
+const CANARY: &str = "kanarie7Q";
+
+/// A thousand values that nobody may see, wherever a state has such.
+fn canaries() -> (Value, Vec<String>) {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut planted: Vec<String> = Vec::new();
+    let mut plant = || {
+        let rest: String = std::iter::repeat_with(|| random.alphanumeric()).take(11).collect();
+        planted.push(format!("{CANARY}{rest}"));
+        planted.last().unwrap().clone()
+    };
+    let mut outputs = serde_json::Map::new();
+    let mut resources = Vec::new();
+    let mark = |names: &[&str]| -> Value {
+        names.iter().map(|name| json!({"type": "get_attr", "value": name})).collect()
+    };
+    for at in 0..100 {
+        outputs.insert(format!("o{at}"), json!({"value": plant(), "type": "string"}));
+        let mut map = config_map(&format!("private-{at}"), "b");
+        map["instances"][0]["private"] = json!(plant());
+        resources.push(map);
+        resources.push(resource(
+            "aws_db_instance",
+            &format!("db{at}"),
+            &json!({"password": plant(), "tags": {"a": plant()}}),
+        ));
+        let name = format!("s{at}");
+        let metadata = json!([{"name": name, "namespace": "shop"}]);
+        resources.push(resource(
+            "kubernetes_secret",
+            &name,
+            &json!({"metadata": metadata, "data": {"a": plant()}, "binary_data": {"b": STANDARD.encode(plant())}}),
+        ));
+        let env = json!([{"name": "PASSWORD", "value": plant()}, {"name": "OTHER", "value_from": []}]);
+        let pod = json!({"container": [{"name": "web", "env": env}]});
+        let mut deployment = resource(
+            "kubernetes_deployment",
+            &name,
+            &json!({"metadata": metadata, "spec": [{"template": [{"spec": [pod]}]}]}),
+        );
+        deployment["instances"][0]["sensitive_attributes"] =
+            json!([mark(&["spec", "template", "spec", "container", "env", "value"])]);
+        resources.push(deployment);
+        let users = json!([{"name": "a", "password": plant()}, {"name": "b"}]);
+        let object = json!({"apiVersion": "example.com/v1", "kind": "Database", "metadata": {"name": name, "namespace": "shop"}, "spec": {"users": users}});
+        let mut manifest = resource(
+            "kubernetes_manifest",
+            &name,
+            &json!({"manifest": {"value": object, "type": []}, "object": {"value": object, "type": ["object", {}]}}),
+        );
+        manifest["instances"][0]["sensitive_attributes"] =
+            json!([mark(&["manifest", "spec", "users", "password"])]);
+        resources.push(manifest);
+        let last_applied = json!({"kubectl.kubernetes.io/last-applied-configuration": plant()});
+        let yaml = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("y{at}"), "namespace": "shop", "annotations": last_applied}, "stringData": {"a": plant()}});
+        resources.push(resource("kubectl_manifest", &name, &json!({"yaml_body": yaml.to_string()})));
+    }
+    let mut state = state(1, &resources.into());
+    state["outputs"] = outputs.into();
+    (state, planted)
+}
+
+#[test]
+fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
+    let (state, planted) = canaries();
+    assert_eq!(planted.len(), 1000);
+    let clean = |text: &str, what: &str| {
+        for canary in [CANARY.to_owned(), STANDARD.encode(CANARY)] {
+            assert!(!text.contains(&canary), "{canary} in {what}: {}", &text[..text.len().min(2000)]);
+        }
+    };
+    let ended = publish(&state, &[]);
+    let text = inflated(&secrets(&ended));
+    clean(&text, "the published baseline");
+    clean(&ended.stdout, "the Secrets");
+    clean(&ended.stderr, "what was said");
+    let published = Published::read(text.as_bytes()).unwrap();
+    clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
+    let read = decode(state.to_string().as_bytes(), &SealKey::new([1; 32])).unwrap();
+    assert_eq!(read.objects.len(), 500);
+    clean(&format!("{read:?}"), "the state's debug text");
+    // Live objects in which they stand where they were not before.
+    let env = json!([{"name": "PASSWORD", "value": planted[0]}]);
+    let users = json!([{"name": "a", "password": planted[1]}, {"name": "b"}]);
+    let last_applied = json!({"kubectl.kubernetes.io/last-applied-configuration": planted[2]});
+    let data = json!({"a": STANDARD.encode(&planted[3]), "more": STANDARD.encode(&planted[4])});
+    let template = json!({"spec": {"containers": [{"name": "web", "env": env}]}});
+    for object in read.objects.iter().filter(|object| &*object.object.kind != "ConfigMap") {
+        let mut live = json!({"metadata": {"annotations": last_applied}});
+        match &*object.object.kind {
+            "Secret" => live["data"] = data.clone(),
+            "Deployment" => live["spec"] = json!({"template": template}),
+            _ => live["spec"] = json!({"users": users}),
+        }
+        let comparison = compare(object, &live);
+        assert!(!comparison.findings.is_empty());
+        clean(&format!("{comparison:?}"), "findings");
+    }
+}
