@@ -34,3 +34,5 @@ mod script;
 mod settings;
 /// A cluster with an exporter in it.
 mod shop;
+/// States and published baselines.
+mod states;

@@ -61,7 +61,7 @@ fn the_exporter_says_what_a_refresh_says() {
     let state = decode(&terraform.state(), &SealKey::new([7; 32])).unwrap();
     assert_eq!(state.skipped, []);
     let declared: BTreeMap<&str, &DeclaredObject> =
-        state.objects.iter().map(|object| (&*object.address, object)).collect();
+        state.objects.iter().map(|object| (&*object.address, &**object)).collect();
 
     // At rest, nobody sees anything.
     let of_terraform = changes(&terraform);

@@ -1,0 +1,140 @@
+//! States and published baselines on a real API server, with no right but to list and watch.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use drift_exporter::{
+    baseline::terraform::{Follow, StateSources, Wanted, follow, random_key},
+    model::{Baseline, Change, Clock, Origin, Scope, StreamHealth},
+    watch::{Connection, client_from},
+};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use crate::support::{
+    cluster::{Cluster, User},
+    parts::program,
+};
+
+fn pipe(command: &mut Command, input: &str) -> String {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn kubectl(kubeconfig: &Path, arguments: &[&str], input: &str) -> String {
+    let kubectl = program("kube-apiserver", "kubectl");
+    pipe(Command::new(kubectl).args(arguments).arg("--kubeconfig").arg(kubeconfig), input)
+}
+
+/// A state that packs to about so many KiB.
+fn state(serial: u64, kibibytes: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(7);
+    let resources = (0..kibibytes).map(|at| {
+        let noise: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1024).collect();
+        let metadata = json!([{"name": format!("c{at}"), "namespace": "shop"}]);
+        let attributes = json!({"metadata": metadata, "data": {"a": STANDARD.encode(noise)}});
+        json!({"mode": "managed", "type": "kubernetes_config_map", "name": format!("c{at}"), "instances": [{"attributes": attributes}]})
+    });
+    json!({"version": 4, "serial": serial, "lineage": "l", "resources": resources.collect::<Vec<_>>()})
+        .to_string()
+}
+
+fn secret(serial: u64) -> Value {
+    let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": "shop"});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tfstate-default-shop", "namespace": "terraform", "labels": labels},
+        "data": {"tfstate": STANDARD.encode(state(serial, 3))}})
+}
+
+fn lease(operation: Option<&str>) -> Value {
+    let info = json!({"Operation": operation, "Who": "ci", "Created": "2099-01-01T00:00:00Z"}).to_string();
+    let (holder, annotations) = match operation {
+        Some(_) => (json!("1"), json!({"app.terraform.io/lock-info": info})),
+        None => (Value::Null, json!({})),
+    };
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": holder},
+        "metadata": {"name": "lock-tfstate-default-shop", "namespace": "terraform", "labels": {"tfstate": "true"}, "annotations": annotations}})
+}
+
+async fn next(changes: &mut mpsc::Receiver<Change>) -> Change {
+    tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap()
+}
+
+async fn baseline(changes: &mut mpsc::Receiver<Change>) -> Arc<Baseline> {
+    let change = next(changes).await;
+    let Change::Baseline(baseline) = &change else { unreachable!("{change:?}") };
+    baseline.clone()
+}
+
+#[test]
+fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
+    let cluster = Cluster::start();
+    let admin = cluster.kubeconfig(User::Admin);
+    let apply = |input: &str| kubectl(&admin, &["apply", "-n", "terraform", "-f", "-"], input);
+    kubectl(&admin, &["create", "namespace", "terraform"], "");
+    let mut role = String::from(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: states}\nrules:\n",
+    );
+    for (group, resource) in [("", "secrets"), ("coordination.k8s.io", "leases")] {
+        writeln!(role, "- {{apiGroups: ['{group}'], resources: [{resource}], verbs: [list, watch]}}")
+            .unwrap();
+    }
+    apply(&role);
+    kubectl(
+        &admin,
+        &["create", "rolebinding", "states", "-n", "terraform", "--role=states", "--user=exporter"],
+        "",
+    );
+    // Two parts, as kubectl applies them.
+    let program = env!("CARGO_BIN_EXE_drift-exporter");
+    let manifests = pipe(Command::new(program).args(["baseline", "--name", "shop-prod"]), &state(3, 250));
+    assert_eq!(apply(&manifests).lines().count(), 2);
+    apply(&secret(7).to_string());
+
+    let connection = Connection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
+    let client = cluster.block_on(client_from(&connection)).unwrap();
+    let key = random_key().unwrap();
+    let sources =
+        StateSources { enabled: true, scope: Scope::new(["terraform"], []), ..StateSources::default() };
+    let (_sources, sources) = watch::channel(Arc::new(sources));
+    let (sender, mut changes) = mpsc::channel(16);
+    let (wanted, mut wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
+    let inputs = Follow { client, sources, changes: sender, wanted, clock: Clock::system(), key };
+    cluster.block_on(async {
+        tokio::spawn(follow(inputs));
+        let (one, two) = (baseline(&mut changes).await, baseline(&mut changes).await);
+        assert_eq!((&*one.name, one.objects.len(), one.fault.as_ref()), ("terraform/default/shop", 3, None));
+        assert!(one.version.as_ref().unwrap().written.is_some());
+        assert_eq!((&*two.name, two.origin, two.objects.len()), ("shop-prod", Origin::Published, 250));
+        assert!(matches!(next(&mut changes).await, Change::Source(_, StreamHealth::Up)));
+        wanted_told.changed().await.unwrap();
+        assert_eq!(wanted_told.borrow().keys.len(), 2);
+    });
+    apply(&lease(Some("OperationTypeApply")).to_string());
+    assert_eq!(&*cluster.block_on(baseline(&mut changes)).lock.as_ref().unwrap().who, "ci");
+    apply(&secret(8).to_string());
+    let begun = Instant::now();
+    let serial = |told: &Baseline| told.version.as_ref().unwrap().serial;
+    assert_eq!(serial(&cluster.block_on(baseline(&mut changes))), 8);
+    println!("a state that changed was told of {:?} after kubectl had ended", begun.elapsed());
+    apply(&lease(None).to_string());
+    let released = cluster.block_on(baseline(&mut changes));
+    assert_eq!((&*released.lock.as_ref().unwrap().operation, serial(&released)), ("released", 8));
+    assert_eq!(cluster.block_on(baseline(&mut changes)).lock, None);
+    let asked: BTreeSet<(String, String)> = cluster.audit(User::Exporter).into_iter().collect();
+    let allowed = |(verb, resource): &(String, String)| {
+        ["list", "watch"].contains(&verb.as_str()) && ["secrets", "leases"].contains(&resource.as_str())
+    };
+    assert!(asked.iter().all(allowed), "{asked:?}");
+}
