@@ -72,10 +72,9 @@ async fn next(changes: &mut mpsc::Receiver<Change>) -> Change {
 }
 
 async fn baseline(changes: &mut mpsc::Receiver<Change>) -> Arc<Baseline> {
-    match next(changes).await {
-        Change::Baseline(baseline) => baseline,
-        other => panic!("{other:?}"),
-    }
+    let change = next(changes).await;
+    let Change::Baseline(baseline) = &change else { unreachable!("{change:?}") };
+    baseline.clone()
 }
 
 #[test]
