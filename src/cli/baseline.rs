@@ -48,7 +48,7 @@ pub(super) fn run(
         return Ok(Outcome::Negative);
     }
     let published = whole_seconds(Clock::system().now());
-    let published = Published { name: arguments.name.as_str().into(), published, key, state };
+    let published = Published::new(&arguments.name, published, key, state);
     let parts = published.write();
     let pieces: Vec<Option<&[u8]>> = parts.iter().map(|part| Some(part.as_slice())).collect();
     let read_back = read_chunks(&pieces, INFLATE_LIMIT).and_then(|text| Published::read(&text));

@@ -63,6 +63,16 @@ impl DeclaredBody {
             Self::Opaque(_) => None,
         }
     }
+
+    /// The same, to be replaced by another one.
+    pub fn packed_mut(&mut self) -> Option<&mut Packed> {
+        match self {
+            Self::Attributes(packed) | Self::Whole(packed) | Self::Subset(packed) | Self::Parts(packed) => {
+                Some(packed)
+            }
+            Self::Opaque(_) => None,
+        }
+    }
 }
 
 /// Tells which object it is and nothing that is declared for it.

@@ -116,6 +116,10 @@ fn judge_declared(
             details.blind.push(path);
         }
     }
+    // The baseline has just come with a key of its own, and the object is being read once more.
+    if comparison.other_key {
+        return Judgement::InFlight;
+    }
     if comparison.findings.is_empty() { Judgement::InSync } else { Judgement::Drifted(comparison.findings) }
 }
 

@@ -54,6 +54,6 @@ pub(super) fn same_version(a: &LiveObject, b: &LiveObject) -> bool {
         && a.resource_version == b.resource_version
         && a.uid == b.uid
         && a.key.kind == b.key.kind
-        && a.document.is_some() == b.document.is_some()
+        && a.document == b.document
         && rated_alike(a, b)
 }

@@ -61,7 +61,10 @@ fn noisy(kibibytes: usize) -> Value {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = |at: usize| {
         let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1024).collect();
-        config_map(&format!("noise-{at}"), &STANDARD.encode(bytes))
+        let mut map = config_map(&format!("noise-{at}"), "");
+        // Of data there would be digests only.
+        map["instances"][0]["attributes"]["metadata"][0]["labels"] = json!({"noise": STANDARD.encode(bytes)});
+        map
     };
     (0..kibibytes).map(noise).collect()
 }
@@ -292,5 +295,59 @@ fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
         let comparison = compare(object, &live);
         assert!(!comparison.findings.is_empty());
         clean(&format!("{comparison:?}"), "findings");
+    }
+}
+
+#[test]
+fn what_is_published_compares_as_the_state_does_though_nothing_private_is_in_it() {
+    let env = |value: &str| json!([{"name": "TOKEN", "value": value}]);
+    let attributes = json!({"metadata": [{"name": "web", "namespace": "shop", "annotations": {"note": "hunter2"}}], "spec": [{"replicas": "2", "strategy": [{}],
+        "template": [{"metadata": [{"annotations": {"note": "hunter2"}}], "spec": [{"container": [
+            {"name": "web", "image": "nginx", "env": env("hunter2"), "args": ["--key", "hunter2"], "command": ["sh"],
+                "resources": [{}]}]}]}]}]});
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "shop",
+        "annotations": {"note": "hunter2"}}, "spec": {"size": "500m", "users": [{"name": "a", "token": "hunter2"}], "list": ["hunter2"]}});
+    let manifest =
+        json!({"manifest": {"type": [], "value": widget}, "object": {"type": [], "value": widget}});
+    let resources = json!([
+        resource("kubernetes_deployment_v1", "web", &attributes),
+        resource("kubernetes_manifest", "w", &manifest),
+        config_map("c", "hunter2"),
+    ]);
+    let published = inflated(&secrets(&publish(&state(1, &resources), &[])));
+    assert!(!published.contains("hunter2"), "{published}");
+    let read = Published::read(published.as_bytes()).unwrap();
+
+    let container = |secret: &str| json!({"name": "web", "image": "nginx", "env": env(secret), "args": ["--key", secret], "command": ["sh"]});
+    let web = |secret: &str, key: &str| {
+        json!({"kind": "Deployment", "metadata": {"name": "web", "annotations": {"note": key}}, "spec": {"replicas": 2, "template": {
+        "metadata": {"annotations": {"note": key}}, "spec": {"containers": [container(secret)]}}}})
+    };
+    let mut other = widget.clone();
+    other["spec"]["users"][0]["token"] = json!("hunter3");
+    other["spec"]["list"] = json!(["hunter3"]);
+    let map = |value: &str| json!({"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": value}});
+    for (at, live, paths) in [
+        (0, web("hunter2", "hunter2"), &[][..]),
+        (1, widget, &[]),
+        (2, map("hunter2"), &[]),
+        (
+            0,
+            web("hunter3", "hunter3"),
+            &[
+                "metadata.annotations.note",
+                "spec.template.metadata.annotations.note",
+                "spec.template.spec.containers[name=web].args",
+                "spec.template.spec.containers[name=web].env[name=TOKEN].value",
+            ],
+        ),
+        (1, other, &["spec.list", "spec.users[name=a].token"]),
+        (2, map("hunter3"), &["data.a"]),
+    ] {
+        let comparison = compare(&read.state.objects[at], &live);
+        let mut found: Vec<&str> = comparison.findings.iter().map(|finding| &*finding.path).collect();
+        found.sort_unstable();
+        assert_eq!(found, paths);
+        assert!(!format!("{:?}", comparison.findings).contains("hunter"), "{:?}", comparison.findings);
     }
 }

@@ -8,6 +8,7 @@ mod chunks;
 mod follow;
 mod identity;
 mod memory;
+mod private;
 mod published;
 mod random;
 mod resource;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::state::TerraformState;
+use super::{private::seal_private, state::TerraformState};
 use crate::{
     compare::{pack, unpack},
     model::{
@@ -41,6 +41,19 @@ pub struct Published {
 }
 
 impl Published {
+    /// A state, with digests also of what people put secrets into by mistake.
+    pub fn new(name: &str, published: Timestamp, key: SealKey, mut state: TerraformState) -> Self {
+        for object in &mut state.objects {
+            let object = Arc::make_mut(object);
+            if let Some(packed) = object.body.packed_mut() {
+                let mut document = unpack(packed);
+                seal_private(&key, &object.object, &mut document);
+                *packed = pack(&document);
+            }
+        }
+        Self { name: name.into(), published, key, state }
+    }
+
     /// The pieces that are to stand in Secrets, in order; at least one.
     pub fn write(&self) -> Vec<Vec<u8>> {
         let text = serde_json::to_vec(&Document::of(self)).unwrap_or_default();

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::{findings::Findings, table::Table};
 pub use self::{
-    sealed::{seal, seal_all},
+    sealed::{is_sealed, seal, seal_all},
     secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live},
     types::{PART_TYPES, object_type, sensitive_attributes},
 };

@@ -69,7 +69,7 @@ pub(super) fn seal_encoded(keys: &[SealKey], value: &mut Value) {
 }
 
 /// Whether a text is sealed.
-pub(super) fn is_sealed(text: &str) -> bool {
+pub fn is_sealed(text: &str) -> bool {
     text.starts_with(MARK)
 }
 

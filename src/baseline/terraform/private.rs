@@ -1,0 +1,109 @@
+//! What is sealed in a published baseline beside what may never be told: whatever people put secrets into by mistake.
+
+use serde_json::Value;
+
+use crate::{
+    compare::terraform::{is_sealed, seal},
+    model::{ObjectName, SealKey},
+};
+
+/// Attributes and fields all of whose texts are sealed, wherever they stand.
+const PRIVATE: &[&str] =
+    &["annotations", "template_annotations", "data", "binary_data", "binaryData", "args", "command"];
+
+/// Groups of Kubernetes itself whose names do not say so.
+const OWN_GROUPS: &[&str] = &["", "apps", "batch", "autoscaling", "policy", "extensions"];
+
+/// Seals what is declared for an object in environment variables, annotations, data, arguments, and anywhere in custom
+/// resources.
+pub(super) fn seal_private(key: &SealKey, object: &ObjectName, body: &mut Value) {
+    let is_custom = !OWN_GROUPS.contains(&&*object.group) && !object.group.ends_with(".k8s.io");
+    let Value::Object(members) = body else { return };
+    for (name, member) in members {
+        match name.as_str() {
+            "apiVersion" | "kind" => {}
+            "metadata" => walk(key, member),
+            _ if is_custom || PRIVATE.contains(&name.as_str()) => seal_texts(key, member),
+            "env" => seal_values(key, member),
+            _ => walk(key, member),
+        }
+    }
+}
+
+fn walk(key: &SealKey, value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| walk(key, element)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "env" => seal_values(key, member),
+                    name if PRIVATE.contains(&name) => seal_texts(key, member),
+                    _ => walk(key, member),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Seals the values of environment variables, not their names.
+fn seal_values(key: &SealKey, variables: &mut Value) {
+    for variable in variables.as_array_mut().into_iter().flatten() {
+        if let Some(value) = variable.get_mut("value") {
+            seal_texts(key, value);
+        }
+    }
+}
+
+fn seal_texts(key: &SealKey, value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_texts(key, element)),
+        Value::Object(members) => members.values_mut().for_each(|member| seal_texts(key, member)),
+        Value::String(text) if !text.is_empty() && !is_sealed(text) => *text = seal(key, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::seal_private;
+    use crate::model::{ObjectName, SealKey};
+
+    fn sealed(group: &str, mut body: Value) -> String {
+        let object = ObjectName {
+            group: group.into(),
+            version: "v1".into(),
+            kind: "Any".into(),
+            namespace: "shop".into(),
+            name: "a".into(),
+        };
+        seal_private(&SealKey::new([1; 32]), &object, &mut body);
+        body.to_string()
+    }
+
+    #[test]
+    fn what_people_put_secrets_into_is_sealed_and_what_they_look_for_is_not() {
+        let container = json!({"name": "web", "image": "nginx", "env": [{"name": "TOKEN", "value": "hunter2"}], "args": ["hunter2"],
+            "liveness_probe": [{"exec": [{"command": ["hunter2"]}]}]});
+        let metadata = json!([{"name": "a", "labels": {"team": "x"}, "annotations": {"note": "hunter2"}}]);
+        let text = sealed(
+            "apps",
+            json!({"metadata": metadata, "spec": [{"replicas": "3", "container": [container]}]}),
+        );
+        assert!(!text.contains("hunter2"), "{text}");
+        for plain in ["\"nginx\"", "\"TOKEN\"", "\"3\"", "{\"team\":\"x\"}"] {
+            assert!(text.contains(plain), "{plain} in {text}");
+        }
+    }
+
+    #[test]
+    fn of_custom_resources_every_text_is_sealed() {
+        let text = sealed(
+            "example.com",
+            json!({"kind": "Any", "metadata": {"name": "a"}, "spec": {"teeth": 12, "users": [{"token": "hunter2"}]}}),
+        );
+        assert!(!text.contains("hunter2") && text.contains("12") && text.contains("\"Any\""), "{text}");
+    }
+}
