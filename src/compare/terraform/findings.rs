@@ -1,6 +1,9 @@
 //! Where a walk is, and what it has found.
 
-use super::sealed::{is_sealed, shown};
+use super::{
+    sealed::{is_sealed, shown},
+    table::INLINE,
+};
 use crate::{
     compare::{field_class::class_of, owners::Owners},
     model::{FieldPath, Finding, Segment},
@@ -33,7 +36,11 @@ impl<'a> Findings<'a> {
     /// Goes into an attribute that is read from a field, and back out.
     pub(super) fn within(&mut self, attribute: &'a str, field: &str, walk: impl FnOnce(&mut Self)) {
         self.attributes.push(attribute);
-        self.at(Segment::Field(field.into()), walk);
+        if field == INLINE {
+            walk(self);
+        } else {
+            self.at(Segment::Field(field.into()), walk);
+        }
         self.attributes.pop();
     }
 
