@@ -12,7 +12,14 @@ variable "kubeconfig" {
   type = string
 }
 
+# How many there are of each resource, so that as many edits of it share a plan.
 variable "copies" {
-  type    = number
-  default = 1
+  type    = map(number)
+  default = {}
+}
+
+# The configuration is changed once: what differs asks for this.
+variable "changed" {
+  type    = bool
+  default = false
 }

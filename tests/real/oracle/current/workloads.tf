@@ -3,16 +3,16 @@ locals {
 }
 
 resource "kubernetes_deployment_v1" "full" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_deployment_v1.full", 1)
   wait_for_rollout = false
   metadata {
     name        = "full-${count.index}"
     namespace   = local.ns
-    labels      = { app = "full", "app.kubernetes.io/name" = "full" }
+    labels      = merge({ app = "full", "app.kubernetes.io/name" = "full" }, var.changed ? { more = "yes" } : {})
     annotations = { owner = "shop", "example.com/note" = "a \"quoted\" note" }
   }
   spec {
-    replicas                  = 3
+    replicas                  = var.changed ? 4 : 3
     min_ready_seconds         = 5
     progress_deadline_seconds = 300
     revision_history_limit    = 4
@@ -173,7 +173,7 @@ resource "kubernetes_deployment_v1" "full" {
           }
           env {
             name  = "MODE"
-            value = "production"
+            value = var.changed ? "changed" : "production"
           }
           env {
             name  = "EMPTY"
@@ -376,7 +376,7 @@ resource "kubernetes_deployment_v1" "full" {
 }
 
 resource "kubernetes_deployment" "plain" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_deployment.plain", 1)
   wait_for_rollout = false
   metadata {
     name      = "plain-${count.index}"
@@ -393,7 +393,7 @@ resource "kubernetes_deployment" "plain" {
       spec {
         container {
           name  = "web"
-          image = "nginx:1.27"
+          image = var.changed ? "nginx:1.28" : "nginx:1.27"
         }
       }
     }
@@ -401,7 +401,7 @@ resource "kubernetes_deployment" "plain" {
 }
 
 resource "kubernetes_stateful_set_v1" "db" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_stateful_set_v1.db", 1)
   wait_for_rollout = false
   metadata {
     name      = "db-${count.index}"
@@ -427,7 +427,7 @@ resource "kubernetes_stateful_set_v1" "db" {
       spec {
         container {
           name  = "db"
-          image = "postgres:15"
+          image = var.changed ? "postgres:16" : "postgres:15"
         }
       }
     }
@@ -447,7 +447,7 @@ resource "kubernetes_stateful_set_v1" "db" {
 }
 
 resource "kubernetes_stateful_set" "bare" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_stateful_set.bare", 1)
   wait_for_rollout = false
   metadata {
     name      = "bare-${count.index}"
@@ -473,7 +473,7 @@ resource "kubernetes_stateful_set" "bare" {
 }
 
 resource "kubernetes_daemon_set_v1" "agent" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_daemon_set_v1.agent", 1)
   wait_for_rollout = false
   metadata {
     name      = "agent-${count.index}"
@@ -506,7 +506,7 @@ resource "kubernetes_daemon_set_v1" "agent" {
 }
 
 resource "kubernetes_job_v1" "once" {
-  count               = var.copies
+  count               = lookup(var.copies, "kubernetes_job_v1.once", 1)
   wait_for_completion = false
   metadata {
     name      = "once-${count.index}"
@@ -531,13 +531,13 @@ resource "kubernetes_job_v1" "once" {
 }
 
 resource "kubernetes_cron_job_v1" "nightly" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_cron_job_v1.nightly", 1)
   metadata {
     name      = "nightly-${count.index}"
     namespace = local.ns
   }
   spec {
-    schedule                      = "0 3 * * *"
+    schedule                      = var.changed ? "0 4 * * *" : "0 3 * * *"
     timezone                      = "Etc/UTC"
     concurrency_policy            = "Forbid"
     suspend                       = false
