@@ -5,7 +5,7 @@ SHELL := bash
 
 CLUSTER_PARTS := etcd kube-apiserver
 REAL_PARTS := $(CLUSTER_PARTS) prometheus
-ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes
+ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
 can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
@@ -60,9 +60,9 @@ test-real: ## the tests that need more real programs: Prometheus, Chromium, Terr
 	fi
 
 .PHONY: oracle
-oracle: ## what Terraform itself calls drift, beside what we do, for some hundred edits; prints where they differ
+oracle: ## what Terraform itself calls drift, beside what we do, for some hundred edits and two providers; prints a matrix
 	parts/build $(ORACLE_PARTS) >/dev/null
-	cargo test --test real -- --nocapture oracle
+	cargo test --test real -- --test-threads=1 --nocapture oracle
 
 .PHONY: terraform-table
 terraform-table: ## derive the table of Terraform types anew, from the provider's schema; read the diff

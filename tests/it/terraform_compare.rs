@@ -20,7 +20,7 @@ fn compared(resource_type: &str, attributes: &Value, live: &Value) -> Comparison
 
 fn deployment() -> Value {
     json!({"id": "shop/web", "metadata": [{"name": "web", "namespace": "shop", "labels": {}, "annotations": null}],
-        "spec": [{"replicas": "2", "paused": false, "strategy": [{"type": "RollingUpdate", "rolling_update": []}], "template": [{"metadata": [{}], "spec": [{
+        "spec": [{"replicas": "2", "paused": false, "min_ready_seconds": 0, "revision_history_limit": null, "strategy": [{"type": "RollingUpdate", "rolling_update": []}], "template": [{"metadata": [{}], "spec": [{
             "active_deadline_seconds": 0, "affinity": [], "security_context": [],
             "container": [{"name": "web", "image": "nginx:1.27", "env": [], "tty": false,
                 "resources": [{"limits": {"cpu": "500m"}, "requests": {}}]}]}]}]}]})
@@ -101,6 +101,36 @@ fn the_writer_is_who_owns_exactly_the_field() {
     assert_eq!(&*limit.writer.as_ref().unwrap().manager, "HashiCorp");
     // `spec.paused` is in the provider's schema and never read back.
     assert_eq!(comparison.blind.iter().map(ToString::to_string).collect::<Vec<_>>(), ["spec.paused"]);
+}
+
+#[test]
+fn what_a_provider_did_not_know_yet_is_blind_and_no_drift() {
+    let mut live = live(&json!({"restartPolicy": "Always"}), &json!({}));
+    let owned = json!({"f:containers": {"k:{\"name\":\"web\"}": {"f:restartPolicy": {}}}});
+    live["metadata"]["managedFields"] = json!([{"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z",
+        "fieldsV1": {"f:spec": {"f:template": {"f:spec": owned}}}}]);
+    let mut state = deployment();
+    let comparison = compared("kubernetes_deployment", &state, &live);
+    assert_eq!(comparison.findings, []);
+    let blind: Vec<_> = comparison.blind.iter().map(ToString::to_string).collect();
+    assert_eq!(blind, ["spec.template.spec.containers[name=web].restartPolicy"]);
+    state["spec"][0]["template"][0]["spec"][0]["container"][0]["restart_policy"] = Value::Null;
+    let comparison = compared("kubernetes_deployment", &state, &live);
+    assert_eq!((comparison.findings.len(), comparison.blind.len()), (1, 0));
+}
+
+#[test]
+fn the_first_providers_read_no_keys_of_kubernetes_and_no_tolerations_that_it_adds() {
+    let mut live = live(&json!({}), &json!({}));
+    live["metadata"]["labels"] = json!({"app.kubernetes.io/name": "web"});
+    let tolerations = json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]);
+    live["spec"]["template"]["spec"]["tolerations"] = tolerations;
+    let mut state = deployment();
+    state["spec"][0]["template"][0]["spec"][0]["toleration"] = json!([]);
+    let found = |state: &Value| compared("kubernetes_deployment", state, &live).findings;
+    assert!(found(&state).iter().all(|found| found.path.starts_with("metadata.labels")));
+    state["metadata"][0]["self_link"] = "".into();
+    assert_eq!(found(&state), []);
 }
 
 #[test]

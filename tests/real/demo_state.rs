@@ -15,7 +15,7 @@ use crate::{
     oracle::cluster::Objects,
     support::{
         cluster::{Cluster, User},
-        terraform::Terraform,
+        terraform::{Provider, Terraform},
     },
 };
 
@@ -29,10 +29,10 @@ fn the_demo_has_what_terraform_makes() {
         let request = http::Request::post("/api/v1/namespaces").body(body).unwrap();
         cluster.block_on(client.request::<Value>(request)).unwrap();
     }
-    let terraform = Terraform::init(&folder, &cluster.kubeconfig(User::Admin), 1);
+    let terraform = Terraform::init(&folder, Provider::Current, &cluster.kubeconfig(User::Admin));
     terraform.apply();
     let state: Value = serde_json::from_slice(&terraform.state()).unwrap();
-    let real = Objects::new(&cluster);
+    let real = Objects::new(&cluster, false);
     let declared = decode(state.to_string().as_bytes(), &SealKey::new([7; 32])).unwrap();
     assert_eq!(declared.skipped, []);
     let objects: Map<String, Value> = declared

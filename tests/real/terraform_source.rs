@@ -18,7 +18,7 @@ use crate::support::{
     objects::{create_namespace, grant},
     parts::program,
     process::eventually,
-    terraform::Terraform,
+    terraform::{Provider, Terraform},
 };
 
 const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
@@ -67,7 +67,7 @@ impl World {
     }
 
     fn terraform(&self, configuration: &Path) -> Terraform {
-        Terraform::init(configuration, &self.cluster.kubeconfig(User::Admin), 1)
+        Terraform::init(configuration, Provider::Current, &self.cluster.kubeconfig(User::Admin))
     }
 
     /// How many claims there are of each verdict, as `/metrics` counts them.

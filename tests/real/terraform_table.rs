@@ -4,15 +4,15 @@ use std::{fs, path::Path, process::Command};
 
 use crate::support::{
     cluster::{Cluster, User},
-    terraform::Terraform,
+    terraform::{Provider, Terraform},
 };
 
 #[test]
 fn the_table_is_what_it_is_derived_from() {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/compare/terraform/table");
-    let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle");
+    let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle/current");
     let cluster = Cluster::start();
-    let terraform = Terraform::init(&configuration, &cluster.kubeconfig(User::Admin), 1);
+    let terraform = Terraform::init(&configuration, Provider::Current, &cluster.kubeconfig(User::Admin));
     let request = http::Request::get("/openapi/v2").body(Vec::new()).unwrap();
     let openapi = cluster.block_on(cluster.client().request_text(request)).unwrap();
     let file = |name: &str| cluster.folder().join(name);

@@ -1,24 +1,41 @@
 //! Real Terraform with the real Kubernetes provider, without a network.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::parts::program;
 
-/// The provider's version, as `parts/terraform-provider-kubernetes` pins it.
-const PROVIDER: &str = "3.2.1";
+/// The versions of the provider that are among the parts.
+#[derive(Clone, Copy, Debug)]
+pub enum Provider {
+    Current,
+    /// Writes states of schema 0.
+    Old,
+}
+
+impl Provider {
+    /// As the part pins it.
+    fn version(self) -> &'static str {
+        match self {
+            Self::Current => "3.2.1",
+            Self::Old => "1.13.4",
+        }
+    }
+
+    fn part(self) -> &'static str {
+        match self {
+            Self::Current => "terraform-provider-kubernetes",
+            Self::Old => "terraform-provider-kubernetes-1.13",
+        }
+    }
+}
 
 /// A folder with a configuration in it.
 pub struct Terraform {
     folder: TempDir,
-    kubeconfig: PathBuf,
-    copies: usize,
+    variables: BTreeMap<&'static str, String>,
 }
 
 /// A resource that a refresh found changed.
@@ -31,14 +48,15 @@ pub struct Drifted {
 
 impl Terraform {
     /// Lays out the provider and the `*.tf` files of a folder, and initialises them.
-    pub fn init(configuration: &Path, kubeconfig: &Path, copies: usize) -> Self {
+    pub fn init(configuration: &Path, provider: Provider, kubeconfig: &Path) -> Self {
+        let version = provider.version();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let platform = format!("linux_{}", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" });
         let mirror = folder.path().join("mirror");
-        let place = mirror.join(format!("registry.terraform.io/hashicorp/kubernetes/{PROVIDER}/{platform}"));
+        let place = mirror.join(format!("registry.terraform.io/hashicorp/kubernetes/{version}/{platform}"));
         fs::create_dir_all(&place).expect("the mirror can be made");
-        let provider = program("terraform-provider-kubernetes", "terraform-provider-kubernetes");
-        let link = place.join(format!("terraform-provider-kubernetes_v{PROVIDER}"));
+        let provider = program(provider.part(), "terraform-provider-kubernetes");
+        let link = place.join(format!("terraform-provider-kubernetes_v{version}"));
         std::os::unix::fs::symlink(provider, link).expect("the provider can be linked");
         let settings = format!(
             "disable_checkpoint = true\nprovider_installation {{\n  filesystem_mirror {{\n    path = {:?}\n  }}\n}}\n",
@@ -46,14 +64,20 @@ impl Terraform {
         );
         fs::write(folder.path().join("terraformrc"), settings).expect("the settings can be written");
         copy_configuration(configuration, folder.path());
-        let terraform = Self { folder, kubeconfig: kubeconfig.to_owned(), copies };
+        let variables = BTreeMap::from([("kubeconfig", kubeconfig.display().to_string())]);
+        let terraform = Self { folder, variables };
         terraform.run(&["init", "-no-color", "-input=false"]);
         terraform
     }
 
+    /// Gives a variable another value.
+    pub fn set(&mut self, variable: &'static str, value: String) {
+        self.variables.insert(variable, value);
+    }
+
     /// Applies the configuration.
     pub fn apply(&self) {
-        self.run(&["apply", "-no-color", "-auto-approve", "-input=false"]);
+        self.run(&["apply", "-no-color", "-auto-approve", "-input=false", "-parallelism=20"]);
     }
 
     /// The state as it is stored.
@@ -86,10 +110,9 @@ impl Terraform {
             .current_dir(self.folder.path())
             .env("TF_CLI_CONFIG_FILE", self.folder.path().join("terraformrc"))
             .env("TF_IN_AUTOMATION", "1")
-            .env("TF_VAR_kubeconfig", &self.kubeconfig)
             // For the Kubernetes backend, and providers that say nothing.
-            .env("KUBE_CONFIG_PATH", &self.kubeconfig)
-            .env("TF_VAR_copies", self.copies.to_string())
+            .env("KUBE_CONFIG_PATH", &self.variables["kubeconfig"])
+            .envs(self.variables.iter().map(|(name, value)| (format!("TF_VAR_{name}"), value)))
             .args(arguments)
             .output()
             .expect("terraform is on the path");

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::resource::is_built_in;
 use crate::{
     compare::terraform::{is_sealed, seal},
     model::{ObjectName, SealKey},
@@ -11,19 +12,17 @@ use crate::{
 const PRIVATE: &[&str] =
     &["annotations", "template_annotations", "data", "binary_data", "binaryData", "args", "command"];
 
-/// Groups of Kubernetes itself whose names do not say so.
-const OWN_GROUPS: &[&str] = &["", "apps", "batch", "autoscaling", "policy", "extensions"];
-
 /// Seals what is declared for an object in environment variables, annotations, data, arguments, and anywhere in custom
 /// resources.
 pub(super) fn seal_private(key: &SealKey, object: &ObjectName, body: &mut Value) {
-    let is_custom = !OWN_GROUPS.contains(&&*object.group) && !object.group.ends_with(".k8s.io");
+    let is_custom = !is_built_in(&object.group);
     let Value::Object(members) = body else { return };
     for (name, member) in members {
         match name.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => walk(key, member),
-            _ if is_custom || PRIVATE.contains(&name.as_str()) => seal_texts(key, member),
+            name if PRIVATE.contains(&name) => seal_texts(key, member),
+            _ if is_custom => seal_custom(key, member),
             "env" => seal_values(key, member),
             _ => walk(key, member),
         }
@@ -52,6 +51,18 @@ fn seal_values(key: &SealKey, variables: &mut Value) {
         if let Some(value) = variable.get_mut("value") {
             seal_texts(key, value);
         }
+    }
+}
+
+/// Seals all texts but names, by which elements of lists are known, and what we wrote down ourselves.
+fn seal_custom(key: &SealKey, value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_custom(key, element)),
+        Value::Object(members) => {
+            let others = members.iter_mut().filter(|(name, _)| *name != "name" && !name.starts_with('('));
+            others.for_each(|(_, member)| seal_custom(key, member));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => seal_texts(key, value),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{
     compare::{
         pack,
         terraform::{
-            PART_TYPES, is_secret, object_type, seal_binary_data, seal_last_applied, seal_live,
-            sensitive_attributes,
+            PART_TYPES, is_secret, mark_absent, mark_unset, object_type, seal_binary_data, seal_last_applied,
+            seal_live, sensitive_attributes,
         },
     },
     model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
@@ -56,7 +56,9 @@ fn attributes(instance: Instance<'_>, is_part: bool, key: &SealKey) -> Result<De
     let object = object_of(resource_type, &attributes, identity.as_ref()).ok_or(SkipReason::NoIdentity)?;
     let uid = attributes["metadata"][0]["uid"].as_str().filter(|uid| !uid.is_empty()).map(Into::into);
     // Old versions of Terraform do not write down what the provider's schema marks.
-    sensitive.extend(sensitive_attributes(resource_type).into_iter().map(Into::into));
+    let known =
+        sensitive_attributes(resource_type).into_iter().filter(|name| attributes.get(*name).is_some());
+    sensitive.extend(known.map(Into::into));
     if is_secret(&object.group, &object.kind) {
         seal_binary_data(key, &mut attributes);
     }
@@ -64,6 +66,9 @@ fn attributes(instance: Instance<'_>, is_part: bool, key: &SealKey) -> Result<De
         seal_at(key, &mut attributes, path);
     }
     seal_last_applied(key, &mut attributes);
+    if !is_part {
+        mark_absent(resource_type, &mut attributes);
+    }
     if schema_version == 0 {
         upgrade_resources(&mut attributes);
     }
@@ -85,8 +90,11 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         serde_saphyr::from_str(attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?)
             .map_err(|_| SkipReason::Unreadable)?
     };
-    prune(&mut document);
     let object = object_of_document(&document).ok_or(SkipReason::NoIdentity)?;
+    if is_manifest && !is_built_in(&object.group) {
+        mark_unset(&mut document);
+    }
+    prune(&mut document);
     let uid =
         ["live_uid", "uid"].iter().find_map(|name| attributes[*name].as_str().filter(|uid| !uid.is_empty()));
     let uid = uid.map(Into::into);
@@ -101,6 +109,11 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
     let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
     let key = key.clone();
     Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, key, body })
+}
+
+/// Whether a group is of Kubernetes itself, whose objects have no fields that their schemas do not tell.
+pub(super) fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
 }
 
 /// What is sensitive in `manifest` is sensitive in `object`, which is not marked, and the other way round.

@@ -62,7 +62,9 @@ fn compare_elements<'a>(
 
 fn compare_scalars(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
     let (expected, actual) = (text(state), text(live));
-    if findings.is_same(meaning(field, &expected), meaning(field, &actual))
+    // Some texts were numbers once.
+    let holds = if state.is_number() { Holds::Number } else { field.holds };
+    if findings.is_same(meaning(holds, &expected), meaning(holds, &actual))
         || is_same_amount(field, &expected, &actual)
     {
         return;
@@ -71,8 +73,8 @@ fn compare_scalars(field: &Row, state: &Value, live: &Value, findings: &mut Find
 }
 
 /// The provider writes absent numbers and switches as zero and false, or the other way round.
-fn meaning<'a>(field: &Row, text: &'a str) -> &'a str {
-    match (field.holds, text) {
+fn meaning(holds: Holds, text: &str) -> &str {
+    match (holds, text) {
         (Holds::Number, "0") | (Holds::Bool, "false") => "",
         _ => text,
     }
@@ -176,7 +178,8 @@ type Name = Vec<String>;
 /// The attributes, and fields, by which elements of a list are known.
 fn key_attributes<'a>(table: &'a Table, shape: usize, field: &Row) -> Vec<(&'a str, &'a str)> {
     let fields = &table.shape(shape).fields;
-    let keys: &[&str] = if matches!(field.holds, Holds::Any(_)) { &["name"] } else { &field.keys };
+    let is_named = matches!(field.holds, Holds::Any(_)) && field.keys.is_empty();
+    let keys: &[&str] = if is_named { &["name"] } else { &field.keys };
     keys.iter()
         .filter_map(|key| fields.iter().find(|field| field.field == *key))
         .map(|field| (field.attribute, field.field))

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::table::{Holds, Table};
+use super::{
+    absent::{is_absent, is_of_first},
+    table::{Holds, Row, Table},
+};
 use crate::{
     compare::owners::Owners,
     model::{FieldPath, Segment},
@@ -11,27 +14,39 @@ use crate::{
 /// The field managers that the provider writes as; what they own was declared, or defaulted with it.
 const OWN_MANAGERS: &[&str] = &["HashiCorp", "Terraform"];
 
-/// The fields of an object that somebody else set and a refresh would not show.
-pub(super) fn blind_fields(table: &Table, shape: usize, live: &Value, owners: &Owners<'_>) -> Vec<FieldPath> {
-    let mut walk = Walk { table, owners, path: Vec::new(), found: Vec::new() };
-    walk.block(shape, live);
+/// The fields of an object that somebody else set and a refresh would not show. Those of attributes that are absent from the
+/// state are among them.
+pub(super) fn blind_fields(
+    table: &Table,
+    shape: usize,
+    live: &Value,
+    absent: &Value,
+    owners: &Owners<'_>,
+) -> Vec<FieldPath> {
+    let mut walk = Walk { table, owners, is_first: is_of_first(absent), path: Vec::new(), found: Vec::new() };
+    walk.block(shape, live, absent);
     walk.found
 }
 
 struct Walk<'a> {
     table: &'a Table,
     owners: &'a Owners<'a>,
+    /// Whether a provider before 2.0 wrote the state.
+    is_first: bool,
     path: Vec<Segment>,
     found: Vec<FieldPath>,
 }
 
 impl Walk<'_> {
-    fn block(&mut self, shape: usize, live: &Value) {
+    fn block(&mut self, shape: usize, live: &Value, absent: &Value) {
         let table = self.table;
         let shape = table.shape(shape);
-        for name in &shape.blind {
-            if is_set(&live[*name]) {
-                self.path.push(Segment::Field((*name).into()));
+        let is_first = self.is_first;
+        let is_unknown = |field: &Row| is_absent(absent, field.attribute) || is_first && field.is("later");
+        let unknown = shape.fields.iter().filter(|field| is_unknown(field));
+        for name in shape.blind.iter().copied().chain(unknown.map(|field| field.field)) {
+            if is_set(&live[name]) {
+                self.path.push(Segment::Field(name.into()));
                 let path = FieldPath::new(self.path.clone());
                 let writer = self.owners.owner(&path);
                 if writer.is_some_and(|writer| !OWN_MANAGERS.contains(&&*writer.manager)) {
@@ -40,14 +55,19 @@ impl Walk<'_> {
                 self.path.pop();
             }
         }
-        for field in &shape.fields {
+        for field in shape.fields.iter().filter(|field| !is_unknown(field)) {
+            let absent = &absent[field.attribute];
+            if let (Holds::One(shape), true) = (field.holds, field.is("inline")) {
+                self.block(shape, live, absent);
+                continue;
+            }
             self.path.push(Segment::Field(field.field.into()));
             match (field.holds, &live[field.field]) {
-                (Holds::One(shape), block @ Value::Object(_)) => self.block(shape, block),
+                (Holds::One(shape), block @ Value::Object(_)) => self.block(shape, block, absent),
                 (Holds::Many(shape) | Holds::Any(shape), Value::Array(elements)) => {
                     for (at, element) in elements.iter().enumerate() {
                         self.path.push(segment(&field.keys, at, element));
-                        self.block(shape, element);
+                        self.block(shape, element, absent);
                         self.path.pop();
                     }
                 }

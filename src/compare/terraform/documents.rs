@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{attributes::text, findings::Findings, sealed::is_sealed};
+use super::{absent::UNSET, attributes::text, findings::Findings, sealed::is_sealed};
 use crate::{compare::quantity::Quantity, model::Segment};
 
 /// Compares an object as it was read after it was applied. What is there now and was not then differs too.
@@ -143,8 +143,13 @@ impl Walk {
 
 fn names<'a>(declared: &'a Value, live: &'a Value, whole: bool) -> BTreeSet<&'a str> {
     let of = |value: &'a Value| value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-    let live = of(live).filter(|_| whole);
-    of(declared).chain(live).collect()
+    let unset = declared[UNSET].as_array();
+    let is_read = |name: &&str| {
+        whole
+            && unset
+                .is_none_or(|unset| declared.get(name).is_some() || unset.iter().any(|other| other == *name))
+    };
+    of(declared).filter(|name| *name != UNSET).chain(of(live).filter(is_read)).collect()
 }
 
 fn is_known_by(keys: &[&str], list: &[Value]) -> bool {

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::{
     sealed::{is_of_another_key, is_same, is_sealed, seal, shown},
     secrets::LAST_APPLIED,
+    table::INLINE,
 };
 use crate::{
     compare::{field_class::class_of, owners::Owners},
@@ -43,7 +44,11 @@ impl<'a> Findings<'a> {
     /// Goes into an attribute that is read from a field, and back out.
     pub(super) fn within(&mut self, attribute: &'a str, field: &str, walk: impl FnOnce(&mut Self)) {
         self.attributes.push(attribute);
-        self.at(Segment::Field(field.into()), walk);
+        if field == INLINE {
+            walk(self);
+        } else {
+            self.at(Segment::Field(field.into()), walk);
+        }
         self.attributes.pop();
     }
 

@@ -1,41 +1,63 @@
 //! An object as the provider would read it into state.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::table::{Holds, Row, Table};
+use super::{
+    absent::{ABSENT, is_absent, is_of_first},
+    table::{Holds, Row, Table},
+};
 
 /// The attributes that the provider would read from an object. What the state has decides about some of them.
 pub(super) fn flatten(table: &Table, shape: usize, live: &Value, state: &Value) -> Map<String, Value> {
-    Flatten { table, state }.block(shape, live, Some(state))
+    let is_first = is_of_first(&state[ABSENT]);
+    Flatten { table, state, is_first }.block(shape, live, Some(state), &state[ABSENT])
 }
 
 /// The attributes of a single element, which nothing in the state decides about.
 pub(super) fn flatten_element(table: &Table, shape: usize, live: &Value) -> Map<String, Value> {
-    Flatten { table, state: &Value::Null }.block(shape, live, None)
+    Flatten { table, state: &Value::Null, is_first: false }.block(shape, live, None, &Value::Null)
 }
 
 struct Flatten<'a> {
     table: &'a Table,
     /// All attributes in the state.
     state: &'a Value,
+    /// Whether a provider before 2.0 wrote it.
+    is_first: bool,
 }
 
 impl Flatten<'_> {
-    fn block(&self, shape: usize, live: &Value, declared: Option<&Value>) -> Map<String, Value> {
+    fn block(
+        &self,
+        shape: usize,
+        live: &Value,
+        declared: Option<&Value>,
+        absent: &Value,
+    ) -> Map<String, Value> {
         let mut block = Map::new();
-        for field in &self.table.shape(shape).fields {
+        let is_read =
+            |field: &&Row| !(is_absent(absent, field.attribute) || self.is_first && field.is("later"));
+        for field in self.table.shape(shape).fields.iter().filter(is_read) {
             let declared = declared.and_then(|declared| declared.get(field.attribute));
-            if let Some(value) = self.attribute(field, live, declared) {
+            if let Some(value) = self.attribute(field, live, declared, &absent[field.attribute]) {
                 block.insert(field.attribute.to_owned(), value);
             }
         }
         block
     }
 
-    fn attribute(&self, field: &Row, block: &Value, declared: Option<&Value>) -> Option<Value> {
-        let live = block.get(field.field).filter(|value| !value.is_null());
+    fn attribute(
+        &self,
+        field: &Row,
+        block: &Value,
+        declared: Option<&Value>,
+        absent: &Value,
+    ) -> Option<Value> {
+        let live = if field.is("inline") { Some(block) } else { block.get(field.field) };
+        let live = live.filter(|value| !value.is_null());
         let stays = field.is("sticky") && live.is_none()
-            || field.unless.iter().any(|attribute| !is_zero(self.state.get(*attribute)));
+            || field.unless.iter().any(|path| !is_zero(self.state.pointer(&format!("/{path}"))));
         if stays {
             return declared.cloned();
         }
@@ -44,23 +66,33 @@ impl Flatten<'_> {
         }
         // The attributes that others depend on are called as their fields are.
         if field.when.is_some_and(|(other, value)| block.get(other).and_then(Value::as_str) != Some(value)) {
-            return default(field);
+            return self.default(field);
         }
         match field.holds {
-            Holds::Text => live.map(|live| text(field, live)).or_else(|| default(field)),
-            Holds::Number | Holds::Bool => live.cloned().or_else(|| default(field)),
+            Holds::Text => live.map(|live| text(field, live)).or_else(|| self.default(field)),
+            Holds::Number | Holds::Bool => live.cloned().or_else(|| self.default(field)),
             Holds::Map => self.map(field, live, declared),
             Holds::List | Holds::Set => live.cloned(),
-            Holds::One(shape) => self.one(field, shape, live, declared),
+            Holds::One(shape) => self.one(field, shape, live, declared, absent),
             Holds::Many(shape) | Holds::Any(shape) => {
                 let left_out = |element: &&Value| {
                     let name = element.get("name").filter(|name| !is_zero(Some(name)));
                     name.is_none() || field.without.iter().all(|other| self.state.get(*other) != name)
                 };
                 let elements = live?.as_array()?.iter().filter(left_out);
-                Some(elements.map(|element| Value::Object(self.block(shape, element, None))).collect())
+                let elements = elements.filter(|element| !self.is_left_out_of_old(field, declared, element));
+                let read = |element| Value::Object(self.block(shape, element, None, absent));
+                Some(elements.map(read).collect())
             }
         }
+    }
+
+    /// Providers of old left out what the API server adds to Pods, in templates too.
+    fn is_left_out_of_old(&self, field: &Row, declared: Option<&Value>, element: &Value) -> bool {
+        let is_added =
+            |element: &Value| element["key"].as_str().is_some_and(|key| key.contains("node.kubernetes.io/"));
+        let is_known = || declared.and_then(Value::as_array).into_iter().flatten().any(is_added);
+        field.is("added") && !is_zero(self.state.get(ABSENT)) && is_added(element) && !is_known()
     }
 
     fn one(
@@ -69,6 +101,7 @@ impl Flatten<'_> {
         shape: usize,
         live: Option<&Value>,
         declared: Option<&Value>,
+        absent: &Value,
     ) -> Option<Value> {
         let nothing = Value::Object(Map::new());
         let live = match live {
@@ -78,7 +111,7 @@ impl Flatten<'_> {
             live => live,
         };
         let live = if field.is("always") { live.or(Some(&nothing)) } else { live };
-        let block = self.block(shape, live?, declared.and_then(|declared| declared.get(0)));
+        let block = self.block(shape, live?, declared.and_then(|declared| declared.get(0)), absent);
         // An empty list is still something that was read: what it stands in is not empty.
         Some(if field.is("nonempty") && block.is_empty() { json!([]) } else { json!([block]) })
     }
@@ -91,24 +124,25 @@ impl Flatten<'_> {
             let of = |key: &String| (key.clone(), live.get(key).cloned().unwrap_or_else(|| "".into()));
             return Some(declared.keys().map(of).collect());
         }
+        let is_filtered =
+            field.is("filtered") || self.is_first && ["annotations", "labels"].contains(&field.attribute);
         let is_left_out = |key: &str| {
-            field.without.contains(&key)
+            field.without.contains(&key) && !declared.contains_key(key)
                 || field
                     .without
                     .iter()
                     .any(|other| self.state.get(*other).is_some_and(|map| map.get(key).is_some()))
-                || field.is("filtered") && is_internal(key) && !declared.contains_key(key)
+                || is_filtered && is_internal(key, self.is_first) && !declared.contains_key(key)
         };
         let kept = live.iter().filter(|(key, value)| !value.is_null() && !is_left_out(key));
         let kept: Map<String, Value> = kept.map(|(key, value)| (key.clone(), text(field, value))).collect();
         (!kept.is_empty()).then_some(Value::Object(kept))
     }
-}
 
-fn default(field: &Row) -> Option<Value> {
-    field
-        .default
-        .map(|value| if field.holds == Holds::Bool { (value == "true").into() } else { value.into() })
+    fn default(&self, field: &Row) -> Option<Value> {
+        let value = field.default.filter(|_| !self.is_first)?;
+        Some(if field.holds == Holds::Bool { (value == "true").into() } else { value.into() })
+    }
 }
 
 /// A scalar as a text attribute.
@@ -116,6 +150,10 @@ fn text(field: &Row, value: &Value) -> Value {
     match value {
         Value::Number(number) if field.is("octal") => {
             number.as_i64().map_or_else(String::new, |mode| format!("0{mode:o}")).into()
+        }
+        Value::String(encoded) if field.is("bytes") => {
+            let bytes = STANDARD.decode(encoded).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned().into()
         }
         Value::String(_) => value.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
@@ -135,13 +173,14 @@ fn is_zero(value: Option<&Value>) -> bool {
     }
 }
 
-/// Whether the provider takes a label or annotation to be Kubernetes' own: its host ends in `kubernetes.io`.
-fn is_internal(key: &str) -> bool {
+/// Whether the provider takes a label or annotation to be Kubernetes' own: its host ends in `kubernetes.io`. The first knew no
+/// exceptions.
+fn is_internal(key: &str, is_first: bool) -> bool {
     let host = key.split(['/', '?', '#']).next().unwrap_or(key);
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     let host = host.split(':').next().unwrap_or(host);
     match host {
-        "app.kubernetes.io" | "service.beta.kubernetes.io" => false,
+        "app.kubernetes.io" | "service.beta.kubernetes.io" => is_first,
         _ => host.ends_with("kubernetes.io") || key.contains("deprecated.daemonset.template.generation"),
     }
 }
@@ -158,12 +197,12 @@ mod tests {
             "xkubernetes.io/a",
             "deprecated.daemonset.template.generation",
         ] {
-            assert!(is_internal(key), "{key}");
+            assert!(is_internal(key, false), "{key}");
         }
         for key in
             ["app.kubernetes.io/name", "service.beta.kubernetes.io/aws", "team", "example.com/kubernetes.io"]
         {
-            assert!(!is_internal(key), "{key}");
+            assert!(!is_internal(key, false), "{key}");
         }
     }
 }

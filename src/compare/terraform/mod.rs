@@ -3,6 +3,7 @@
 //! State is the object as the provider read it back after it applied it. So the live object is read the same way, by a table
 //! ([`table`]), and the two are compared; what the provider does not read is not drift by Terraform's word.
 
+mod absent;
 mod attributes;
 mod blind;
 mod documents;
@@ -16,12 +17,13 @@ mod types;
 
 use serde_json::Value;
 
-use self::{findings::Findings, table::Table};
 pub use self::{
+    absent::{mark_absent, mark_unset},
     sealed::{is_sealed, seal, seal_all},
     secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live},
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
+use self::{findings::Findings, table::Table};
 use super::{owners::Owners, packed::unpack};
 use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
 
@@ -60,7 +62,7 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
             if let Some(row) = table.type_called(&declared.resource_type) {
                 let read = flatten::flatten(table, row.shape, live, &body);
                 attributes::compare_blocks(table, row.shape, body.as_object(), Some(&read), &mut findings);
-                blind = blind::blind_fields(table, row.shape, live, &owners);
+                blind = blind::blind_fields(table, row.shape, live, &body[absent::ABSENT], &owners);
             }
         }
         DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),

@@ -5,6 +5,9 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+/// Stands for the field of a block whose fields are beside those around it.
+pub(super) const INLINE: &str = "-";
+
 /// What is known about all types.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -41,7 +44,7 @@ pub(super) struct Row {
     pub(super) default: Option<&'static str>,
     /// Read only where another attribute of the block has this value.
     pub(super) when: Option<(&'static str, &'static str)>,
-    /// Not read where the state has one of these attributes.
+    /// Not read where the state has one of these attributes: `spec/0/metric`.
     pub(super) unless: Vec<&'static str>,
     /// Keys that are left out, or attributes whose keys or value are.
     pub(super) without: Vec<&'static str>,

@@ -10,6 +10,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("containers", &["name"]),
     ("volumes", &["name"]),
     ("ports", &["containerPort", "protocol"]),
+    ("ports", &["name"]),
+    ("ports", &["port", "protocol"]),
     ("init_container", &["name"]),
     ("env", &["name"]),
     ("volume", &["name"]),
@@ -18,6 +20,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("secret", &["name"]),
     ("volume_mount", &["mount_path"]),
     ("host_aliases", &["ip"]),
+    ("address", &["ip"]),
+    ("not_ready_address", &["ip"]),
     ("topology_spread_constraint", &["topology_key", "when_unsatisfiable"]),
     ("port", &["container_port", "protocol"]),
     ("port", &["port", "protocol"]),
@@ -29,15 +33,25 @@ pub(super) fn changed_attributes(address: &str, before: &Value, after: &Value) -
     let is_manifest = address.contains("kubernetes_manifest.");
     let walk = Walk { named_keys: is_manifest };
     walk.value(before, after, "", &mut Vec::new(), &mut changed);
+    // Resources that their provider does not read once it has created them have no uid yet.
+    let has_uid = before["metadata"][0]["uid"].as_str().is_some_and(|uid| !uid.is_empty());
     // These say that something changed, not what; statuses are reports, not declarations.
     let tells = |attribute: &String| {
         !attribute.ends_with("resource_version")
+            && (has_uid || attribute != "metadata.uid")
             && !attribute.ends_with("generation")
             && !attribute.starts_with("status")
     };
     let changed = changed.into_iter().filter(tells);
     changed
-        .map(|attribute| attribute.strip_prefix("object.").map_or(attribute.clone(), str::to_owned))
+        .map(|attribute| {
+            let attribute = attribute.strip_prefix("object.").unwrap_or(&attribute);
+            // Amounts were attributes of blocks once.
+            let amounts = attribute.rsplit_once('.').filter(|_| !is_manifest).map(|(outer, _)| outer);
+            let amounts = amounts
+                .filter(|outer| outer.ends_with("resources.limits") || outer.ends_with("resources.requests"));
+            amounts.unwrap_or(attribute).to_owned()
+        })
         .collect()
 }
 
@@ -103,7 +117,9 @@ impl Walk {
             }
             return;
         }
-        let known = KEYS.iter().filter(|(list, _)| *list == name).map(|(_, keys)| *keys);
+        // Of the provider's own types, only policies have ports that are called so, and they know them by their place.
+        let is_keyed = name != "ports" || self.named_keys;
+        let known = KEYS.iter().filter(|(list, _)| is_keyed && *list == name).map(|(_, keys)| *keys);
         let known = known.into_iter().find(|keys| tells_apart(keys, before) && tells_apart(keys, after));
         let Some(keys) = known else {
             for at in 0..before.len().max(after.len()) {

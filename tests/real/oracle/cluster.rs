@@ -1,6 +1,6 @@
 //! The objects of the oracle's cluster: read, edited as people edit them, put back.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use drift_exporter::model::{DeclaredObject, ObjectName};
 use http::{Method, Request};
@@ -12,16 +12,18 @@ use crate::support::{cluster::Cluster, process::eventually};
 pub(crate) struct Objects<'a> {
     cluster: &'a Cluster,
     client: kube::Client,
+    /// Whether service accounts get Secrets with tokens, as they did once.
+    makes_tokens: bool,
 }
 
 impl<'a> Objects<'a> {
-    pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        Self { cluster, client: cluster.client() }
+    pub(crate) fn new(cluster: &'a Cluster, makes_tokens: bool) -> Self {
+        Self { cluster, client: cluster.client(), makes_tokens }
     }
 
     /// Objects that Terraform owns only parts of.
-    pub(super) fn create_those_of_others(&self, copies: usize) {
-        for copy in 0..copies {
+    pub(super) fn create_those_of_others(&self, copies: &BTreeMap<&str, usize>) {
+        for copy in 0..copies.values().copied().max().unwrap_or_default() {
             let named = |name: &str| json!({"name": format!("{name}-{copy}"), "namespace": "default"});
             let container =
                 json!({"name": "web", "image": "nginx:1.27", "env": [{"name": "OWN", "value": "1"}]});
@@ -29,51 +31,131 @@ impl<'a> Objects<'a> {
             let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
             let spec = json!({"selector": {"matchLabels": labels}, "template": template});
             let (core, apps) = ("/api/v1/namespaces/default", "/apis/apps/v1/namespaces/default");
-            for (path, object) in [
-                (format!("{core}/configmaps"), json!({"metadata": named("more"), "data": {"own": "x"}})),
-                (format!("{core}/configmaps"), json!({"metadata": named("marked"), "data": {"own": "x"}})),
-                (format!("{core}/secrets"), json!({"metadata": named("hidden"), "data": {"own": "eA=="}})),
-                (format!("{apps}/deployments"), json!({"metadata": named("noted"), "spec": spec})),
-                (format!("{apps}/deployments"), json!({"metadata": named("tuned"), "spec": spec})),
+            for (resource, path, body) in [
+                (
+                    "kubernetes_config_map_v1_data.more",
+                    format!("{core}/configmaps"),
+                    json!({"data": {"own": "x"}}),
+                ),
+                ("kubernetes_labels.marked", format!("{core}/configmaps"), json!({"data": {"own": "x"}})),
+                (
+                    "kubernetes_secret_v1_data.hidden",
+                    format!("{core}/secrets"),
+                    json!({"data": {"own": "eA=="}}),
+                ),
+                ("kubernetes_annotations.noted", format!("{apps}/deployments"), json!({"spec": spec})),
+                ("kubernetes_env.tuned", format!("{apps}/deployments"), json!({"spec": spec})),
             ] {
-                self.send(&Method::POST, &path, "application/json", &object).unwrap();
+                if copies.get(resource).is_some_and(|count| *count > copy) {
+                    let mut object = body;
+                    object["metadata"] = named(resource.split('.').next_back().unwrap());
+                    self.send(&Method::POST, &path, "application/json", &object).unwrap();
+                }
             }
         }
     }
 
-    /// A kind of our own, and waits until it is served.
-    pub(super) fn create_kind(&self) {
+    /// Kinds of our own, and waits until they are served.
+    pub(super) fn create_kinds(&self) {
         let text = json!({"type": "string"});
-        let spec = json!({"type": "object", "properties": {
+        let widget = json!({"type": "object", "properties": {
             "size": {"type": "integer"}, "mode": {"type": "string", "default": "fast"}, "on": {"type": "boolean"},
             "tags": {"type": "array", "items": text}, "labels": {"type": "object", "additionalProperties": text},
             "target": {"x-kubernetes-int-or-string": true}, "nested": {"type": "object", "properties": {"a": text, "b": text}},
             "parts": {"type": "array", "items": {"type": "object", "properties": {"name": text, "size": {"type": "integer"}}}}}});
-        let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": {"type": "object",
-            "x-kubernetes-preserve-unknown-fields": true}}}});
-        let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
-        let kind = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"}, "versions": [version]}});
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        self.send(&Method::POST, path, "application/json", &kind).unwrap();
-        eventually("the kind is served", Duration::from_secs(30), || {
+        let port = json!({"type": "object", "required": ["name"], "properties": {
+            "name": text, "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
+        let loose = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "size": {"type": "integer"}, "note": text, "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+            "hosts": {"type": "array", "items": text, "x-kubernetes-list-type": "set"}}});
+        for (kind, spec) in [("Widget", widget), ("Loose", loose)] {
+            self.create_kind(kind, &spec);
+        }
+        eventually("the kinds are served", Duration::from_secs(30), || {
             let published = self.send(&Method::GET, "/openapi/v2", "application/json", &Value::Null).ok()?;
-            published["definitions"].get("com.example.v1.Widget").map(|_| ())
+            let is_there =
+                |kind: &str| published["definitions"].get(format!("com.example.v1.{kind}")).is_some();
+            (is_there("Widget") && is_there("Loose")).then_some(())
         });
     }
 
+    fn create_kind(&self, kind: &str, spec: &Value) {
+        let plural = format!("{}s", kind.to_lowercase());
+        let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": {"type": "object",
+            "x-kubernetes-preserve-unknown-fields": true}}}});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+        let definition = json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": {"group": "example.com",
+            "scope": "Namespaced", "names": {"plural": plural, "kind": kind}, "versions": [version]}});
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        self.send(&Method::POST, path, "application/json", &definition).unwrap();
+    }
+
+    /// Runs something that may wait for a controller, and is one meanwhile.
+    pub(super) fn control<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let working = scope.spawn(work);
+            while !working.is_finished() {
+                self.confirm_quotas();
+                self.confirm_volumes();
+                if self.makes_tokens {
+                    self.make_tokens();
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+            working.join().unwrap()
+        })
+    }
+
     /// Does what the controller of quotas would: Terraform waits for it.
-    pub(super) fn confirm_quotas(&self) {
+    fn confirm_quotas(&self) {
         let list =
             self.send(&Method::GET, "/api/v1/resourcequotas", "application/json", &Value::Null).unwrap();
-        for quota in
-            list["items"].as_array().into_iter().flatten().filter(|quota| quota["status"]["hard"].is_null())
+        for quota in list["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|quota| quota["status"]["hard"] != quota["spec"]["hard"])
         {
             let (namespace, name) = (&quota["metadata"]["namespace"], &quota["metadata"]["name"]);
             let [namespace, name] = [namespace, name].map(|text| text.as_str().unwrap_or_default());
             let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
             let status = json!({"status": {"hard": quota["spec"]["hard"]}});
             self.send(&Method::PATCH, &path, "application/merge-patch+json", &status).unwrap();
+        }
+    }
+
+    /// Does what the controller of volumes would.
+    fn confirm_volumes(&self) {
+        let volumes = "/api/v1/persistentvolumes";
+        let list = self.send(&Method::GET, volumes, "application/json", &Value::Null).unwrap();
+        let of_none = |volume: &&Value| volume["status"]["phase"] != "Available";
+        for volume in list["items"].as_array().into_iter().flatten().filter(of_none) {
+            let path =
+                format!("{volumes}/{}/status", volume["metadata"]["name"].as_str().unwrap_or_default());
+            let status = json!({"status": {"phase": "Available"}});
+            self.send(&Method::PATCH, &path, "application/merge-patch+json", &status).unwrap();
+        }
+    }
+
+    /// Does what the controller of tokens did: the old provider waits for it.
+    fn make_tokens(&self) {
+        let accounts = "/api/v1/namespaces/shop/serviceaccounts";
+        let list = self.send(&Method::GET, accounts, "application/json", &Value::Null).unwrap();
+        for account in list["items"].as_array().into_iter().flatten() {
+            let name = account["metadata"]["name"].as_str().unwrap_or_default();
+            let token = json!({"name": format!("{name}-token-x7k2p")});
+            let mut secrets = account["secrets"].as_array().cloned().unwrap_or_default();
+            if secrets.contains(&token) {
+                continue;
+            }
+            let annotations = json!({"kubernetes.io/service-account.name": name});
+            let metadata = json!({"name": token["name"], "annotations": annotations});
+            let secret = json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"});
+            self.send(&Method::POST, "/api/v1/namespaces/shop/secrets", "application/json", &secret).unwrap();
+            secrets.push(token);
+            let (account, edit) = (format!("{accounts}/{name}"), json!({"secrets": secrets}));
+            self.send(&Method::PATCH, &account, "application/merge-patch+json", &edit).unwrap();
         }
     }
 
@@ -110,6 +192,7 @@ fn path_of(object: &ObjectName) -> String {
     let kind = kind.to_lowercase();
     let plural = match kind.strip_suffix('y') {
         Some(start) => format!("{start}ies"),
+        None if kind == "endpoints" => kind,
         None if kind.ends_with('s') => format!("{kind}es"),
         None => format!("{kind}s"),
     };

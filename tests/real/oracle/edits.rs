@@ -1,4 +1,4 @@
-//! The edits, one a line in `edits.txt`.
+//! The edits, one a line in files.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ pub(super) struct Edit {
     pub(super) patch: Value,
 }
 
-/// Every edit there is.
+/// Every edit in a text.
 ///
 /// A line is a JSON patch or a merge patch; `= RESOURCE PATH` begins the edits of a resource, whose JSON patches start at that
 /// path.
-pub(super) fn all() -> Vec<Edit> {
+pub(super) fn read(text: &'static str) -> Vec<Edit> {
     let (mut resource, mut start, mut edits) = ("", "", Vec::new());
-    for line in include_str!("edits.txt").lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(head) = line.strip_prefix("= ") {
             (resource, start) = head.split_once(' ').unwrap_or((head, ""));
             continue;
@@ -49,17 +49,26 @@ fn operation(start: &str, line: &str) -> Value {
     }
 }
 
+/// How many of each resource there have to be for as many plans to do for all edits.
+pub(super) fn copies(edits: &[Edit], plans: usize) -> BTreeMap<&'static str, usize> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for edit in edits {
+        *counts.entry(edit.resource).or_default() += 1;
+    }
+    counts.values_mut().for_each(|count| *count = count.div_ceil(plans));
+    counts
+}
+
 /// Edits that can be made at once, each with the address of the object that it edits: one edit for an object.
-pub(super) fn batches(edits: &[Edit], copies: usize) -> Vec<Vec<(String, &Edit)>> {
+pub(super) fn batches(edits: &[Edit], plans: usize) -> Vec<Vec<(String, &Edit)>> {
+    let copies = copies(edits, plans);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut batches: Vec<Vec<(String, &Edit)>> = Vec::new();
+    batches.resize_with(plans, Vec::new);
     for edit in edits {
         let count = counts.entry(edit.resource).or_default();
-        let (batch, copy) = (*count / copies, *count % copies);
+        let (batch, copy) = (*count / copies[edit.resource], *count % copies[edit.resource]);
         *count += 1;
-        if batches.len() <= batch {
-            batches.resize_with(batch + 1, Vec::new);
-        }
         batches[batch].push((format!("{}[{copy}]", edit.resource), edit));
     }
     batches

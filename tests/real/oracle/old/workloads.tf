@@ -1,9 +1,15 @@
 locals {
-  ns = kubernetes_namespace_v1.shop.metadata[0].name
+  ns = kubernetes_namespace.shop.metadata[0].name
 }
 
-resource "kubernetes_deployment_v1" "full" {
-  count            = var.copies
+resource "kubernetes_namespace" "shop" {
+  metadata {
+    name = "shop"
+  }
+}
+
+resource "kubernetes_deployment" "full" {
+  count            = lookup(var.copies, "kubernetes_deployment.full", 1)
   wait_for_rollout = false
   metadata {
     name        = "full-${count.index}"
@@ -67,15 +73,11 @@ resource "kubernetes_deployment_v1" "full" {
           condition_type = "example.com/ready"
         }
         security_context {
-          fs_group               = "2000"
-          fs_group_change_policy = "OnRootMismatch"
-          run_as_user            = "1000"
-          run_as_group           = "3000"
-          run_as_non_root        = true
-          supplemental_groups    = [4000, 5000]
-          seccomp_profile {
-            type = "RuntimeDefault"
-          }
+          fs_group            = "2000"
+          run_as_user         = "1000"
+          run_as_group        = "3000"
+          run_as_non_root     = true
+          supplemental_groups = [4000, 5000]
           se_linux_options {
             level = "s0:c123,c456"
           }
@@ -123,8 +125,6 @@ resource "kubernetes_deployment_v1" "full" {
               label_selector {
                 match_labels = { app = "cache" }
               }
-              namespace_selector {
-              }
             }
           }
         }
@@ -139,14 +139,6 @@ resource "kubernetes_deployment_v1" "full" {
           operator           = "Exists"
           effect             = "NoExecute"
           toleration_seconds = "30"
-        }
-        topology_spread_constraint {
-          max_skew           = 1
-          topology_key       = "zone"
-          when_unsatisfiable = "ScheduleAnyway"
-          label_selector {
-            match_labels = { app = "full" }
-          }
         }
         init_container {
           name    = "migrate"
@@ -219,8 +211,14 @@ resource "kubernetes_deployment_v1" "full" {
             }
           }
           resources {
-            limits   = { cpu = "1500m", memory = "512Mi" }
-            requests = { cpu = "0.5", memory = "256Mi" }
+            limits {
+              cpu    = "1500m"
+              memory = "512Mi"
+            }
+            requests {
+              cpu    = "0.5"
+              memory = "256Mi"
+            }
           }
           security_context {
             allow_privilege_escalation = false
@@ -284,9 +282,8 @@ resource "kubernetes_deployment_v1" "full" {
           name  = "sidecar"
           image = "envoy:v1"
           liveness_probe {
-            grpc {
-              port    = 9000
-              service = "health"
+            tcp_socket {
+              port = 9000
             }
           }
           resources {}
@@ -376,7 +373,7 @@ resource "kubernetes_deployment_v1" "full" {
 }
 
 resource "kubernetes_deployment" "plain" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_deployment.plain", 1)
   wait_for_rollout = false
   metadata {
     name      = "plain-${count.index}"
@@ -400,8 +397,8 @@ resource "kubernetes_deployment" "plain" {
   }
 }
 
-resource "kubernetes_stateful_set_v1" "db" {
-  count            = var.copies
+resource "kubernetes_stateful_set" "db" {
+  count            = lookup(var.copies, "kubernetes_stateful_set.db", 1)
   wait_for_rollout = false
   metadata {
     name      = "db-${count.index}"
@@ -447,7 +444,7 @@ resource "kubernetes_stateful_set_v1" "db" {
 }
 
 resource "kubernetes_stateful_set" "bare" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_stateful_set.bare", 1)
   wait_for_rollout = false
   metadata {
     name      = "bare-${count.index}"
@@ -472,9 +469,8 @@ resource "kubernetes_stateful_set" "bare" {
   }
 }
 
-resource "kubernetes_daemon_set_v1" "agent" {
-  count            = var.copies
-  wait_for_rollout = false
+resource "kubernetes_daemonset" "agent" {
+  count = lookup(var.copies, "kubernetes_daemonset.agent", 1)
   metadata {
     name      = "agent-${count.index}"
     namespace = local.ns
@@ -505,8 +501,8 @@ resource "kubernetes_daemon_set_v1" "agent" {
   }
 }
 
-resource "kubernetes_job_v1" "once" {
-  count               = var.copies
+resource "kubernetes_job" "once" {
+  count               = lookup(var.copies, "kubernetes_job.once", 1)
   wait_for_completion = false
   metadata {
     name      = "once-${count.index}"
@@ -530,36 +526,25 @@ resource "kubernetes_job_v1" "once" {
   }
 }
 
-resource "kubernetes_cron_job_v1" "nightly" {
-  count = var.copies
+resource "kubernetes_replication_controller" "web" {
+  count = lookup(var.copies, "kubernetes_replication_controller.web", 1)
   metadata {
-    name      = "nightly-${count.index}"
+    name      = "web-${count.index}"
     namespace = local.ns
+    labels    = { app = "web" }
   }
   spec {
-    schedule                      = "0 3 * * *"
-    timezone                      = "Etc/UTC"
-    concurrency_policy            = "Forbid"
-    suspend                       = false
-    starting_deadline_seconds     = 60
-    successful_jobs_history_limit = 2
-    failed_jobs_history_limit     = 5
-    job_template {
+    replicas          = 0
+    min_ready_seconds = 2
+    selector          = { app = "web" }
+    template {
       metadata {
-        labels = { job = "nightly" }
+        labels = { app = "web" }
       }
       spec {
-        backoff_limit = 2
-        template {
-          metadata {}
-          spec {
-            restart_policy = "OnFailure"
-            container {
-              name    = "backup"
-              image   = "backup:1"
-              command = ["backup", "--all"]
-            }
-          }
+        container {
+          name  = "web"
+          image = "nginx:1.27"
         }
       }
     }

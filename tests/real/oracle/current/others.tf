@@ -6,7 +6,7 @@ resource "kubernetes_namespace_v1" "shop" {
 }
 
 resource "kubernetes_namespace" "extra" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_namespace.extra", 1)
   metadata {
     name        = "extra-${count.index}"
     annotations = { note = "x" }
@@ -14,11 +14,12 @@ resource "kubernetes_namespace" "extra" {
 }
 
 resource "kubernetes_service_v1" "web" {
-  count                  = var.copies
+  count                  = lookup(var.copies, "kubernetes_service_v1.web", 1)
   wait_for_load_balancer = false
   metadata {
     name      = "web-${count.index}"
     namespace = local.ns
+    labels    = var.changed ? { team = "shop" } : {}
   }
   spec {
     type                        = "LoadBalancer"
@@ -48,7 +49,7 @@ resource "kubernetes_service_v1" "web" {
 }
 
 resource "kubernetes_service" "inner" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_service.inner", 1)
   metadata {
     name      = "inner-${count.index}"
     namespace = local.ns
@@ -62,27 +63,27 @@ resource "kubernetes_service" "inner" {
 }
 
 resource "kubernetes_config_map_v1" "settings" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_config_map_v1.settings", 1)
   metadata {
     name      = "settings-${count.index}"
     namespace = local.ns
   }
-  data        = { "app.conf" = "a=1\nb=2\n", empty = "" }
+  data        = { "app.conf" = var.changed ? "a=3\n" : "a=1\nb=2\n", empty = "" }
   binary_data = { blob = "AAEC" }
 }
 
 resource "kubernetes_secret_v1" "credentials" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_secret_v1.credentials", 1)
   metadata {
     name      = "credentials-${count.index}"
     namespace = local.ns
   }
-  data        = { token = "s3cret", user = "admin" }
+  data        = { token = var.changed ? "other" : "s3cret", user = "admin" }
   binary_data = { key = "AAECAw==" }
 }
 
 resource "kubernetes_service_account_v1" "runner" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_service_account_v1.runner", 1)
   metadata {
     name      = "runner-${count.index}"
     namespace = local.ns
@@ -97,7 +98,7 @@ resource "kubernetes_service_account_v1" "runner" {
 }
 
 resource "kubernetes_role_v1" "reader" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_role_v1.reader", 1)
   metadata {
     name      = "reader-${count.index}"
     namespace = local.ns
@@ -105,7 +106,7 @@ resource "kubernetes_role_v1" "reader" {
   rule {
     api_groups     = [""]
     resources      = ["pods", "services"]
-    verbs          = ["get", "list"]
+    verbs          = var.changed ? ["get", "list", "watch"] : ["get", "list"]
     resource_names = ["a", "b"]
   }
   rule {
@@ -116,7 +117,7 @@ resource "kubernetes_role_v1" "reader" {
 }
 
 resource "kubernetes_cluster_role_v1" "viewer" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_cluster_role_v1.viewer", 1)
   metadata {
     name = "viewer-${count.index}"
   }
@@ -132,7 +133,7 @@ resource "kubernetes_cluster_role_v1" "viewer" {
 }
 
 resource "kubernetes_cluster_role" "sum" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_cluster_role.sum", 1)
   metadata {
     name = "sum-${count.index}"
   }
@@ -144,7 +145,7 @@ resource "kubernetes_cluster_role" "sum" {
 }
 
 resource "kubernetes_role_binding_v1" "reader" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_role_binding_v1.reader", 1)
   metadata {
     name      = "reader-${count.index}"
     namespace = local.ns
@@ -167,7 +168,7 @@ resource "kubernetes_role_binding_v1" "reader" {
 }
 
 resource "kubernetes_cluster_role_binding_v1" "viewer" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_cluster_role_binding_v1.viewer", 1)
   metadata {
     name = "viewer-${count.index}"
   }
@@ -184,7 +185,7 @@ resource "kubernetes_cluster_role_binding_v1" "viewer" {
 }
 
 resource "kubernetes_ingress_v1" "web" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_ingress_v1.web", 1)
   metadata {
     name        = "web-${count.index}"
     namespace   = local.ns
@@ -204,7 +205,7 @@ resource "kubernetes_ingress_v1" "web" {
       host = "shop.example.com"
       http {
         path {
-          path      = "/api"
+          path      = var.changed ? "/api/v2" : "/api"
           path_type = "Prefix"
           backend {
             service {
@@ -225,7 +226,7 @@ resource "kubernetes_ingress_v1" "web" {
 }
 
 resource "kubernetes_network_policy_v1" "deny" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_network_policy_v1.deny", 1)
   metadata {
     name      = "deny-${count.index}"
     namespace = local.ns
@@ -241,7 +242,7 @@ resource "kubernetes_network_policy_v1" "deny" {
       }
       from {
         ip_block {
-          cidr   = "10.0.0.0/8"
+          cidr   = var.changed ? "10.0.0.0/9" : "10.0.0.0/8"
           except = ["10.1.0.0/16"]
         }
       }
@@ -255,7 +256,7 @@ resource "kubernetes_network_policy_v1" "deny" {
 }
 
 resource "kubernetes_horizontal_pod_autoscaler_v2" "web" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_horizontal_pod_autoscaler_v2.web", 1)
   metadata {
     name      = "web-${count.index}"
     namespace = local.ns
@@ -305,7 +306,7 @@ resource "kubernetes_horizontal_pod_autoscaler_v2" "web" {
 }
 
 resource "kubernetes_pod_disruption_budget_v1" "web" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_pod_disruption_budget_v1.web", 1)
   metadata {
     name      = "web-${count.index}"
     namespace = local.ns
@@ -319,7 +320,7 @@ resource "kubernetes_pod_disruption_budget_v1" "web" {
 }
 
 resource "kubernetes_persistent_volume_claim_v1" "data" {
-  count            = var.copies
+  count            = lookup(var.copies, "kubernetes_persistent_volume_claim_v1.data", 1)
   wait_until_bound = false
   metadata {
     name      = "data-${count.index}"
@@ -335,7 +336,7 @@ resource "kubernetes_persistent_volume_claim_v1" "data" {
 }
 
 resource "kubernetes_limit_range_v1" "small" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_limit_range_v1.small", 1)
   metadata {
     name      = "small-${count.index}"
     namespace = local.ns
@@ -351,7 +352,7 @@ resource "kubernetes_limit_range_v1" "small" {
 }
 
 resource "kubernetes_storage_class_v1" "fast" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_storage_class_v1.fast", 1)
   metadata {
     name = "fast-${count.index}"
   }
@@ -370,7 +371,7 @@ resource "kubernetes_storage_class_v1" "fast" {
 }
 
 resource "kubernetes_priority_class_v1" "high" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_priority_class_v1.high", 1)
   metadata {
     name = "high-${count.index}"
   }
@@ -378,29 +379,21 @@ resource "kubernetes_priority_class_v1" "high" {
   description = "for the shop"
 }
 
-resource "kubernetes_manifest" "extra" {
-  count = var.copies
-  manifest = {
-    apiVersion = "v1"
-    kind       = "ConfigMap"
-    metadata   = { name = "manifest-${count.index}", namespace = "default", labels = { a = "b" } }
-    data       = { k = "v" }
-  }
-}
-
 resource "kubernetes_labels" "marked" {
-  count       = var.copies
+  force       = true
+  count       = lookup(var.copies, "kubernetes_labels.marked", 1)
   api_version = "v1"
   kind        = "ConfigMap"
   metadata {
     name      = "marked-${count.index}"
     namespace = "default"
   }
-  labels = { marked = "yes" }
+  labels = { marked = var.changed ? "changed" : "yes" }
 }
 
 resource "kubernetes_annotations" "noted" {
-  count       = var.copies
+  force       = true
+  count       = lookup(var.copies, "kubernetes_annotations.noted", 1)
   api_version = "apps/v1"
   kind        = "Deployment"
   metadata {
@@ -412,16 +405,18 @@ resource "kubernetes_annotations" "noted" {
 }
 
 resource "kubernetes_config_map_v1_data" "more" {
-  count = var.copies
+  force = true
+  count = lookup(var.copies, "kubernetes_config_map_v1_data.more", 1)
   metadata {
     name      = "more-${count.index}"
     namespace = "default"
   }
-  data = { added = "1" }
+  data = { added = var.changed ? "changed" : "1" }
 }
 
 resource "kubernetes_secret_v1_data" "hidden" {
-  count = var.copies
+  force = true
+  count = lookup(var.copies, "kubernetes_secret_v1_data.hidden", 1)
   metadata {
     name      = "hidden-${count.index}"
     namespace = "default"
@@ -430,7 +425,8 @@ resource "kubernetes_secret_v1_data" "hidden" {
 }
 
 resource "kubernetes_env" "tuned" {
-  count       = var.copies
+  force       = true
+  count       = lookup(var.copies, "kubernetes_env.tuned", 1)
   api_version = "apps/v1"
   kind        = "Deployment"
   container   = "web"
@@ -454,7 +450,7 @@ resource "kubernetes_env" "tuned" {
 }
 
 resource "kubernetes_resource_quota_v1" "few" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_resource_quota_v1.few", 1)
   metadata {
     name      = "few-${count.index}"
     namespace = local.ns
@@ -465,7 +461,7 @@ resource "kubernetes_resource_quota_v1" "few" {
 }
 
 resource "kubernetes_horizontal_pod_autoscaler_v1" "old" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_horizontal_pod_autoscaler_v1.old", 1)
   metadata {
     name      = "old-${count.index}"
     namespace = local.ns
@@ -482,7 +478,7 @@ resource "kubernetes_horizontal_pod_autoscaler_v1" "old" {
 }
 
 resource "kubernetes_secret" "written" {
-  count = var.copies
+  count = lookup(var.copies, "kubernetes_secret.written", 1)
   metadata {
     name      = "written-${count.index}"
     namespace = local.ns
@@ -491,44 +487,20 @@ resource "kubernetes_secret" "written" {
   data_wo_revision = 1
 }
 
-resource "kubernetes_manifest" "widget" {
-  count = var.copies
-  manifest = {
-    apiVersion = "example.com/v1"
-    kind       = "Widget"
-    metadata   = { name = "widget-${count.index}", namespace = "default" }
-    spec = {
-      size   = 3
-      tags   = ["a", "b"]
-      labels = { x = "y" }
-      target = "50%"
-      nested = { a = "1" }
-      parts  = [{ name = "p", size = 1 }]
-    }
+# One goes and one comes with the change.
+resource "kubernetes_config_map_v1" "before" {
+  count = var.changed ? 0 : 1
+  metadata {
+    name      = "before"
+    namespace = local.ns
   }
 }
 
-resource "kubernetes_manifest" "deployment" {
-  count = var.copies
-  manifest = {
-    apiVersion = "apps/v1"
-    kind       = "Deployment"
-    metadata   = { name = "manifest-${count.index}", namespace = "default" }
-    spec = {
-      replicas = 2
-      selector = { matchLabels = { app = "manifest" } }
-      template = {
-        metadata = { labels = { app = "manifest" } }
-        spec = {
-          containers = [{
-            name      = "web"
-            image     = "nginx:1.27"
-            resources = { limits = { cpu = "500m" } }
-            env       = [{ name = "A", value = "1" }]
-            ports     = [{ containerPort = 80, protocol = "TCP" }]
-          }]
-        }
-      }
-    }
+resource "kubernetes_config_map_v1" "after" {
+  count = var.changed ? 1 : 0
+  metadata {
+    name      = "after"
+    namespace = local.ns
   }
+  data = { a = "b" }
 }

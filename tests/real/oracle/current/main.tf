@@ -1,0 +1,25 @@
+terraform {
+  required_providers {
+    kubernetes = { source = "hashicorp/kubernetes", version = "3.2.1" }
+  }
+}
+
+provider "kubernetes" {
+  config_path = var.kubeconfig
+}
+
+variable "kubeconfig" {
+  type = string
+}
+
+# How many there are of each resource, so that as many edits of it share a plan.
+variable "copies" {
+  type    = map(number)
+  default = {}
+}
+
+# The configuration is changed once: what differs asks for this.
+variable "changed" {
+  type    = bool
+  default = false
+}

@@ -1,0 +1,121 @@
+//! One configuration, applied with one provider.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use drift_exporter::{
+    baseline::terraform::decode,
+    compare::terraform::compare,
+    model::{DeclaredObject, SealKey},
+};
+
+use super::{
+    attributes::changed_attributes,
+    cluster::Objects,
+    edits::{Edit, batches},
+    matrix::{Answer, Matrix},
+};
+use crate::support::{
+    cluster::{Cluster, User},
+    terraform::{Provider, Terraform},
+};
+
+/// A configuration, and the objects that it declares.
+pub(super) struct Pass<'a> {
+    pub(super) terraform: Terraform,
+    objects: Objects<'a>,
+    declared: BTreeMap<String, DeclaredObject>,
+}
+
+impl<'a> Pass<'a> {
+    /// Lays out the configuration in a folder beside this file.
+    pub(super) fn start(
+        cluster: &'a Cluster,
+        configuration: &str,
+        provider: Provider,
+        copies: &BTreeMap<&str, usize>,
+    ) -> Self {
+        let objects = Objects::new(cluster, matches!(provider, Provider::Old));
+        objects.create_those_of_others(copies);
+        objects.create_kinds();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle").join(configuration);
+        let mut terraform = Terraform::init(&folder, provider, &cluster.kubeconfig(User::Admin));
+        terraform.set("copies", serde_json::to_string(copies).unwrap());
+        Self { terraform, objects, declared: BTreeMap::new() }
+    }
+
+    /// Applies the configuration and reads the state.
+    pub(super) fn apply(&mut self) {
+        let terraform = &self.terraform;
+        self.objects.control(|| terraform.apply());
+        let state = decode(&self.terraform.state(), &SealKey::new([7; 32])).unwrap();
+        assert_eq!(state.skipped, []);
+        self.declared =
+            state.objects.into_iter().map(|object| (object.address.to_string(), object)).collect();
+    }
+
+    /// Nobody may see anything.
+    pub(super) fn at_rest(&self, when: &str, matrix: &mut Matrix) {
+        let of_terraform = self.changes();
+        let of_terraform =
+            of_terraform.into_iter().map(|(address, changed)| format!("{address}: {changed:?}"));
+        let found = self.declared.iter().flat_map(|(address, object)| {
+            let findings = compare(object, &self.objects.get(object)).findings.into_iter();
+            findings.map(move |finding| format!("{address}: {finding:?}"))
+        });
+        matrix.at_rest(when, &self.declared, of_terraform.collect(), found.collect());
+    }
+
+    /// Makes all edits, one an object at a time, and puts everything back.
+    pub(super) fn ask_all(&self, edits: &[Edit], plans: usize, matrix: &mut Matrix) {
+        for batch in batches(edits, plans) {
+            let made: Vec<_> = batch
+                .iter()
+                .filter_map(|(address, edit)| {
+                    let original = self.objects.get(&self.declared[address]);
+                    self.ask(address, edit, matrix).map(|edited| (address, edit, original, edited))
+                })
+                .collect();
+            let drift = self.changes();
+            for (address, edit, original, edited) in made {
+                let object = &self.declared[address];
+                let comparison = compare(object, &edited);
+                matrix.answer(Answer {
+                    resource: edit.resource,
+                    edit: format!("{address} {}", edit.patch),
+                    terraform: drift.get(address).cloned().unwrap_or_default(),
+                    exporter: comparison.attributes.iter().map(ToString::to_string).collect(),
+                    blind: comparison.blind.len(),
+                });
+                self.objects.put_back(object, &original, &edited);
+            }
+        }
+    }
+
+    /// Makes edits of which each has to be seen, and leaves them.
+    pub(super) fn edit_all(&self, edits: &[Edit], matrix: &mut Matrix) {
+        for edit in edits {
+            let address = format!("{}[0]", edit.resource);
+            if let Some(edited) = self.ask(&address, edit, matrix) {
+                let seen = !compare(&self.declared[&address], &edited).findings.is_empty();
+                assert!(seen, "{address} {} is not seen", edit.patch);
+            }
+        }
+    }
+
+    fn ask(&self, address: &str, edit: &Edit, matrix: &mut Matrix) -> Option<serde_json::Value> {
+        let edited = self.objects.patch(&self.declared[address], &edit.patch);
+        edited.map_err(|reason| matrix.refused(format!("{address} {}: {reason}", edit.patch))).ok()
+    }
+
+    /// What a refresh would change, by address.
+    fn changes(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let changed = self.terraform.drift().into_iter().map(|drifted| {
+            let changed = changed_attributes(&drifted.address, &drifted.before, &drifted.after);
+            (drifted.address, changed)
+        });
+        changed.filter(|(_, changed)| !changed.is_empty()).collect()
+    }
+}
