@@ -6,7 +6,7 @@ use schemars::schema_for;
 
 use super::{Outcome, args::CheckArgs, rights::rules_to_add, settings_file::load_settings};
 use crate::{
-    model::Scope,
+    model::{Scope, Source},
     settings::{Overrides, Settings, SettingsFile},
     watch::{Access, Allowed, Need, access, client_from},
 };
@@ -69,8 +69,23 @@ async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, 
         verbs: &["create", "patch"],
         scope: settings.scope(),
     });
-    let others: Vec<Need> = team_rules.into_iter().chain(events).collect();
+    let others: Vec<Need> = team_rules.into_iter().chain(events).chain(states(settings)).collect();
     access(&client, &settings.wanted_kinds(), &others).await
+}
+
+/// What has to be read to find states. The kinds that they name are known only then.
+fn states(settings: &Settings) -> Vec<Need> {
+    if !settings.sources.contains(&Source::Terraform) {
+        return Vec::new();
+    }
+    let scope = &settings.terraform.scope;
+    let read = |group: &str, resource: &str| Need {
+        group: group.into(),
+        resource: resource.into(),
+        verbs: &["list", "watch"],
+        scope: scope.clone(),
+    };
+    vec![read("", "secrets"), read("coordination.k8s.io", "leases")]
 }
 
 fn place(scope: &Scope) -> String {

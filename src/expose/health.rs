@@ -22,7 +22,7 @@ pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, S
     }
 }
 
-/// Ready once every kind's first list was answered, and at least one could be listed. Kinds that are added later are
+/// Ready once every source was looked for and every kind's first list was answered, and at least one could be listed. Kinds that are added later are
 /// named while they are waited for, and do not take readiness back.
 pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
     let snapshot = exposed.state.snapshot();
@@ -31,6 +31,14 @@ pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, 
     let mut body = String::from(if ready { "ready\n" } else { "not ready\n" });
     if exposed.stop.is_cancelled() {
         body.push_str("stopping\n");
+    }
+    for (source, health) in &snapshot.sources {
+        let state = match health {
+            StreamHealth::Starting => "waiting for its baselines".to_owned(),
+            StreamHealth::Up => "loaded".to_owned(),
+            StreamHealth::Down { reason, message } => format!("not all of it ({reason}): {message}"),
+        };
+        writeln!(body, "source {source}: {state}").expect("writing to a string cannot fail");
     }
     for stream in streams {
         let state = match (&stream.health, stream.listed) {

@@ -70,6 +70,11 @@ impl Terraform {
         terraform
     }
 
+    /// Where the configuration is, and its state where it is kept there.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Gives a variable another value.
     pub fn set(&mut self, variable: &'static str, value: String) {
         self.variables.insert(variable, value);

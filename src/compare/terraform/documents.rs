@@ -101,7 +101,17 @@ impl Walk {
             let same = declared.len() == live.len()
                 && declared.iter().zip(live).all(|(one, other)| findings.is_same(&text(one), &text(other)));
             if !same {
-                findings.differs(&list(declared).replace("\\u0001", ""), &list(live));
+                // What is compared with digests is shown as digests.
+                let is_private = findings.is_sensitive() || declared.iter().any(|one| is_sealed(&text(one)));
+                let private = |one: &Value| match text(one) {
+                    plain if is_private && !plain.is_empty() && !is_sealed(&plain) => {
+                        findings.seal(&plain).into()
+                    }
+                    _ => one.clone(),
+                };
+                let live: Vec<Value> = live.iter().map(private).collect();
+                let shown = |values: &[Value]| list(values).replace("\\u0001", "");
+                findings.differs(&shown(declared), &shown(&live));
             }
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Instant,
 };
 
@@ -14,6 +15,8 @@ pub(super) struct Answer {
     pub(super) edit: String,
     pub(super) terraform: BTreeSet<String>,
     pub(super) exporter: BTreeSet<String>,
+    /// Whether the running exporter calls it drift; none where it cannot compare the object.
+    pub(super) asked: Option<bool>,
     /// Fields that we say Terraform cannot see.
     pub(super) blind: usize,
 }
@@ -45,7 +48,7 @@ impl Matrix {
     pub(super) fn at_rest(
         &mut self,
         when: &str,
-        declared: &BTreeMap<String, DeclaredObject>,
+        declared: &BTreeMap<String, Arc<DeclaredObject>>,
         of_terraform: Vec<String>,
         of_exporter: Vec<String>,
     ) {
@@ -77,6 +80,7 @@ impl Matrix {
             println!("differs: {}", answer.edit);
             println!("  only Terraform: {:?}", only(&answer.terraform, &answer.exporter));
             println!("  only exporter:  {:?}", only(&answer.exporter, &answer.terraform));
+            println!("  drift by the word of the running exporter: {:?}", answer.asked);
         }
         self.answers.push(answer);
     }
@@ -92,7 +96,18 @@ impl Matrix {
         println!("\n{} ({} s)", self.title, self.started.elapsed().as_secs());
         self.print_types();
         self.rests.iter().for_each(|rest| println!("{rest}"));
+        let silent: Vec<&Answer> = self.answers.iter().filter(|answer| answer.asked.is_none()).collect();
+        let types: BTreeSet<&str> =
+            silent.iter().filter_map(|answer| answer.resource.split('.').next()).collect();
+        println!(
+            "the running exporter was asked about {} of these edits, and could not compare {} {types:?}",
+            self.answers.len(),
+            silent.len()
+        );
         assert!(self.answers.iter().all(Answer::agrees), "the exporter and Terraform disagree");
+        // One kind is watched in one version, and these are of two.
+        let excused = |name: &&str| name.contains("horizontal_pod_autoscaler");
+        assert!(types.iter().all(excused), "{types:?}");
         assert!(self.false_drift.is_empty(), "drift at rest");
         assert!(self.refused.is_empty(), "edits that nobody was asked about");
     }
@@ -120,7 +135,8 @@ impl Matrix {
 
 impl Answer {
     fn agrees(&self) -> bool {
-        self.terraform == self.exporter
+        let is_drift = !self.terraform.is_empty();
+        self.terraform == self.exporter && self.asked.is_none_or(|asked| asked == is_drift)
     }
 }
 

@@ -7,6 +7,7 @@
     reason = "it prints its matrix, and fails by panicking"
 )]
 
+mod asked;
 mod attributes;
 pub(crate) mod cluster;
 mod edits;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::Arc,
 };
 
 use drift_exporter::{
@@ -12,6 +13,7 @@ use drift_exporter::{
 };
 
 use super::{
+    asked::Asked,
     attributes::changed_attributes,
     cluster::Objects,
     edits::{Edit, batches},
@@ -26,7 +28,10 @@ use crate::support::{
 pub(super) struct Pass<'a> {
     pub(super) terraform: Terraform,
     objects: Objects<'a>,
-    declared: BTreeMap<String, DeclaredObject>,
+    declared: BTreeMap<String, Arc<DeclaredObject>>,
+    serial: u64,
+    cluster: &'a Cluster,
+    exporter: Option<Asked>,
 }
 
 impl<'a> Pass<'a> {
@@ -43,7 +48,7 @@ impl<'a> Pass<'a> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle").join(configuration);
         let mut terraform = Terraform::init(&folder, provider, &cluster.kubeconfig(User::Admin));
         terraform.set("copies", serde_json::to_string(copies).unwrap());
-        Self { terraform, objects, declared: BTreeMap::new() }
+        Self { terraform, objects, declared: BTreeMap::new(), serial: 0, cluster, exporter: None }
     }
 
     /// Applies the configuration and reads the state.
@@ -52,6 +57,11 @@ impl<'a> Pass<'a> {
         self.objects.control(|| terraform.apply());
         let state = decode(&self.terraform.state(), &SealKey::new([7; 32])).unwrap();
         assert_eq!(state.skipped, []);
+        self.serial = state.serial;
+        if self.exporter.is_none() {
+            self.exporter =
+                Some(Asked::start(self.cluster, &self.terraform.folder().join("terraform.tfstate")));
+        }
         self.declared =
             state.objects.into_iter().map(|object| (object.address.to_string(), object)).collect();
     }
@@ -61,11 +71,13 @@ impl<'a> Pass<'a> {
         let of_terraform = self.changes();
         let of_terraform =
             of_terraform.into_iter().map(|(address, changed)| format!("{address}: {changed:?}"));
+        let of_exporter = self.asked().complaints(self.serial);
         let found = self.declared.iter().flat_map(|(address, object)| {
             let findings = compare(object, &self.objects.get(object)).findings.into_iter();
             findings.map(move |finding| format!("{address}: {finding:?}"))
         });
-        matrix.at_rest(when, &self.declared, of_terraform.collect(), found.collect());
+        let found = found.chain(of_exporter).collect();
+        matrix.at_rest(when, &self.declared, of_terraform.collect(), found);
     }
 
     /// Makes all edits, one an object at a time, and puts everything back.
@@ -82,7 +94,9 @@ impl<'a> Pass<'a> {
             for (address, edit, original, edited) in made {
                 let object = &self.declared[address];
                 let comparison = compare(object, &edited);
+                let drifted = self.asked().drifted(object, &edited["metadata"]["resourceVersion"]);
                 matrix.answer(Answer {
+                    asked: drifted,
                     resource: edit.resource,
                     edit: format!("{address} {}", edit.patch),
                     terraform: drift.get(address).cloned().unwrap_or_default(),
@@ -103,6 +117,10 @@ impl<'a> Pass<'a> {
                 assert!(seen, "{address} {} is not seen", edit.patch);
             }
         }
+    }
+
+    fn asked(&self) -> &Asked {
+        self.exporter.as_ref().expect("it was applied")
     }
 
     fn ask(&self, address: &str, edit: &Edit, matrix: &mut Matrix) -> Option<serde_json::Value> {
