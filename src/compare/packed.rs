@@ -1,37 +1,77 @@
 //! Documents that are kept: packed small, and read again when something has to be compared.
 
-use std::io::{Read as _, Write as _};
-
-use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use serde_json::Value;
 
 use crate::model::Packed;
 
+/// What objects and states have in common: of it, a document only has to say where it is. What is packed is never written
+/// down, so another dictionary harms nothing.
+const DICTIONARY: &[u8] = include_bytes!("packed/dictionary");
+
 /// Packs a document.
 pub fn pack(document: &Value) -> Packed {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-    // Writing to memory does not fail.
-    let _ = encoder.write_all(document.to_string().as_bytes());
-    Packed::new(encoder.finish().unwrap_or_default())
+    let text = document.to_string();
+    let mut packer = Compress::new(Compression::fast(), false);
+    let mut packed = Vec::with_capacity(text.len() / 4 + 64);
+    // Neither fails in memory; what came out wrong would be no document when it is unpacked.
+    let _ = packer.set_dictionary(DICTIONARY);
+    while let Ok(Status::Ok | Status::BufError) =
+        packer.compress_vec(&text.as_bytes()[taken(packer.total_in())..], &mut packed, FlushCompress::Finish)
+    {
+        packed.reserve(packed.capacity());
+    }
+    packed.shrink_to_fit();
+    Packed::new(packed)
 }
 
 /// The document that was packed.
 pub fn unpack(packed: &Packed) -> Value {
-    let mut text = Vec::new();
-    let read = DeflateDecoder::new(packed.bytes()).read_to_end(&mut text);
-    read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    let bytes = packed.bytes();
+    let mut unpacker = Decompress::new(false);
+    let _ = unpacker.set_dictionary(DICTIONARY);
+    let mut text = Vec::with_capacity(bytes.len() * 4 + 64);
+    while let Ok(Status::Ok) =
+        unpacker.decompress_vec(&bytes[taken(unpacker.total_in())..], &mut text, FlushDecompress::None)
+    {
+        text.reserve(text.capacity());
+    }
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+fn taken(total: u64) -> usize {
+    usize::try_from(total).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
 
-    use super::{pack, unpack};
+    use super::{DICTIONARY, pack, unpack};
 
     #[test]
     fn what_was_packed_comes_out_again() {
         let document = json!({"spec": {"replicas": 3, "name": "ä", "none": null, "list": [1.5, true]}});
         assert_eq!(unpack(&pack(&document)), document);
         assert_eq!(pack(&document), pack(&document.clone()));
+    }
+
+    #[test]
+    fn what_objects_have_in_common_takes_no_room() {
+        let ports = json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]);
+        let document = json!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"ports": ports,
+            "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None"}});
+        let (text, packed) = (document.to_string().len(), pack(&document).bytes().len());
+        assert!(packed * 3 < text, "{packed} of {text}");
+        assert!(DICTIONARY.len() < 32 << 10, "no packer looks further back");
+    }
+
+    proptest! {
+        #[test]
+        fn large_and_small_texts_come_out_again(text in ".{0,200}", times in 0..400_usize) {
+            let document = Value::from(text.repeat(times));
+            prop_assert_eq!(unpack(&pack(&document)), document);
+        }
     }
 }
