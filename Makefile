@@ -54,7 +54,7 @@ test-real: ## the tests that need more real programs: Prometheus, Chromium, Terr
 
 	@if command -v terraform >/dev/null && command -v python3 >/dev/null && $(call can_have,$(ORACLE_PARTS)); then \
 	  parts/build $(ORACLE_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 terraform_table oracle demo_state; \
+	  cargo test --test real -- --test-threads=1 terraform_table oracle demo_state terraform_source; \
 	else \
 	  echo "SKIPPED: the tests with a real Terraform. They need terraform and python3 on the path, and Go to build its Kubernetes provider."; \
 	fi

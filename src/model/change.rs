@@ -68,6 +68,8 @@ pub enum Change {
     BaselineGone(Source, Arc<str>),
     /// Whether the places of a source can be found. Up: all that are there have been told of.
     Source(Source, StreamHealth),
+    /// A source is switched off.
+    SourceGone(Source),
     /// Time has passed.
     Tick,
 }

@@ -17,6 +17,8 @@ pub struct StreamSpec {
     pub selector: Option<Selector>,
     /// The one object that the API server is asked for.
     pub name: Option<Box<str>>,
+    /// Objects that the API server leaves out, since each has a stream of its own.
+    pub without: Vec<Box<str>>,
     /// What is kept of the objects that come: those that any of these wants. Empty: all of them.
     pub kept: Vec<Clause>,
 }
@@ -33,7 +35,15 @@ pub struct Clause {
 impl StreamSpec {
     /// Every object of a kind.
     pub fn whole(kind: Arc<Kind>) -> Self {
-        Self { kind, namespace: None, excluded: Vec::new(), selector: None, name: None, kept: Vec::new() }
+        Self {
+            kind,
+            namespace: None,
+            excluded: Vec::new(),
+            selector: None,
+            name: None,
+            without: Vec::new(),
+            kept: Vec::new(),
+        }
     }
 
     /// No object of a kind: what stands where something is wanted and cannot be watched.
@@ -61,7 +71,9 @@ impl StreamSpec {
 
     /// Whether this object comes through this stream, if its labels are right.
     pub fn brings(&self, namespace: &str, name: &str) -> bool {
-        self.name.as_deref().is_none_or(|own| own == name) && self.covers(namespace)
+        self.name.as_deref().is_none_or(|own| own == name)
+            && !self.without.iter().any(|own| **own == *name)
+            && self.covers(namespace)
     }
 
     /// Whether this object comes through this stream, whatever its labels: if it does not come, it is not there.

@@ -106,6 +106,8 @@ pub struct Episode {
 /// A claim all of whose differences are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
+    /// How the claim would be off.
+    pub trouble: Trouble,
     /// The differences, the worst first. Their onsets return when the rules go.
     pub differences: Vec<Difference>,
     /// The onset of the episode that a rule ended, to go on from if the rules let it.

@@ -31,6 +31,8 @@ pub struct BaselineState {
     pub belonging: Belonging,
     /// Whether its objects are being changed by whoever holds its lock.
     pub in_flight: bool,
+    /// Since when the lock is held of which was told that it is held for too long.
+    told_stale: Option<Timestamp>,
 }
 
 /// Whether a baseline declares objects of this cluster.
@@ -42,6 +44,15 @@ pub enum Belonging {
     Here,
     /// None of its objects was found here.
     Elsewhere,
+}
+
+/// What was decided about baselines.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    /// Those of other clusters.
+    pub(super) elsewhere: Vec<Arc<str>>,
+    /// Objects on which opinions change.
+    pub(super) touched: Vec<ObjectKey>,
 }
 
 /// What one baseline declares for an object.
@@ -68,6 +79,37 @@ impl Baselines {
         of_source.filter_map(|own| Some((self.all.get(&own.place)?, &*own.object)))
     }
 
+    /// One baseline.
+    pub(super) fn get(&self, source: Source, name: &Arc<str>) -> Option<&BaselineState> {
+        self.all.get(&(source, name.clone()))
+    }
+
+    /// Another baseline that declares all of an object, where this one has not declared it before.
+    pub(super) fn other_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
+        let own = self.declarations.get(&key_of(object))?;
+        let is_own = |own: &Declaration| *own.place.1 == *baseline.name;
+        let is_part = |object: &DeclaredObject| matches!(object.body, DeclaredBody::Parts(_));
+        if is_part(object) || own.iter().any(is_own) {
+            return None;
+        }
+        own.iter().find(|own| !is_part(&own.object)).map(|own| &*own.place.1)
+    }
+
+    /// Baselines whose lock has just ceased to hold, though somebody still has it.
+    pub(super) fn take_stale_locks(&mut self, now: Timestamp) -> Vec<Arc<str>> {
+        let mut stale = Vec::new();
+        for state in self.all.values_mut() {
+            let lock = state.baseline.lock.as_ref();
+            let since = lock
+                .and_then(|lock| lock.created.filter(|_| lock.holds_until.is_some_and(|until| until <= now)));
+            if since.is_some() && state.told_stale != since {
+                stale.push(state.baseline.name.clone());
+            }
+            state.told_stale = since;
+        }
+        stale
+    }
+
     /// Whether anything declares this object.
     pub(super) fn is_declared(&self, key: &ObjectKey) -> bool {
         self.declarations.contains_key(key)
@@ -89,7 +131,8 @@ impl Baselines {
             Some(old) if is_same_line(&old.baseline, baseline) => old.belonging,
             Some(_) | None => Belonging::Undecided,
         };
-        let state = BaselineState { baseline: baseline.clone(), belonging, in_flight };
+        let told_stale = old.as_ref().and_then(|old| old.told_stale);
+        let state = BaselineState { baseline: baseline.clone(), belonging, in_flight, told_stale };
         let all_change = old.as_ref().is_none_or(|old| {
             old.in_flight != in_flight
                 || old.belonging != belonging
@@ -108,9 +151,10 @@ impl Baselines {
                 }
                 continue;
             }
-            if known.is_some_and(|known| known.object != object.object) {
-                left.extend(known.map(|known| (&*known.address, known)));
-            }
+            // Under one address there may be another object now.
+            left.extend(
+                known.filter(|known| key_of(known) != key_of(object)).map(|known| (&*known.address, known)),
+            );
             touched.push(self.declare(&place, object));
         }
         let gone: Vec<Arc<DeclaredObject>> = left.into_values().cloned().collect();
@@ -156,17 +200,19 @@ impl Baselines {
         touched
     }
 
-    /// Decides about baselines all of whose kinds were looked for. Says on which objects opinions change.
-    pub(super) fn decide(&mut self, is_looked_for: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
-        let mut touched = Vec::new();
+    /// Decides about baselines all of whose objects were looked for. `is_looked_for`: none where nobody can look.
+    pub(super) fn decide(&mut self, is_looked_for: impl Fn(&ObjectKey) -> Option<bool>) -> Decided {
+        let mut decided = Decided::default();
         for state in self.all.values_mut().filter(|own| own.belonging == Belonging::Undecided) {
             let keys: Vec<ObjectKey> = state.baseline.objects.iter().map(|object| key_of(object)).collect();
-            if !keys.is_empty() && keys.iter().all(&is_looked_for) {
+            let looked: Vec<bool> = keys.iter().filter_map(&is_looked_for).collect();
+            if !looked.is_empty() && looked.iter().all(|looked| *looked) {
                 state.belonging = Belonging::Elsewhere;
-                touched.extend(keys);
+                decided.elsewhere.push(state.baseline.name.clone());
+                decided.touched.extend(keys);
             }
         }
-        touched
+        decided
     }
 
     fn declare(&mut self, place: &Place, object: &Arc<DeclaredObject>) -> ObjectKey {

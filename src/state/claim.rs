@@ -92,6 +92,8 @@ impl Claim {
     ) -> (Self, Step) {
         let before = self.verdict.episode().is_some();
         let known = std::mem::replace(&mut self.verdict, Verdict::NoBaseline);
+        // What is judged for the first time may have been so before anybody could tell.
+        let is_first = self.details.is_some() && known.drifted().is_none();
         let verdict = match judgement {
             Judgement::InSync => Verdict::InSync,
             Judgement::NoBaseline => Verdict::NoBaseline,
@@ -111,7 +113,9 @@ impl Claim {
                 Cause::Rule
             }
         };
-        Self { verdict, ..self }.stepped(before, cause, rater.now)
+        let episodes = self.episodes;
+        let (claim, step) = Self { verdict, ..self }.stepped(before, cause, rater.now);
+        if is_first { (Self { episodes, ..claim }, Step::Nothing) } else { (claim, step) }
     }
 
     /// Looks at what is known with other rules, or at another time.

@@ -123,6 +123,7 @@ impl Engine {
             Change::Baseline(baseline) => self.take_baseline(&baseline, now),
             Change::BaselineGone(source, name) => self.lose_baseline(source, &name, now),
             Change::Source(source, health) => self.source_fares(source, health),
+            Change::SourceGone(source) => self.lose_source(source),
             Change::Tick => {
                 let expired = self.let_rules_expire(now);
                 let unlocked = self.let_locks_expire(now);

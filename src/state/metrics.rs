@@ -84,14 +84,15 @@ impl EngineMetrics {
 
     /// Starts counting at zero for a source that has baselines of its own.
     pub(super) fn know(&self, source: Source) {
-        for fault in BaselineFault::ALL {
-            self.baseline_errors.get_or_create_owned(&baseline_labels(source, fault.as_str()));
+        let odd = [DUPLICATE_ADDRESS, CLAIMED_TWICE, OTHER_CLUSTER, STALE_LOCK];
+        for reason in BaselineFault::ALL.iter().map(|fault| fault.as_str()).chain(odd) {
+            self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason));
         }
     }
 
-    /// Counts a baseline that could not be read.
-    pub(super) fn baseline_failed(&self, source: Source, fault: BaselineFault) {
-        self.baseline_errors.get_or_create_owned(&baseline_labels(source, fault.as_str())).inc();
+    /// Counts what is wrong with a baseline.
+    pub(super) fn baseline_failed(&self, source: Source, reason: &'static str) {
+        self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason)).inc();
     }
 
     pub(super) fn took(&self, duration: std::time::Duration) {
@@ -101,6 +102,15 @@ impl EngineMetrics {
 
 /// The result for an object of which nothing that counts differed.
 pub(super) const UNCHANGED: &str = "unchanged";
+
+/// A baseline has two resources of one address.
+pub(super) const DUPLICATE_ADDRESS: &str = "duplicate_address";
+/// Two baselines declare all of one object.
+pub(super) const CLAIMED_TWICE: &str = "claimed_twice";
+/// None of a baseline's objects is in this cluster.
+pub(super) const OTHER_CLUSTER: &str = "other_cluster";
+/// A lock is held for longer than anybody applies.
+pub(super) const STALE_LOCK: &str = "stale_lock";
 
 /// What is wrong with hashes that were read and could not be used.
 const HASH_ERRORS: &[UnknownReason] =

@@ -61,20 +61,34 @@ fn by_terraform(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> 
         Presence::Exists(_) | Presence::Absent | Presence::Unwatched => {}
     }
     let mut details = Details::default();
-    let mut judgements = Vec::new();
+    let (mut judgements, mut declared_by) = (Vec::new(), Vec::new());
     for (state, declared) in baselines.declared(Source::Terraform, key) {
-        if state.belonging == Belonging::Undecided {
+        // Nothing is said before it is known where it belongs, unless nobody will ever find out.
+        if state.belonging == Belonging::Undecided && !matches!(presence, Presence::Unwatched) {
             continue;
         }
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
-        details.declared_by.push(DeclaredBy { address, baseline });
-        judgements.push(judge_declared(state, declared, presence, &mut details));
+        let judgement = judge_declared(state, declared, presence, &mut details);
+        declared_by.push((rank(&judgement), DeclaredBy { address, baseline }));
+        judgements.push(judgement);
     }
+    // Whoever has something to say comes before those who have not.
+    declared_by.sort_by_key(|(rank, _)| *rank);
+    details.declared_by = declared_by.into_iter().map(|(_, own)| own).collect();
     let judgement = together(judgements)?;
     if let Presence::Exists(object) = presence {
         details.compared = object.document.as_ref().map(|document| document.content);
     }
     Some(Opinion { source: Source::Terraform, judgement, details: Some(details) })
+}
+
+/// The smaller, the more it says.
+fn rank(judgement: &Judgement) -> u8 {
+    match judgement {
+        Judgement::Drifted(_) | Judgement::Missing(_) | Judgement::Replaced(_) => 0,
+        Judgement::InSync => 1,
+        Judgement::InFlight | Judgement::NoBaseline | Judgement::Unknown(_) => 2,
+    }
 }
 
 /// What one declaration says about an object.
@@ -89,6 +103,9 @@ fn judge_declared(
     }
     if let Some(trouble) = &state.baseline.fault {
         return Judgement::Unknown(trouble.fault.unknown_reason());
+    }
+    if matches!(presence, Presence::Unwatched) {
+        return Judgement::Unknown(UnknownReason::Unwatched);
     }
     if state.belonging == Belonging::Elsewhere {
         return Judgement::Unknown(UnknownReason::OtherCluster);

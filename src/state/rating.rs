@@ -49,7 +49,8 @@ impl Rater<'_> {
         if differences.is_empty() {
             return before;
         }
-        let trouble = before.episode().map_or(Trouble::Drifted, |episode| episode.trouble);
+        let ignored = before.ignored().map(|ignored| ignored.trouble);
+        let trouble = before.episode().map(|episode| episode.trouble).or(ignored).unwrap_or(Trouble::Drifted);
         let settled = self.settle(trouble, differences, earlier_onset(&before));
         match before {
             Verdict::InFlight(_) => Verdict::InFlight(settled.into()),
@@ -73,7 +74,7 @@ impl Rater<'_> {
         let (ignored, differences): (Vec<_>, Vec<_>) =
             differences.into_iter().partition(|difference| difference.ignored_by.is_some());
         if differences.is_empty() && !ignored.is_empty() {
-            return Settled::Ignored(Ignored { differences: ignored, onset: earlier });
+            return Settled::Ignored(Ignored { trouble, differences: ignored, onset: earlier });
         }
         let onset = differences.iter().map(|difference| difference.onset).chain(earlier).min();
         Settled::Episode(Episode { trouble, onset: onset.unwrap_or(self.now), differences, ignored })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Blocks, Engine, KindState, StreamState, engine::is_answer};
+use super::{Blocks, Engine, KindState, StreamState, engine::is_answer, settle::Moment};
 use crate::model::{Cause, ObjectKey, Plan, StreamHealth, StreamSpec};
 
 impl Engine {
@@ -15,7 +15,7 @@ impl Engine {
         if same_streams(&kinds, &self.snapshot.kinds) {
             return false;
         }
-        self.let_go(plan, &kinds, now);
+        let lost = self.let_go(plan, &kinds, now);
         self.note_reselected(&kinds);
         let old = std::mem::take(&mut self.snapshot.kinds);
         for state in old.iter().filter(|old| !plan.watches(&old.kind)) {
@@ -33,13 +33,24 @@ impl Engine {
         let open = |spec: &Arc<StreamSpec>| plan.streams.contains(spec);
         self.staged.retain(|spec, _| open(spec));
         self.reselected.retain(open);
+        for (key, cause) in lost {
+            self.lose(&key, Moment { counted: true, cause, now });
+        }
+        // What cannot be watched has no stream that would tell.
+        for state in self.snapshot.kinds.clone() {
+            if state.streams.iter().any(|stream| is_answer(&stream.health)) {
+                self.settle_kind(&state.kind, false, now);
+            }
+        }
         self.snapshot.note_readiness();
         self.snapshot.sequence += 1;
         true
     }
 
-    /// Forgets the objects that no stream covers any more.
-    fn let_go(&mut self, plan: &Plan, kinds: &[KindState], now: Timestamp) {
+    /// Forgets the objects of kinds that are no longer wanted. Gives those of other kinds that no stream brings any more:
+    /// something may go on declaring them.
+    fn let_go(&mut self, plan: &Plan, kinds: &[KindState], now: Timestamp) -> Vec<(ObjectKey, Cause)> {
+        let mut lost = Vec::new();
         for old in self.snapshot.kinds.clone() {
             let new = kinds.iter().find(|new| new.kind.is_same_type(&old.kind));
             let covered = |key: &ObjectKey| {
@@ -49,9 +60,13 @@ impl Engine {
             // Who takes a kind out of the cluster takes its objects with it; who takes it out of the settings does not.
             let cause = if plan.lacks(&old.kind) { Cause::Deleted } else { Cause::Rule };
             for entry in old.blocks.entries().filter(|entry| !covered(&entry.object.key)) {
-                self.forget(&entry.object.key, cause, now);
+                match new {
+                    Some(_) => lost.push((entry.object.key.clone(), cause)),
+                    None => drop(self.forget(&entry.object.key, cause, now)),
+                }
             }
         }
+        lost
     }
 
     /// Notes which new streams ask for something else than those that they take over from.

@@ -40,7 +40,7 @@ impl Engine {
         let label_names = set.label_names();
         let mut book = RuleBook::new(set.clone());
         for before in entries {
-            if !before.object.extras.cover(&label_names) {
+            if before.object.exists && !before.object.extras.cover(&label_names) {
                 book.add(&before.claim.verdict);
                 continue;
             }

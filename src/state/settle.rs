@@ -42,13 +42,17 @@ impl Engine {
         let object = match presence {
             Presence::Exists(object) => object.clone(),
             Presence::Absent | Presence::Unwatched | Presence::Unseen => {
-                Arc::new(LiveObject::absent(self.known_key(key)))
+                // What is known of its labels goes on counting for rules and series.
+                let extras = before.first().map(|entry| entry.object.extras.clone()).unwrap_or_default();
+                Arc::new(LiveObject { extras, ..LiveObject::absent(self.known_key(key)) })
             }
         };
         let mut after = Vec::with_capacity(opinions.len());
         for opinion in opinions {
             let known = before.iter().find(|entry| entry.claim.source == opinion.source);
-            after.push(Arc::new(self.follow(known, opinion, &object, moment)));
+            // Something new that is said about an object that was there stood before it was said.
+            let counted = moment.counted && (known.is_some() || before.is_empty());
+            after.push(Arc::new(self.follow(known, opinion, &object, Moment { counted, ..moment })));
         }
         for ended in &before {
             if !after.iter().any(|entry| entry.claim.source == ended.claim.source) {

@@ -60,7 +60,8 @@ impl Snapshot {
 
     pub(super) fn note_readiness(&mut self) {
         let loaded = |health: &StreamHealth| *health == StreamHealth::Up || is_answer(health);
-        let found_nothing = self.kinds.is_empty() && !self.sources.is_empty();
+        let nothing_declared = self.baselines.iter().all(|own| own.baseline.objects.is_empty());
+        let found_nothing = self.kinds.is_empty() && !self.sources.is_empty() && nothing_declared;
         self.ready = self.ready
             || (self.sources.values().all(loaded)
                 && self.streams().all(|stream| stream.answered)
@@ -76,17 +77,16 @@ impl KindState {
 
     /// The verdict and reason to show for an entry: a claim whose stream is down is `unknown`, whatever it was.
     pub fn shown_verdict(&self, entry: &Entry) -> (VerdictKind, Option<UnknownReason>) {
-        if self.is_stale(&entry.object.key.namespace) {
+        if self.is_stale(&entry.object.key.namespace, &entry.object.key.name) {
             (VerdictKind::Unknown, Some(UnknownReason::Stale))
         } else {
             (entry.claim.verdict.kind(), entry.claim.verdict.reason())
         }
     }
 
-    /// Whether changes in this namespace do not reach us.
-    pub fn is_stale(&self, namespace: &str) -> bool {
-        self.streams
-            .iter()
-            .any(|stream| stream.spec.covers(namespace) && matches!(stream.health, StreamHealth::Down { .. }))
+    /// Whether changes of this object do not reach us.
+    pub fn is_stale(&self, namespace: &str, name: &str) -> bool {
+        let is_down = |stream: &StreamState| matches!(stream.health, StreamHealth::Down { .. });
+        self.streams.iter().any(|stream| stream.spec.brings(namespace, name) && is_down(stream))
     }
 }

@@ -3,17 +3,26 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use tracing::warn;
 
-use super::{Engine, KindState, StreamState, engine::is_answer, opinion::Presence, settle::Moment};
-use crate::model::{Baseline, Cause, Kind, ObjectKey, Source, StreamHealth};
+use super::{
+    Engine, KindState, StreamState,
+    engine::is_answer,
+    metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, OTHER_CLUSTER, STALE_LOCK},
+    opinion::Presence,
+    settle::Moment,
+};
+use crate::model::{Baseline, Cause, Kind, LiveObject, ObjectKey, SkipReason, Source, StreamHealth};
 
 impl Engine {
     /// Takes in a baseline as it is from now on.
     pub(super) fn take_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
-        if let Some(trouble) = &baseline.fault {
-            self.metrics.baseline_failed(baseline.source, trouble.fault);
-        }
-        let touched = self.baselines.put(baseline, now);
+        self.complain(baseline);
+        let mut touched = self.baselines.put(baseline, now);
+        // What is here already may prove where the baseline belongs.
+        let live: Vec<Arc<LiveObject>> =
+            touched.iter().filter_map(|key| object(&self.snapshot.kinds, key)).cloned().collect();
+        touched.extend(live.iter().flat_map(|object| self.baselines.learn_from(object)));
         self.settle_again(touched, now);
         self.decide_baselines(now);
         self.show_baselines()
@@ -24,6 +33,36 @@ impl Engine {
         let touched = self.baselines.remove(source, name);
         self.settle_again(touched, now);
         self.show_baselines()
+    }
+
+    /// Counts and logs what is wrong with a baseline and was not before.
+    fn complain(&self, baseline: &Baseline) {
+        let before = self.baselines.get(baseline.source, &baseline.name).map(|own| &own.baseline);
+        let fault = |own: &Baseline| own.fault.as_ref().map(|own| own.fault);
+        if let Some(new) = fault(baseline).filter(|_| before.and_then(|own| fault(own)) != fault(baseline)) {
+            self.metrics.baseline_failed(baseline.source, new.as_str());
+        }
+        let duplicates =
+            |own: &Baseline| own.skipped.iter().filter(|own| own.reason == SkipReason::Duplicate).count();
+        if duplicates(baseline) > before.map_or(0, |own| duplicates(own)) {
+            let count = duplicates(baseline);
+            warn!(state = %baseline.name, count, "Addresses are there twice; the first of each counts.");
+            self.metrics.baseline_failed(baseline.source, DUPLICATE_ADDRESS);
+        }
+        for object in &baseline.objects {
+            if let Some(other) = self.baselines.other_owner(baseline, object) {
+                warn!(state = %baseline.name, address = %object.address, other = %other, "Two states declare one object.");
+                self.metrics.baseline_failed(baseline.source, CLAIMED_TWICE);
+            }
+        }
+    }
+
+    /// A source is switched off.
+    pub(super) fn lose_source(&mut self, source: Source) -> bool {
+        let was_there = self.snapshot.sources.remove(&source).is_some();
+        self.snapshot.note_readiness();
+        self.snapshot.sequence += u64::from(was_there);
+        was_there
     }
 
     /// Whether the baselines of a source can be found.
@@ -40,6 +79,10 @@ impl Engine {
     /// Locks hold for some time at most.
     pub(super) fn let_locks_expire(&mut self, now: Timestamp) -> bool {
         let touched = self.baselines.look_at_locks(now);
+        for stale in self.baselines.take_stale_locks(now) {
+            warn!(state = %stale, "Its lock is held for longer than anybody applies; differences count again.");
+            self.metrics.baseline_failed(Source::Terraform, STALE_LOCK);
+        }
         let changed = !touched.is_empty();
         self.settle_again(touched, now);
         changed && self.show_baselines()
@@ -78,8 +121,17 @@ impl Engine {
     /// Finds out which baselines are of another cluster, where all of their objects were looked for.
     fn decide_baselines(&mut self, now: Timestamp) {
         let kinds = &self.snapshot.kinds;
-        let is_looked_for = |key: &ObjectKey| !matches!(presence(kinds, key), Presence::Unseen);
-        let touched = self.baselines.decide(is_looked_for);
+        let is_looked_for = |key: &ObjectKey| match presence(kinds, key) {
+            Presence::Exists(_) | Presence::Absent => Some(true),
+            Presence::Unwatched => None,
+            Presence::Unseen => Some(false),
+        };
+        let decided = self.baselines.decide(is_looked_for);
+        for name in &decided.elsewhere {
+            warn!(state = %name, "None of its objects is in this cluster; it is not compared.");
+            self.metrics.baseline_failed(Source::Terraform, OTHER_CLUSTER);
+        }
+        let touched = decided.touched;
         if !touched.is_empty() {
             self.settle_again(touched, now);
             self.show_baselines();
@@ -99,26 +151,31 @@ impl Engine {
 
     /// What is known about an object that a stream has just told to be gone.
     pub(super) fn presence_without_object(&self, key: &ObjectKey) -> Presence {
-        let state = self.snapshot.kinds.iter().find(|state| state.kind.is_same_type(&key.kind));
-        state.map_or(Presence::Unseen, |state| absence(state, key))
+        of_type(&self.snapshot.kinds, &key.kind).map_or(Presence::Unseen, |state| absence(state, key))
     }
 
     /// The same object, under the kind as the cluster has it.
     pub(super) fn known_key(&self, key: &ObjectKey) -> ObjectKey {
-        let state = self.snapshot.kinds.iter().find(|state| state.kind.is_same_type(&key.kind));
+        let state = of_type(&self.snapshot.kinds, &key.kind);
         let kind = state.map_or_else(|| key.kind.clone(), |state| state.kind.clone());
         ObjectKey { kind, ..key.clone() }
     }
 }
 
 fn presence(kinds: &[Arc<KindState>], key: &ObjectKey) -> Presence {
-    let Some(state) = kinds.iter().find(|state| state.kind.is_same_type(&key.kind)) else {
-        return Presence::Unseen;
-    };
-    match state.blocks.object(&key.namespace, &key.name) {
-        Some(object) => Presence::Exists(object.clone()),
-        None => absence(state, key),
+    match (object(kinds, key), of_type(kinds, &key.kind)) {
+        (Some(object), _) => Presence::Exists(object.clone()),
+        (None, Some(state)) => absence(state, key),
+        (None, None) => Presence::Unseen,
     }
+}
+
+fn object<'a>(kinds: &'a [Arc<KindState>], key: &ObjectKey) -> Option<&'a Arc<LiveObject>> {
+    of_type(kinds, &key.kind)?.blocks.object(&key.namespace, &key.name)
+}
+
+fn of_type<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<&'a Arc<KindState>> {
+    kinds.iter().find(|state| state.kind.is_same_type(kind))
 }
 
 /// What it means that an object does not come.

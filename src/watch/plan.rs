@@ -138,6 +138,10 @@ impl Wishes {
         let (mut streams, left_over) = self.selected_streams();
         for (namespace, name) in &self.named {
             if !streams.iter().any(|spec| spec.misses_nothing(namespace, name)) {
+                // An object comes through exactly one stream.
+                for other in streams.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
+                    other.without.push(name.clone());
+                }
                 let whole = StreamSpec::whole(self.kind.clone());
                 let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
                 streams.push(StreamSpec { namespace, name, ..whole });

@@ -129,12 +129,21 @@ impl ObjectReader {
     /// The whole object, where fields of it are compared; what Secrets hold is not told even here.
     fn document(&self, text: &str) -> Option<Box<Document>> {
         let keys = self.documents.as_ref()?;
-        let mut document: Value = serde_json::from_str(text).ok()?;
+        let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
+            return Some(Box::new(Document::unreadable()));
+        };
         let kind = &self.stream.kind;
         // Objects in lists do not say what they are.
-        document["kind"] = (*kind.kind).into();
-        seal_live(&mut document, &kind.group, &kind.kind, keys);
-        Some(Box::new(keep(document)))
+        members.insert("kind".to_owned(), (*kind.kind).into());
+        let sealed = |keys: &[SealKey]| {
+            let mut document = Value::Object(members.clone());
+            seal_live(&mut document, &kind.group, &kind.kind, keys);
+            keep(document)
+        };
+        let document = sealed(keys);
+        // Other keys of others are no change of the object.
+        let content = if keys.len() > 1 { sealed(&keys[..1]).content } else { document.content };
+        Some(Box::new(Document { content, ..document }))
     }
 
     /// What was asked for and is on the object.

@@ -15,7 +15,8 @@ pub(super) fn list_url(stream: &StreamSpec) -> String {
     }
     let excluded = stream.excluded.iter().map(|name| format!("metadata.namespace!={name}"));
     let named = stream.name.iter().map(|name| format!("metadata.name={name}"));
-    let fields: Vec<String> = excluded.chain(named).collect();
+    let without = stream.without.iter().map(|name| format!("metadata.name!={name}"));
+    let fields: Vec<String> = excluded.chain(named).chain(without).collect();
     if !fields.is_empty() {
         write!(url, "{joint}fieldSelector={}", encode(&fields.join(",")))
             .expect("writing to a string cannot fail");

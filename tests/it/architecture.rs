@@ -58,7 +58,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "thiserror",
         ],
     ),
-    ("state", &["model", "compare", "rules"], &["tokio", "jiff"]),
+    ("state", &["model", "compare", "rules"], &["tokio", "jiff", "tracing"]),
     (
         "demo",
         &["model", "compare"],

@@ -276,3 +276,15 @@ proptest! {
         prop_assert_eq!(plan_of(&turned), made);
     }
 }
+
+#[test]
+fn a_secret_that_is_wanted_by_its_name_comes_through_a_stream_of_its_own_and_no_other() {
+    let secret = WantedKind::parse("v1", "Secret").unwrap();
+    let scope = Scope::new(["x"], []);
+    let named = WantedKind { scope: scope.clone(), name: Some("login".into()), ..secret.clone() };
+    let selected = WantedKind { scope, selector: Selector::parse("a=b").ok(), ..secret };
+    let plan = plan(&[named, selected], &cluster());
+    assert!(plan.unwatched.is_empty(), "{plan:?}");
+    let brings = |name: &str| plan.streams.iter().filter(|spec| spec.brings("x", name)).count();
+    assert_eq!((plan.streams.len(), brings("login"), brings("other")), (2, 1, 1));
+}

@@ -1,173 +1,21 @@
 //! Claims of Terraform states: what the engine makes of states, locks and objects that come and go.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
-};
+use std::sync::Arc;
 
 use drift_exporter::{
-    baseline::terraform::decode,
-    compare::keep,
     model::{
-        Baseline, BaselineFault, BaselineTrouble, BaselineVersion, Cause, Change, Clock, DownReason, Kind,
-        LiveObject, Lock, ObjectKey, Origin, Plan, SealKey, Source, Stamp, StreamHealth, StreamSpec,
-        UnknownReason, VerdictKind,
+        Baseline, BaselineFault, BaselineTrouble, Cause, Change, Clock, DownReason, Kind, Lock, Plan, Source,
+        Stamp, StreamHealth, StreamSpec, UnknownReason, Unwatched, VerdictKind,
     },
-    state::{Belonging, Claim, Engine, EngineMetrics, History, Turn},
+    state::{Belonging, Engine, EngineMetrics, History, Turn},
 };
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
 
-struct World {
-    engine: Engine,
-    stream: Arc<StreamSpec>,
-    second: Arc<AtomicI64>,
-    version: u64,
-}
-
-/// A state of one name with these ConfigMaps: name, uid, value.
-fn state(name: &str, serial: u64, maps: &[(&str, &str, &str)]) -> Baseline {
-    let resource = |(map, uid, value): &(&str, &str, &str)| {
-        let metadata = json!([{"name": map, "namespace": "shop", "uid": uid}]);
-        let attributes = json!({"id": format!("shop/{map}"), "metadata": metadata, "data": {"key": value}});
-        json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": map,
-            "instances": [{"schema_version": 0, "attributes": attributes}]})
-    };
-    let resources: Vec<Value> = maps.iter().map(resource).collect();
-    let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
-    let read = decode(state.to_string().as_bytes(), &SealKey::new([1; 32])).unwrap();
-    Baseline {
-        source: Source::Terraform,
-        name: name.into(),
-        origin: Origin::StateSecret,
-        version: Some(BaselineVersion {
-            serial,
-            lineage: name.into(),
-            tool_version: "1.11.4".into(),
-            written: None,
-        }),
-        objects: read.objects,
-        skipped: read.skipped,
-        fault: None,
-        lock: None,
-        here: false,
-    }
-}
-
-fn config_maps() -> Kind {
-    Kind {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-        namespaced: true,
-    }
-}
-
-impl World {
-    /// An engine that has listed these ConfigMaps.
-    fn new(baselines: &[Baseline], maps: &[(&str, &str, &str)]) -> Self {
-        let stream = Arc::new(StreamSpec::whole(Arc::new(config_maps())));
-        let plan = Plan { streams: vec![stream.clone()], ..Plan::default() };
-        let second = Arc::new(AtomicI64::new(1_000));
-        let time = second.clone();
-        let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
-        let metrics = EngineMetrics::register(&mut Registry::default());
-        let sources = [Source::Terraform];
-        let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
-        let mut world = Self { engine, stream, second, version: 0 };
-        for baseline in baselines {
-            world.baseline(baseline.clone());
-        }
-        world.engine.apply(Change::Source(Source::Terraform, StreamHealth::Up));
-        world.list(maps);
-        world
-    }
-
-    fn list(&mut self, maps: &[(&str, &str, &str)]) {
-        self.engine.apply(Change::ListStarted(self.stream.clone()));
-        for map in maps {
-            let object = self.object(*map);
-            self.engine.apply(Change::Listed(self.stream.clone(), object));
-        }
-        self.engine.apply(Change::ListEnded(self.stream.clone()));
-    }
-
-    fn at(&mut self, second: i64) -> &mut Self {
-        self.second.store(second, Ordering::Relaxed);
-        self.engine.apply(Change::Tick);
-        self
-    }
-
-    fn baseline(&mut self, baseline: Baseline) -> &mut Self {
-        self.engine.apply(Change::Baseline(Arc::new(baseline)));
-        self
-    }
-
-    fn object(&mut self, (name, uid, value): (&str, &str, &str)) -> Box<LiveObject> {
-        self.version += 1;
-        let document = json!({"kind": "ConfigMap", "data": {"key": value}, "metadata": {"name": name, "namespace": "shop",
-            "creationTimestamp": "1970-01-01T00:10:00Z", "managedFields": [
-                {"manager": "kubectl-edit", "time": "1970-01-01T00:15:00Z", "fieldsV1": {"f:data": {"f:key": {}}}}]}});
-        Box::new(LiveObject {
-            exists: true,
-            uid: uid.into(),
-            resource_version: self.version.to_string().into(),
-            document: Some(Box::new(keep(document))),
-            ..LiveObject::absent(self.key(name))
-        })
-    }
-
-    fn key(&self, name: &str) -> ObjectKey {
-        ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() }
-    }
-
-    fn see(&mut self, name: &str, uid: &str, value: &str) -> &mut Self {
-        let object = self.object((name, uid, value));
-        self.engine.apply(Change::Seen(self.stream.clone(), object));
-        self
-    }
-
-    fn gone(&mut self, name: &str) -> &mut Self {
-        let (stream, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
-        self.engine.apply(Change::Gone { stream, namespace, name });
-        self
-    }
-
-    fn claims(&self, name: &str) -> Vec<Claim> {
-        let snapshot = self.engine.snapshot();
-        snapshot.kinds[0].blocks.get("shop", name).iter().map(|entry| entry.claim.clone()).collect()
-    }
-
-    #[track_caller]
-    fn verdict(&self, name: &str) -> (VerdictKind, Option<UnknownReason>) {
-        let claims = self.claims(name);
-        assert_eq!(claims.len(), 1, "{claims:?}");
-        assert_eq!(claims[0].source, Source::Terraform);
-        (claims[0].verdict.kind(), claims[0].verdict.reason())
-    }
-
-    #[track_caller]
-    fn check(&self, name: &str, verdict: VerdictKind) {
-        assert_eq!(self.verdict(name), (verdict, None));
-    }
-
-    #[track_caller]
-    fn check_unknown(&self, name: &str, reason: UnknownReason) {
-        assert_eq!(self.verdict(name), (VerdictKind::Unknown, Some(reason)));
-    }
-
-    /// How the last episode of the history turned.
-    fn last_turn(&self) -> Option<Turn> {
-        let history = self.engine.snapshot().history;
-        history.newest_first().find_map(|own| own.episode.as_ref()).map(|episode| episode.turn)
-    }
-
-    fn detections(&self) -> u64 {
-        self.engine.snapshot().ledger.detections.values().sum()
-    }
-}
+use crate::{
+    rules::rules,
+    support::claims::{World, config_maps, state},
+};
 
 const A: (&str, &str, &str) = ("a", "u-a", "1");
 const B: (&str, &str, &str) = ("b", "u-b", "1");
@@ -316,7 +164,7 @@ fn states_that_declare_the_same_object_are_one_claim() {
     world.check("a", VerdictKind::Drifted);
     let names: Vec<_> =
         world.claims("a")[0].declared_by().iter().map(|own| own.baseline.to_string()).collect();
-    assert_eq!(names, ["s", "t"]);
+    assert_eq!(names, ["t", "s"], "whoever sees the difference comes first");
     world.engine.apply(Change::BaselineGone(Source::Terraform, "t".into()));
     world.check("a", VerdictKind::InSync);
     world.engine.apply(Change::BaselineGone(Source::Terraform, "s".into()));
@@ -376,4 +224,59 @@ fn a_hash_on_the_object_is_a_claim_of_its_own() {
     assert_eq!(sources(&world, "b"), [(Source::Annotation, VerdictKind::NoBaseline)]);
     world.gone("a");
     assert_eq!(sources(&world, "a"), [(Source::Terraform, VerdictKind::Missing)]);
+}
+
+#[test]
+fn a_state_that_comes_after_its_objects_is_of_this_cluster_all_the_same() {
+    let mut world = World::new(&[state("s", 1, &[A])], &[A, ("b", "u-b", "2")]);
+    world.baseline(state("t", 1, &[B]));
+    world.check("b", VerdictKind::Drifted);
+    assert_eq!(world.detections(), 0, "it stood before anybody said so");
+    // Terraform writes an empty state first, of no lineage.
+    world.baseline(Baseline { version: None, objects: Vec::new(), ..state("u", 1, &[]) });
+    world.see("c", "u-c", "1").baseline(state("u", 2, &[("c", "u-c", "1")]));
+    world.check("c", VerdictKind::InSync);
+}
+
+#[test]
+fn another_version_under_the_same_address_is_the_same_object() {
+    let one = state("s", 1, &[A]);
+    let mut object = (*one.objects[0]).clone();
+    object.object.version = "v2".into();
+    let mut world = World::new(&[one.clone()], &[A]);
+    world.baseline(Baseline { objects: vec![Arc::new(object)], ..one });
+    world.check_unknown("a", UnknownReason::OtherVersion);
+}
+
+#[test]
+fn a_kind_that_is_taken_out_of_the_cluster_leaves_its_claims_unknown() {
+    let mut world = World::new(&[state("s", 1, &[A])], &[A]);
+    let health = StreamHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
+    let nothing = Arc::new(StreamSpec::nothing(world.stream.kind.clone()));
+    let plan = Plan { unwatched: vec![Unwatched { spec: nothing, health }], ..Plan::default() };
+    world.engine.apply(Change::Streams(Arc::new(plan)));
+    world.check_unknown("a", UnknownReason::Unwatched);
+    assert_eq!(world.claims("a")[0].verdict.drifted(), Some(false), "it holds what was known");
+}
+
+#[test]
+fn rules_hold_for_what_is_missing_too_and_it_stays_missing() {
+    let mut world = World::new(&[state("s", 1, &[A])], &[A]);
+    world.gone("a");
+    world.check("a", VerdictKind::Missing);
+    let rule = "[{name: r, match: {fields: [existence], labels: {team: x}}, effect: ignore}]";
+    world.engine.take_rules(Arc::new(rules(rule)));
+    world.check("a", VerdictKind::Missing);
+    let rule = "[{name: r, match: {fields: [existence], names: [a]}, effect: ignore}]";
+    world.engine.take_rules(Arc::new(rules(rule)));
+    world.check("a", VerdictKind::Ignored);
+    world.engine.take_rules(Arc::default());
+    world.check("a", VerdictKind::Missing);
+}
+
+#[test]
+fn a_source_that_is_switched_off_is_waited_for_no_longer() {
+    let mut world = World::new(&[], &[]);
+    world.engine.apply(Change::SourceGone(Source::Terraform));
+    assert!(world.engine.snapshot().sources.is_empty());
 }

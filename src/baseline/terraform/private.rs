@@ -9,8 +9,21 @@ use crate::{
 };
 
 /// Attributes and fields all of whose texts are sealed, wherever they stand.
-const PRIVATE: &[&str] =
-    &["annotations", "template_annotations", "data", "binary_data", "binaryData", "args", "command"];
+const PRIVATE: &[&str] = &[
+    "annotations",
+    "template_annotations",
+    "data",
+    "binary_data",
+    "binaryData",
+    "args",
+    "command",
+    "parameters",
+    "volume_attributes",
+    "volumeAttributes",
+];
+
+/// Lists of names and values, whose values are sealed.
+const VARIABLES: &[&str] = &["env", "http_header", "httpHeaders"];
 
 /// Seals what is declared for an object in environment variables, annotations, data, arguments, and anywhere in custom
 /// resources.
@@ -23,7 +36,7 @@ pub(super) fn seal_private(key: &SealKey, object: &ObjectName, body: &mut Value)
             "metadata" => walk(key, member),
             name if PRIVATE.contains(&name) => seal_texts(key, member),
             _ if is_custom => seal_custom(key, member),
-            "env" => seal_values(key, member),
+            name if VARIABLES.contains(&name) => seal_values(key, member),
             _ => walk(key, member),
         }
     }
@@ -35,7 +48,7 @@ fn walk(key: &SealKey, value: &mut Value) {
         Value::Object(members) => {
             for (name, member) in members {
                 match name.as_str() {
-                    "env" => seal_values(key, member),
+                    name if VARIABLES.contains(&name) => seal_values(key, member),
                     name if PRIVATE.contains(&name) => seal_texts(key, member),
                     _ => walk(key, member),
                 }

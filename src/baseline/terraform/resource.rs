@@ -90,7 +90,11 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         serde_saphyr::from_str(attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?)
             .map_err(|_| SkipReason::Unreadable)?
     };
-    let object = object_of_document(&document).ok_or(SkipReason::NoIdentity)?;
+    let mut object = object_of_document(&document).ok_or(SkipReason::NoIdentity)?;
+    // The provider may have put it elsewhere than where the body says.
+    if let Some(namespace) = attributes["namespace"].as_str().filter(|own| !own.is_empty() && !is_manifest) {
+        object.namespace = namespace.into();
+    }
     if is_manifest && !is_built_in(&object.group) {
         mark_unset(&mut document);
     }
@@ -111,9 +115,37 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
     Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, key, body })
 }
 
+/// The groups of Kubernetes itself.
+const BUILT_IN: &[&str] = &[
+    "",
+    "apps",
+    "batch",
+    "autoscaling",
+    "policy",
+    "extensions",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
 /// Whether a group is of Kubernetes itself, whose objects have no fields that their schemas do not tell.
 pub(super) fn is_built_in(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
+    BUILT_IN.contains(&group)
 }
 
 /// What is sensitive in `manifest` is sensitive in `object`, which is not marked, and the other way round.

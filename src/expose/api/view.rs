@@ -149,7 +149,7 @@ impl<'a> ResourceView<'a> {
             phase: phase(facts.health),
             health_status: facts.health.as_str(),
             message: &facts.message,
-            last_checked: (!state.is_stale(&key.namespace)).then_some(now),
+            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(now),
             endpoint: endpoint(&key.kind, &key.namespace, &key.name, facts),
             port: facts.port,
             connection_secret: None,

@@ -10,22 +10,31 @@ use super::{
     text::line,
 };
 use crate::{
-    model::{StreamHealth, UnknownReason, VerdictKind},
-    state::{AGE_BOUNDS, KindState, Ledger, Place, Snapshot},
+    model::{Kind, StreamHealth, UnknownReason, VerdictKind},
+    state::{AGE_BOUNDS, Block, KindState, Ledger, Place, Snapshot},
 };
 
 /// `drift_resources`, summed over the blocks of each kind. Claims whose stream is down are `unknown`.
-pub(super) fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a BlockLines)>) -> String {
+pub(super) fn resources<'a>(
+    blocks: impl Iterator<Item = (&'a KindState, &'a Block, &'a BlockLines)>,
+) -> String {
     let mut totals: BTreeMap<(&str, &str, TallyKey), u64> = BTreeMap::new();
-    for (state, lines) in blocks {
-        for ((namespace, source, verdict, reason), count) in &lines.tally {
-            let (verdict, reason) = if state.is_stale(namespace) {
-                (VerdictKind::Unknown, Some(UnknownReason::Stale))
-            } else {
-                (*verdict, *reason)
-            };
-            let key = (&*state.kind.group, &*state.kind.kind, (namespace.clone(), *source, verdict, reason));
+    for (state, block, lines) in blocks {
+        let mut add = |namespace: &str, source, (verdict, reason), count| {
+            let key = (&*state.kind.group, &*state.kind.kind, (namespace.into(), source, verdict, reason));
             *totals.entry(key).or_insert(0) += count;
+        };
+        // Where single objects have streams of their own, each may be stale by itself.
+        if state.streams.iter().any(|stream| stream.spec.name.is_some()) {
+            for entry in block.entries() {
+                add(&entry.object.key.namespace, entry.claim.source, state.shown_verdict(entry), 1);
+            }
+            continue;
+        }
+        for ((namespace, source, verdict, reason), count) in &lines.tally {
+            let stale = (VerdictKind::Unknown, Some(UnknownReason::Stale));
+            let shown = if state.is_stale(namespace, "") { stale } else { (*verdict, *reason) };
+            add(namespace, *source, shown, *count);
         }
     }
     let mut out = String::new();
@@ -96,16 +105,17 @@ pub(super) fn ages(ledger: &Ledger) -> String {
 }
 
 pub(super) fn streams(snapshot: &Snapshot) -> String {
-    let mut out = String::new();
+    // Streams of single objects in one namespace share a line: it says whether all of them are up.
+    let mut all_up: BTreeMap<(&Kind, &str), bool> = BTreeMap::new();
     for stream in snapshot.streams() {
-        let kind = &stream.spec.kind;
-        let labels = [
-            ("group", &*kind.group),
-            ("version", &kind.version),
-            ("kind", &kind.kind),
-            ("scope", stream.spec.scope()),
-        ];
-        line(&mut out, STREAM_UP.name, &labels, u8::from(stream.health == StreamHealth::Up));
+        let up = stream.health == StreamHealth::Up;
+        all_up.entry((&stream.spec.kind, stream.spec.scope())).and_modify(|all| *all &= up).or_insert(up);
+    }
+    let mut out = String::new();
+    for ((kind, scope), up) in all_up {
+        let labels =
+            [("group", &*kind.group), ("version", &kind.version), ("kind", &kind.kind), ("scope", scope)];
+        line(&mut out, STREAM_UP.name, &labels, u8::from(up));
     }
     out
 }

@@ -22,6 +22,7 @@ pub(super) struct Shown<'a> {
 /// What is shown of one block.
 pub(super) struct ShownBlock<'a> {
     pub(super) state: &'a KindState,
+    pub(super) block: &'a Block,
     /// All its lines; counts by verdict always come from here.
     pub(super) lines: Arc<BlockLines>,
     /// Its lines about objects that drift: all of them, or as many as there was room for.
@@ -45,7 +46,7 @@ pub(super) fn within_limit<'a>(rendered: Vec<Rendered<'a>>, options: &MetricsOpt
         };
         room -= drifting.drifting();
         shown.dropped += wanted - drifting.drifting();
-        shown.blocks.push(ShownBlock { state, lines, drifting, clean: false, health: false });
+        shown.blocks.push(ShownBlock { state, block, lines, drifting, clean: false, health: false });
     }
     let mut fits = |series: usize| {
         let fits = series <= room;

@@ -161,7 +161,10 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
     let mut dropped = String::new();
     line(&mut dropped, DROPPED.name, &[], shown.dropped);
     let rest = [
-        (&RESOURCES, aggregates::resources(shown.blocks.iter().map(|block| (block.state, &*block.lines)))),
+        (
+            &RESOURCES,
+            aggregates::resources(shown.blocks.iter().map(|shown| (shown.state, shown.block, &*shown.lines))),
+        ),
         (&DETECTIONS, aggregates::detections(ledger)),
         (&ACTORS, aggregates::actors(ledger)),
         (&RESOLUTIONS, aggregates::resolutions(ledger)),

@@ -164,7 +164,10 @@ fn goes_on_after_the_verdict(row: &Row<'_>) -> bool {
 fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
     let (state, entry) = row.found;
     if row.reason == Some(UnknownReason::Stale) {
-        let down = state.streams.iter().find(|stream| stream.spec.covers(&entry.object.key.namespace));
+        let down = state
+            .streams
+            .iter()
+            .find(|stream| stream.spec.brings(&entry.object.key.namespace, &entry.object.key.name));
         return html! {
             "Changes do not arrive. " (held(entry.claim.verdict.drifted()))
             @if let Some(stream) = down { " The stream of " (stream.spec) " is " (state_of(stream)) }

@@ -198,7 +198,14 @@ mod tests {
             ("never-judged", unknown(Held::Nothing)),
             ("in-flight", Verdict::InFlight(Held::Clean)),
             ("no-baseline", Verdict::NoBaseline),
-            ("ignored", Verdict::Ignored(Box::new(Ignored { differences: Vec::new(), onset: None }))),
+            (
+                "ignored",
+                Verdict::Ignored(Box::new(Ignored {
+                    trouble: Trouble::Drifted,
+                    differences: Vec::new(),
+                    onset: None,
+                })),
+            ),
             ("a", Verdict::InSync),
             ("b", Verdict::InSync),
         ];

@@ -40,7 +40,7 @@ pub(super) fn banner(snapshot: &Snapshot) -> Markup {
                     @match &stream.health {
                         StreamHealth::Down { reason, message } => {
                             @let objects = state.blocks.entries()
-                                .filter(|entry| stream.spec.covers(&entry.object.key.namespace))
+                                .filter(|entry| stream.spec.brings(&entry.object.key.namespace, &entry.object.key.name))
                                 .count();
                             div.banner.down role="alert" {
                                 strong { "Blind: " (stream.spec) "." }

@@ -42,7 +42,7 @@ async fn a_stream_that_is_down_is_what_people_see_first() {
     lacks(&world.get("/").await, "Blind");
     api.mood("deployments", Mood::Refuses(403, None));
     api.cut();
-    let stale = |world: &World| world.snapshot().kinds.iter().any(|state| state.is_stale("shop"));
+    let stale = |world: &World| world.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"));
     world.until("the stream is down", Duration::from_secs(60), stale).await;
     let page = world.get("/").await;
     assert_eq!(headline(&page), "Not everything can be seen");
@@ -62,7 +62,7 @@ async fn drift_is_not_forgotten_while_nothing_can_be_seen() {
     let world = World::ready(&shop()).await;
     world.api.mood("deployments", Mood::Refuses(500, None));
     world.api.cut();
-    let stale = |world: &World| world.snapshot().kinds.iter().any(|state| state.is_stale("shop"));
+    let stale = |world: &World| world.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"));
     world.until("the stream is down", Duration::from_secs(60), stale).await;
     let page = world.get("/").await;
     assert_eq!(headline(&page), "Not everything can be seen; 3 objects had drifted when last seen");

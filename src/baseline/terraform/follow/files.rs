@@ -40,6 +40,11 @@ pub(super) fn scan(given: &[PathBuf]) -> BTreeMap<PathBuf, FileSeen> {
                 })),
                 Err(error) => drop(found.insert(path.clone(), look(path, Err(error)))),
             },
+            // Opening a pipe would wait for somebody to write to it.
+            Ok(metadata) if !metadata.is_file() => {
+                let error = io::Error::other("it is neither a file nor a directory");
+                found.insert(path.clone(), look(path, Err(error)));
+            }
             metadata => drop(found.insert(path.clone(), look(path, metadata))),
         }
     }
@@ -50,7 +55,7 @@ pub(super) fn scan(given: &[PathBuf]) -> BTreeMap<PathBuf, FileSeen> {
 fn states_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in visible(folder)? {
-        if path.extension().is_some_and(|extension| extension == "tfstate") && !path.is_dir() {
+        if path.extension().is_some_and(|extension| extension == "tfstate") && path.is_file() {
             files.push(path);
         } else if path.file_name().is_some_and(|name| name == "terraform.tfstate.d") && path.is_dir() {
             let states = visible(&path)?.into_iter().map(|workspace| workspace.join("terraform.tfstate"));

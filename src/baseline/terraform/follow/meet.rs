@@ -1,6 +1,6 @@
 //! Which states there are, and whose locks are held: what was seen meets what is known.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -67,7 +67,13 @@ impl Follower {
     pub(super) async fn look_at_files(&mut self) -> Result<(), Closed> {
         let given = self.sources.files.clone();
         let Ok(found) = tokio::task::spawn_blocking(move || scan(&given)).await else { return Ok(()) };
-        let is_gone = |place: &&Place| matches!(place, Place::File(path) if !found.contains_key(path));
+        // What is in a directory that cannot be read now is not gone.
+        let closed: Vec<&PathBuf> =
+            found.iter().filter(|(_, seen)| seen.stamp.is_err()).map(|(path, _)| path).collect();
+        let is_gone = |place: &&Place| match place {
+            Place::File(path) => !found.contains_key(path) && !closed.iter().any(|own| path.starts_with(own)),
+            Place::State(_) | Place::Published(_) => false,
+        };
         let gone: Vec<Place> = self.states.keys().filter(is_gone).cloned().collect();
         for place in &gone {
             self.forget(place).await?;

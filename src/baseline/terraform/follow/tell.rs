@@ -64,6 +64,9 @@ impl Follower {
                 self.send(Change::Source(Source::Terraform, health)).await?;
             }
         }
+        if !self.sources.enabled && self.health.take().is_some() {
+            self.send(Change::SourceGone(Source::Terraform)).await?;
+        }
         if std::mem::take(&mut self.wanted_changed) {
             let wanted = Arc::new(self.wanted());
             self.follow.wanted.send_if_modified(|own| {

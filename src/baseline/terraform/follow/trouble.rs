@@ -22,6 +22,10 @@ impl Refusal {
                 };
                 (reason, status.message.clone())
             }
+            // What it stumbled over may be a secret.
+            kube::Error::SerdeError(_) => {
+                (DownReason::Error, "the answer is not what it should be".to_owned())
+            }
             other => (DownReason::Error, innermost(other)),
         };
         let hint =

@@ -7,8 +7,12 @@ use crate::model::{KindName, ObjectName, Scope, WantedKind};
 /// More namespaces than this are watched as all of them: each is a stream of its own.
 const MOST_NAMESPACES: usize = 10;
 
-/// A version of a kind, and the namespaces in which objects of it are declared.
-type Named<'a> = (&'a str, BTreeSet<Box<str>>);
+/// How many objects of a kind are declared in each version, and in which namespaces.
+#[derive(Default)]
+struct Named<'a> {
+    versions: BTreeMap<&'a str, usize>,
+    namespaces: BTreeSet<Box<str>>,
+}
 
 /// The kinds that these objects are of, in an order of their own.
 pub(super) fn wanted_kinds<'a>(objects: impl IntoIterator<Item = &'a ObjectName>) -> Vec<WantedKind> {
@@ -24,12 +28,13 @@ pub(super) fn wanted_kinds<'a>(objects: impl IntoIterator<Item = &'a ObjectName>
             }
             continue;
         }
-        let (oldest, namespaces) = kinds.entry((group, kind)).or_insert((version, BTreeSet::new()));
-        // States may name several; any of them will do.
-        *oldest = (&**version).min(oldest);
+        let Named { versions, namespaces } = kinds.entry((group, kind)).or_default();
+        *versions.entry(version).or_default() += 1;
         namespaces.insert(namespace.clone());
     }
-    let whole = kinds.into_iter().map(|((group, kind), (version, namespaces))| {
+    let whole = kinds.into_iter().map(|((group, kind), Named { versions, namespaces })| {
+        // A kind is watched in one version: the one that most are declared in.
+        let version = versions.iter().max_by_key(|(_, count)| **count).map_or("v1", |(version, _)| *version);
         let everywhere = namespaces.contains("") || namespaces.len() > MOST_NAMESPACES;
         let scope = if everywhere { Scope::default() } else { Scope::In(namespaces) };
         wanted(group, version, kind, scope)
@@ -66,6 +71,7 @@ mod tests {
     fn kinds_are_watched_where_they_are_declared_and_secrets_one_by_one() {
         let mut objects = vec![
             object("apps", "v1", "Deployment", "shop", "web"),
+            object("apps", "v1", "Deployment", "shop", "api"),
             object("apps", "v1beta1", "Deployment", "ops", "web"),
             object("", "v1", "Namespace", "", "shop"),
             object("", "v1", "Secret", "shop", "b"),

@@ -1,0 +1,169 @@
+//! An engine with Terraform states, and `ConfigMap`s that they declare.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use drift_exporter::{
+    baseline::terraform::decode,
+    compare::keep,
+    model::{
+        Baseline, BaselineVersion, Change, Clock, Kind, LiveObject, ObjectKey, Origin, Plan, SealKey, Source,
+        StreamHealth, StreamSpec, UnknownReason, VerdictKind,
+    },
+    state::{Claim, Engine, EngineMetrics, History, Turn},
+};
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) stream: Arc<StreamSpec>,
+    pub(crate) second: Arc<AtomicI64>,
+    pub(crate) version: u64,
+}
+
+/// A state of one name with these ConfigMaps: name, uid, value.
+pub(crate) fn state(name: &str, serial: u64, maps: &[(&str, &str, &str)]) -> Baseline {
+    let resource = |(map, uid, value): &(&str, &str, &str)| {
+        let metadata = json!([{"name": map, "namespace": "shop", "uid": uid}]);
+        let attributes = json!({"id": format!("shop/{map}"), "metadata": metadata, "data": {"key": value}});
+        json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": map,
+            "instances": [{"schema_version": 0, "attributes": attributes}]})
+    };
+    let resources: Vec<Value> = maps.iter().map(resource).collect();
+    let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
+    let read = decode(state.to_string().as_bytes(), &SealKey::new([1; 32])).unwrap();
+    Baseline {
+        source: Source::Terraform,
+        name: name.into(),
+        origin: Origin::StateSecret,
+        version: Some(BaselineVersion {
+            serial,
+            lineage: name.into(),
+            tool_version: "1.11.4".into(),
+            written: None,
+        }),
+        objects: read.objects,
+        skipped: read.skipped,
+        fault: None,
+        lock: None,
+        here: false,
+    }
+}
+
+pub(crate) fn config_maps() -> Kind {
+    Kind {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+    }
+}
+
+impl World {
+    /// An engine that has listed these ConfigMaps.
+    pub(crate) fn new(baselines: &[Baseline], maps: &[(&str, &str, &str)]) -> Self {
+        let stream = Arc::new(StreamSpec::whole(Arc::new(config_maps())));
+        let plan = Plan { streams: vec![stream.clone()], ..Plan::default() };
+        let second = Arc::new(AtomicI64::new(1_000));
+        let time = second.clone();
+        let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
+        let metrics = EngineMetrics::register(&mut Registry::default());
+        let sources = [Source::Terraform];
+        let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
+        let mut world = Self { engine, stream, second, version: 0 };
+        for baseline in baselines {
+            world.baseline(baseline.clone());
+        }
+        world.engine.apply(Change::Source(Source::Terraform, StreamHealth::Up));
+        world.list(maps);
+        world
+    }
+
+    pub(crate) fn list(&mut self, maps: &[(&str, &str, &str)]) {
+        self.engine.apply(Change::ListStarted(self.stream.clone()));
+        for map in maps {
+            let object = self.object(*map);
+            self.engine.apply(Change::Listed(self.stream.clone(), object));
+        }
+        self.engine.apply(Change::ListEnded(self.stream.clone()));
+    }
+
+    pub(crate) fn at(&mut self, second: i64) -> &mut Self {
+        self.second.store(second, Ordering::Relaxed);
+        self.engine.apply(Change::Tick);
+        self
+    }
+
+    pub(crate) fn baseline(&mut self, baseline: Baseline) -> &mut Self {
+        self.engine.apply(Change::Baseline(Arc::new(baseline)));
+        self
+    }
+
+    pub(crate) fn object(&mut self, (name, uid, value): (&str, &str, &str)) -> Box<LiveObject> {
+        self.version += 1;
+        let document = json!({"kind": "ConfigMap", "data": {"key": value}, "metadata": {"name": name, "namespace": "shop",
+            "creationTimestamp": "1970-01-01T00:10:00Z", "managedFields": [
+                {"manager": "kubectl-edit", "time": "1970-01-01T00:15:00Z", "fieldsV1": {"f:data": {"f:key": {}}}}]}});
+        Box::new(LiveObject {
+            exists: true,
+            uid: uid.into(),
+            resource_version: self.version.to_string().into(),
+            document: Some(Box::new(keep(document))),
+            ..LiveObject::absent(self.key(name))
+        })
+    }
+
+    pub(crate) fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() }
+    }
+
+    pub(crate) fn see(&mut self, name: &str, uid: &str, value: &str) -> &mut Self {
+        let object = self.object((name, uid, value));
+        self.engine.apply(Change::Seen(self.stream.clone(), object));
+        self
+    }
+
+    pub(crate) fn gone(&mut self, name: &str) -> &mut Self {
+        let (stream, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
+        self.engine.apply(Change::Gone { stream, namespace, name });
+        self
+    }
+
+    pub(crate) fn claims(&self, name: &str) -> Vec<Claim> {
+        let snapshot = self.engine.snapshot();
+        snapshot.kinds[0].blocks.get("shop", name).iter().map(|entry| entry.claim.clone()).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn verdict(&self, name: &str) -> (VerdictKind, Option<UnknownReason>) {
+        let claims = self.claims(name);
+        assert_eq!(claims.len(), 1, "{claims:?}");
+        assert_eq!(claims[0].source, Source::Terraform);
+        (claims[0].verdict.kind(), claims[0].verdict.reason())
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&self, name: &str, verdict: VerdictKind) {
+        assert_eq!(self.verdict(name), (verdict, None));
+    }
+
+    #[track_caller]
+    pub(crate) fn check_unknown(&self, name: &str, reason: UnknownReason) {
+        assert_eq!(self.verdict(name), (VerdictKind::Unknown, Some(reason)));
+    }
+
+    /// How the last episode of the history turned.
+    pub(crate) fn last_turn(&self) -> Option<Turn> {
+        let history = self.engine.snapshot().history;
+        history.newest_first().find_map(|own| own.episode.as_ref()).map(|episode| episode.turn)
+    }
+
+    pub(crate) fn detections(&self) -> u64 {
+        self.engine.snapshot().ledger.detections.values().sum()
+    }
+}
