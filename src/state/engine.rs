@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     model::{
-        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth, StreamSpec,
+        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth,
+        StreamSpec, VerdictKind,
     },
     rules::RuleSet,
 };
@@ -227,8 +228,9 @@ impl Engine {
         };
         let from = before.map(|entry| entry.claim.verdict.kind());
         let to = after.map(|entry| entry.claim.verdict.kind());
-        // An object that appears or goes without an episode is no news.
-        if step != Step::Nothing || (from != to && before.is_some() && after.is_some()) {
+        // An object that appears or goes without an episode is no news, nor is an apply that changes nothing.
+        let applies = [from, to].contains(&Some(VerdictKind::InFlight));
+        if step != Step::Nothing || (from != to && before.is_some() && after.is_some() && !applies) {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,

@@ -148,6 +148,7 @@ fn together(judgements: Vec<Judgement>) -> Option<Judgement> {
     for judgement in judgements {
         match judgement {
             Judgement::InFlight | Judgement::Missing(_) | Judgement::Replaced(_) => return Some(judgement),
+            Judgement::Drifted(more) if findings.is_empty() => findings = more,
             Judgement::Drifted(more) => {
                 for finding in more {
                     if !findings.iter().any(|own| own.path == finding.path) {

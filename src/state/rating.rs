@@ -1,5 +1,7 @@
 //! From findings to an episode, or to what rules make of one.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 
 use crate::{
@@ -31,11 +33,13 @@ impl Rater<'_> {
     /// about the difference in the meantime.
     pub(super) fn rate(&self, trouble: Trouble, findings: Vec<Finding>, before: &Verdict) -> Verdict {
         let mut differences = Vec::with_capacity(findings.len());
+        let known: HashMap<&str, Timestamp> =
+            before.differences().map(|known| (&*known.finding.path, known.onset)).collect();
         for finding in findings {
-            let known = before.differences().find(|known| known.finding.path == finding.path);
+            let known = known.get(&*finding.path).copied();
             let mut difference = self.rules.rate(&self.object, finding, self.now);
             if let Some(known) = known {
-                difference.onset = difference.onset.min(known.onset);
+                difference.onset = difference.onset.min(known);
             }
             differences.push(difference);
         }

@@ -61,7 +61,8 @@ impl Snapshot {
     pub(super) fn note_readiness(&mut self) {
         let loaded = |health: &StreamHealth| *health == StreamHealth::Up || is_answer(health);
         let nothing_declared = self.baselines.iter().all(|own| own.baseline.objects.is_empty());
-        let found_nothing = self.kinds.is_empty() && !self.sources.is_empty() && nothing_declared;
+        let all_up = self.sources.values().all(|health| *health == StreamHealth::Up);
+        let found_nothing = self.kinds.is_empty() && !self.sources.is_empty() && all_up && nothing_declared;
         self.ready = self.ready
             || (self.sources.values().all(loaded)
                 && self.streams().all(|stream| stream.answered)

@@ -23,7 +23,7 @@ impl Engine {
         let live: Vec<Arc<LiveObject>> =
             touched.iter().filter_map(|key| object(&self.snapshot.kinds, key)).cloned().collect();
         touched.extend(live.iter().flat_map(|object| self.baselines.learn_from(object)));
-        self.settle_again(touched, now);
+        self.settle_again(touched, Cause::Absorbed, now);
         self.decide_baselines(now);
         self.show_baselines()
     }
@@ -31,7 +31,7 @@ impl Engine {
     /// A baseline is gone, and what it declared with it.
     pub(super) fn lose_baseline(&mut self, source: Source, name: &Arc<str>, now: Timestamp) -> bool {
         let touched = self.baselines.remove(source, name);
-        self.settle_again(touched, now);
+        self.settle_again(touched, Cause::Rule, now);
         self.show_baselines()
     }
 
@@ -84,25 +84,26 @@ impl Engine {
             self.metrics.baseline_failed(Source::Terraform, STALE_LOCK);
         }
         let changed = !touched.is_empty();
-        self.settle_again(touched, now);
+        self.settle_again(touched, Cause::Rule, now);
         changed && self.show_baselines()
     }
 
     /// Baselines are of this cluster, as has just been found out by one of these objects.
     pub(super) fn accept_proof(&mut self, keys: Vec<ObjectKey>, now: Timestamp) {
         if !keys.is_empty() {
-            self.settle_again(keys, now);
+            self.settle_again(keys, Cause::Rule, now);
             self.show_baselines();
         }
     }
 
-    /// Asks all sources again about these objects, because something changed that they say.
-    fn settle_again(&mut self, keys: Vec<ObjectKey>, now: Timestamp) {
+    /// Asks all sources again about these objects, because something changed that they say. `cause`: why claims end that are
+    /// no longer made.
+    fn settle_again(&mut self, keys: Vec<ObjectKey>, cause: Cause, now: Timestamp) {
         for key in keys {
             let presence = self.presence(&key);
             // Of what was not looked for nothing is said, and what was said stands.
             if !matches!(presence, Presence::Unseen) || !self.baselines.is_declared(&key) {
-                self.settle(&key, &presence, Moment { counted: false, cause: Cause::Deleted, now });
+                self.settle(&key, &presence, Moment { counted: false, cause, now });
             }
         }
     }
@@ -133,7 +134,7 @@ impl Engine {
         }
         let touched = decided.touched;
         if !touched.is_empty() {
-            self.settle_again(touched, now);
+            self.settle_again(touched, Cause::Rule, now);
             self.show_baselines();
         }
     }

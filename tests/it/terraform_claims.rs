@@ -69,7 +69,7 @@ fn what_is_deleted_is_missing_until_it_is_there_again_or_no_longer_declared() {
     assert_eq!(world.last_turn(), Some(Turn::Ended(Cause::Absorbed)));
     world.gone("b").baseline(state("s", 3, &[("a", "u-new", "1")]));
     assert!(world.claims("b").is_empty());
-    assert_eq!(world.last_turn(), Some(Turn::Ended(Cause::Deleted)));
+    assert_eq!(world.last_turn(), Some(Turn::Ended(Cause::Absorbed)));
     assert_eq!(world.detections(), 2);
 }
 

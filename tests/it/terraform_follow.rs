@@ -305,6 +305,9 @@ async fn files_are_followed_with_their_locks() {
     )
     .unwrap();
     assert_eq!(&*followed.baseline().await.lock.as_ref().unwrap().who, "me");
+    // Somebody begins to write it anew.
+    std::fs::write(&file, "").unwrap();
+    followed.silent(3).await;
     // Half written.
     std::fs::write(&file, &state(8, &["a", "b"])[..50]).unwrap();
     followed.silent(3).await;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use drift_exporter::{
     baseline::terraform::{TerraformState, decode, inflate},
-    compare::terraform::compare,
+    compare::{terraform::compare, unpack},
     model::{BaselineFault, DeclaredBody, SealKey, SkipReason, UnknownReason},
 };
 use flate2::{Compression, write::DeflateEncoder};
@@ -190,6 +190,31 @@ fn what_terraform_shows_is_read_like_a_state() {
         let read = decode(shown.to_string().as_bytes(), &key()).unwrap();
         assert_eq!(&*read.objects[0].address, "module.m.kubernetes_config_map_v1.web");
     }
+}
+
+#[test]
+fn of_a_plan_it_is_what_was_before_the_refresh_that_counts() {
+    let values = |value: &str, name: &str| json!({"data": {"a": value}, "metadata": [{"name": name, "namespace": "shop"}]});
+    let resource = |name: &str| {
+        json!({"address": format!("kubernetes_config_map_v1.{name}"), "mode": "managed",
+        "type": "kubernetes_config_map_v1", "name": name})
+    };
+    let mut refreshed = resource("changed");
+    refreshed["values"] = values("edited", "changed");
+    let drifted = |name: &str, after: &Value| {
+        let mut drifted = resource(name);
+        drifted["change"] =
+            json!({"before": values("declared", name), "after": after, "before_sensitive": {}});
+        drifted
+    };
+    let drift = [drifted("changed", &values("edited", "changed")), drifted("deleted", &Value::Null)];
+    let plan = json!({"format_version": "1.2", "resource_drift": drift,
+        "prior_state": {"values": {"root_module": {"resources": [refreshed]}}}});
+    let read = decode(plan.to_string().as_bytes(), &key()).unwrap();
+    let bodies: Vec<String> =
+        read.objects.iter().map(|own| unpack(own.body.packed().unwrap()).to_string()).collect();
+    assert_eq!(bodies.len(), 2);
+    assert!(bodies.iter().all(|body| body.contains("declared") && !body.contains("edited")), "{bodies:?}");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

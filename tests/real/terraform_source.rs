@@ -161,7 +161,7 @@ fn a_state_in_the_cluster_is_all_that_it_takes() {
     terraform.apply();
     world.settles();
     let turns = world.turns("checkout-eu");
-    assert_eq!(turns, ["in_sync -", "drifted -", "in_flight -", "in_sync reverted"]);
+    assert_eq!(turns, ["drifted -", "in_sync reverted"]);
 
     // What is deleted is missing, and what a refresh takes over is absorbed.
     world.kubectl(&["delete", "networkpolicy", "refunds", "-n", "payments"]);

@@ -84,7 +84,7 @@ fn read(bytes: &[u8], key: &SealKey, memory: &mut Memory) -> Result<TerraformSta
     };
     if head.format_version.is_some() {
         let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
-        show::read(values.ok_or(BaselineFault::Unreadable)?, key, memory, &mut state)?;
+        show::read(values.ok_or(BaselineFault::Unreadable)?, head.resource_drift, key, memory, &mut state)?;
     } else if head.version == Some(4) {
         read_resources(&head.resources.unwrap_or_default(), key, memory, &mut state)?;
     } else {
@@ -139,6 +139,8 @@ struct Head<'a> {
     values: Option<&'a RawValue>,
     #[serde(borrow)]
     prior_state: Option<PriorState<'a>>,
+    #[serde(borrow)]
+    resource_drift: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]

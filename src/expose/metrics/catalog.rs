@@ -155,7 +155,7 @@ metric!(
     "drift_terraform_state_readable",
     Gauge,
     STATE,
-    "Whether the state can be read: 1 yes, 0 no, and what it last said holds"
+    "Whether the state can be read: 1 yes, 0 no, and the verdicts on its objects stand still"
 );
 metric!(
     STATE_LOCK,
@@ -163,6 +163,13 @@ metric!(
     Gauge,
     STATE,
     "Since when somebody holds the lock of the state; only while it is held"
+);
+metric!(
+    SOURCE_UP,
+    "drift_source_up",
+    Gauge,
+    &["source"],
+    "Whether all baselines of the source can be found: 1 yes, 0 not; only for sources that have baselines of their own"
 );
 metric!(
     STREAM_UP,
@@ -212,6 +219,7 @@ pub const CATALOG: &[Metric] = &[
     STATE_WRITTEN,
     STATE_READABLE,
     STATE_LOCK,
+    SOURCE_UP,
     STREAM_UP,
     CACHE,
     RULE_MATCHES,

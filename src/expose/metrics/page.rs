@@ -12,8 +12,8 @@ use super::{
     aggregates,
     catalog::{
         ACTORS, AGES, BLIND, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET,
-        RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, STATE_LOCK, STATE_READABLE, STATE_RESOURCES,
-        STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
+        RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP, STATE_LOCK, STATE_READABLE,
+        STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
     },
     fragment::{Fragment, Pages},
     limit::{Rendered, Shown, within_limit},
@@ -174,6 +174,7 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&STATE_WRITTEN, states::last_writes(snapshot)),
         (&STATE_READABLE, states::readable(snapshot)),
         (&STATE_LOCK, states::locks(snapshot)),
+        (&SOURCE_UP, states::sources(snapshot)),
         (&STREAM_UP, aggregates::streams(snapshot)),
         (&CACHE, aggregates::cache(snapshot)),
         (&RULE_MATCHES, aggregates::rule_matches(snapshot)),

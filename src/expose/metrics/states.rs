@@ -1,12 +1,12 @@
 //! The lines about Terraform states.
 
 use super::{
-    catalog::{STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN},
+    catalog::{SOURCE_UP, STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN},
     text::line,
 };
 use crate::{
     expose::Metric,
-    model::{Baseline, Source},
+    model::{Baseline, Source, StreamHealth},
     state::Snapshot,
 };
 
@@ -29,6 +29,16 @@ pub(super) fn readable(snapshot: &Snapshot) -> String {
 
 pub(super) fn locks(snapshot: &Snapshot) -> String {
     lines(snapshot, &STATE_LOCK, |state| Some(state.lock.as_ref()?.created?.as_second()))
+}
+
+/// Whether the baselines of each source can be found.
+pub(super) fn sources(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for (source, health) in &snapshot.sources {
+        let up = u8::from(*health == StreamHealth::Up);
+        line(&mut out, SOURCE_UP.name, &[("source", source.as_str())], up);
+    }
+    out
 }
 
 fn lines(snapshot: &Snapshot, metric: &Metric, value: impl Fn(&Baseline) -> Option<i64>) -> String {

@@ -30,7 +30,7 @@ pub(super) fn state_banner(snapshot: &Snapshot) -> Markup {
                 @if let Some(BaselineTrouble { message, .. }) = &state.baseline.fault {
                     div.banner.down role="alert" {
                         strong { "State " (state.baseline.name) " cannot be read." }
-                        " What it last said holds. " code { (message) }
+                        " The verdicts on its objects stand still. " code { (message) }
                     }
                 }
             }
@@ -82,6 +82,7 @@ fn row(state: &BaselineState, now: Timestamp) -> Markup {
             }
             td data-label="Lock" {
                 @match &own.lock {
+                    Some(lock) if &*lock.operation == "released" => { "just released" }
                     Some(lock) => {
                         @if lock.who.is_empty() { "held" } @else { (lock.who) }
                         span.detail {

@@ -82,6 +82,14 @@ impl Known {
     pub(super) fn take(&mut self, outcome: Outcome, place: &Place, now: Instant, time: Timestamp) {
         self.read_at = None;
         self.refusal = None;
+        // Who writes a file anew empties it first; only what never was anything may be nothing.
+        let was_something = self.good.as_ref().is_some_and(|good| !good.is_blank());
+        let outcome = match outcome {
+            Outcome::Read(reading) if reading.is_blank() && was_something => {
+                Outcome::Fault(BaselineFault::Truncated)
+            }
+            outcome => outcome,
+        };
         match outcome {
             Outcome::Read(reading) => {
                 self.log(&reading);

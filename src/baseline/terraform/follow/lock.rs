@@ -22,7 +22,9 @@ struct Info {
 /// Where nobody can read what it says, nobody knows that objects are being changed.
 pub(super) fn read_lock(info: &str, seen: Option<Timestamp>, max_age: SignedDuration) -> Lock {
     let Info { operation, who, created } = serde_json::from_str(info).unwrap_or_default();
-    let created = created.parse().ok().or(seen);
+    // Nobody takes a lock after it was seen; clocks may differ, and texts may lie.
+    let told: Option<Timestamp> = created.parse().ok();
+    let created = told.map(|told| seen.map_or(told, |seen| told.min(seen))).or(seen);
     let until = created.and_then(|created: Timestamp| created.checked_add(max_age).ok());
     let holds_until = until.filter(|_| changes_objects(&operation));
     Lock { operation, who, created, holds_until }
@@ -59,6 +61,13 @@ mod tests {
         for operation in ["OperationTypePlan", "init", "OperationTypeRefresh", ""] {
             assert_eq!(read_lock(&info(operation), None, HALF_AN_HOUR).holds_until, None, "{operation}");
         }
+    }
+
+    #[test]
+    fn nobody_holds_a_lock_since_the_future() {
+        let info = r#"{"Operation":"OperationTypeApply","Created":"2099-01-01T00:00:00Z"}"#;
+        let seen = "2026-01-01T00:00:00Z".parse().ok();
+        assert_eq!(read_lock(info, seen, HALF_AN_HOUR).holds_until, "2026-01-01T00:30:00Z".parse().ok());
     }
 
     #[test]

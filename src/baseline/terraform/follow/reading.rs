@@ -43,6 +43,13 @@ pub(super) struct Reading {
     pub(super) key: Option<SealKey>,
 }
 
+impl Reading {
+    /// Whether it is what there is before the first state was written.
+    pub(super) fn is_blank(&self) -> bool {
+        self.version.lineage.is_empty() && self.objects.is_empty() && self.skipped.is_empty()
+    }
+}
+
 /// What came of reading.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -204,7 +211,7 @@ fn file(
     if bytes.is_empty() {
         return Ok(reading(TerraformState::default(), written, None));
     }
-    let text = inflate(bytes, INFLATE_LIMIT)?;
+    let text = inflate(bytes, limit(&[Some(bytes)]))?;
     reader.read(&text).map(|state| reading(state, written, None))
 }
 
