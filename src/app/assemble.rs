@@ -17,6 +17,7 @@ use crate::{
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
     model::{Change, Clock, Plan, WantedKind},
     rules::RuleSet,
+    settings::Settings,
     state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
     watch::{Planner, Reading, StreamParts, WatchMetrics, follow},
 };
@@ -37,12 +38,7 @@ pub struct Exporter {
 /// Streams and engine, ready to run.
 #[derive(Debug)]
 pub struct Ingest {
-    team_reader: TeamReader,
-    rule_keeper: RuleKeeper,
-    state_reader: Follow,
-    kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
-    rules: watch::Receiver<Arc<RuleSet>>,
-    readings: watch::Receiver<Arc<Reading>>,
+    keepers: Keepers,
     planner: Planner,
     plans: watch::Receiver<Arc<Plan>>,
     parts: StreamParts,
@@ -51,6 +47,18 @@ pub struct Ingest {
     publisher: StatePublisher,
     clock: Clock,
     stop: CancellationToken,
+}
+
+/// Those who keep rules, and what is watched and read, as settings, teams and states say; and what they give out.
+#[derive(Debug)]
+struct Keepers {
+    team_reader: TeamReader,
+    rule_keeper: RuleKeeper,
+    state_reader: Follow,
+    kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
+    rules: watch::Receiver<Arc<RuleSet>>,
+    readings: watch::Receiver<Arc<Reading>>,
+    team_problems: watch::Receiver<Arc<[String]>>,
 }
 
 /// Connects the parts; nothing runs yet.
@@ -63,61 +71,29 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     process_metrics(&mut registry);
     let first = &parts.settings;
     let (client, clock, stop) = (&parts.client, &parts.clock, &parts.stop);
-    let nothing = Arc::new(Wanted::nothing(parts.seal_key.clone()));
-    let first_kinds = wanted_kinds(first, &nothing);
-    let (planner, plans) = Planner::new(client.clone(), parts.timing, &first_kinds);
+    let (handle, settings) = SettingsHandle::new(first.clone());
+    let (changes, queue) = mpsc::channel(QUEUE);
+    let keepers = Keepers::new(parts, &settings, &changes);
+    let (planner, plans) = Planner::new(client.clone(), parts.timing, &keepers.kinds.borrow());
     let plan = plans.borrow().clone();
     let engine =
         Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
     let (publisher, state) = state::state_channel(engine.snapshot());
-    let (changes, queue) = mpsc::channel(QUEUE);
-    let stream_parts =
-        StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing: parts.timing };
-    let (rules_in, rules) = watch::channel(first.rules.clone());
-    let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
-    let (kinds_in, kinds) = watch::channel(Arc::new(first_kinds));
-    let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
-    let (declared_in, declared) = watch::channel(nothing);
-    let (teams_in, teams) = watch::channel(Arc::default());
-    let (problems_in, team_problems) = watch::channel(Arc::default());
-    let (handle, settings) = SettingsHandle::new(first.clone());
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),
-        settings: settings.clone(),
+        settings,
         reload_status: reloads.status(),
-        team_problems,
+        team_problems: keepers.team_problems.clone(),
         seal_key: parts.seal_key.clone(),
         clock: clock.clone(),
         listeners: Listeners::default(),
         stop: stop.clone(),
     };
-    let state_reader = Follow {
-        client: client.clone(),
-        sources: states,
-        changes: stream_parts.changes.clone(),
-        wanted: declared_in,
-        clock: clock.clone(),
-        key: parts.seal_key.clone(),
-    };
+    let stream_parts =
+        StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing: parts.timing };
     let ingest = Ingest {
-        team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-        rule_keeper: RuleKeeper::new(
-            settings,
-            teams,
-            declared,
-            Outputs {
-                rules: rules_in,
-                readings: readings_in,
-                kinds: kinds_in,
-                states: states_in,
-                problems: problems_in,
-            },
-        ),
-        state_reader,
-        kinds,
-        rules,
-        readings,
+        keepers,
         planner,
         plans,
         parts: stream_parts,
@@ -130,19 +106,58 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     Exporter { ingest, exposed: Arc::new(exposed), settings: handle, reloads }
 }
 
+impl Keepers {
+    fn new(parts: &Parts, settings: &watch::Receiver<Arc<Settings>>, changes: &mpsc::Sender<Change>) -> Self {
+        let (first, client) = (&parts.settings, &parts.client);
+        let nothing = Arc::new(Wanted::nothing(parts.seal_key.clone()));
+        let (rules_in, rules) = watch::channel(first.rules.clone());
+        let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
+        let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));
+        let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
+        let (declared_in, declared) = watch::channel(nothing);
+        let (teams_in, teams) = watch::channel(Arc::default());
+        let (problems_in, team_problems) = watch::channel(Arc::default());
+        let outputs = Outputs {
+            rules: rules_in,
+            readings: readings_in,
+            kinds: kinds_in,
+            states: states_in,
+            problems: problems_in,
+        };
+        let state_reader = Follow {
+            client: client.clone(),
+            sources: states,
+            changes: changes.clone(),
+            wanted: declared_in,
+            clock: parts.clock.clone(),
+            key: parts.seal_key.clone(),
+        };
+        Self {
+            team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
+            rule_keeper: RuleKeeper::new(settings.clone(), teams, declared, outputs),
+            state_reader,
+            kinds,
+            rules,
+            readings,
+            team_problems,
+        }
+    }
+}
+
 impl Ingest {
     /// Follows the API server until told to stop.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
+        let Keepers { team_reader, mut rule_keeper, state_reader, kinds, rules, readings, .. } = self.keepers;
         tokio::select! {
-            () = self.team_reader.first() => self.rule_keeper.renew(),
+            () = team_reader.first() => rule_keeper.renew(),
             () = self.stop.cancelled() => return,
         }
         let ticks = tick(self.parts.changes.clone());
-        let planning = self.planner.run(self.kinds, Vec::clone);
-        let follow = follow(self.plans, self.readings, self.parts);
-        let states = terraform::follow(self.state_reader);
-        let engine = state::run(self.engine, self.queue, self.rules, self.publisher, self.clock);
-        let rules = async { tokio::join!(self.team_reader.run(), self.rule_keeper.run()) };
+        let planning = self.planner.run(kinds, Vec::clone);
+        let follow = follow(self.plans, readings, self.parts);
+        let states = terraform::follow(state_reader);
+        let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
+        let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
         tokio::select! {
             () = engine => {}
             _ = async { tokio::join!(planning, follow, ticks, rules, states) } => {}

@@ -13,16 +13,16 @@ const DICTIONARY: &[u8] = include_bytes!("packed/dictionary");
 pub fn pack(document: &Value) -> Packed {
     let text = document.to_string();
     let mut packer = Compress::new(Compression::fast(), false);
-    let mut packed = Vec::with_capacity(text.len() / 4 + 64);
+    let mut bytes = Vec::with_capacity(text.len() / 4 + 64);
     // Neither fails in memory; what came out wrong would be no document when it is unpacked.
     let _ = packer.set_dictionary(DICTIONARY);
     while let Ok(Status::Ok | Status::BufError) =
-        packer.compress_vec(&text.as_bytes()[taken(packer.total_in())..], &mut packed, FlushCompress::Finish)
+        packer.compress_vec(&text.as_bytes()[taken(packer.total_in())..], &mut bytes, FlushCompress::Finish)
     {
-        packed.reserve(packed.capacity());
+        bytes.reserve(bytes.capacity());
     }
-    packed.shrink_to_fit();
-    Packed::new(packed)
+    bytes.shrink_to_fit();
+    Packed::new(bytes)
 }
 
 /// The document that was packed.

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use super::Exposed;
-use crate::model::{FieldClass, Finding, SealKey};
+use crate::{
+    model::{FieldClass, Finding, SealKey},
+    settings::ShownValues,
+};
 
 /// How the values of fields are shown.
 #[derive(Clone, Debug)]
@@ -16,7 +19,7 @@ pub(super) struct Values {
 
 impl Values {
     pub(super) fn of(exposed: &Exposed) -> Self {
-        Self { full: exposed.settings().full_values, key: exposed.seal_key.clone() }
+        Self { full: exposed.settings().shown_values == ShownValues::Full, key: exposed.seal_key.clone() }
     }
 
     /// The declared value as it is shown.

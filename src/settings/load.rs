@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use super::{
     Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
-    file::{KindEntry, SettingsFile, ShownResources, ShownValues, TeamRulesEntry, TerraformEntry},
+    file::{KindEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry, TerraformEntry},
     problem::Problem,
     read::{Read, read},
 };
@@ -79,13 +81,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         problems.push(wrong("sources.annotation.prefix", message));
     }
     let annotation_prefix: Box<str> = prefix.map_or(usual.annotation_prefix, Into::into);
-    let sources = match &file.sources {
-        None => usual.sources,
-        Some(sources) => {
-            let annotation = sources.annotation.iter().map(|_| Source::Annotation);
-            annotation.chain(sources.terraform.iter().map(|_| Source::Terraform)).collect()
-        }
-    };
+    let sources = file.sources.as_ref().map_or(usual.sources, switched_on);
     let terraform = file.sources.as_ref().and_then(|sources| sources.terraform.as_ref());
     let terraform = terraform.map(|entry| terraform_from(entry, problems)).unwrap_or_default();
     if sources.is_empty() {
@@ -124,9 +120,14 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         only_drifted: resources == Some(ShownResources::Drifted),
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(usual.health_series),
-        full_values: file.api.values == Some(ShownValues::Full),
+        shown_values: file.api.values.unwrap_or(usual.shown_values),
         log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
     })
+}
+
+fn switched_on(sources: &SourcesEntry) -> Vec<Source> {
+    let annotation = sources.annotation.iter().map(|_| Source::Annotation);
+    annotation.chain(sources.terraform.iter().map(|_| Source::Terraform)).collect()
 }
 
 fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
@@ -171,7 +172,7 @@ fn terraform_from(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> Terraf
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
     let key = "sources.terraform.lock_max_age";
     let lock_max_age = entry.lock_max_age.as_deref().map_or(Ok(usual.lock_max_age), str::parse);
-    let lock_max_age = lock_max_age.ok().filter(|age| age.is_positive()).unwrap_or_else(|| {
+    let lock_max_age = lock_max_age.ok().filter(SignedDuration::is_positive).unwrap_or_else(|| {
         let text = entry.lock_max_age.as_deref().unwrap_or_default();
         problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
         usual.lock_max_age

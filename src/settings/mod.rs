@@ -19,7 +19,7 @@ use crate::{
     rules::{RuleInput, RuleSet},
 };
 
-pub use file::{LogLevel, SettingsFile, ShownResources};
+pub use file::{LogLevel, SettingsFile, ShownResources, ShownValues};
 pub use file_watch::{FileWatch, read_settings};
 pub use load::{Loaded, is_namespace, load};
 pub use overrides::Overrides;
@@ -59,8 +59,8 @@ pub struct Settings {
     pub shown_labels: Arc<[ShownLabel]>,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
-    /// Whether API and page show all values of fields that may be told.
-    pub full_values: bool,
+    /// Which values of fields API and page show.
+    pub shown_values: ShownValues,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
 }
@@ -115,7 +115,7 @@ impl Default for Settings {
             only_drifted: false,
             shown_labels: Arc::default(),
             health_series: false,
-            full_values: false,
+            shown_values: ShownValues::Digest,
             log_level: LogLevel::Info,
         }
     }

@@ -180,7 +180,7 @@ impl Engine {
             object.stamp = object.stamp.after(&known.stamp, now);
             if is_alike(&known, &object) {
                 self.metrics.reconciled(&stream.kind, UNCHANGED);
-                return self.renew(Arc::new(object));
+                return self.renew(&Arc::new(object));
             }
         }
         let proved = self.baselines.learn_from(&object);

@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// Takes in an object of which nothing changed that counts.
-    pub(super) fn renew(&mut self, object: Arc<LiveObject>) -> bool {
+    pub(super) fn renew(&mut self, object: &Arc<LiveObject>) -> bool {
         let before = self.entries(&object.key).to_vec();
         let same = |entry: &Arc<Entry>| Entry { object: object.clone(), claim: entry.claim.clone() };
         let after = before.iter().map(|entry| Arc::new(same(entry))).collect();

@@ -25,7 +25,7 @@ const EACH: usize = 70;
 struct Canaries(Vec<String>);
 
 impl Canaries {
-    fn new(&mut self) -> String {
+    fn plant(&mut self) -> String {
         let canary: String = std::iter::repeat_with(fastrand::alphanumeric).take(24).collect();
         self.0.push(canary.clone());
         canary
@@ -55,50 +55,57 @@ fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
     cluster.block_on(cluster.client().request(request)).unwrap()
 }
 
-fn resource(kind: &str, name: &str, canaries: &mut Canaries, attributes: Value, sensitive: Value) -> Value {
+fn resource(kind: &str, name: &str, canaries: &mut Canaries, attributes: &Value, sensitive: &Value) -> Value {
     json!({"mode": "managed", "type": kind, "name": name, "provider": "provider[\"registry.terraform.io/hashicorp/kubernetes\"]",
-        "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive, "private": canaries.new()}]})
+        "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive, "private": canaries.plant()}]})
 }
 
 /// Creates objects and the state that declares them, each with secrets of its own, so that all of them differ.
-fn plant(cluster: &Cluster, canaries: &mut Canaries) -> Vec<u8> {
+fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> Vec<u8> {
     let mut resources = Vec::new();
     for at in 0..EACH {
         let name = format!("object-{at}");
         let metadata = |canaries: &mut Canaries| {
             json!({"name": name, "namespace": "shop", "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": canaries.new(), "note": canaries.new()}})
+            "kubectl.kubernetes.io/last-applied-configuration": canaries.plant(), "note": canaries.plant()}})
         };
-        let declared = |canaries: &mut Canaries, uid: &Value| json!([{"name": name, "namespace": "shop", "uid": uid, "annotations": {"note": canaries.new()}}]);
+        let declared = |canaries: &mut Canaries, uid: &Value| {
+            json!([{"name": name, "namespace": "shop", "uid": uid, "annotations": {"note": canaries.plant(),
+                "kubectl.kubernetes.io/last-applied-configuration": canaries.plant()}}])
+        };
 
-        let live = json!({"metadata": metadata(canaries), "stringData": {"password": canaries.new()}});
+        let live = json!({"metadata": metadata(canaries), "stringData": {"password": canaries.plant()}});
         let live = post(cluster, "/api/v1/namespaces/shop/secrets", &live);
-        let data = json!({"password": canaries.new()});
+        let data = json!({"password": canaries.plant()});
         let attributes = json!({"metadata": declared(canaries, &live["metadata"]["uid"]), "data": data});
-        resources.push(resource("kubernetes_secret_v1", &format!("s{at}"), canaries, attributes, json!([])));
+        resources.push(resource(
+            "kubernetes_secret_v1",
+            &format!("s{at}"),
+            canaries,
+            &attributes,
+            &json!([]),
+        ));
 
-        let live = json!({"metadata": metadata(canaries), "data": {"key": canaries.new()}});
+        let live = json!({"metadata": metadata(canaries), "data": {"key": canaries.plant()}});
         let live = post(cluster, "/api/v1/namespaces/shop/configmaps", &live);
-        let data = json!({"key": canaries.new()});
+        let data = json!({"key": canaries.plant()});
         let attributes = json!({"metadata": declared(canaries, &live["metadata"]["uid"]), "data": data});
         resources.push(resource(
             "kubernetes_config_map_v1",
             &format!("c{at}"),
             canaries,
-            attributes,
-            json!([]),
+            &attributes,
+            &json!([]),
         ));
 
-        let env =
-            json!([{"name": "PLAIN", "value": canaries.new()}, {"name": "MARKED", "value": canaries.new()}]);
-        let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.new()]});
+        let env = json!([{"name": "PLAIN", "value": canaries.plant()}, {"name": "MARKED", "value": canaries.plant()}]);
+        let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]});
         let template = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}});
         let spec = json!({"selector": {"matchLabels": {"app": name}}, "template": template});
         let live = json!({"metadata": metadata(canaries), "spec": spec});
         let live = post(cluster, "/apis/apps/v1/namespaces/shop/deployments", &live);
-        let env =
-            json!([{"name": "PLAIN", "value": canaries.new()}, {"name": "MARKED", "value": canaries.new()}]);
-        let container = json!([{"name": "web", "image": "nginx", "env": env, "args": [canaries.new()]}]);
+        let env = json!([{"name": "PLAIN", "value": canaries.plant()}, {"name": "MARKED", "value": canaries.plant()}]);
+        let container = json!([{"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]}]);
         let spec = json!([{"template": [{"spec": [{"container": container}]}]}]);
         let attributes = json!({"metadata": declared(canaries, &live["metadata"]["uid"]), "spec": spec});
         let step = |name: &str| json!({"type": "get_attr", "value": name});
@@ -116,20 +123,27 @@ fn plant(cluster: &Cluster, canaries: &mut Canaries) -> Vec<u8> {
             index(1),
             step("value")
         ]]);
-        resources.push(resource("kubernetes_deployment_v1", &format!("d{at}"), canaries, attributes, marked));
+        resources.push(resource(
+            "kubernetes_deployment_v1",
+            &format!("d{at}"),
+            canaries,
+            &attributes,
+            &marked,
+        ));
 
         let whole = |canaries: &mut Canaries| {
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata(canaries),
-            "spec": {"password": canaries.new(), "users": [{"name": "a", "token": canaries.new()}]}})
+            "spec": {"password": canaries.plant(), "users": [{"name": "a", "token": canaries.plant()}]}})
         };
         post(cluster, "/apis/example.com/v1/namespaces/shop/widgets", &whole(canaries));
         let attributes = json!({"object": {"type": [], "value": whole(canaries)}, "manifest": {"type": [], "value": whole(canaries)}});
-        resources.push(resource("kubernetes_manifest", &format!("w{at}"), canaries, attributes, json!([])));
+        resources.push(resource("kubernetes_manifest", &format!("w{at}"), canaries, &attributes, &json!([])));
 
-        let attributes = json!({"password": canaries.new()});
-        resources.push(resource("aws_db_instance", &format!("db{at}"), canaries, attributes, json!([])));
+        let attributes = json!({"password": canaries.plant()});
+        resources.push(resource("aws_db_instance", &format!("db{at}"), canaries, &attributes, &json!([])));
     }
-    let outputs: Value = (0..EACH).map(|at| (format!("out{at}"), json!({"value": canaries.new()}))).collect();
+    let outputs: Value =
+        (0..EACH).map(|at| (format!("out{at}"), json!({"value": canaries.plant()}))).collect();
     json!({"version": 4, "serial": 1, "lineage": "canaries", "outputs": outputs, "resources": resources})
         .to_string()
         .into_bytes()
@@ -163,14 +177,17 @@ fn no_secret_comes_out_anywhere() {
         grant(&client, "exporter", rules).await;
     });
     let mut canaries = Canaries::default();
-    let state = plant(&cluster, &mut canaries);
+    let state = make_objects(&cluster, &mut canaries);
     assert!(canaries.0.len() >= 1_000, "{}", canaries.0.len());
-    let file = cluster.folder().join("shop.tfstate");
+    let states = cluster.folder().join("states");
+    fs::create_dir(&states).unwrap();
+    let file = states.join("shop.tfstate");
     fs::write(&file, &state).unwrap();
+    let history = cluster.folder().join("history");
     let settings = cluster.folder().join("settings.yaml");
-    let sources = json!({"annotation": {}, "terraform": {"files": [file], "this_cluster": true}});
+    let sources = json!({"annotation": {}, "terraform": {"files": [states], "this_cluster": true}});
     fs::write(&settings, json!({"sources": sources, "log": {"level": "trace"}}).to_string()).unwrap();
-    let flags = ["--config.file", settings.to_str().unwrap()];
+    let flags = ["--config.file", settings.to_str().unwrap(), "--history.file", history.to_str().unwrap()];
     let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
     let differ = |kind: &str| {
         let labels = [("kind", kind), ("source", "terraform"), ("verdict", "drifted")];
@@ -183,10 +200,13 @@ fn no_secret_comes_out_anywhere() {
     }
     // What cannot be read is complained about; what is wrong may stand next to a secret.
     let cut = state.windows(8).position(|part| part == b"\"value\":").unwrap() + 20;
-    fs::write(cluster.folder().join("broken.tfstate"), &state[..cut]).unwrap();
+    fs::write(states.join("broken.tfstate"), &state[..cut]).unwrap();
     fs::write(&file, &state[..state.len() - 5]).unwrap();
-    let readable = "drift_terraform_state_readable";
-    exporter.wait_for(readable, &[], Some(0.0), Duration::from_secs(10));
+    for broken in ["shop.tfstate", "broken.tfstate"] {
+        let name = states.join(broken).display().to_string();
+        let labels = [("state", name.as_str())];
+        exporter.wait_for("drift_terraform_state_readable", &labels, Some(0.0), Duration::from_secs(30));
+    }
 
     canaries.are_not_in("the metrics page", &exporter.metrics());
     let mut paths: Vec<String> = ["/", "/v1/resources?namespace=*", "/v1/history", "/v1/status", "/v1/rules"]
@@ -204,6 +224,7 @@ fn no_secret_comes_out_anywhere() {
     let log = exporter.logged();
     assert!(log.contains("DEBUG"), "the log tells everything there is");
     canaries.are_not_in("the log", &log);
+    canaries.are_not_in("the history file", &fs::read_to_string(&history).unwrap());
 
     for input in [&state[..], &state[..cut]] {
         let mut baseline = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))

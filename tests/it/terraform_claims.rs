@@ -86,7 +86,7 @@ fn what_was_missing_or_differed_at_the_start_is_shown_and_not_counted() {
 #[test]
 fn an_apply_in_flight_holds_what_was_shown_and_then_reverts_or_absorbs() {
     let one = state("s", 1, &[A, B]);
-    let mut world = World::new(&[one.clone()], &[A, B]);
+    let mut world = World::new(std::slice::from_ref(&one), &[A, B]);
     world.see("a", "u-a", "2").see("b", "u-b", "3");
     world.baseline(locked(one.clone(), Some(2_000)));
     for name in ["a", "b"] {
@@ -129,7 +129,7 @@ fn a_lock_holds_for_some_time_at_most_and_a_plan_holds_nothing() {
 #[test]
 fn a_state_that_cannot_be_read_makes_unknown_and_holds_what_was_shown() {
     let one = state("s", 1, &[A, B]);
-    let mut world = World::new(&[one.clone()], &[A, B]);
+    let mut world = World::new(std::slice::from_ref(&one), &[A, B]);
     world.see("a", "u-a", "2");
     let fault = BaselineTrouble { fault: BaselineFault::Encrypted, message: "encrypted".into() };
     world.baseline(Baseline { fault: Some(fault), ..one.clone() });
@@ -144,7 +144,7 @@ fn a_state_that_cannot_be_read_makes_unknown_and_holds_what_was_shown() {
 #[test]
 fn a_state_of_another_cluster_is_unknown_and_not_missing() {
     let elsewhere = state("s", 1, &[("a", "x-a", "1"), ("c", "x-c", "1")]);
-    let mut world = World::new(&[elsewhere.clone()], &[A]);
+    let mut world = World::new(std::slice::from_ref(&elsewhere), &[A]);
     world.check_unknown("a", UnknownReason::OtherCluster);
     world.check_unknown("c", UnknownReason::OtherCluster);
     assert_eq!(world.engine.snapshot().baselines[0].belonging, Belonging::Elsewhere);
@@ -243,7 +243,7 @@ fn another_version_under_the_same_address_is_the_same_object() {
     let one = state("s", 1, &[A]);
     let mut object = (*one.objects[0]).clone();
     object.object.version = "v2".into();
-    let mut world = World::new(&[one.clone()], &[A]);
+    let mut world = World::new(std::slice::from_ref(&one), &[A]);
     world.baseline(Baseline { objects: vec![Arc::new(object)], ..one });
     world.check_unknown("a", UnknownReason::OtherVersion);
 }
