@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use crate::model::{Actor, Writer};
+use crate::model::{Actor, FieldClass, Writer};
 
 /// Tells tools by the names of their field managers.
 #[derive(Clone, Debug, Default)]
@@ -12,20 +12,22 @@ pub(super) struct Actors {
 }
 
 impl Actors {
-    /// The class of tool that a field manager is. It names a tool, never a person.
-    pub(super) fn classify(&self, writer: Option<&Writer>) -> Actor {
+    /// The class of tool that last set a field of this class. It names a tool, never a person.
+    pub(super) fn classify(&self, writer: Option<&Writer>, field: FieldClass) -> Actor {
         let Some(writer) = writer else {
             return Actor::Nobody;
         };
         let told = self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager));
-        told.map_or_else(|| built_in(writer), |(_, actor)| *actor)
+        told.map_or_else(|| built_in(writer, field), |(_, actor)| *actor)
     }
 }
 
-fn built_in(writer: &Writer) -> Actor {
+fn built_in(writer: &Writer, field: FieldClass) -> Actor {
     let manager = writer.manager.to_ascii_lowercase();
-    // The horizontal autoscaler is part of this controller, and the only part that writes through `scale`.
-    if manager == "kube-controller-manager" && &*writer.subresource == "scale" {
+    // The horizontal autoscaler is part of this controller, and the only part that scales what people declare, through `scale`
+    // or, where an old API server does not tell, anyhow.
+    let scales = &*writer.subresource == "scale" || field == FieldClass::Replicas;
+    if manager == "kube-controller-manager" && scales {
         return Actor::Autoscaler;
     }
     MANAGERS.iter().find(|(pattern, _)| pattern.matches(&manager)).map_or(Actor::Other, |(_, actor)| *actor)
@@ -80,12 +82,13 @@ const MANAGERS: &[(Pattern, Actor)] = &[
 mod tests {
     use regex::Regex;
 
-    use super::{Actor, Actors, Writer};
+    use super::{Actor, Actors, FieldClass, Writer};
 
     #[track_caller]
     fn check(manager: &str, subresource: &str, actor: Actor) {
         let writer = Writer { manager: manager.into(), subresource: subresource.into(), time: None };
-        assert_eq!(Actors::default().classify(Some(&writer)), actor, "{manager} {subresource}");
+        let class = Actors::default().classify(Some(&writer), FieldClass::Hash);
+        assert_eq!(class, actor, "{manager} {subresource}");
     }
 
     #[test]
@@ -101,15 +104,15 @@ mod tests {
         check("openshift-console", "", Actor::Console);
         check("my-operator", "", Actor::Controller);
         check("curl", "", Actor::Other);
-        assert_eq!(Actors::default().classify(None), Actor::Nobody);
+        assert_eq!(Actors::default().classify(None, FieldClass::Image), Actor::Nobody);
     }
 
     #[test]
     fn settings_are_asked_before_the_built_in_table() {
         let actors = Actors { settings: vec![(Regex::new("^kubectl-ci$").unwrap(), Actor::Gitops)] };
         let writer = |manager: &str| Writer { manager: manager.into(), subresource: "".into(), time: None };
-        assert_eq!(actors.classify(Some(&writer("kubectl-ci"))), Actor::Gitops);
-        assert_eq!(actors.classify(Some(&writer("kubectl-edit"))), Actor::Kubectl);
+        assert_eq!(actors.classify(Some(&writer("kubectl-ci")), FieldClass::Image), Actor::Gitops);
+        assert_eq!(actors.classify(Some(&writer("kubectl-edit")), FieldClass::Image), Actor::Kubectl);
     }
 
     #[test]
@@ -117,5 +120,9 @@ mod tests {
         check("kube-controller-manager", "scale", Actor::Autoscaler);
         check("kubectl", "scale", Actor::Kubectl);
         check("kube-controller-manager", "", Actor::Controller);
+        let controller =
+            Writer { manager: "kube-controller-manager".into(), subresource: "".into(), time: None };
+        let replicas = Actors::default().classify(Some(&controller), FieldClass::Replicas);
+        assert_eq!(replicas, Actor::Autoscaler, "nothing else in it sets replicas");
     }
 }

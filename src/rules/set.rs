@@ -110,7 +110,7 @@ impl RuleSet {
     }
 
     fn opinion(&self, object: &ObjectView<'_>, finding: &Finding, now: Timestamp) -> Opinion {
-        let actor = self.actors.classify(finding.writer.as_ref());
+        let actor = self.actors.classify(finding.writer.as_ref(), finding.class);
         let subject = Subject::new(object, finding, actor);
         let mut matched = Vec::new();
         let [mut base, mut settings, mut team] = std::array::from_fn(|_| Layer::default());

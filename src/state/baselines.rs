@@ -20,6 +20,8 @@ type Place = (Source, Arc<str>);
 pub(super) struct Baselines {
     all: BTreeMap<Place, BaselineState>,
     declarations: HashMap<ObjectKey, Vec<Declaration>>,
+    /// The kinds of these objects, each once.
+    kinds: Vec<Arc<Kind>>,
 }
 
 /// One baseline, and what we have found out about it.
@@ -216,7 +218,11 @@ impl Baselines {
     }
 
     fn declare(&mut self, place: &Place, object: &Arc<DeclaredObject>) -> ObjectKey {
-        let key = key_of(object);
+        let mut key = key_of(object);
+        match self.kinds.iter().find(|kind| kind.is_same_type(&key.kind)) {
+            Some(kind) => key.kind = kind.clone(),
+            None => self.kinds.push(key.kind.clone()),
+        }
         let declarations = self.declarations.entry(key.clone()).or_default();
         declarations.retain(|own| own.place != *place || own.object.address != object.address);
         declarations.push(Declaration { place: place.clone(), object: object.clone() });

@@ -156,10 +156,11 @@ impl Engine {
         // Where a baseline belongs is found out before anything is said about its objects.
         let proved: Vec<ObjectKey> =
             commit.changed.iter().flat_map(|object| self.baselines.learn_from(object)).collect();
+        let seen: HashSet<ObjectKey> = commit.changed.iter().map(|object| object.key.clone()).collect();
         for object in commit.changed {
             self.see(stream, object, counted, now);
         }
-        self.accept_proof(proved, now);
+        self.accept_proof(proved, &seen, now);
         self.settle_kind(&stream.kind, counted, now);
         self.snapshot.note_readiness();
         self.snapshot.sequence += 1;
@@ -189,7 +190,7 @@ impl Engine {
             &Presence::Exists(Arc::new(object)),
             Moment { counted, cause: Cause::Deleted, now },
         );
-        self.accept_proof(proved, now);
+        self.accept_proof(proved, &HashSet::new(), now);
         true
     }
 

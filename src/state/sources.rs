@@ -1,6 +1,6 @@
 //! Baselines come, change and go while the engine runs.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 use tracing::warn;
@@ -89,8 +89,15 @@ impl Engine {
     }
 
     /// Baselines are of this cluster, as has just been found out by one of these objects.
-    pub(super) fn accept_proof(&mut self, keys: Vec<ObjectKey>, now: Timestamp) {
+    /// `done`: what has been asked about since.
+    pub(super) fn accept_proof(
+        &mut self,
+        mut keys: Vec<ObjectKey>,
+        done: &HashSet<ObjectKey>,
+        now: Timestamp,
+    ) {
         if !keys.is_empty() {
+            keys.retain(|key| !done.contains(key));
             self.settle_again(keys, Cause::Rule, now);
             self.show_baselines();
         }

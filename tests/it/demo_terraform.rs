@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::terraform::{INFLATE_LIMIT, TerraformState, decode, inflate},
-    compare::terraform::compare,
+    compare::{keep, terraform::compare},
     demo::{Cluster, Scene, Shop, play},
-    model::{Clock, SealKey},
+    model::{Clock, DeclaredObject, LiveObject, ObjectName, SealKey},
+    state::{Details, Entry},
 };
 use serde_json::Value;
 use tokio::{
@@ -32,17 +33,20 @@ fn state(cluster: &Cluster) -> TerraformState {
     state
 }
 
+fn live(cluster: &Cluster, name: &ObjectName) -> Option<Value> {
+    let api_version = if name.group.is_empty() {
+        name.version.to_string()
+    } else {
+        format!("{}/{}", name.group, name.version)
+    };
+    object(cluster, &api_version, &name.kind, &name.namespace, &name.name)
+}
+
 /// What differs between state and objects, by address: paths with the tool that set them, or that the object is not the one.
 fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
     let mut drift = BTreeMap::new();
     for declared in state(cluster).objects {
-        let name = &declared.object;
-        let api_version = if name.group.is_empty() {
-            name.version.to_string()
-        } else {
-            format!("{}/{}", name.group, name.version)
-        };
-        let found = match object(cluster, &api_version, &name.kind, &name.namespace, &name.name) {
+        let found = match live(cluster, &declared.object) {
             None => vec!["missing".to_owned()],
             Some(live) if live["metadata"]["uid"].as_str() != declared.uid.as_deref() => {
                 vec!["replaced".to_owned()]
@@ -148,4 +152,20 @@ async fn the_story_drifts_objects_and_every_one_is_put_right() {
     assert_eq!(version(&cluster), (begun + 2, None), "two writes of the state, and nobody holds the lock");
     let policy = object(&cluster, "networking.k8s.io/v1", "NetworkPolicy", "payments", "refunds").unwrap();
     assert_eq!(policy["metadata"]["managedFields"][0]["manager"], "HashiCorp");
+}
+
+#[test]
+fn little_is_kept_of_an_object_and_of_what_is_declared_for_it() {
+    let shop = shop();
+    for declared in state(shop.cluster()).objects {
+        let name = &declared.object;
+        let live = live(shop.cluster(), name).unwrap();
+        let texts = [&declared.address, &declared.resource_type, &name.name, &name.namespace];
+        let texts: usize = texts.iter().map(|text| text.len()).sum();
+        let packed = declared.body.packed().unwrap().bytes().len() + keep(live).packed.bytes().len();
+        let structs =
+            size_of::<DeclaredObject>() + size_of::<LiveObject>() + size_of::<Entry>() + size_of::<Details>();
+        let kept = packed + 2 * texts + structs;
+        assert!(kept < 2 << 10, "{}: {kept} bytes, {packed} of them packed", declared.address);
+    }
 }

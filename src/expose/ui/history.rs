@@ -39,6 +39,8 @@ fn sentence(transition: &Transition, subject: Subject) -> Markup {
     let Some(episode) = &transition.episode else { return plain(transition, &object) };
     let lasted = html! { span.lasting { (lasting(transition.time.duration_since(episode.onset))) } };
     match episode.turn {
+        // Nobody signs a deletion.
+        Turn::Began if transition.to == Some(VerdictKind::Missing) => html! { (object) " went missing." },
         Turn::Began => html! {
             (object) " " (began(transition.to)) ", changed by "
             (by_tool(episode.actor, episode.manager.as_deref())) "."
@@ -58,7 +60,6 @@ fn sentence(transition: &Transition, subject: Subject) -> Markup {
 
 fn began(to: Option<VerdictKind>) -> &'static str {
     match to {
-        Some(VerdictKind::Missing) => "went missing",
         Some(VerdictKind::Replaced) => "was replaced",
         _ => "drifted",
     }
