@@ -103,7 +103,7 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
         "configmaps in namespace shop: FORBIDDEN: may not list\n",
         "Thing.nothing.example in namespaces ops, shop: NOT THERE: ",
         "*.nothing.example in all namespaces: NOT THERE: ",
-        "Secret in all namespaces: REFUSED: objects of this kind are asked for by a selector",
+        "Secret in all namespaces: REFUSED: objects of this kind are asked for by a name or a selector",
         "Add to its Role in namespace shop:\n\n",
         "- apiGroups: [\"\"]\n  resources: [configmaps]\n  verbs: [list]\n",
         "- apiGroups: [\"\"]\n  resources: [services]\n  verbs: [list, watch]\n",

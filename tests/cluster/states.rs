@@ -43,8 +43,10 @@ fn state(serial: u64, kibibytes: usize) -> String {
     let mut random = fastrand::Rng::with_seed(7);
     let resources = (0..kibibytes).map(|at| {
         let noise: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1024).collect();
-        let metadata = json!([{"name": format!("c{at}"), "namespace": "shop"}]);
-        let attributes = json!({"metadata": metadata, "data": {"a": STANDARD.encode(noise)}});
+        // Of data there would be digests only.
+        let labels = json!({"noise": STANDARD.encode(noise)});
+        let metadata = json!([{"name": format!("c{at}"), "namespace": "shop", "labels": labels}]);
+        let attributes = json!({"metadata": metadata, "data": {"a": "b"}});
         json!({"mode": "managed", "type": "kubernetes_config_map", "name": format!("c{at}"), "instances": [{"attributes": attributes}]})
     });
     json!({"version": 4, "serial": serial, "lineage": "l", "resources": resources.collect::<Vec<_>>()})
