@@ -7,12 +7,9 @@ use serde_json::Value;
 use super::{
     owners::Owners,
     packed::{pack, unpack},
-    terraform::{self, Comparison},
+    terraform::{self, Comparison, OWN_MANAGERS},
 };
 use crate::model::{DeclaredObject, Document, Writer};
-
-/// Managers that write for Terraform, unless somebody called them otherwise.
-const TERRAFORMS: [&str; 2] = ["HashiCorp", "Terraform"];
 
 /// What is kept of a live object: all but what nobody declares. Values that may not be told have to be digests already.
 pub fn keep(mut object: Value) -> Document {
@@ -43,7 +40,7 @@ pub fn compare_kept(declared: &DeclaredObject, document: &Document) -> Compariso
 /// Whether Terraform has written to an object.
 pub fn is_written_by_terraform(document: &Document) -> bool {
     let object = unpack(&document.packed);
-    Owners::of(&object).writers().any(|writer| TERRAFORMS.contains(&&*writer.manager))
+    Owners::of(&object).writers().any(|writer| OWN_MANAGERS.contains(&&*writer.manager))
 }
 
 /// Who made an object, and when: of those who own something in it, the first.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Packed, SealKey, UnknownReason};
+use super::{Packed, SealKey, UnknownReason, kind};
 
 /// One object as a baseline has it. Values that may not be told are in it as digests only.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,6 +36,13 @@ pub struct ObjectName {
     pub namespace: Box<str>,
     /// The object's name.
     pub name: Box<str>,
+}
+
+impl ObjectName {
+    /// Whether it is of a kind that is asked for by a name or a selector only.
+    pub fn is_guarded(&self) -> bool {
+        kind::is_guarded(&self.group, &self.kind)
+    }
 }
 
 /// What is declared, in the form in which it is compared.

@@ -43,9 +43,9 @@ impl Kind {
         self.group == other.group && self.kind == other.kind
     }
 
-    /// Whether its objects hold what may not be told.
-    pub fn is_secret(&self) -> bool {
-        self.group.is_empty() && &*self.kind == "Secret"
+    /// Whether its objects hold what nobody should read by the way: they are asked for by a name or a selector only.
+    pub fn is_guarded(&self) -> bool {
+        is_guarded(&self.group, &self.kind)
     }
 
     /// `apps/v1`, or `v1` for the core group.
@@ -66,6 +66,11 @@ impl Kind {
             namespaced: true,
         }
     }
+}
+
+/// Whether a kind by its group and name is guarded.
+pub(super) fn is_guarded(group: &str, kind: &str) -> bool {
+    matches!((group, kind), ("", "Secret") | ("coordination.k8s.io", "Lease"))
 }
 
 /// `deployments.apps`, as kubectl writes a resource.

@@ -7,6 +7,9 @@ use sha2::Sha256;
 
 use super::Digest;
 
+/// What digests begin with.
+const PREFIX: &str = "hmac:";
+
 /// A secret that digests are made with, so that a short value cannot be guessed from its digest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealKey(Arc<Key>);
@@ -33,9 +36,7 @@ impl SealKey {
     pub fn id(&self) -> &str {
         &self.0.id
     }
-}
 
-impl SealKey {
     /// The digest of a value: `hmac:`, the key's id and 32 hex digits.
     pub fn digest(&self, value: &[u8]) -> String {
         // HMAC fills keys up with zeros to the size of a block.
@@ -58,8 +59,6 @@ impl SealKey {
         parts.is_some_and(|(id, digits)| is_hex(id, 8) && is_hex(digits, 32))
     }
 }
-
-const PREFIX: &str = "hmac:";
 
 /// Tells nothing.
 impl fmt::Debug for SealKey {

@@ -92,14 +92,13 @@ impl Engine {
             }
             None => Claim::new(judgement, moment.counted || reborn, &rater),
         };
-        claim.details = details.map(|mut new| {
+        let before = known.and_then(|known| known.claim.details.as_deref());
+        claim.details = details.map(|new| match before {
             // What could not be compared is still as it was when it last could.
-            if let (false, Some(old)) = (settles, known.and_then(|known| known.claim.details.as_deref())) {
-                Details { compared: old.compared, blind: old.blind.clone(), ..std::mem::take(&mut new) }
-                    .into()
-            } else {
-                Arc::new(new)
+            Some(old) if !settles => {
+                Arc::new(Details { compared: old.compared, blind: old.blind.clone(), ..new })
             }
+            Some(_) | None => Arc::new(new),
         });
         self.metrics.reconciled(&object.key.kind, claim.verdict.kind().as_str());
         if let (Source::Annotation, Verdict::Unknown(reason, _)) = (source, &claim.verdict) {

@@ -60,11 +60,6 @@ fn refused(why: &str) -> StreamHealth {
     StreamHealth::Down { reason: DownReason::Refused, message: why.into() }
 }
 
-/// Kinds that hold what nobody should read by the way.
-fn is_guarded(kind: &Kind) -> bool {
-    matches!((&*kind.group, &*kind.kind), ("", "Secret") | ("coordination.k8s.io", "Lease"))
-}
-
 /// What is wanted of one kind.
 struct Wish {
     scope: Scope,
@@ -94,7 +89,7 @@ impl Wish {
         if !kind.namespaced && named {
             return Err(not("its objects are in no namespace, and only some namespaces are to be watched"));
         }
-        if is_guarded(kind) && ((selector.is_none() && want.name.is_none()) || !named) {
+        if kind.is_guarded() && ((selector.is_none() && want.name.is_none()) || !named) {
             return Err(not(
                 "objects of this kind are asked for by a name or a selector, and in named namespaces only",
             ));
@@ -173,7 +168,7 @@ impl Wishes {
             let here = clauses.iter().filter(|clause| clause.scope.has(&namespace));
             let mut here: Vec<Clause> =
                 here.map(|clause| Clause { scope: only.clone(), ..clause.clone() }).collect();
-            if is_guarded(&self.kind) && here.len() > 1 {
+            if self.kind.is_guarded() && here.len() > 1 {
                 here.truncate(1);
                 left_over = Some("objects of this kind are asked for by one selector in each namespace");
             }

@@ -15,7 +15,10 @@ use tokio::{
 use tracing::{error, info};
 
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
-use crate::model::{Change, DownReason, Kind, Plan, SealKey, StreamHealth, StreamSpec};
+use crate::{
+    compare::terraform::is_secret,
+    model::{Change, DownReason, Kind, Plan, SealKey, StreamHealth, StreamSpec},
+};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
@@ -58,7 +61,7 @@ impl Reading {
     pub(super) fn of_kind(&self, kind: &Kind) -> Self {
         let own = (kind.group.clone(), kind.kind.clone());
         let documents: BTreeSet<_> = self.documents.get(&own).into_iter().cloned().collect();
-        let sealed = !documents.is_empty() && kind.is_secret();
+        let sealed = !documents.is_empty() && is_secret(&kind.group, &kind.kind);
         let seal_keys = if sealed { self.seal_keys.clone() } else { Arc::default() };
         Self { documents, seal_keys, ..self.clone() }
     }

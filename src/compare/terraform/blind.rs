@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The field managers that the provider writes as; what they own was declared, or defaulted with it.
-const OWN_MANAGERS: &[&str] = &["HashiCorp", "Terraform"];
+pub(in crate::compare) const OWN_MANAGERS: &[&str] = &["HashiCorp", "Terraform"];
 
 /// The fields of an object that somebody else set and a refresh would not show. Those of attributes that are absent from the
 /// state are among them.

@@ -17,6 +17,7 @@ mod types;
 
 use serde_json::Value;
 
+pub(super) use self::blind::OWN_MANAGERS;
 pub use self::{
     absent::{mark_absent, mark_unset},
     sealed::{is_sealed, seal, seal_all},

@@ -20,7 +20,7 @@ pub(super) fn wanted_kinds<'a>(objects: impl IntoIterator<Item = &'a ObjectName>
     let mut singles: BTreeSet<WantedKind> = BTreeSet::new();
     for object in objects {
         let ObjectName { group, version, kind, namespace, name } = object;
-        if matches!((&**group, &**kind), ("", "Secret") | ("coordination.k8s.io", "Lease")) {
+        if object.is_guarded() {
             if !namespace.is_empty() {
                 let scope = Scope::In([namespace.clone()].into());
                 singles
