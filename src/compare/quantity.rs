@@ -47,6 +47,11 @@ impl Quantity {
         Ok(Self { nanos, format, verbatim })
     }
 
+    /// Whether two texts are the same amount; not so if one of them is none.
+    pub fn are_same(one: &str, other: &str) -> bool {
+        matches!((Self::parse(one), Self::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
+    }
+
     /// Whether both are the same amount, however it is written.
     pub fn is_same_amount(&self, other: &Self) -> bool {
         self.nanos == other.nanos

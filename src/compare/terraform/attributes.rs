@@ -81,8 +81,7 @@ fn meaning(holds: Holds, text: &str) -> &str {
 }
 
 fn is_same_amount(field: &Row, one: &str, other: &str) -> bool {
-    field.is("quantity")
-        && matches!((Quantity::parse(one), Quantity::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
+    field.is("quantity") && Quantity::are_same(one, other)
 }
 
 fn compare_maps(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {

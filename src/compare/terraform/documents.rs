@@ -191,6 +191,5 @@ fn is_same_amount(name: &str, one: &str, other: &str) -> bool {
         "value",
     ];
     let named = AMOUNTS.iter().any(|amount| name == *amount || name.ends_with(&format!(".{amount}")));
-    named
-        && matches!((Quantity::parse(one), Quantity::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
+    named && Quantity::are_same(one, other)
 }
