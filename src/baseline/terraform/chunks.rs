@@ -42,7 +42,8 @@ pub fn group_chunks<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<StateSe
     states.into_iter().map(state).collect()
 }
 
-fn part_of(name: &str) -> Option<(&str, usize)> {
+/// The name that a part belongs to, and its number.
+pub(super) fn part_of(name: &str) -> Option<(&str, usize)> {
     let (base, part) = name.rsplit_once("-part-")?;
     let part = part.parse().ok().filter(|part| *part > 0 && !base.is_empty())?;
     Some((base, part))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    super::chunks::group_chunks,
+    super::chunks::{group_chunks, part_of},
     StateSources,
     feed::{Entry, Feed, FeedOf, Notice, feeds},
     place::{Place, SecretName},
@@ -101,7 +101,7 @@ impl Seen {
                     let secret = SecretName { namespace: namespace.into(), name: state.name };
                     if of == FeedOf::States {
                         groups.insert(Place::State(secret), group);
-                    } else if !is_part(&secret.name) {
+                    } else if part_of(&secret.name).is_none() {
                         // A part without its beginning is what somebody forgot to delete.
                         groups.insert(Place::Published(secret), group);
                     }
@@ -134,8 +134,4 @@ fn group(entries: &[&Entry]) -> Group {
     let mut labels = first.labels.clone();
     labels.retain(|name, value| others.iter().all(|other| other.labels.get(name) == Some(value)));
     Group { versions, labels }
-}
-
-fn is_part(name: &str) -> bool {
-    name.rsplit_once("-part-").is_some_and(|(_, number)| number.parse::<usize>().is_ok())
 }
