@@ -282,6 +282,29 @@ async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_lab
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_state_its_lock_and_who_holds_it_are_in_the_api_and_on_the_page() {
+    let (api, folder) = (shop(), tempfile::tempdir().unwrap());
+    let world = World::with(&api, with_a_locked_state(&api, folder.path()));
+    world
+        .until("the state is read", std::time::Duration::from_secs(10), |world| {
+            !world.snapshot().baselines.is_empty()
+        })
+        .await;
+    let status = world.get("/v1/status").await.json();
+    assert_eq!(status["sources"][0]["source"], "terraform");
+    let state = &status["baselines"][0];
+    let told =
+        ["origin", "serial", "objects", "cluster", "fault", "inFlight"].map(|name| state[name].clone());
+    assert_eq!(json!(told), json!(["file", 1, 1, "this", null, false]));
+    let lock = &state["lock"];
+    assert_eq!((&lock["who"], &lock["operation"]), (&json!("ci"), &json!("OperationTypePlan")));
+    assert!(lock["ageSeconds"].as_i64().is_some_and(|age| age > 86_400), "{lock}");
+    let page = world.get("/").await.text();
+    let shown = page.split("id=\"states\"").nth(1).unwrap();
+    assert!(shown.contains("shop.tfstate") && shown.contains("OperationTypePlan"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn beyond_the_limit_drifted_objects_come_first_and_the_rest_is_counted() {
     let api = ApiServer::default();
     for n in 0..600 {
