@@ -156,3 +156,30 @@ fn place_labels(place: &Place) -> [(&str, &str); 4] {
         ("source", place.source.as_str()),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::streams;
+    use crate::{
+        model::{DownReason, Kind, StreamHealth, StreamSpec},
+        state::{Blocks, KindState, Snapshot, StreamState},
+    };
+
+    #[test]
+    fn streams_of_single_objects_share_a_line_that_says_whether_all_are_up() {
+        let kind = Arc::new(Kind::service());
+        let stream = |name: &str, health: StreamHealth| {
+            let (namespace, name) = (Some("shop".into()), Some(name.into()));
+            let spec = Arc::new(StreamSpec { namespace, name, ..StreamSpec::whole(kind.clone()) });
+            StreamState { spec, health, listed: true, answered: true }
+        };
+        let down = StreamHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+        let both = vec![stream("a", StreamHealth::Up), stream("b", down)];
+        let state = KindState { kind: kind.clone(), streams: both, blocks: Blocks::default() };
+        let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
+        let line = "drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0\n";
+        assert_eq!(streams(&snapshot), line);
+    }
+}

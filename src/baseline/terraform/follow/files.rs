@@ -146,4 +146,14 @@ mod tests {
                 .is_err_and(|why| why.contains("No such"))
         );
     }
+
+    #[test]
+    fn what_is_no_file_is_never_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("shop.tfstate");
+        let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(scan(&[folder.path().to_owned()]).is_empty());
+        let found = scan(std::slice::from_ref(&socket));
+        assert!(found[&socket].stamp.as_ref().is_err_and(|why| why.contains("neither a file")));
+    }
 }
