@@ -13,5 +13,6 @@ pub mod expose;
 pub mod model;
 pub mod rules;
 pub mod settings;
+pub mod split;
 pub mod state;
 pub mod watch;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt::Display,
     fs::File,
-    io::{self, IsTerminal as _, Read, Write},
+    io::{self, BufRead, BufReader, IsTerminal as _, Write},
     path::Path,
 };
 
@@ -17,9 +17,7 @@ use super::{
     args::{BaselineArgs, Written},
 };
 use crate::{
-    baseline::terraform::{
-        INFLATE_LIMIT, Published, TerraformState, decode, inflate, random_key, read_chunks,
-    },
+    baseline::terraform::{Broken, INFLATE_LIMIT, Published, StateReader, TerraformState, Text, random_key},
     model::{BaselineFault, Clock},
 };
 
@@ -29,19 +27,20 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let (place, bytes) = read(arguments.file.as_deref())?;
+    let (place, bytes) = open(arguments.file.as_deref())?;
     let mut say = |message: &dyn Display| {
         writeln!(stderr, "drift-exporter: {message}").map_err(|error| format!("cannot write: {error}"))
     };
     let key = random_key().map_err(|error| format!("the system has no random bytes: {error}"))?;
-    let state = match inflate(&bytes, INFLATE_LIMIT).and_then(|text| decode(&text, &key)) {
+    let text = Text::new(bytes, INFLATE_LIMIT);
+    let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
         Ok(state) => state,
-        Err(fault) => {
+        Err(Broken::System(error)) => return Err(format!("cannot read {place}: {error}")),
+        Err(Broken::Fault(fault)) => {
             say(&format_args!("{place} {}", explain(fault)))?;
             return Ok(Outcome::Negative);
         }
     };
-    drop(bytes);
     let summary = summary(&state);
     if state.objects.is_empty() {
         say(&format_args!("{place} has no resource of Kubernetes that can be compared: {summary}"))?;
@@ -50,9 +49,9 @@ pub(super) fn run(
     let published = whole_seconds(Clock::system().now());
     let published = Published::new(&arguments.name, published, key, state);
     let parts = published.write();
-    let pieces: Vec<Option<&[u8]>> = parts.iter().map(|part| Some(part.as_slice())).collect();
-    let read_back = read_chunks(&pieces, INFLATE_LIMIT).and_then(|text| Published::read(&text));
-    if read_back.as_ref() != Ok(&published) {
+    let joined = parts.concat();
+    let read_back = Text::new(&*joined, INFLATE_LIMIT).and_then(Text::whole);
+    if !read_back.is_ok_and(|text| Published::read(&text).as_ref() == Ok(&published)) {
         say(&format_args!("{place} has resources that cannot be written down; they may be nested too deep"))?;
         return Ok(Outcome::Negative);
     }
@@ -69,24 +68,19 @@ pub(super) fn run(
 }
 
 /// What to read is called, and what is in it.
-fn read(file: Option<&Path>) -> Result<(String, Vec<u8>), String> {
-    let mut bytes = Vec::new();
-    let (name, read) = match file.filter(|path| *path != Path::new("-")) {
+fn open(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), String> {
+    match file.filter(|path| *path != Path::new("-")) {
         Some(path) => {
-            let opened = File::open(path);
-            (
-                path.display().to_string(),
-                opened.and_then(|file| file.take(INFLATE_LIMIT + 1).read_to_end(&mut bytes)),
-            )
+            let name = path.display().to_string();
+            let opened = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+            Ok((name, Box::new(BufReader::new(opened))))
         }
-        None if io::stdin().is_terminal() => {
-            return Err("there is nothing on standard input; pipe `terraform state pull` into it, or name a file with -f"
-                .to_owned());
-        }
-        None => ("standard input".to_owned(), io::stdin().take(INFLATE_LIMIT + 1).read_to_end(&mut bytes)),
-    };
-    read.map_err(|error| format!("cannot read {name}: {error}"))?;
-    Ok((name, bytes))
+        None if io::stdin().is_terminal() => Err(
+            "there is nothing on standard input; pipe `terraform state pull` into it, or name a file with -f"
+                .to_owned(),
+        ),
+        None => Ok(("standard input".to_owned(), Box::new(io::stdin().lock()))),
+    }
 }
 
 fn explain(fault: BaselineFault) -> &'static str {

@@ -5,8 +5,11 @@ use std::time::Duration;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::{events::LineTooLong, split::SplitError};
-use crate::model::{DownReason, Restart};
+use super::events::LineTooLong;
+use crate::{
+    model::{DownReason, Restart},
+    split::SplitError,
+};
 
 /// Why a list or a watch came to an end.
 #[derive(Debug, thiserror::Error)]

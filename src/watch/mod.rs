@@ -18,7 +18,6 @@ mod planner;
 mod read;
 mod request;
 mod resolve;
-mod split;
 mod stream;
 mod supervisor;
 mod writer;

@@ -21,10 +21,15 @@ use super::{
     metrics::KindMetrics,
     read::{ObjectReader, Read},
     request::{list_url, watch_url},
-    split::{ListSplitter, Part},
     supervisor::StreamParts,
 };
-use crate::model::{Change, Restart, StreamHealth, StreamSpec, WatchEvent};
+use crate::{
+    model::{Change, Restart, StreamHealth, StreamSpec, WatchEvent},
+    split::{Part, Splitter, Wanted},
+};
+
+/// What is read of a LIST. An object larger than this is not one that an API server stores.
+const LIST: Wanted = Wanted { list: "items", members: &["metadata"], largest: 32 << 20 };
 
 /// How long a stream waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -125,13 +130,13 @@ impl Stream {
     async fn list(&self) -> Result<String, Fault> {
         let mut body = self.get(&list_url(&self.spec)).await?.into_body();
         self.send(Change::ListStarted(self.spec.clone())).await?;
-        let mut splitter = ListSplitter::default();
+        let mut splitter = Splitter::new(LIST);
         let mut version = None;
         let mut objects = Vec::new();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
             splitter.push(&chunk, |part| match part {
                 Part::Item(item) => objects.push(self.reader.read(item)),
-                Part::Metadata(metadata) => {
+                Part::Member(_, metadata) => {
                     version = serde_json::from_slice::<Versioned>(metadata).ok();
                 }
             })?;

@@ -14,9 +14,10 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &["model"],
         &["serde", "serde_json", "serde_json_canonicalizer", "base64", "flate2", "hmac", "sha2", "thiserror"],
     ),
+    ("split", &[], &["memchr", "thiserror"]),
     (
         "baseline",
-        &["model", "compare"],
+        &["model", "compare", "split"],
         &[
             "kube",
             "k8s_openapi",
@@ -38,7 +39,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
     ("settings", &["model", "rules"], &["jiff", "libc", "serde", "serde_saphyr", "schemars"]),
     (
         "watch",
-        &["model", "compare"],
+        &["model", "compare", "split"],
         &[
             "kube",
             "k8s_openapi",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::terraform::{INFLATE_LIMIT, TerraformState, decode, inflate},
+    baseline::terraform::{TerraformState, decode},
     compare::{keep, terraform::compare},
     demo::{Cluster, Scene, Shop, play},
     model::{Clock, DeclaredObject, LiveObject, ObjectName, SealKey},
@@ -28,7 +28,7 @@ fn object(cluster: &Cluster, api_version: &str, kind: &str, namespace: &str, nam
 fn state(cluster: &Cluster) -> TerraformState {
     let secret = object(cluster, "v1", "Secret", "terraform", "tfstate-default-payments").unwrap();
     let bytes = STANDARD.decode(secret["data"]["tfstate"].as_str().unwrap()).unwrap();
-    let state = decode(&inflate(&bytes, INFLATE_LIMIT).unwrap(), &SealKey::new([7; 32])).unwrap();
+    let state = decode(&bytes, &SealKey::new([7; 32])).unwrap();
     assert_eq!(state.skipped, []);
     state
 }

@@ -1,6 +1,9 @@
 //! `drift-exporter baseline`, and what the exporter reads of it again.
 
-use std::io::Read as _;
+use std::{
+    io::{Read as _, Write as _},
+    process::{Command, Stdio},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
@@ -350,4 +353,32 @@ fn what_is_published_compares_as_the_state_does_though_nothing_private_is_in_it(
         assert_eq!(found, paths);
         assert!(!format!("{:?}", comparison.findings).contains("hunter"), "{:?}", comparison.findings);
     }
+}
+
+#[test]
+fn a_state_is_never_in_memory_at_once() {
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -d 32768 && exec \"$0\" baseline --name shop-prod"])
+        .arg(env!("CARGO_BIN_EXE_drift-exporter"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let other = resource("aws_instance", "other", &json!({"user_data": "x".repeat(1 << 20)})).to_string();
+    let mut input = child.stdin.take().unwrap();
+    write!(input, r#"{{"version": 4, "serial": 1, "lineage": "l-1", "outputs": {{"a": {other}"#).unwrap();
+    // 96 MiB where it may have 32.
+    for at in 0..48 {
+        write!(input, r#", "a{at}": {other}"#).unwrap();
+    }
+    write!(input, r#"}}, "resources": [{}"#, config_map("config", "a")).unwrap();
+    for _ in 0..48 {
+        write!(input, ", {other}").unwrap();
+    }
+    write!(input, "]}}").unwrap();
+    drop(input);
+    let ended = child.wait_with_output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(told, "drift-exporter: 1 object of 1 type, 0 resources left out\n");
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use drift_exporter::{
-    baseline::terraform::{StateReader, decode},
+    baseline::terraform::{Broken, INFLATE_LIMIT, StateReader, TerraformState, Text, decode},
     model::SealKey,
 };
 use serde_json::{Value, json};
@@ -48,22 +48,26 @@ fn deployment(at: usize, image: &str) -> Value {
         "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": [], "private": "eyJzY2hlbWFfdmVyc2lvbiI6IjEifQ=="}]})
 }
 
+fn read(reader: &mut StateReader, bytes: &[u8]) -> Result<TerraformState, Broken> {
+    reader.read(Text::new(bytes, INFLATE_LIMIT)?)
+}
+
 #[test]
 fn what_did_not_change_is_the_very_same_object() {
     let mut reader = StateReader::new(key());
-    let first = reader.read(&state(1, 20, |_| "nginx:1".to_owned())).unwrap();
+    let first = read(&mut reader, &state(1, 20, |_| "nginx:1".to_owned())).unwrap();
     let changed = |at: usize| if at == 7 { "nginx:2" } else { "nginx:1" }.to_owned();
     let bytes = state(2, 20, changed);
-    let second = reader.read(&bytes).unwrap();
+    let second = read(&mut reader, &bytes).unwrap();
     assert_eq!(second, decode(&bytes, &key()).unwrap(), "it is what a fresh reader reads");
     for (at, (one, other)) in first.objects.iter().zip(&second.objects).enumerate() {
         assert_eq!(Arc::ptr_eq(one, other), at != 7, "{at}");
     }
-    assert!(reader.read(&bytes[..bytes.len() - 2]).is_err());
-    let third = reader.read(&bytes).unwrap();
+    assert!(read(&mut reader, &bytes[..bytes.len() - 2]).is_err());
+    let third = read(&mut reader, &bytes).unwrap();
     let same = second.objects.iter().zip(&third.objects).all(|(one, other)| Arc::ptr_eq(one, other));
     assert!(same, "a version that could not be read makes nothing forgotten");
-    assert_eq!(reader.read(&state(3, 5, |_| "nginx:1".to_owned())).unwrap().objects.len(), 5);
+    assert_eq!(read(&mut reader, &state(3, 5, |_| "nginx:1".to_owned())).unwrap().objects.len(), 5);
 }
 
 /// Prints figures: `cargo test --test it a_state_of_1000 -- --nocapture`.
@@ -73,11 +77,11 @@ fn a_state_of_1000_resources_is_read_again_in_a_fraction_of_the_time() {
     let mut reader = StateReader::new(key());
     let bytes = state(1, 1000, |_| "nginx:1".to_owned());
     let begun = Instant::now();
-    let state_read = reader.read(&bytes).unwrap();
+    let state_read = read(&mut reader, &bytes).unwrap();
     let first = begun.elapsed();
     let next = state(2, 1000, |at| if at == 7 { "nginx:2" } else { "nginx:1" }.to_owned());
     let begun = Instant::now();
-    reader.read(&next).unwrap();
+    read(&mut reader, &next).unwrap();
     let again = begun.elapsed();
     let packed: usize = state_read
         .objects

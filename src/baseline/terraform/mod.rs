@@ -15,11 +15,13 @@ mod resource;
 mod secrets;
 mod show;
 mod state;
+mod text;
 
 pub use self::{
-    chunks::{INFLATE_LIMIT, StateSecret, group_chunks, inflate, join_chunks, read_chunks},
+    chunks::{StateSecret, group_chunks, join_chunks},
     follow::{Follow, StateSources, Wanted, follow},
     published::{PART_LIMIT, Published},
     random::random_key,
     state::{StateReader, TerraformState, decode},
+    text::{Broken, INFLATE_LIMIT, Text},
 };

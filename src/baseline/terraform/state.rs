@@ -11,8 +11,15 @@ use super::{
     resource::{Instance, declared},
     secrets::sensitive_paths,
     show,
+    text::{Broken, INFLATE_LIMIT, Text},
 };
-use crate::model::{BaselineFault, DeclaredObject, SealKey, SkipReason, Skipped};
+use crate::{
+    model::{BaselineFault, DeclaredObject, SealKey, SkipReason, Skipped},
+    split::{Part, SplitError, Splitter, Wanted},
+};
+
+/// The version of the format that Terraform writes since 0.12.
+const VERSION: u64 = 4;
 
 /// What a state declares in Kubernetes, and nothing else of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,9 +36,13 @@ pub struct TerraformState {
     pub skipped: Vec<Skipped>,
 }
 
-/// Reads a state, or what `terraform show -json` made of one or of a plan.
+/// Reads a state that is in memory, packed or not, or what `terraform show -json` made of one or of a plan.
 pub fn decode(bytes: &[u8], key: &SealKey) -> Result<TerraformState, BaselineFault> {
-    StateReader::new(key.clone()).read(bytes)
+    let text = Text::new(bytes, INFLATE_LIMIT);
+    text.and_then(|text| StateReader::new(key.clone()).read(text)).map_err(|broken| match broken {
+        Broken::Fault(fault) => fault,
+        Broken::System(_) => BaselineFault::Unreadable,
+    })
 }
 
 /// Reads the versions of one state. What did not change since the last one is not read again.
@@ -51,9 +62,15 @@ impl StateReader {
         Self::new(self.key.clone())
     }
 
-    /// Reads a version: a state, or what `terraform show -json` made of one or of a plan.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<TerraformState, BaselineFault> {
-        let read = read(bytes, &self.key, &mut self.memory);
+    /// Reads a version, a resource at a time: a state, or what `terraform show -json` made of one or of a plan.
+    pub fn read(&mut self, text: Text<'_>) -> Result<TerraformState, Broken> {
+        let mut version = Version {
+            key: &self.key,
+            memory: &mut self.memory,
+            head: Head::default(),
+            state: TerraformState::default(),
+        };
+        let read = version.take_all(text).and_then(|()| Ok(version.finish()?));
         if read.is_ok() {
             self.memory.turn();
         } else {
@@ -70,32 +87,143 @@ impl fmt::Debug for StateReader {
     }
 }
 
-fn read(bytes: &[u8], key: &SealKey, memory: &mut Memory) -> Result<TerraformState, BaselineFault> {
-    let head: Head<'_> = serde_json::from_slice(bytes)
-        .map_err(|error| if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable })?;
-    if head.encrypted_data.is_some() || head.encryption_version.is_some() {
-        return Err(BaselineFault::Encrypted);
+/// A version that is being read.
+struct Version<'a> {
+    key: &'a SealKey,
+    memory: &'a mut Memory,
+    head: Head,
+    state: TerraformState,
+}
+
+/// What stands beside the resources of a state, or in place of them.
+#[derive(Default)]
+struct Head {
+    version: Option<u64>,
+    is_encrypted: bool,
+    /// Whether it is what `terraform show -json` prints.
+    is_shown: bool,
+    values: Option<Box<RawValue>>,
+    prior_state: Option<PriorState>,
+    resource_drift: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct PriorState {
+    values: Option<Box<RawValue>>,
+}
+
+/// Outputs and all else are skipped, and never in memory at once.
+const WANTED: Wanted = Wanted {
+    list: "resources",
+    members: &[
+        "version",
+        "serial",
+        "lineage",
+        "terraform_version",
+        "encryption_version",
+        "encrypted_data",
+        "format_version",
+        "values",
+        "prior_state",
+        "resource_drift",
+    ],
+    largest: 256 << 20,
+};
+
+impl Version<'_> {
+    fn take_all(&mut self, mut text: Text<'_>) -> Result<(), Broken> {
+        let mut splitter = Splitter::new(WANTED);
+        let mut buffer = vec![0; 1 << 16];
+        let mut taken = Ok(());
+        loop {
+            let count = text.read(&mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            // What cannot be inflated to its end is damaged, whatever was in it before: that is the better word.
+            if taken.is_ok() {
+                let split = splitter.push(&buffer[..count], |part| {
+                    if taken.is_ok() {
+                        taken = self.take(part);
+                    }
+                });
+                taken = taken.and(split.map_err(fault_of));
+            }
+        }
+        taken?;
+        Ok(splitter.finish().map_err(fault_of)?)
     }
-    let mut state = TerraformState {
-        serial: head.serial.unwrap_or(0),
-        lineage: head.lineage.unwrap_or_default(),
-        terraform_version: head.terraform_version.unwrap_or_default(),
-        ..TerraformState::default()
-    };
-    if head.format_version.is_some() {
-        let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
-        show::read(values.ok_or(BaselineFault::Unreadable)?, head.resource_drift, key, memory, &mut state)?;
-    } else if head.version == Some(4) {
-        read_resources(&head.resources.unwrap_or_default(), key, memory, &mut state)?;
-    } else {
-        return Err(if head.version.is_some() {
-            BaselineFault::UnsupportedVersion
-        } else {
-            BaselineFault::Unreadable
-        });
+
+    fn take(&mut self, part: Part<'_>) -> Result<(), BaselineFault> {
+        let (name, text) = match part {
+            Part::Item(resource) if self.head.version.is_none_or(|version| version == VERSION) => {
+                return self.resource(resource);
+            }
+            Part::Item(_) => return Ok(()),
+            Part::Member(name, text) => (name, text),
+        };
+        let (head, state) = (&mut self.head, &mut self.state);
+        match name {
+            "version" => head.version = parse(text)?,
+            "serial" => state.serial = parse::<Option<_>>(text)?.unwrap_or(0),
+            "lineage" => state.lineage = parse::<Option<_>>(text)?.unwrap_or_default(),
+            "terraform_version" => state.terraform_version = parse::<Option<_>>(text)?.unwrap_or_default(),
+            "format_version" => head.is_shown = is_set(text)?,
+            "values" => head.values = parse(text)?,
+            "prior_state" => head.prior_state = parse(text)?,
+            "resource_drift" => head.resource_drift = parse(text)?,
+            _ => head.is_encrypted |= is_set(text)?,
+        }
+        Ok(())
     }
-    forget_duplicates(&mut state);
-    Ok(state)
+
+    fn resource(&mut self, text: &[u8]) -> Result<(), BaselineFault> {
+        let resource: Resource<'_> = parse(text)?;
+        let Some(instances) = resource.instances.filter(|_| is_ours(&resource.mode, &resource.kind)) else {
+            return Ok(());
+        };
+        for raw in parse::<Vec<&RawValue>>(instances.get().as_bytes())? {
+            let module = resource.module.as_deref().unwrap_or("");
+            let texts = [module, &resource.kind, &resource.name, raw.get()];
+            let made = self.memory.recall(&texts, || read_instance(&resource, raw, self.key))?;
+            self.state.take(made);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<TerraformState, BaselineFault> {
+        let Self { key, memory, head, mut state } = self;
+        if head.is_encrypted {
+            return Err(BaselineFault::Encrypted);
+        }
+        if head.is_shown {
+            let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
+            let values = values.ok_or(BaselineFault::Unreadable)?;
+            show::read(&values, head.resource_drift.as_deref(), key, memory, &mut state)?;
+        } else if head.version != Some(VERSION) {
+            let is_old = head.version.is_some();
+            return Err(if is_old { BaselineFault::UnsupportedVersion } else { BaselineFault::Unreadable });
+        }
+        forget_duplicates(&mut state);
+        Ok(state)
+    }
+}
+
+fn fault_of(error: SplitError) -> BaselineFault {
+    match error {
+        SplitError::NotAList => BaselineFault::Unreadable,
+        SplitError::TooLarge(_) => BaselineFault::TooLarge,
+        SplitError::Truncated => BaselineFault::Truncated,
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, BaselineFault> {
+    serde_json::from_slice(text).map_err(|_| BaselineFault::Unreadable)
+}
+
+/// Whether something is there, whatever it is.
+fn is_set(text: &[u8]) -> Result<bool, BaselineFault> {
+    Ok(parse::<Option<&RawValue>>(text)?.is_some())
 }
 
 impl TerraformState {
@@ -121,32 +249,6 @@ pub(super) fn make(instance: Instance<'_>, key: &SealKey) -> Made {
 /// Whether resources of this type are objects of Kubernetes.
 pub(super) fn is_ours(mode: &str, resource_type: &str) -> bool {
     mode == "managed" && (resource_type.starts_with("kubernetes_") || resource_type == "kubectl_manifest")
-}
-
-/// Only what is named here is kept in memory; outputs and all else are skipped while reading.
-#[derive(Deserialize)]
-struct Head<'a> {
-    version: Option<u64>,
-    serial: Option<u64>,
-    lineage: Option<Box<str>>,
-    terraform_version: Option<Box<str>>,
-    #[serde(borrow)]
-    resources: Option<Vec<Resource<'a>>>,
-    encryption_version: Option<&'a RawValue>,
-    encrypted_data: Option<&'a RawValue>,
-    format_version: Option<&'a RawValue>,
-    #[serde(borrow)]
-    values: Option<&'a RawValue>,
-    #[serde(borrow)]
-    prior_state: Option<PriorState<'a>>,
-    #[serde(borrow)]
-    resource_drift: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct PriorState<'a> {
-    #[serde(borrow)]
-    values: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -175,27 +277,8 @@ struct RawInstance {
     identity: Option<Value>,
 }
 
-fn read_resources(
-    resources: &[Resource<'_>],
-    key: &SealKey,
-    memory: &mut Memory,
-    state: &mut TerraformState,
-) -> Result<(), BaselineFault> {
-    for resource in resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
-        let Some(instances) = resource.instances else { continue };
-        let instances: Vec<&RawValue> =
-            serde_json::from_str(instances.get()).map_err(|_| BaselineFault::Unreadable)?;
-        for raw in instances {
-            let module = resource.module.as_deref().unwrap_or("");
-            let texts = [module, &resource.kind, &resource.name, raw.get()];
-            state.take(memory.recall(&texts, || read_instance(resource, raw, key))?);
-        }
-    }
-    Ok(())
-}
-
 fn read_instance(resource: &Resource<'_>, raw: &RawValue, key: &SealKey) -> Result<Made, BaselineFault> {
-    let instance: RawInstance = serde_json::from_str(raw.get()).map_err(|_| BaselineFault::Unreadable)?;
+    let instance: RawInstance = parse(raw.get().as_bytes())?;
     if instance.deposed.is_some() {
         return Ok(Made::Nothing);
     }

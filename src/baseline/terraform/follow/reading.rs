@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read as _},
+    io::{self, BufReader},
     path::Path,
     sync::Arc,
     time::Duration,
@@ -15,9 +15,10 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        chunks::{INFLATE_LIMIT, group_chunks, inflate, read_chunks},
+        chunks::{group_chunks, join_chunks},
         published::Published,
         state::{StateReader, TerraformState},
+        text::{Broken, Text, inflate_limit},
     },
     feed::last_write,
     place::{Place, SecretName},
@@ -28,10 +29,6 @@ use crate::model::{BaselineFault, BaselineVersion, DeclaredObject, SealKey, Skip
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAGE: u32 = 50;
-/// However little it is packed to, this much may always come out.
-const LEAST_LIMIT: u64 = 4 << 20;
-/// No state packs better than this; a bomb does.
-const MOST_RATIO: u64 = 100;
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -62,6 +59,15 @@ pub(super) enum Outcome {
     Refused(Refusal),
     /// It is not there any more.
     Absent,
+}
+
+impl From<Broken> for Outcome {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::System(error) => Self::NotOpened(error.to_string()),
+            Broken::Fault(fault) => Self::Fault(fault),
+        }
+    }
 }
 
 /// Reads a state from its Secrets, or a published baseline.
@@ -102,14 +108,7 @@ pub(super) async fn read_secrets(
 /// Reads a state from a file.
 pub(super) async fn read_file(path: &Path, reader: StateReader) -> (StateReader, Outcome) {
     let path = path.to_owned();
-    off_the_loop(reader, move |reader| match open(&path) {
-        Ok((bytes, written)) => match file(&bytes, written, reader) {
-            Ok(reading) => Outcome::Read(reading),
-            Err(fault) => Outcome::Fault(fault),
-        },
-        Err(error) => Outcome::NotOpened(error.to_string()),
-    })
-    .await
+    off_the_loop(reader, move |reader| file(&path, reader).map_or_else(Outcome::from, Outcome::Read)).await
 }
 
 /// Inflating and parsing takes its time, and others wait for the loop.
@@ -150,15 +149,13 @@ fn read_state(secrets: &[Secret], secret: &SecretName, reader: &mut StateReader)
         state.parts.iter().map(|name| find(secrets, name.as_deref()?)).collect();
     let bytes: Vec<Option<&[u8]>> = parts.iter().map(|part| part.map(|part| data(part, "tfstate"))).collect();
     // The first init leaves a Secret without a state.
-    let read = if bytes == [Some(&[][..])] {
-        Ok(TerraformState::default())
-    } else {
-        read_chunks(&bytes, limit(&bytes)).and_then(|text| reader.read(&text))
-    };
-    match read {
-        Ok(state) => Outcome::Read(reading(state, written(&parts), None)),
-        Err(fault) => Outcome::Fault(fault),
+    if bytes == [Some(&[][..])] {
+        return Outcome::Read(reading(TerraformState::default(), written(&parts), None));
     }
+    let read = join_chunks(&bytes)
+        .map_err(Broken::from)
+        .and_then(|joined| reader.read(Text::joined(&joined, bytes.len())?));
+    read.map_or_else(Outcome::from, |state| Outcome::Read(reading(state, written(&parts), None)))
 }
 
 fn read_published(secrets: &[Secret], secret: &SecretName, prefix: &str) -> Outcome {
@@ -183,36 +180,29 @@ fn read_published(secrets: &[Secret], secret: &SecretName, prefix: &str) -> Outc
     }
     let bytes: Vec<Option<&[u8]>> =
         parts.iter().map(|part| part.map(|part| data(part, "baseline"))).collect();
-    match read_chunks(&bytes, limit(&bytes)).and_then(|text| Published::read(&text)) {
-        Ok(published) => {
-            Outcome::Read(reading(published.state, Some(published.published), Some(published.key)))
-        }
-        Err(fault) => Outcome::Fault(fault),
-    }
+    let read = join_chunks(&bytes).map_err(Broken::from).and_then(|joined| {
+        let text = Text::joined(&joined, bytes.len())?.whole()?;
+        Ok(Published::read(&text)?)
+    });
+    let read = read.map(|published| reading(published.state, Some(published.published), Some(published.key)));
+    read.map_or_else(Outcome::from, Outcome::Read)
 }
 
-fn open(path: &Path) -> io::Result<(Vec<u8>, Option<Timestamp>)> {
-    let opened = File::open(path)?;
-    let written = opened.metadata()?.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-    let mut bytes = Vec::new();
-    opened.take(INFLATE_LIMIT + 1).read_to_end(&mut bytes)?;
-    Ok((bytes, written))
-}
-
-fn file(
-    bytes: &[u8],
-    written: Option<Timestamp>,
-    reader: &mut StateReader,
-) -> Result<Reading, BaselineFault> {
-    if bytes.len() as u64 > INFLATE_LIMIT {
-        return Err(BaselineFault::TooLarge);
-    }
+fn file(path: &Path, reader: &mut StateReader) -> Result<Reading, Broken> {
+    let (opened, size, written) = open(path).map_err(Broken::System)?;
     // Terraform makes the file before it writes the first state.
-    if bytes.is_empty() {
+    if size == 0 {
         return Ok(reading(TerraformState::default(), written, None));
     }
-    let text = inflate(bytes, limit(&[Some(bytes)]))?;
-    reader.read(&text).map(|state| reading(state, written, None))
+    let text = Text::new(BufReader::new(opened), inflate_limit(size))?;
+    reader.read(text).map(|state| reading(state, written, None))
+}
+
+fn open(path: &Path) -> io::Result<(File, u64, Option<Timestamp>)> {
+    let opened = File::open(path)?;
+    let facts = opened.metadata()?;
+    let written = facts.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+    Ok((opened, facts.len(), written))
 }
 
 fn reading(state: TerraformState, written: Option<Timestamp>, key: Option<SealKey>) -> Reading {
@@ -231,10 +221,4 @@ fn data<'a>(secret: &'a Secret, key: &str) -> &'a [u8] {
 
 fn written(parts: &[Option<&Secret>]) -> Option<Timestamp> {
     parts.iter().flatten().filter_map(|part| last_write(&part.metadata)).max()
-}
-
-/// What these may inflate to.
-fn limit(parts: &[Option<&[u8]>]) -> u64 {
-    let packed: usize = parts.iter().flatten().map(|part| part.len()).sum();
-    (packed as u64).saturating_mul(MOST_RATIO).clamp(LEAST_LIMIT, INFLATE_LIMIT)
 }

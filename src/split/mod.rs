@@ -1,39 +1,49 @@
-//! Cuts the body of a LIST into its items while it streams in, so that memory does not grow with the list.
+//! Cuts a JSON object with a long list in it into the items of that list while it streams in, so that memory does not grow
+//! with the list: the LIST of an API server, the resources of a state.
 
 use memchr::memchr2;
 
-/// An object larger than this is not one that an API server stores.
-const LARGEST_VALUE: usize = 32 << 20;
-
-/// Feeds on the bytes of a list and hands out each item, and the list's own metadata.
-#[derive(Debug, Default)]
-pub(super) struct ListSplitter {
+/// Feeds on the bytes of an object and hands out each item of its list, and the other members that are asked for.
+#[derive(Debug)]
+pub struct Splitter {
+    wanted: Wanted,
     place: Place,
-    /// The key of the member of the list object that is being read.
+    /// The key of the member that is being read.
     key: Vec<u8>,
     value: ValueScan,
     /// The beginning of a value that earlier chunks held.
     partial: Vec<u8>,
 }
 
-/// A part of a list.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
-    /// One item.
-    Item(&'a [u8]),
-    /// The list's `metadata`.
-    Metadata(&'a [u8]),
+/// What is wanted of an object. Nothing else of it is kept, not even until its end is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The member that is a list, of which each item is handed out.
+    pub list: &'static str,
+    /// Members that are handed out whole.
+    pub members: &'static [&'static str],
+    /// The most bytes that an item or such a member may have.
+    pub largest: usize,
 }
 
-/// The bytes are not a list.
+/// A part of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// One item of the list.
+    Item(&'a [u8]),
+    /// A member that is wanted, and its name.
+    Member(&'static str, &'a [u8]),
+}
+
+/// The bytes are not such an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SplitError {
+pub enum SplitError {
     /// Something else stands where JSON wants another character.
     #[error("the list is not valid JSON")]
     NotAList,
-    /// A value is larger than any object can be.
-    #[error("an item of the list is larger than {} MiB", LARGEST_VALUE >> 20)]
-    TooLarge,
+    /// A value is larger than any can be.
+    #[error("an item of the list is larger than {} MiB", .0 >> 20)]
+    TooLarge(usize),
     /// The bytes ended before the list did.
     #[error("the list ended early")]
     Truncated,
@@ -41,28 +51,39 @@ pub(super) enum SplitError {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// Before the list object.
+    /// Before the object.
     #[default]
     Before,
-    /// In the list object, before a key or its end.
+    /// In the object, before a key or its end.
     BeforeKey,
     /// In a key.
     Key,
     /// After a key, before its value.
     BeforeValue,
-    /// In the value of a member other than `items`.
+    /// In the value of a member other than the list.
     Value,
-    /// In `items`, before an item or the end.
+    /// In the list, before an item or the end.
     BeforeItem,
     /// In an item.
     Item,
-    /// After the list object.
+    /// After the object.
     After,
 }
 
-impl ListSplitter {
+impl Splitter {
+    /// One that has seen nothing yet.
+    pub fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            place: Place::default(),
+            key: Vec::new(),
+            value: ValueScan::default(),
+            partial: Vec::new(),
+        }
+    }
+
     /// Takes the next bytes.
-    pub(super) fn push(&mut self, chunk: &[u8], mut part: impl FnMut(Part<'_>)) -> Result<(), SplitError> {
+    pub fn push(&mut self, chunk: &[u8], mut part: impl FnMut(Part<'_>)) -> Result<(), SplitError> {
         let mut at = 0;
         while at < chunk.len() {
             match self.place {
@@ -92,8 +113,8 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// Says whether the list was complete.
-    pub(super) fn finish(&self) -> Result<(), SplitError> {
+    /// Says whether the object was complete.
+    pub fn finish(&self) -> Result<(), SplitError> {
         if self.place == Place::After { Ok(()) } else { Err(SplitError::Truncated) }
     }
 
@@ -113,7 +134,7 @@ impl ListSplitter {
                 self.key.push(byte);
                 Place::Key
             }
-            (Place::BeforeValue, b'[') if self.key == b"items" => Place::BeforeItem,
+            (Place::BeforeValue, b'[') if self.key == self.wanted.list.as_bytes() => Place::BeforeItem,
             (Place::BeforeValue, _) => return Ok(self.begin(Place::Value)),
             (Place::BeforeItem, _) => return Ok(self.begin(Place::Item)),
             _ => return Err(SplitError::NotAList),
@@ -127,9 +148,17 @@ impl ListSplitter {
         0
     }
 
+    /// The member that is being read, if it is wanted.
+    fn member(&self) -> Option<&'static str> {
+        self.wanted.members.iter().copied().find(|name| name.as_bytes() == self.key)
+    }
+
     fn keep(&mut self, bytes: &[u8]) -> Result<(), SplitError> {
-        if self.partial.len() + bytes.len() > LARGEST_VALUE {
-            return Err(SplitError::TooLarge);
+        if self.place == Place::Value && self.member().is_none() {
+            return Ok(());
+        }
+        if self.partial.len() + bytes.len() > self.wanted.largest {
+            return Err(SplitError::TooLarge(self.wanted.largest));
         }
         self.partial.extend_from_slice(bytes);
         Ok(())
@@ -141,8 +170,8 @@ impl ListSplitter {
             part(Part::Item(value));
         } else {
             self.place = Place::BeforeKey;
-            if self.key == b"metadata" {
-                part(Part::Metadata(value));
+            if let Some(name) = self.member() {
+                part(Part::Member(name, value));
             }
         }
     }
@@ -200,15 +229,17 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::{ListSplitter, Part, SplitError};
+    use super::{Part, SplitError, Splitter, Wanted};
+
+    const LIST: Wanted = Wanted { list: "items", members: &["metadata"], largest: 1 << 10 };
 
     fn split(chunks: &[&[u8]]) -> Result<(Vec<Value>, Option<Value>), SplitError> {
         let (mut items, mut metadata) = (Vec::new(), None);
-        let mut splitter = ListSplitter::default();
+        let mut splitter = Splitter::new(LIST);
         for chunk in chunks {
             splitter.push(chunk, |part| match part {
                 Part::Item(item) => items.push(serde_json::from_slice(item).unwrap()),
-                Part::Metadata(own) => metadata = Some(serde_json::from_slice(own).unwrap()),
+                Part::Member(_, own) => metadata = Some(serde_json::from_slice(own).unwrap()),
             })?;
         }
         splitter.finish()?;
@@ -243,6 +274,17 @@ mod tests {
         assert_eq!(split(&[br#"{"items":[{"a":1}"#]), Err(SplitError::Truncated));
         assert_eq!(split(&[br#"{"items":[{"a":1"#]), Err(SplitError::Truncated));
         assert_eq!(split(&[b""]), Err(SplitError::Truncated));
+    }
+
+    #[test]
+    fn what_nobody_wants_is_not_kept_however_large_it_is() {
+        let large = "x".repeat(LIST.largest + 1);
+        let text = json!({"a": large, "items": [1], "metadata": null, "z": [large]}).to_string();
+        let chunks: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
+        assert_eq!(split(&chunks), Ok((vec![json!(1)], Some(Value::Null))));
+        let text = json!({"items": [large]}).to_string();
+        let chunks: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
+        assert_eq!(split(&chunks), Err(SplitError::TooLarge(LIST.largest)));
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
