@@ -57,8 +57,26 @@ closed_set! {
         Annotation = "annotation",
         /// A Terraform or `OpenTofu` state.
         Terraform = "terraform",
+        /// The deployed release of a Helm chart.
+        Helm = "helm",
+        /// What kubectl wrote down on the object when it applied it.
+        LastApplied = "last_applied",
+        /// YAML in a directory.
+        Manifest = "manifest",
+        /// What a custom resource's own controller recorded in its status.
+        StatusHash = "status_hash",
         /// Nothing: the object is watched, and no source claims it.
         Nothing = "none",
+    }
+}
+
+impl Source {
+    /// Whether what it declares for an object stands on the object itself, and is nowhere else.
+    pub fn is_on_object(self) -> bool {
+        match self {
+            Self::Annotation | Self::LastApplied | Self::StatusHash | Self::Nothing => true,
+            Self::Terraform | Self::Helm | Self::Manifest => false,
+        }
     }
 }
 

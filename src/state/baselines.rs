@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Where something is declared: a source, and the name of a baseline.
-type Place = (Source, Arc<str>);
+pub(super) type Place = (Source, Arc<str>);
 
 /// All baselines, and what they declare for each object.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub enum Belonging {
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     /// Those of other clusters.
-    pub(super) elsewhere: Vec<Arc<str>>,
+    pub(super) elsewhere: Vec<Place>,
     /// Objects on which opinions change.
     pub(super) touched: Vec<ObjectKey>,
 }
@@ -89,7 +89,9 @@ impl Baselines {
     /// Another baseline that declares all of an object, where this one has not declared it before.
     pub(super) fn other_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
         let own = self.declarations.get(&key_of(object))?;
-        let is_own = |own: &Declaration| *own.place.1 == *baseline.name;
+        // Sources stand side by side; what two baselines of one source declare is one claim.
+        let own: Vec<&Declaration> = own.iter().filter(|own| own.place.0 == baseline.source).collect();
+        let is_own = |own: &&Declaration| *own.place.1 == *baseline.name;
         let is_part = |object: &DeclaredObject| matches!(object.body, DeclaredBody::Parts(_));
         if is_part(object) || own.iter().any(is_own) {
             return None;
@@ -98,14 +100,14 @@ impl Baselines {
     }
 
     /// Baselines whose lock has just ceased to hold, though somebody still has it.
-    pub(super) fn take_stale_locks(&mut self, now: Timestamp) -> Vec<Arc<str>> {
+    pub(super) fn take_stale_locks(&mut self, now: Timestamp) -> Vec<Place> {
         let mut stale = Vec::new();
         for state in self.all.values_mut() {
             let lock = state.baseline.lock.as_ref();
             let since = lock
                 .and_then(|lock| lock.created.filter(|_| lock.holds_until.is_some_and(|until| until <= now)));
             if since.is_some() && state.told_stale != since {
-                stale.push(state.baseline.name.clone());
+                stale.push((state.baseline.source, state.baseline.name.clone()));
             }
             state.told_stale = since;
         }
@@ -142,22 +144,17 @@ impl Baselines {
                     != baseline.fault.as_ref().map(|own| own.fault)
         });
         let before = old.as_ref().map_or(&[][..], |old| &old.baseline.objects);
-        let mut left: HashMap<&str, &Arc<DeclaredObject>> =
-            before.iter().map(|object| (&*object.address, object)).collect();
+        let identity = |object: &'_ Arc<DeclaredObject>| (object.address.clone(), object.object.clone());
+        let mut left: HashMap<_, &Arc<DeclaredObject>> =
+            before.iter().map(|object| (identity(object), object)).collect();
         let mut touched = Vec::new();
         for object in &baseline.objects {
-            let known = left.remove(&*object.address);
-            if known.is_some_and(|known| Arc::ptr_eq(known, object)) {
-                if all_change {
-                    touched.push(key_of(object));
-                }
-                continue;
+            let known = left.remove(&identity(object));
+            if !known.is_some_and(|known| Arc::ptr_eq(known, object)) {
+                touched.push(self.declare(&place, object));
+            } else if all_change {
+                touched.push(key_of(object));
             }
-            // Under one address there may be another object now.
-            left.extend(
-                known.filter(|known| key_of(known) != key_of(object)).map(|known| (&*known.address, known)),
-            );
-            touched.push(self.declare(&place, object));
         }
         let gone: Vec<Arc<DeclaredObject>> = left.into_values().cloned().collect();
         touched.extend(gone.iter().map(|object| self.undeclare(&place, object)));
@@ -210,7 +207,7 @@ impl Baselines {
             let looked: Vec<bool> = keys.iter().filter_map(&is_looked_for).collect();
             if !looked.is_empty() && looked.iter().all(|looked| *looked) {
                 state.belonging = Belonging::Elsewhere;
-                decided.elsewhere.push(state.baseline.name.clone());
+                decided.elsewhere.push((state.baseline.source, state.baseline.name.clone()));
                 decided.touched.extend(keys);
             }
         }
@@ -237,7 +234,11 @@ impl Baselines {
     fn undeclare(&mut self, place: &Place, object: &DeclaredObject) -> ObjectKey {
         let key = key_of(object);
         if let Some(declarations) = self.declarations.get_mut(&key) {
-            declarations.retain(|own| own.place != *place || own.object.address != object.address);
+            declarations.retain(|own| {
+                own.place != *place
+                    || own.object.address != object.address
+                    || own.object.object != object.object
+            });
             if declarations.is_empty() {
                 self.declarations.remove(&key);
             }

@@ -60,7 +60,7 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let ledger = Arc::new(Ledger::new(sources));
-        let awaited = sources.iter().filter(|source| **source != Source::Annotation);
+        let awaited = sources.iter().filter(|source| !source.is_on_object());
         let snapshot = Snapshot {
             ledger,
             history,

@@ -38,22 +38,28 @@ pub(super) struct Opinion {
 
 /// What all sources say about an object, in the order of the sources. On an object that exists there is at least one opinion.
 pub(super) fn opinions(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> Vec<Opinion> {
-    let terraform = by_terraform(key, presence, baselines);
-    let mut opinions = Vec::new();
+    let elsewhere = Source::ALL.iter().filter(|source| !source.is_on_object());
+    let mut opinions: Vec<Opinion> =
+        elsewhere.filter_map(|source| by_baselines(*source, key, presence, baselines)).collect();
     if let Presence::Exists(object) = presence {
         let plain = |source, judgement| Opinion { source, judgement, details: None };
-        match (&object.stamp, &terraform) {
-            (Stamp::Unasked | Stamp::Absent, Some(_)) => {}
-            (Stamp::Unasked, None) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
+        match (&object.stamp, opinions.is_empty()) {
+            (Stamp::Unasked | Stamp::Absent, false) => {}
+            (Stamp::Unasked, true) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
             (_, _) => opinions.push(plain(Source::Annotation, judge(object))),
         }
     }
-    opinions.extend(terraform);
+    opinions.sort_by_key(|opinion| opinion.source);
     opinions
 }
 
-/// What the Terraform states that declare an object say together.
-fn by_terraform(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> Option<Opinion> {
+/// What the baselines of one source that declare an object say together.
+fn by_baselines(
+    source: Source,
+    key: &ObjectKey,
+    presence: &Presence,
+    baselines: &Baselines,
+) -> Option<Opinion> {
     match presence {
         Presence::Unseen => return None,
         // It was read before anybody asked for its fields, and is being read again.
@@ -62,7 +68,7 @@ fn by_terraform(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> 
     }
     let mut details = Details::default();
     let (mut judgements, mut declared_by) = (Vec::new(), Vec::new());
-    for (state, declared) in baselines.declared(Source::Terraform, key) {
+    for (state, declared) in baselines.declared(source, key) {
         // Nothing is said before it is known where it belongs, unless nobody will ever find out.
         if state.belonging == Belonging::Undecided && !matches!(presence, Presence::Unwatched) {
             continue;
@@ -79,7 +85,7 @@ fn by_terraform(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> 
     if let Presence::Exists(object) = presence {
         details.compared = object.document.as_ref().map(|document| document.content);
     }
-    Some(Opinion { source: Source::Terraform, judgement, details: Some(details) })
+    Some(Opinion { source, judgement, details: Some(details) })
 }
 
 /// The smaller, the more it says.

@@ -71,8 +71,8 @@ impl Engine {
         moment: Moment,
     ) -> Entry {
         let Opinion { source, judgement, details } = opinion;
-        // A hash stands on the object that it is about: another object of that name has another one.
-        let is_another = |known: &Entry| source != Source::Terraform && known.object.uid != object.uid;
+        // What stands on the object that it is about is another one on another object of that name.
+        let is_another = |known: &Entry| source.is_on_object() && known.object.uid != object.uid;
         let (known, reborn) = match known {
             Some(known) if is_another(known) => {
                 self.end(known, moment);

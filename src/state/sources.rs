@@ -51,7 +51,7 @@ impl Engine {
         }
         for object in &baseline.objects {
             if let Some(other) = self.baselines.other_owner(baseline, object) {
-                warn!(state = %baseline.name, address = %object.address, other = %other, "Two states declare one object.");
+                warn!(state = %baseline.name, address = %object.address, other = %other, "Two baselines declare one object.");
                 self.metrics.baseline_failed(baseline.source, CLAIMED_TWICE);
             }
         }
@@ -79,9 +79,9 @@ impl Engine {
     /// Locks hold for some time at most.
     pub(super) fn let_locks_expire(&mut self, now: Timestamp) -> bool {
         let touched = self.baselines.look_at_locks(now);
-        for stale in self.baselines.take_stale_locks(now) {
-            warn!(state = %stale, "Its lock is held for longer than anybody applies; differences count again.");
-            self.metrics.baseline_failed(Source::Terraform, STALE_LOCK);
+        for (source, name) in self.baselines.take_stale_locks(now) {
+            warn!(%source, state = %name, "It is being written for longer than anybody writes; differences count again.");
+            self.metrics.baseline_failed(source, STALE_LOCK);
         }
         let changed = !touched.is_empty();
         self.settle_again(touched, Cause::Rule, now);
@@ -135,9 +135,9 @@ impl Engine {
             Presence::Unseen => Some(false),
         };
         let decided = self.baselines.decide(is_looked_for);
-        for name in &decided.elsewhere {
-            warn!(state = %name, "None of its objects is in this cluster; it is not compared.");
-            self.metrics.baseline_failed(Source::Terraform, OTHER_CLUSTER);
+        for (source, name) in decided.elsewhere {
+            warn!(%source, state = %name, "None of its objects is in this cluster; it is not compared.");
+            self.metrics.baseline_failed(source, OTHER_CLUSTER);
         }
         let touched = decided.touched;
         if !touched.is_empty() {

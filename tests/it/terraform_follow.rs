@@ -214,7 +214,7 @@ async fn a_namespace_that_is_forbidden_is_named_and_the_others_go_on() {
         Told::Source(StreamHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             for word in
-                ["list Secrets with label tfstate=true in namespace ops", "forbidden", "docs/terraform.md"]
+                ["list Secrets with label tfstate=true in namespace ops", "forbidden", "drift-exporter check"]
             {
                 assert!(message.contains(word), "{message}");
             }

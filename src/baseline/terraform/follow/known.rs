@@ -11,9 +11,12 @@ use super::{
     lock::{changes_objects, released},
     place::Place,
     reading::{Outcome, Reading},
-    trouble::{Refusal, explain, not_opened},
+    trouble::{explain, not_opened},
 };
-use crate::model::{Baseline, BaselineFault, BaselineTrouble, Lock, Source};
+use crate::{
+    baseline::feed::Refusal,
+    model::{Baseline, BaselineFault, BaselineTrouble, Lock, Source},
+};
 
 /// Terraform writes part by part. What is torn for less than this is being written.
 const WRITING: Duration = Duration::from_secs(5);

@@ -3,7 +3,6 @@
 //! Secrets are watched by their metadata alone. When one changes, all Secrets of its state are listed, read, and forgotten but for
 //! what they declare in Kubernetes.
 
-mod feed;
 mod files;
 mod known;
 mod lock;
@@ -30,10 +29,13 @@ use self::{
     known::Known,
     place::Place,
     reading::{Outcome, read_file, read_secrets},
-    seen::{Group, Seen},
+    seen::{Group, Seen, feeds},
 };
 use super::state::StateReader;
-use crate::model::{Change, Clock, SealKey, StreamHealth};
+use crate::{
+    baseline::feed,
+    model::{Change, Clock, SealKey, StreamHealth},
+};
 
 /// How often files are looked at: mounted volumes do not tell of changes.
 const LOOK: Duration = Duration::from_secs(1);
@@ -119,7 +121,7 @@ impl Follower {
         self.change_sources(sources).await?;
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut seen = Seen::new(&self.sources);
-        let _feeds = feed::start(&self.follow.client, &self.sources, &sender);
+        let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
         let has_files = self.sources.enabled && !self.sources.files.is_empty();
         let mut look_at = has_files.then(Instant::now);
         loop {

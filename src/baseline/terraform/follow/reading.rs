@@ -20,12 +20,13 @@ use super::{
         state::{StateReader, TerraformState},
         text::{Broken, Text, inflate_limit},
     },
-    feed::last_write,
     place::{Place, SecretName},
     seen::Group,
-    trouble::Refusal,
 };
-use crate::model::{BaselineFault, BaselineVersion, DeclaredObject, SealKey, Skipped};
+use crate::{
+    baseline::feed::{Refusal, last_write},
+    model::{BaselineFault, BaselineVersion, DeclaredObject, SealKey, Skipped},
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAGE: u32 = 50;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Closed, Follower, Wanted, place::Place, seen::Seen, trouble::Refusal, wanted::wanted_kinds};
-use crate::model::{Change, SealKey, Source, StreamHealth};
+use super::{Closed, Follower, Wanted, place::Place, seen::Seen, wanted::wanted_kinds};
+use crate::{
+    baseline::feed::health,
+    model::{Change, SealKey, Source, StreamHealth},
+};
 
 impl Follower {
     /// Tells what is known about a state, where that is news.
@@ -93,14 +96,4 @@ impl Follower {
     async fn send(&self, change: Change) -> Result<(), Closed> {
         self.follow.changes.send(change).await.map_err(|_| Closed)
     }
-}
-
-/// Up where nothing is refused. What is forbidden comes first: somebody has to do something about it.
-fn health<'a>(refusals: impl Iterator<Item = &'a Refusal>) -> StreamHealth {
-    let mut refusals: Vec<&Refusal> = refusals.collect();
-    refusals.sort_by_key(|refusal| (refusal.reason, &refusal.message));
-    refusals.dedup();
-    let Some(first) = refusals.first() else { return StreamHealth::Up };
-    let messages: Vec<&str> = refusals.iter().map(|refusal| &*refusal.message).collect();
-    StreamHealth::Down { reason: first.reason, message: messages.join("; ").into() }
 }

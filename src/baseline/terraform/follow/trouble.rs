@@ -1,49 +1,7 @@
 //! What is said when something cannot be read: what, where, what to do.
 
 use super::place::Place;
-use crate::model::{BaselineFault, BaselineTrouble, DownReason};
-
-/// Why the API server did not give us something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) reason: DownReason,
-    pub(super) message: Box<str>,
-}
-
-impl Refusal {
-    /// What an error means for whoever wanted to do this: `list Secrets with label tfstate=true in namespace shop`.
-    pub(super) fn new(error: &kube::Error, doing: &str) -> Self {
-        let (reason, said) = match error {
-            kube::Error::Api(status) => {
-                let reason = match status.code {
-                    401 | 403 => DownReason::Forbidden,
-                    404 => DownReason::NotFound,
-                    _ => DownReason::Error,
-                };
-                (reason, status.message.clone())
-            }
-            // What it stumbled over may be a secret.
-            kube::Error::SerdeError(_) => {
-                (DownReason::Error, "the answer is not what it should be".to_owned())
-            }
-            other => (DownReason::Error, innermost(other)),
-        };
-        let hint =
-            if reason == DownReason::Forbidden { "; grant this right (docs/terraform.md)" } else { "" };
-        Self { reason, message: format!("cannot {doing}: {said}{hint}").into() }
-    }
-
-    /// The server says nothing.
-    pub(super) fn stalled(doing: &str) -> Self {
-        let message = format!("cannot {doing}: the API server does not answer").into();
-        Self { reason: DownReason::Stalled, message }
-    }
-}
-
-/// The last cause names the fault; those before it name the layers it went through.
-fn innermost(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
-}
+use crate::model::{BaselineFault, BaselineTrouble};
 
 /// A file cannot be opened.
 pub(super) fn not_opened(place: &Place, why: &str) -> BaselineTrouble {

@@ -1,10 +1,16 @@
-//! Lists and watches of what states are kept in: Secrets by their metadata alone, and Leases.
+//! Lists and watches of what baselines are kept in: Secrets and ConfigMaps by their metadata alone, and Leases.
+
+mod refusal;
+mod shown;
 
 use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use futures_util::{StreamExt as _, pin_mut};
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Secret};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Secret},
+};
 use kube::{
     Api, Client, Resource,
     api::{ListParams, ObjectMeta, PartialObjectMeta, WatchEvent, WatchParams},
@@ -16,7 +22,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{StateSources, trouble::Refusal};
+pub(super) use self::{
+    refusal::{Refusal, health},
+    shown::Shown,
+};
 use crate::model::Scope;
 
 /// How long the server is asked to keep a watch open. Short, so that one that says nothing any more is soon found out.
@@ -30,17 +39,21 @@ const LOCK_INFO: &str = "app.terraform.io/lock-info";
 
 /// What is listed and watched, and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Feed {
-    pub(super) of: FeedOf,
+pub(super) struct Feed<Of> {
+    /// What it is to whoever asks for it.
+    pub(super) of: Of,
+    pub(super) objects: Objects,
+    pub(super) selector: String,
     /// None for all namespaces.
     pub(super) namespace: Option<Box<str>>,
 }
 
+/// What baselines are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FeedOf {
-    States,
-    Locks,
-    Published,
+pub(super) enum Objects {
+    Secrets,
+    ConfigMaps,
+    Leases,
 }
 
 /// An object as far as it matters here.
@@ -58,66 +71,59 @@ pub(super) struct Entry {
 
 /// What a feed has to say.
 #[derive(Debug)]
-pub(super) enum Notice {
+pub(super) enum Notice<Of> {
     /// Everything there is.
-    Listed(Feed, Vec<Entry>),
-    Seen(Feed, Entry),
-    Gone(Feed, Entry),
+    Listed(Feed<Of>, Vec<Entry>),
+    Seen(Feed<Of>, Entry),
+    Gone(Feed<Of>, Entry),
     /// It does not work; what it said before stands.
-    Failed(Feed, Refusal),
+    Failed(Feed<Of>, Refusal),
 }
 
-/// The feeds that these settings want.
-pub(super) fn feeds(sources: &StateSources) -> Vec<Feed> {
-    let namespaces: Vec<Option<Box<str>>> = match &sources.scope {
-        _ if !sources.enabled => Vec::new(),
-        Scope::AllBut(_) => vec![None],
-        Scope::In(names) => names.iter().cloned().map(Some).collect(),
+impl<Of: Copy> Feed<Of> {
+    /// One feed of these objects for each namespace, or one for all of them.
+    pub(super) fn within(scope: &Scope, of: Of, objects: Objects, selector: &str) -> Vec<Self> {
+        let feed = |namespace| Self { of, objects, selector: selector.to_owned(), namespace };
+        match scope {
+            Scope::AllBut(_) => vec![feed(None)],
+            Scope::In(names) => names.iter().cloned().map(|name| feed(Some(name))).collect(),
+        }
+    }
+}
+
+/// Starts feeds within this scope; they end with the set.
+pub(super) fn start<Of>(
+    client: &Client,
+    feeds: impl IntoIterator<Item = Feed<Of>>,
+    scope: &Scope,
+    notices: &mpsc::Sender<Notice<Of>>,
+) -> JoinSet<()>
+where
+    Of: Clone + Send + Sync + 'static,
+{
+    let fields = match scope {
+        Scope::AllBut(excluded) => {
+            excluded.iter().map(|name| format!("metadata.namespace!={name}")).collect::<Vec<_>>().join(",")
+        }
+        Scope::In(_) => String::new(),
     };
-    let of = [FeedOf::States, FeedOf::Locks, FeedOf::Published];
-    let each = namespaces.iter().flat_map(|namespace| of.map(|of| Feed { of, namespace: namespace.clone() }));
-    each.collect()
-}
-
-/// Starts the feeds; they end with the set.
-pub(super) fn start(client: &Client, sources: &StateSources, notices: &mpsc::Sender<Notice>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    for feed in feeds(sources) {
-        let selector = match feed.of {
-            FeedOf::States | FeedOf::Locks => "tfstate=true".to_owned(),
-            FeedOf::Published => format!("{}/baseline=true", sources.prefix),
-        };
-        let fields = match &sources.scope {
-            Scope::AllBut(excluded) => excluded
-                .iter()
-                .map(|name| format!("metadata.namespace!={name}"))
-                .collect::<Vec<_>>()
-                .join(","),
-            Scope::In(_) => String::new(),
-        };
-        let (client, notices) = (client.clone(), notices.clone());
-        match feed.of {
-            FeedOf::States | FeedOf::Published => {
-                let task = Task::<PartialObjectMeta<Secret>> {
-                    api: api(client, feed.namespace.as_deref()),
-                    read: |object| entry(object.metadata, None),
-                    feed,
-                    selector,
-                    fields,
-                    notices,
-                };
-                tasks.spawn(task.run());
+    for feed in feeds {
+        let (client, fields, notices) = (client.clone(), fields.clone(), notices.clone());
+        match feed.objects {
+            Objects::Secrets => {
+                let api = api::<PartialObjectMeta<Secret>>(client, feed.namespace.as_deref());
+                let read = |object: PartialObjectMeta<Secret>| entry(object.metadata, None);
+                tasks.spawn(Task { api, read, feed, fields, notices }.run());
             }
-            FeedOf::Locks => {
-                let task = Task::<Lease> {
-                    api: api(client, feed.namespace.as_deref()),
-                    read: lock_entry,
-                    feed,
-                    selector,
-                    fields,
-                    notices,
-                };
-                tasks.spawn(task.run());
+            Objects::ConfigMaps => {
+                let api = api::<PartialObjectMeta<ConfigMap>>(client, feed.namespace.as_deref());
+                let read = |object: PartialObjectMeta<ConfigMap>| entry(object.metadata, None);
+                tasks.spawn(Task { api, read, feed, fields, notices }.run());
+            }
+            Objects::Leases => {
+                let api = api::<Lease>(client, feed.namespace.as_deref());
+                tasks.spawn(Task { api, read: lock_entry, feed, fields, notices }.run());
             }
         }
     }
@@ -159,18 +165,19 @@ pub(super) fn last_write(metadata: &ObjectMeta) -> Option<Timestamp> {
     newest.or(metadata.creation_timestamp.as_ref().map(|time| time.0))
 }
 
-struct Task<K> {
+struct Task<K, Of, Read> {
     api: Api<K>,
-    read: fn(K) -> Entry,
-    feed: Feed,
-    selector: String,
+    read: Read,
+    feed: Feed<Of>,
     fields: String,
-    notices: mpsc::Sender<Notice>,
+    notices: mpsc::Sender<Notice<Of>>,
 }
 
-impl<K> Task<K>
+impl<K, Of, Read> Task<K, Of, Read>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    Of: Clone + Send + Sync + 'static,
+    Read: Fn(K) -> Entry + Send + Sync,
 {
     /// Lists and watches until nobody listens.
     async fn run(self) {
@@ -194,7 +201,7 @@ where
         self.say(Notice::Listed(self.feed.clone(), entries)).await;
         let doing = self.doing("watch");
         loop {
-            let mut params = WatchParams::default().labels(&self.selector).timeout(WATCH);
+            let mut params = WatchParams::default().labels(&self.feed.selector).timeout(WATCH);
             if !self.fields.is_empty() {
                 params = params.fields(&self.fields);
             }
@@ -238,7 +245,7 @@ where
 
     async fn list(&self) -> Result<(Vec<Entry>, String), Refusal> {
         let doing = self.doing("list");
-        let mut params = ListParams::default().labels(&self.selector).limit(PAGE);
+        let mut params = ListParams::default().labels(&self.feed.selector).limit(PAGE);
         if !self.fields.is_empty() {
             params = params.fields(&self.fields);
         }
@@ -247,7 +254,7 @@ where
             let page = timeout(PATIENCE, self.api.list(&params)).await;
             let page = page.map_err(|_| Refusal::stalled(&doing))?;
             let page = page.map_err(|error| Refusal::new(&error, &doing))?;
-            entries.extend(page.items.into_iter().map(self.read));
+            entries.extend(page.items.into_iter().map(&self.read));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok((entries, page.metadata.resource_version.unwrap_or_default())),
@@ -255,22 +262,23 @@ where
         }
     }
 
-    async fn say(&self, notice: Notice) {
+    async fn say(&self, notice: Notice<Of>) {
         // Who does not listen any more ends this task.
         let _ = self.notices.send(notice).await;
     }
 
     /// What is being done, for messages: `list Secrets with label tfstate=true in namespace shop`.
     fn doing(&self, verb: &str) -> String {
-        let objects = match self.feed.of {
-            FeedOf::States | FeedOf::Published => "Secrets",
-            FeedOf::Locks => "Leases",
+        let objects = match self.feed.objects {
+            Objects::Secrets => "Secrets",
+            Objects::ConfigMaps => "ConfigMaps",
+            Objects::Leases => "Leases",
         };
         let place = self
             .feed
             .namespace
             .as_deref()
             .map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
-        format!("{verb} {objects} with label {} in {place}", self.selector)
+        format!("{verb} {objects} with label {} in {place}", self.feed.selector)
     }
 }
