@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
 use super::values::{
-    ListenAddress, ObjectName, Switch, baseline_name, namespace, period, prefix, speed, switch, words,
+    ListenAddress, ObjectName, Switch, baseline_name, namespace, period, place, prefix, speed, switch, words,
 };
 use crate::{
     app::telemetry::LogFormat,
@@ -36,6 +36,8 @@ Examples:
   drift-exporter check --config.file s.yaml    whether settings are right, and what the cluster lets us see
   drift-exporter accept deployment/web -n shop --for 14d --owner me --reason load-test
                                                a rule that lets the object be as it is now, and nothing else
+  drift-exporter explain deployment/web -n shop
+                                               which source says what about an object, and who changed it
 
 Exit codes: 0 fine, 1 a negative answer (a bad object), 2 could not run.";
 
@@ -67,6 +69,10 @@ pub(super) enum Command {
     ///
     /// It is pinned to the object, the path and the value: another value is drift again.
     Accept(AcceptArgs),
+    /// Say what each source declares for an object and what is off, as a running exporter knows it.
+    ///
+    /// Ends with 1 where something drifted.
+    Explain(ExplainArgs),
     /// List the rules that hold, or try them on cases.
     Rules(RulesArgs),
 }
@@ -272,6 +278,29 @@ pub(super) struct AcceptArgs {
     /// Settings file that says where hashes are recorded.
     #[arg(long = "config.file", value_name = "FILE", env = "DRIFT_CONFIG_FILE")]
     pub(super) config_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    /// The object, such as deployment/web; kind.group/name where two groups have the kind.
+    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
+    pub(super) object: ObjectName,
+    /// Namespace of the object; - for objects without one.
+    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", default_value = "default", value_parser = place)]
+    pub(super) namespace: String,
+    /// Address of a running exporter.
+    #[arg(long, value_name = "URL", env = "DRIFT_SERVER", default_value = "http://127.0.0.1:10374")]
+    pub(super) server: String,
+    /// How it is told: for people, or as the API says it.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(super) output: Told,
+}
+
+/// How an answer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Told {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Args)]

@@ -6,12 +6,14 @@ mod baseline;
 mod check;
 mod demo;
 mod documents;
+mod explain;
 mod hash;
 mod live;
 mod rights;
 mod rule_cases;
 mod rules;
 mod run;
+mod server;
 mod settings_file;
 mod signals;
 mod values;
@@ -64,6 +66,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Baseline(baseline) => baseline::run(&baseline, &mut stdout, &mut stderr),
         Command::Check(check) => check::run(&check, &mut stdout, &mut stderr),
         Command::Accept(accept) => accept::run(&accept, &mut stdout, &mut stderr),
+        Command::Explain(explain) => explain::run(&explain, &mut stdout, &mut stderr),
         Command::Rules(rules) => rules::run(&rules, &mut stdout, &mut stderr),
     };
     ended.unwrap_or_else(|message| {

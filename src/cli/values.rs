@@ -69,6 +69,15 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+/// A namespace that can exist, or `-` for none. Empty is the one that is called so.
+pub(super) fn place(text: &str) -> Result<String, String> {
+    match text {
+        "" => Ok("default".to_owned()),
+        "-" => Ok(text.to_owned()),
+        name => namespace(name),
+    }
+}
+
 /// What a baseline can be called: a DNS label that does not look like a part of another one.
 pub(super) fn baseline_name(text: &str) -> Result<String, String> {
     if !is_namespace(text) {

@@ -12,7 +12,7 @@ use std::{
 use crate::programs::{demo::Demo, process::eventually};
 
 /// Sends a request to the embedded API server, and gives the status line.
-fn patch(port: u16, path: &str, body: &str) -> String {
+pub(crate) fn patch(port: u16, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
         stream,

@@ -30,6 +30,7 @@ mod demo_terraform;
 mod embedded;
 /// What one engine makes of changes, without any stream.
 mod engine;
+mod explain;
 /// A server that hangs, cuts, lies, forbids or forgets.
 mod faults;
 /// Hashes: others' bit for bit, and independent of spelling.
