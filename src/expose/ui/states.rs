@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::words::{ago, count};
 use crate::{
-    model::{BaselineTrouble, Source, StreamHealth},
+    model::{BaselineTrouble, Lock, Source, StreamHealth},
     state::{BaselineState, Belonging, Snapshot},
 };
 
@@ -82,7 +82,7 @@ fn row(state: &BaselineState, now: Timestamp) -> Markup {
             }
             td data-label="Lock" {
                 @match &own.lock {
-                    Some(lock) if &*lock.operation == "released" => { "just released" }
+                    Some(lock) if *lock.operation == *Lock::RELEASED => { "just released" }
                     Some(lock) => {
                         @if lock.who.is_empty() { "held" } @else { (lock.who) }
                         span.detail {

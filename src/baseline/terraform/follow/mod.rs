@@ -24,6 +24,7 @@ use tokio::{
 };
 
 pub use self::sources::{StateSources, Wanted};
+pub(in crate::baseline) use self::wanted::wanted_kinds;
 use self::{
     files::Stamp,
     known::Known,
