@@ -5,6 +5,7 @@ mod documents;
 mod feed;
 pub mod helm;
 mod memory;
+mod newest;
 mod scopes;
 pub mod terraform;
 mod text;

@@ -27,6 +27,7 @@ use self::{
 use super::super::{
     declare::DocumentReader,
     feed::{self, Shown},
+    newest::other_than,
     scopes::Scopes,
     terraform::Wanted,
 };
@@ -189,15 +190,5 @@ impl Follower {
         known.reader = Some(reader);
         known.take(outcome, place, Instant::now(), self.follow.clock.now());
         self.tell(place).await
-    }
-}
-
-/// Waits until settings name something else.
-async fn other_than(newest: &mut watch::Receiver<Arc<ReleaseSources>>, sources: &ReleaseSources) {
-    while **newest.borrow_and_update() == *sources {
-        if newest.changed().await.is_err() {
-            // Nobody is left to change them.
-            return std::future::pending().await;
-        }
     }
 }
