@@ -16,7 +16,7 @@ use super::{
     layout::{complaint, page},
     rows::{Row, health},
     streams::state_of,
-    words::{badge, because, by_tool, severity, since, tool, until_now, value},
+    words::{badge, baseline_word, because, by_tool, severity, since, tool, until_now, value},
 };
 use crate::{
     expose::{
@@ -287,7 +287,7 @@ fn facts(rows: &[Row<'_>]) -> Markup {
             @for claim in rows.iter().map(|row| &row.found.1.claim) {
                 dt { "Source" } dd { (claim.source) }
                 @for declared in claim.declared_by() {
-                    dt { "Address" } dd { code { (declared.address) } span.detail { "in state " (declared.baseline) } }
+                    dt { "Address" } dd { code { (declared.address) } span.detail { "in " (baseline_word(claim.source)) " " (declared.baseline) } }
                 }
                 @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
             }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::words::{ago, count};
+use super::words::{ago, baseline_word, count};
 use crate::{
     model::{BaselineTrouble, Lock, Source, StreamHealth},
     state::{BaselineState, Belonging, Snapshot},
@@ -29,25 +29,12 @@ pub(super) fn state_banner(snapshot: &Snapshot) -> Markup {
             @for state in snapshot.baselines.iter() {
                 @if let Some(BaselineTrouble { message, .. }) = &state.baseline.fault {
                     div.banner.down role="alert" {
-                        strong { (noun(state.baseline.source)) " " (state.baseline.name) " cannot be read." }
+                        strong { "The " (baseline_word(state.baseline.source)) " " (state.baseline.name) " cannot be read." }
                         " The verdicts on its objects stand still. " code { (message) }
                     }
                 }
             }
         }
-    }
-}
-
-/// What a place is called that a source declares objects in.
-fn noun(source: Source) -> &'static str {
-    match source {
-        Source::Helm => "Release",
-        Source::Terraform
-        | Source::Annotation
-        | Source::LastApplied
-        | Source::Manifest
-        | Source::StatusHash
-        | Source::Nothing => "State",
     }
 }
 

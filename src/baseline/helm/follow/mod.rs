@@ -91,7 +91,8 @@ impl Follower {
     /// Follows what the settings name, until they name something else.
     async fn session(&mut self) -> Result<(), Closed> {
         let mut newest = self.follow.sources.clone();
-        self.change_sources(newest.borrow_and_update().clone()).await?;
+        let sources = newest.borrow_and_update().clone();
+        self.change_sources(sources).await?;
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut shown = Shown::new(feeds(&self.sources));
         let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
