@@ -9,11 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts, SettingsHandle,
     reload::Reloads,
-    rule_keeper::{Outputs, RuleKeeper, reading, state_sources, wanted_kinds},
+    rule_keeper::{Outputs, RuleKeeper, reading, release_sources, state_sources, wanted_kinds},
     team_rules::TeamReader,
 };
 use crate::{
-    baseline::terraform::{self, Follow, Wanted},
+    baseline::{
+        helm,
+        terraform::{self, Wanted},
+    },
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
     model::{Change, Clock, Plan, WantedKind},
     rules::RuleSet,
@@ -54,7 +57,8 @@ pub struct Ingest {
 struct Keepers {
     team_reader: TeamReader,
     rule_keeper: RuleKeeper,
-    state_reader: Follow,
+    state_reader: terraform::Follow,
+    release_reader: helm::Follow,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
     readings: watch::Receiver<Arc<Reading>>,
@@ -114,7 +118,9 @@ impl Keepers {
         let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
         let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));
         let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
-        let (declared_in, declared) = watch::channel(nothing);
+        let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));
+        let (declared_in, declared) = watch::channel(nothing.clone());
+        let (released_in, released) = watch::channel(nothing);
         let (teams_in, teams) = watch::channel(Arc::default());
         let (problems_in, team_problems) = watch::channel(Arc::default());
         let outputs = Outputs {
@@ -122,9 +128,10 @@ impl Keepers {
             readings: readings_in,
             kinds: kinds_in,
             states: states_in,
+            releases: releases_in,
             problems: problems_in,
         };
-        let state_reader = Follow {
+        let state_reader = terraform::Follow {
             client: client.clone(),
             sources: states,
             changes: changes.clone(),
@@ -132,10 +139,19 @@ impl Keepers {
             clock: parts.clock.clone(),
             key: parts.seal_key.clone(),
         };
+        let release_reader = helm::Follow {
+            client: client.clone(),
+            sources: releases,
+            changes: changes.clone(),
+            wanted: released_in,
+            clock: parts.clock.clone(),
+            key: parts.seal_key.clone(),
+        };
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(settings.clone(), teams, declared, outputs),
+            rule_keeper: RuleKeeper::new(settings.clone(), teams, vec![declared, released], outputs),
             state_reader,
+            release_reader,
             kinds,
             rules,
             readings,
@@ -147,7 +163,16 @@ impl Keepers {
 impl Ingest {
     /// Follows the API server until told to stop.
     pub async fn run(self) {
-        let Keepers { team_reader, mut rule_keeper, state_reader, kinds, rules, readings, .. } = self.keepers;
+        let Keepers {
+            team_reader,
+            mut rule_keeper,
+            state_reader,
+            release_reader,
+            kinds,
+            rules,
+            readings,
+            ..
+        } = self.keepers;
         tokio::select! {
             () = team_reader.first() => rule_keeper.renew(),
             () = self.stop.cancelled() => return,
@@ -156,11 +181,12 @@ impl Ingest {
         let planning = self.planner.run(kinds, Vec::clone);
         let follow = follow(self.plans, readings, self.parts);
         let states = terraform::follow(state_reader);
+        let releases = helm::follow(release_reader);
         let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
         let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, ticks, rules, states) } => {}
+            _ = async { tokio::join!(planning, follow, ticks, rules, states, releases) } => {}
             () = self.stop.cancelled() => {}
         }
     }

@@ -6,15 +6,19 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::select_all;
 use tokio::{
-    sync::watch,
+    sync::watch::{self, error::RecvError},
     time::{Instant, sleep_until},
 };
 use tracing::warn;
 
 use super::team_rules::{MapName, Teams};
 use crate::{
-    baseline::terraform::{StateSources, Wanted},
+    baseline::{
+        helm::ReleaseSources,
+        terraform::{StateSources, Wanted},
+    },
     model::{KindName, Source, WantedKind},
     rules::{RuleInput, RuleSet, TeamRules},
     settings::{Settings, TeamRulesFrom},
@@ -31,7 +35,8 @@ const REST: Duration = Duration::from_secs(30);
 pub(super) struct RuleKeeper {
     settings: watch::Receiver<Arc<Settings>>,
     teams: watch::Receiver<Arc<Teams>>,
-    declared: watch::Receiver<Arc<Wanted>>,
+    /// What each source wants to have watched.
+    declared: Vec<watch::Receiver<Arc<Wanted>>>,
     outputs: Outputs,
     /// What each ConfigMap last said that could be used.
     good: BTreeMap<MapName, TeamRules>,
@@ -52,6 +57,8 @@ pub(super) struct Outputs {
     pub(super) kinds: watch::Sender<Arc<Vec<WantedKind>>>,
     /// Where states are looked for.
     pub(super) states: watch::Sender<Arc<StateSources>>,
+    /// Where releases are looked for.
+    pub(super) releases: watch::Sender<Arc<ReleaseSources>>,
     /// What is wrong with what teams wrote.
     pub(super) problems: watch::Sender<Arc<[String]>>,
 }
@@ -60,7 +67,7 @@ impl RuleKeeper {
     pub(super) fn new(
         settings: watch::Receiver<Arc<Settings>>,
         teams: watch::Receiver<Arc<Teams>>,
-        declared: watch::Receiver<Arc<Wanted>>,
+        declared: Vec<watch::Receiver<Arc<Wanted>>>,
         outputs: Outputs,
     ) -> Self {
         let rests_until = Instant::now();
@@ -73,7 +80,7 @@ impl RuleKeeper {
             tokio::select! {
                 Ok(()) = self.settings.changed() => {}
                 Ok(()) = self.teams.changed() => {}
-                Ok(()) = self.declared.changed() => {}
+                Ok(()) = any_changed(&mut self.declared) => {}
                 () = sleep_until(self.rests_until), if self.waits => {}
                 // Nobody will change anything any more.
                 else => return std::future::pending().await,
@@ -86,13 +93,16 @@ impl RuleKeeper {
     pub(super) fn renew(&mut self) {
         let settings = self.settings.borrow_and_update().clone();
         let teams = self.teams.borrow_and_update().clone();
-        let declared = self.declared.borrow_and_update().clone();
+        let declared: Vec<Arc<Wanted>> =
+            self.declared.iter_mut().map(|own| own.borrow_and_update().clone()).collect();
+        let declared = Wanted::merged(declared.iter().map(|own| &**own));
         let (rules, problems) = self.with_teams(&settings, &teams);
         // Whoever opens a stream has to know what is read of its objects.
         self.read_more(&settings, &rules, &declared);
         let kinds = wanted_kinds(&settings, &declared);
         self.outputs.kinds.send_if_modified(|own| replace_other(own, kinds));
         self.outputs.states.send_if_modified(|own| replace_other(own, state_sources(&settings)));
+        self.outputs.releases.send_if_modified(|own| replace_other(own, release_sources(&settings)));
         self.outputs.rules.send_replace(rules);
         self.outputs.problems.send_if_modified(|own| {
             let news = **own != *problems;
@@ -167,6 +177,13 @@ impl RuleKeeper {
     }
 }
 
+/// Waits until any of these has another value; an error when nobody can change them any more.
+async fn any_changed(all: &mut [watch::Receiver<Arc<Wanted>>]) -> Result<(), RecvError> {
+    let changes = all.iter_mut().map(|own| Box::pin(own.changed()));
+    let (changed, _, _) = select_all(changes).await;
+    changed
+}
+
 /// Puts something in the place of something else; says whether it is another one.
 fn replace_other<T: PartialEq>(own: &mut Arc<T>, new: T) -> bool {
     let news = **own != new;
@@ -194,6 +211,15 @@ pub(super) fn state_sources(settings: &Settings) -> StateSources {
         lock_max_age: from.lock_max_age,
         here: from.this_cluster,
         prefix: settings.annotation_prefix.clone(),
+    }
+}
+
+/// Where releases are looked for.
+pub(super) fn release_sources(settings: &Settings) -> ReleaseSources {
+    ReleaseSources {
+        enabled: settings.sources.contains(&Source::Helm),
+        scope: settings.helm.scope.clone(),
+        pending_max_age: settings.helm.pending_max_age,
     }
 }
 

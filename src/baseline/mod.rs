@@ -1,4 +1,16 @@
 //! Reading what is declared, one module per source: functions from bytes to declarations, and the tasks that follow them.
 
+mod declare;
+mod documents;
 mod feed;
+pub mod helm;
+mod memory;
+mod newest;
+mod scopes;
 pub mod terraform;
+mod text;
+
+pub use self::{
+    documents::{BadDocument, Document, documents, read_objects},
+    scopes::is_cluster_scoped,
+};

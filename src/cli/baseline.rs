@@ -91,7 +91,7 @@ fn explain(fault: BaselineFault) -> &'static str {
         BaselineFault::UnsupportedVersion => {
             "is a state of a version that is not known; Terraform from 0.12 on writes version 4"
         }
-        BaselineFault::Unreadable => {
+        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed => {
             "is no state; want what `terraform state pull` or `terraform show -json` prints"
         }
     }

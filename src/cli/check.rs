@@ -69,7 +69,8 @@ async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, 
         verbs: &["create", "patch"],
         scope: settings.scope(),
     });
-    let others: Vec<Need> = team_rules.into_iter().chain(events).chain(states(settings)).collect();
+    let others: Vec<Need> =
+        team_rules.into_iter().chain(events).chain(states(settings)).chain(releases(settings)).collect();
     access(&client, &settings.wanted_kinds(), &others).await
 }
 
@@ -86,6 +87,20 @@ fn states(settings: &Settings) -> Vec<Need> {
         scope: scope.clone(),
     };
     vec![read("", "secrets"), read("coordination.k8s.io", "leases")]
+}
+
+/// What has to be read to find releases. The kinds that they name are known only then.
+fn releases(settings: &Settings) -> Vec<Need> {
+    if !settings.sources.contains(&Source::Helm) {
+        return Vec::new();
+    }
+    let read = |resource: &str| Need {
+        group: "".into(),
+        resource: resource.into(),
+        verbs: &["get", "list", "watch"],
+        scope: settings.helm.scope.clone(),
+    };
+    vec![read("secrets"), read("configmaps")]
 }
 
 fn place(scope: &Scope) -> String {

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::{
     Outcome,
     args::HashArgs,
-    documents::read_objects,
     live::{Cluster, Found},
 };
 use crate::{
+    baseline::read_objects,
     compare::{Algorithm, fingerprint},
     model::Kind,
     settings::Settings,

@@ -5,7 +5,6 @@ mod args;
 mod baseline;
 mod check;
 mod demo;
-mod documents;
 mod explain;
 mod hash;
 mod live;

@@ -1,6 +1,6 @@
-//! A place that declares objects: a Terraform state, read.
+//! A place that declares objects: a Terraform state, a Helm release, read.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ use super::{BaselineFault, DeclaredObject, Source, UnknownReason, closed_sets::c
 pub struct Baseline {
     /// Whose it is.
     pub source: Source,
-    /// What it is called: `<namespace>/<workspace>/<suffix>`, the path of a file, or the published name.
+    /// What it is called: `<namespace>/<workspace>/<suffix>`, the path of a file, the published name, `<namespace>/<release>`.
     pub name: Arc<str>,
     /// Where it was read from.
     pub origin: Origin,
@@ -38,13 +38,17 @@ closed_set! {
         File = "file",
         /// Secrets that `drift-exporter baseline` made.
         Published = "published",
+        /// A Secret that Helm keeps a release in.
+        HelmSecret = "helm_secret",
+        /// A ConfigMap that Helm keeps a release in.
+        HelmConfigMap = "helm_config_map",
     }
 }
 
 /// Which version of a baseline it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaselineVersion {
-    /// How often it was written.
+    /// How often it was written; the revision of a release.
     pub serial: u64,
     /// Which one it is: the same for all its versions.
     pub lineage: Box<str>,
@@ -52,6 +56,26 @@ pub struct BaselineVersion {
     pub tool_version: Box<str>,
     /// When it was last written, as far as anybody says.
     pub written: Option<Timestamp>,
+    /// What a release was made from.
+    pub chart: Option<Chart>,
+}
+
+/// A chart of Helm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chart {
+    /// What it is called.
+    pub name: Box<str>,
+    /// Its version.
+    pub version: Box<str>,
+    /// The version of what it installs; empty where it does not say.
+    pub app_version: Box<str>,
+}
+
+/// `shop-1.2.0`, as Helm writes it.
+impl fmt::Display for Chart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.name, self.version)
+    }
 }
 
 /// A resource that cannot be compared.
@@ -74,7 +98,9 @@ closed_set! {
         NoIdentity = "no_identity",
         /// Its attributes are not what they should be.
         Unreadable = "unreadable",
-        /// There are two of the same address; the first one counts.
+        /// It is no YAML: something of a template is left in it.
+        NotYaml = "not_yaml",
+        /// There are two of the same address, or of the same object; the first one counts.
         Duplicate = "duplicate",
     }
 }
@@ -101,6 +127,16 @@ pub struct Lock {
     pub holds_until: Option<Timestamp>,
 }
 
+impl Lock {
+    /// What a lock is called when it was released a moment ago.
+    pub const RELEASED: &'static str = "released";
+
+    /// The lock for a moment after it was released, so that late news of objects does not show as drift.
+    pub fn released(until: Option<Timestamp>) -> Self {
+        Self { operation: Self::RELEASED.into(), who: Box::default(), created: None, holds_until: until }
+    }
+}
+
 impl Baseline {
     /// How many resources there are of each type that we do not know.
     pub fn unknown_types(&self) -> BTreeMap<&str, usize> {
@@ -122,7 +158,9 @@ impl BaselineFault {
     pub fn unknown_reason(self) -> UnknownReason {
         match self {
             Self::Torn => UnknownReason::Torn,
-            Self::Truncated | Self::Unreadable => UnknownReason::UnreadableBaseline,
+            Self::Truncated | Self::Unreadable | Self::Foreign | Self::NotDeployed => {
+                UnknownReason::UnreadableBaseline
+            }
             Self::TooLarge => UnknownReason::TooLarge,
             Self::Encrypted => UnknownReason::Encrypted,
             Self::UnsupportedVersion => UnknownReason::UnsupportedVersion,

@@ -219,6 +219,10 @@ closed_set! {
         UnsupportedVersion = "unsupported_version",
         /// It is something else, or broken.
         Unreadable = "unreadable",
+        /// It is that of something else: a release of another name or namespace.
+        Foreign = "foreign",
+        /// No version of it holds: no revision of a release is deployed.
+        NotDeployed = "not_deployed",
     }
 }
 

@@ -27,7 +27,7 @@ mod verdict;
 mod wanted_kind;
 
 pub use algorithm::Algorithm;
-pub use baseline::{Baseline, BaselineTrouble, BaselineVersion, Lock, Origin, SkipReason, Skipped};
+pub use baseline::{Baseline, BaselineTrouble, BaselineVersion, Chart, Lock, Origin, SkipReason, Skipped};
 pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{

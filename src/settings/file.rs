@@ -63,6 +63,8 @@ pub struct SourcesEntry {
     pub annotation: Option<AnnotationEntry>,
     /// Terraform and OpenTofu states, and baselines that were published from them.
     pub terraform: Option<TerraformEntry>,
+    /// The deployed releases of Helm 3, in Secrets or ConfigMaps.
+    pub helm: Option<HelmEntry>,
 }
 
 /// The source `terraform`.
@@ -78,6 +80,17 @@ pub struct TerraformEntry {
     /// Whether all states declare objects of this cluster. Without it that is found out by the uids in a state, and a state
     /// none of whose objects is here is not compared.
     pub this_cluster: bool,
+}
+
+/// The source `helm`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HelmEntry {
+    /// The only namespaces in which releases are looked for; none for all of them.
+    pub namespaces: Vec<String>,
+    /// How long an install, upgrade or rollback may be under way until differences count again, such as `30m` or `1h`. Without
+    /// it: `30m`.
+    pub pending_max_age: Option<String>,
 }
 
 /// The source `annotation`.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::{
-    Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
-    file::{KindEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry, TerraformEntry},
+    HelmFrom, Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
+    file::{
+        HelmEntry, KindEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry, TerraformEntry,
+    },
     problem::Problem,
     read::{Read, read},
 };
@@ -84,6 +86,8 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let sources = file.sources.as_ref().map_or(usual.sources, switched_on);
     let terraform = file.sources.as_ref().and_then(|sources| sources.terraform.as_ref());
     let terraform = terraform.map(|entry| terraform_from(entry, problems)).unwrap_or_default();
+    let helm = file.sources.as_ref().and_then(|sources| sources.helm.as_ref());
+    let helm = helm.map(|entry| helm_from(entry, problems)).unwrap_or_default();
     if sources.is_empty() {
         problems
             .push(wrong("sources", "no source is switched on; want at least `annotation: {}`".to_owned()));
@@ -112,6 +116,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         sources: overrides.sources.clone().unwrap_or(sources),
         annotation_prefix,
         terraform,
+        helm,
         rules: Arc::new(rules),
         rule_input: Arc::new(input),
         team_rules,
@@ -127,7 +132,9 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
 
 fn switched_on(sources: &SourcesEntry) -> Vec<Source> {
     let annotation = sources.annotation.iter().map(|_| Source::Annotation);
-    annotation.chain(sources.terraform.iter().map(|_| Source::Terraform)).collect()
+    let terraform = sources.terraform.iter().map(|_| Source::Terraform);
+    let helm = sources.helm.iter().map(|_| Source::Helm);
+    annotation.chain(terraform).chain(helm).collect()
 }
 
 fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
@@ -170,19 +177,43 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
 fn terraform_from(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> TerraformFrom {
     let usual = TerraformFrom::default();
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
-    let key = "sources.terraform.lock_max_age";
-    let lock_max_age = entry.lock_max_age.as_deref().map_or(Ok(usual.lock_max_age), str::parse);
-    let lock_max_age = lock_max_age.ok().filter(SignedDuration::is_positive).unwrap_or_else(|| {
-        let text = entry.lock_max_age.as_deref().unwrap_or_default();
-        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
-        usual.lock_max_age
-    });
+    let lock_max_age = max_age(
+        "sources.terraform.lock_max_age",
+        entry.lock_max_age.as_deref(),
+        usual.lock_max_age,
+        problems,
+    );
     TerraformFrom {
         scope: Scope::new(&entry.namespaces, &[]),
         files: entry.files.iter().map(Into::into).collect(),
         lock_max_age,
         this_cluster: entry.this_cluster,
     }
+}
+
+fn helm_from(entry: &HelmEntry, problems: &mut Vec<Problem>) -> HelmFrom {
+    let usual = HelmFrom::default();
+    check_namespaces("sources.helm.namespaces", &entry.namespaces, problems);
+    let pending_max_age = max_age(
+        "sources.helm.pending_max_age",
+        entry.pending_max_age.as_deref(),
+        usual.pending_max_age,
+        problems,
+    );
+    HelmFrom { scope: Scope::new(&entry.namespaces, &[]), pending_max_age }
+}
+
+fn max_age(
+    key: &str,
+    text: Option<&str>,
+    usual: SignedDuration,
+    problems: &mut Vec<Problem>,
+) -> SignedDuration {
+    let Some(text) = text else { return usual };
+    text.parse().ok().filter(SignedDuration::is_positive).unwrap_or_else(|| {
+        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
+        usual
+    })
 }
 
 fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>) -> Option<TeamRulesFrom> {

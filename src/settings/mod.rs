@@ -43,6 +43,8 @@ pub struct Settings {
     pub annotation_prefix: Box<str>,
     /// Where Terraform states are, if that source is switched on.
     pub terraform: TerraformFrom,
+    /// Where Helm releases are, if that source is switched on.
+    pub helm: HelmFrom,
     /// What to think of differences, without what teams say.
     pub rules: Arc<RuleSet>,
     /// What those rules were made from.
@@ -89,6 +91,21 @@ impl Default for TerraformFrom {
     }
 }
 
+/// Where Helm releases are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelmFrom {
+    /// Namespaces that have releases.
+    pub scope: Scope,
+    /// How long an install, upgrade or rollback may be under way until differences count again.
+    pub pending_max_age: SignedDuration,
+}
+
+impl Default for HelmFrom {
+    fn default() -> Self {
+        Self { scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
+    }
+}
+
 /// Where rules of teams are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamRulesFrom {
@@ -107,6 +124,7 @@ impl Default for Settings {
             sources: vec![Source::Annotation],
             annotation_prefix: "tfdrift.jin.dev".into(),
             terraform: TerraformFrom::default(),
+            helm: HelmFrom::default(),
             rules: Arc::new(RuleSet::built_in()),
             rule_input: Arc::default(),
             team_rules: None,

@@ -84,7 +84,7 @@ impl EngineMetrics {
 
     /// Starts counting at zero for a source that has baselines of its own.
     pub(super) fn know(&self, source: Source) {
-        let odd = [DUPLICATE_ADDRESS, CLAIMED_TWICE, OTHER_CLUSTER, STALE_LOCK];
+        let odd = [DUPLICATE_ADDRESS, NOT_YAML, CLAIMED_TWICE, OTHER_CLUSTER, STALE_LOCK];
         for reason in BaselineFault::ALL.iter().map(|fault| fault.as_str()).chain(odd) {
             self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason));
         }
@@ -103,8 +103,10 @@ impl EngineMetrics {
 /// The result for an object of which nothing that counts differed.
 pub(super) const UNCHANGED: &str = "unchanged";
 
-/// A baseline has two resources of one address.
+/// A baseline has two resources of one address, or two documents of one object.
 pub(super) const DUPLICATE_ADDRESS: &str = "duplicate_address";
+/// A document of a baseline is no YAML.
+pub(super) const NOT_YAML: &str = "not_yaml";
 /// Two baselines declare all of one object.
 pub(super) const CLAIMED_TWICE: &str = "claimed_twice";
 /// None of a baseline's objects is in this cluster.

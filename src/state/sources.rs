@@ -8,7 +8,7 @@ use tracing::warn;
 use super::{
     Engine, KindState, StreamState,
     engine::is_answer,
-    metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, OTHER_CLUSTER, STALE_LOCK},
+    metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK},
     opinion::Presence,
     settle::Moment,
 };
@@ -42,12 +42,15 @@ impl Engine {
         if let Some(new) = fault(baseline).filter(|_| before.and_then(|own| fault(own)) != fault(baseline)) {
             self.metrics.baseline_failed(baseline.source, new.as_str());
         }
-        let duplicates =
-            |own: &Baseline| own.skipped.iter().filter(|own| own.reason == SkipReason::Duplicate).count();
-        if duplicates(baseline) > before.map_or(0, |own| duplicates(own)) {
-            let count = duplicates(baseline);
-            warn!(state = %baseline.name, count, "Addresses are there twice; the first of each counts.");
-            self.metrics.baseline_failed(baseline.source, DUPLICATE_ADDRESS);
+        for (reason, word, what) in [
+            (SkipReason::Duplicate, DUPLICATE_ADDRESS, "Something is there twice; the first of each counts."),
+            (SkipReason::NotYaml, NOT_YAML, "Documents are no YAML; they are not compared."),
+        ] {
+            let count = |own: &Baseline| own.skipped.iter().filter(|own| own.reason == reason).count();
+            if count(baseline) > before.map_or(0, |own| count(own)) {
+                warn!(state = %baseline.name, count = count(baseline), "{what}");
+                self.metrics.baseline_failed(baseline.source, word);
+            }
         }
         for object in &baseline.objects {
             if let Some(other) = self.baselines.other_owner(baseline, object) {

@@ -13,6 +13,8 @@ mod support;
 mod browser;
 /// The demo's Terraform-managed shop, made anew.
 mod demo_state;
+/// Real Helm installs, upgrades and rolls back, and the exporter goes by its releases.
+mod helm_source;
 /// What Terraform itself calls drift, beside what we do.
 mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.

@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod demo;
 pub mod embedded;
 pub mod exporter;
+pub mod helm;
 pub mod inside;
 pub mod objects;
 pub mod page;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::{
+    baseline::documents::split_version,
     compare::terraform::{PART_TYPES, object_type},
     model::ObjectName,
 };
@@ -25,19 +26,6 @@ pub(super) fn object_of(
         }
         _ => None,
     }
-}
-
-/// The object that a document is.
-pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
-    let (group, version) = split_version(document["apiVersion"].as_str()?);
-    let metadata = &document["metadata"];
-    Some(ObjectName {
-        group: group.into(),
-        version: version.into(),
-        kind: document["kind"].as_str()?.into(),
-        namespace: metadata["namespace"].as_str().unwrap_or("").into(),
-        name: metadata["name"].as_str()?.into(),
-    })
 }
 
 fn named(
@@ -67,10 +55,6 @@ fn named(
         namespace: namespace.unwrap_or_default().into(),
         name: name.into(),
     })
-}
-
-fn split_version(api_version: &str) -> (&str, &str) {
-    api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ mod address;
 mod chunks;
 mod follow;
 mod identity;
-mod memory;
 mod private;
 mod published;
 mod random;
@@ -15,7 +14,6 @@ mod resource;
 mod secrets;
 mod show;
 mod state;
-mod text;
 
 pub use self::{
     chunks::{StateSecret, group_chunks, join_chunks},
@@ -23,5 +21,6 @@ pub use self::{
     published::{PART_LIMIT, Published},
     random::random_key,
     state::{StateReader, TerraformState, decode},
-    text::{Broken, INFLATE_LIMIT, Text},
 };
+pub(in crate::baseline) use self::{follow::wanted_kinds, resource::is_built_in};
+pub use super::text::{Broken, INFLATE_LIMIT, Text};

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    identity::{object_of, object_of_document},
+    identity::object_of,
     secrets::{seal_at, seal_found},
 };
 use crate::{
+    baseline::documents::object_of_document,
     compare::{
         pack,
         terraform::{
@@ -144,7 +145,7 @@ const BUILT_IN: &[&str] = &[
 ];
 
 /// Whether a group is of Kubernetes itself, whose objects have no fields that their schemas do not tell.
-pub(super) fn is_built_in(group: &str) -> bool {
+pub(in crate::baseline) fn is_built_in(group: &str) -> bool {
     BUILT_IN.contains(&group)
 }
 

@@ -6,12 +6,14 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    memory::{Made, Memory},
     resource::Instance,
     secrets::sensitive_marks,
     state::{TerraformState, is_ours, make},
 };
-use crate::model::{BaselineFault, SealKey};
+use crate::{
+    baseline::memory::{Made, Memory},
+    model::{BaselineFault, SealKey},
+};
 
 /// Takes in the resources of all modules. A plan has refreshed the state, and `drift` says what it was before.
 pub(super) fn read(

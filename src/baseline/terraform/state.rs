@@ -7,13 +7,15 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     address::address,
-    memory::{Made, Memory},
     resource::{Instance, declared},
     secrets::sensitive_paths,
     show,
-    text::{Broken, INFLATE_LIMIT, Text},
 };
 use crate::{
+    baseline::{
+        memory::{Made, Memory},
+        text::{Broken, INFLATE_LIMIT, Text},
+    },
     model::{BaselineFault, DeclaredObject, SealKey, SkipReason, Skipped},
     split::{Part, SplitError, Splitter, Wanted},
 };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    model::{Baseline, Lock, Source, StreamHealth},
+    model::{Baseline, Chart, Lock, Source, StreamHealth},
     state::{BaselineState, Belonging, Snapshot},
 };
 
@@ -38,6 +38,7 @@ fn baseline(state: &BaselineState, now: Timestamp) -> Value {
         "lineage": version.map(|version| &version.lineage),
         "toolVersion": version.map(|version| &version.tool_version),
         "written": version.and_then(|version| version.written),
+        "chart": version.and_then(|version| version.chart.as_ref()).map(chart),
         "cluster": match state.belonging {
             Belonging::Undecided => "undecided",
             Belonging::Here => "this",
@@ -50,6 +51,10 @@ fn baseline(state: &BaselineState, now: Timestamp) -> Value {
         "lock": own.lock.as_ref().map(|own| lock(own, now)),
         "inFlight": state.in_flight,
     })
+}
+
+fn chart(chart: &Chart) -> Value {
+    json!({"name": chart.name, "version": chart.version, "appVersion": chart.app_version})
 }
 
 fn lock(lock: &Lock, now: Timestamp) -> Value {

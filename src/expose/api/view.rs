@@ -229,10 +229,12 @@ impl<'a> TransitionView<'a> {
     }
 }
 
-/// What people group objects by: how their tool calls them, else what they are an instance of, else their uid.
+/// What people group objects by: how Terraform calls them, their Helm release, else what they are an instance of, else their uid.
 pub(super) fn deployment_id(entry: &Entry) -> &str {
-    let address = entry.claim.declared_by().first().map(|own| &*own.address);
-    address.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
+    let of_helm = entry.claim.source == Source::Helm;
+    let declared = entry.claim.declared_by().first();
+    let own = declared.map(|own| if of_helm { &*own.baseline } else { &*own.address });
+    own.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
 }
 
 fn sentence(difference: &Difference, values: &Values) -> String {

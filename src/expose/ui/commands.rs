@@ -31,6 +31,23 @@ pub(super) fn plan(address: &str) -> String {
     format!("terraform plan -target={}", quote(address))
 }
 
+/// Shows what a release declares.
+pub(super) fn manifest(release: &str) -> String {
+    format!("helm get manifest {}", of_release(release))
+}
+
+/// Deploys a revision of a release once more. That of the deployed one puts back what others changed.
+pub(super) fn deploy_again(release: &str, revision: u64) -> String {
+    format!("helm rollback {} {revision}", of_release(release))
+}
+
+/// A release as it is told, `<namespace>/<name>`, as Helm wants it.
+fn of_release(told: &str) -> String {
+    let (namespace, name) = told.split_once('/').unwrap_or(("default", told));
+    let name = name.split(' ').next().unwrap_or(name);
+    format!("-n {} {}", quote(namespace), quote(name))
+}
+
 fn namespace(key: &ObjectKey) -> String {
     if key.namespace.is_empty() { String::new() } else { format!("-n {} ", quote(&key.namespace)) }
 }
@@ -49,7 +66,7 @@ fn quote(word: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use super::{accept, look, plan, quote};
+    use super::{accept, deploy_again, look, manifest, plan, quote};
     use crate::model::{Algorithm, Kind, ObjectKey};
 
     fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
@@ -60,6 +77,13 @@ mod tests {
     fn an_address_is_quoted_as_a_shell_wants_it() {
         assert_eq!(plan("a_b.c"), "terraform plan -target=a_b.c");
         assert_eq!(plan("module.x[\"eu\"].a_b.c"), "terraform plan -target='module.x[\"eu\"].a_b.c'");
+    }
+
+    #[test]
+    fn a_release_is_named_as_helm_wants_it() {
+        assert_eq!(manifest("shop/web"), "helm get manifest -n shop web");
+        assert_eq!(deploy_again("shop/web (ConfigMap)", 3), "helm rollback -n shop web 3");
+        assert_eq!(manifest("shop/$(x)"), "helm get manifest -n shop '$(x)'");
     }
 
     #[test]

@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    commands::{accept, look, plan},
+    commands::{accept, deploy_again, look, manifest, plan},
     history::{Subject, episodes, item},
     layout::{complaint, page},
     rows::{Row, health},
     streams::state_of,
-    words::{badge, because, by_tool, severity, since, tool, until_now, value},
+    words::{badge, baseline_word, because, by_tool, severity, since, tool, until_now, value},
 };
 use crate::{
     expose::{
@@ -28,7 +28,7 @@ use crate::{
         Algorithm, Difference, Episode, Held, ObjectKey, Source, Stamp, Trouble, UnknownReason, Verdict,
         VerdictKind,
     },
-    state::{Snapshot, Transition},
+    state::{BaselineState, Claim, Snapshot, Transition},
 };
 
 /// `GET /objects/{kind[.group]}/{namespace or -}/{name}`.
@@ -89,13 +89,36 @@ fn known(
                         p { "Accept it as it is now:" }
                         pre { code { (accept(key, prefix, algorithm(&row.found.1.object.stamp))) } }
                     }
-                    @if let Some(address) = rows.iter().find_map(|row| Some(&row.found.1.claim.declared_by().first()?.address)) {
-                        p { "See what Terraform would do about it:" }
-                        pre { code { (plan(address)) } }
-                    }
+                    @for row in rows { (of_tool(&row.found.1.claim, snapshot)) }
                 }
             }
             (past(rows.iter().find_map(|row| row.episode), &history, now))
+        }
+    }
+}
+
+/// What the tool that declares an object can do about it.
+fn of_tool(claim: &Claim, snapshot: &Snapshot) -> Markup {
+    let Some(declared) = claim.declared_by().first() else { return html! {} };
+    let is_own =
+        |own: &&BaselineState| own.baseline.source == claim.source && own.baseline.name == declared.baseline;
+    let baseline = snapshot.baselines.iter().find(is_own);
+    let revision = baseline.and_then(|own| own.baseline.version.as_ref()).map(|own| own.serial);
+    html! {
+        @match claim.source {
+            Source::Terraform => {
+                p { "See what Terraform would do about it:" }
+                pre { code { (plan(&declared.address)) } }
+            }
+            Source::Helm => {
+                p { "See what Helm declares:" }
+                pre { code { (manifest(&declared.baseline)) } }
+                @if let Some(revision) = revision {
+                    p { "Have Helm put back what others changed in the release:" }
+                    pre { code { (deploy_again(&declared.baseline, revision)) } }
+                }
+            }
+            Source::Annotation | Source::LastApplied | Source::Manifest | Source::StatusHash | Source::Nothing => {}
         }
     }
 }
@@ -264,7 +287,7 @@ fn facts(rows: &[Row<'_>]) -> Markup {
             @for claim in rows.iter().map(|row| &row.found.1.claim) {
                 dt { "Source" } dd { (claim.source) }
                 @for declared in claim.declared_by() {
-                    dt { "Address" } dd { code { (declared.address) } span.detail { "in state " (declared.baseline) } }
+                    dt { "Address" } dd { code { (declared.address) } span.detail { "in " (baseline_word(claim.source)) " " (declared.baseline) } }
                 }
                 @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
             }

@@ -19,7 +19,7 @@ use super::{
     settings::settings_banner,
     states::{state_banner, states},
     streams::{Sight, banner},
-    words::{badge, because, count, reason_word, severity, shape, since, tool, verdict_word},
+    words::{badge, baseline_word, because, count, reason_word, severity, shape, since, tool, verdict_word},
 };
 use crate::{expose::Exposed, model::VerdictKind, settings::Settings, state::Snapshot};
 
@@ -224,7 +224,7 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
                 a href=(url) { (key.name) }
                 span.detail { (key.kind.kind) @if !key.namespace.is_empty() { " in " (key.namespace) } }
                 @if let Some(declared) = entry.claim.declared_by().first() {
-                    span.detail.address title={ "in state " (declared.baseline) } { code { (declared.address) } }
+                    span.detail.address title={ "in " (baseline_word(entry.claim.source)) " " (declared.baseline) } { code { (declared.address) } }
                 }
             }
             @match row.episode.zip(worst) {

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use crate::model::{Actor, Cause, SealKey, Severity, UnknownReason, VerdictKind};
+use crate::model::{Actor, Cause, SealKey, Severity, Source, UnknownReason, VerdictKind};
 
 /// A length of time in its two largest units: `2 min 10 s`.
 pub(super) fn lasting(duration: SignedDuration) -> String {
@@ -175,6 +175,19 @@ pub(super) fn value(text: &str) -> Markup {
             html! { span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (end) } } }
         }
         _ => html! { code { (text) } },
+    }
+}
+
+/// What a place is called that a source declares objects in.
+pub(super) fn baseline_word(source: Source) -> &'static str {
+    match source {
+        Source::Helm => "release",
+        Source::Terraform
+        | Source::Annotation
+        | Source::LastApplied
+        | Source::Manifest
+        | Source::StatusHash
+        | Source::Nothing => "state",
     }
 }
 

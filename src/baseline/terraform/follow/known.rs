@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::{
     super::state::StateReader,
-    lock::{changes_objects, released},
+    lock::changes_objects,
     place::Place,
     reading::{Outcome, Reading},
     trouble::{explain, not_opened},
@@ -124,7 +124,7 @@ impl Known {
             if applied {
                 let until =
                     SignedDuration::try_from(SETTLING).ok().and_then(|wait| time.checked_add(wait).ok());
-                self.lock = Some(released(until));
+                self.lock = Some(Lock::released(until));
                 self.settled_at = Some(now + SETTLING);
             }
         }
@@ -186,6 +186,8 @@ fn passes(fault: BaselineFault) -> bool {
         BaselineFault::TooLarge
         | BaselineFault::Encrypted
         | BaselineFault::UnsupportedVersion
-        | BaselineFault::Unreadable => false,
+        | BaselineFault::Unreadable
+        | BaselineFault::Foreign
+        | BaselineFault::NotDeployed => false,
     }
 }

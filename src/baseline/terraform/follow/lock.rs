@@ -5,9 +5,6 @@ use serde::Deserialize;
 
 use crate::model::Lock;
 
-/// What a lock is called when it was released a moment ago.
-pub(super) const RELEASED: &str = "released";
-
 /// What Terraform writes down about a lock.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -33,11 +30,6 @@ pub(super) fn read_lock(info: &str, seen: Option<Timestamp>, max_age: SignedDura
 /// Whether whoever holds a lock for this changes objects, and not only looks or writes the state.
 pub(super) fn changes_objects(operation: &str) -> bool {
     ["OperationTypeApply", "OperationTypeDestroy", "apply", "destroy"].contains(&operation)
-}
-
-/// The lock for a moment after it was released, so that late news of objects does not show as drift.
-pub(super) fn released(until: Option<Timestamp>) -> Lock {
-    Lock { operation: RELEASED.into(), who: Box::default(), created: None, holds_until: until }
 }
 
 #[cfg(test)]

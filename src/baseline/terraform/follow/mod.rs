@@ -24,6 +24,7 @@ use tokio::{
 };
 
 pub use self::sources::{StateSources, Wanted};
+pub(in crate::baseline) use self::wanted::wanted_kinds;
 use self::{
     files::Stamp,
     known::Known,
@@ -33,7 +34,7 @@ use self::{
 };
 use super::state::StateReader;
 use crate::{
-    baseline::feed,
+    baseline::{feed, newest::other_than},
     model::{Change, Clock, SealKey, StreamHealth},
 };
 
@@ -183,15 +184,5 @@ impl Follower {
         state.known.reader = Some(reader);
         state.known.take(outcome, place, Instant::now(), self.follow.clock.now());
         self.tell(place).await
-    }
-}
-
-/// Waits until settings name something else.
-async fn other_than(newest: &mut watch::Receiver<Arc<StateSources>>, sources: &StateSources) {
-    while **newest.borrow_and_update() == *sources {
-        if newest.changed().await.is_err() {
-            // Nobody is left to change them.
-            return std::future::pending().await;
-        }
     }
 }

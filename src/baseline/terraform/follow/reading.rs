@@ -18,13 +18,15 @@ use super::{
         chunks::{group_chunks, join_chunks},
         published::Published,
         state::{StateReader, TerraformState},
-        text::{Broken, Text, inflate_limit},
     },
     place::{Place, SecretName},
     seen::Group,
 };
 use crate::{
-    baseline::feed::{Refusal, last_write},
+    baseline::{
+        feed::{Refusal, last_write},
+        text::{Broken, Text, inflate_limit},
+    },
     model::{BaselineFault, BaselineVersion, DeclaredObject, SealKey, Skipped},
 };
 
@@ -208,7 +210,7 @@ fn open(path: &Path) -> io::Result<(File, u64, Option<Timestamp>)> {
 
 fn reading(state: TerraformState, written: Option<Timestamp>, key: Option<SealKey>) -> Reading {
     let TerraformState { serial, lineage, terraform_version, objects, skipped } = state;
-    let version = BaselineVersion { serial, lineage, tool_version: terraform_version, written };
+    let version = BaselineVersion { serial, lineage, tool_version: terraform_version, written, chart: None };
     Reading { version, objects, skipped, key }
 }
 

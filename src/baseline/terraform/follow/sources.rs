@@ -50,4 +50,18 @@ impl Wanted {
     pub fn nothing(key: SealKey) -> Self {
         Self { kinds: Vec::new(), keys: [key].into() }
     }
+
+    /// What several sources want, together.
+    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let (mut kinds, mut keys) = (Vec::new(), Vec::new());
+        for wanted in all {
+            kinds.extend(wanted.kinds.iter().cloned());
+            for key in wanted.keys.iter() {
+                if !keys.contains(key) {
+                    keys.push(key.clone());
+                }
+            }
+        }
+        Self { kinds, keys: keys.into() }
+    }
 }

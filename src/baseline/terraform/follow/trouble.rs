@@ -37,8 +37,12 @@ pub(super) fn explain(fault: BaselineFault, place: &Place) -> BaselineTrouble {
                 "{place} is a state of a version that is not known; Terraform from 0.12 on writes version 4"
             )
         }
-        BaselineFault::Unreadable if published => format!("{place} is no published baseline; {again}"),
-        BaselineFault::Unreadable => format!("{place} is no Terraform state, or a broken one; {again}"),
+        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed if published => {
+            format!("{place} is no published baseline; {again}")
+        }
+        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed => {
+            format!("{place} is no Terraform state, or a broken one; {again}")
+        }
     };
     BaselineTrouble { fault, message: message.into() }
 }

@@ -15,7 +15,9 @@ struct Named<'a> {
 }
 
 /// The kinds that these objects are of, in an order of their own.
-pub(super) fn wanted_kinds<'a>(objects: impl IntoIterator<Item = &'a ObjectName>) -> Vec<WantedKind> {
+pub(in crate::baseline) fn wanted_kinds<'a>(
+    objects: impl IntoIterator<Item = &'a ObjectName>,
+) -> Vec<WantedKind> {
     let mut kinds: BTreeMap<(&str, &str), Named<'a>> = BTreeMap::new();
     let mut singles: BTreeSet<WantedKind> = BTreeSet::new();
     for object in objects {

@@ -1,4 +1,4 @@
-//! What was made of the resources of a state when it was last read.
+//! What was made of the parts of a baseline when it was last read.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::model::{BaselineFault, DeclaredObject, Skipped};
 
-/// What was made of one resource.
+/// What was made of one part: a resource of a state, a document of a manifest.
 #[derive(Clone)]
 pub(super) enum Made {
     Object(Arc<DeclaredObject>),
@@ -17,22 +17,27 @@ pub(super) enum Made {
     Nothing,
 }
 
-/// What was made of each resource, by a hash of its text. Most of a state is the same when it is read again.
-#[derive(Default)]
-pub(super) struct Memory {
+/// What was made of each part, by a hash of its text. Most of a baseline is the same when it is read again.
+pub(super) struct Memory<M = Made> {
     hasher: RandomState,
-    last: HashMap<u64, Made>,
+    last: HashMap<u64, M>,
     /// What belongs to the version that is being read.
-    next: HashMap<u64, Made>,
+    next: HashMap<u64, M>,
 }
 
-impl Memory {
+impl<M> Default for Memory<M> {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), last: HashMap::new(), next: HashMap::new() }
+    }
+}
+
+impl<M: Clone> Memory<M> {
     /// What was made of these texts, or is made now.
     pub(super) fn recall(
         &mut self,
         texts: &[&str],
-        anew: impl FnOnce() -> Result<Made, BaselineFault>,
-    ) -> Result<Made, BaselineFault> {
+        anew: impl FnOnce() -> Result<M, BaselineFault>,
+    ) -> Result<M, BaselineFault> {
         let hash = self.hasher.hash_one(texts);
         let made = match self.last.get(&hash) {
             Some(made) => made.clone(),

@@ -1,4 +1,4 @@
-//! The text of a state, inflated while it is read.
+//! The text of a state or a release, inflated while it is read.
 
 use std::{
     fmt,
@@ -9,11 +9,11 @@ use flate2::bufread::GzDecoder;
 
 use crate::model::BaselineFault;
 
-/// The most that a state may inflate to.
+/// The most that anything may inflate to.
 pub const INFLATE_LIMIT: u64 = 256 << 20;
 /// However little it is packed to, this much may always come out.
 const LEAST_LIMIT: u64 = 4 << 20;
-/// No state packs better than this; a bomb does.
+/// Nothing packs better than this; a bomb does.
 const MOST_RATIO: u64 = 100;
 
 /// What these bytes may inflate to.

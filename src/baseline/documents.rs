@@ -1,36 +1,40 @@
-//! Kubernetes objects from files: YAML or JSON, several documents, Lists.
+//! Kubernetes objects as people write them down: YAML or JSON, several documents, Lists.
 
 use serde_json::Value;
 
+use crate::model::ObjectName;
+
 /// A document that could not be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BadDocument {
-    /// Where in the file, counted from 1.
-    pub(super) line: usize,
-    pub(super) column: usize,
-    /// What is wrong.
-    pub(super) message: String,
-}
-
-/// Reads all objects; one bad document leaves the others alone.
-pub(super) fn read_objects(text: &str) -> Vec<Result<Value, BadDocument>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    split(text).into_iter().flat_map(|part| part.read()).flat_map(expand_list).collect()
+pub struct BadDocument {
+    /// Where in the text, counted from 1.
+    pub line: usize,
+    /// Where in that line, counted from 1.
+    pub column: usize,
+    /// What is wrong. It may quote what stands there.
+    pub message: String,
 }
 
 /// The text between two `---` lines: YAML, or one or several JSON documents.
-struct Part {
+#[derive(Debug)]
+pub struct Document {
     first_line: usize,
     text: String,
 }
 
-/// A line that begins with `---` always begins a document, so each can be read on its own.
-fn split(text: &str) -> Vec<Part> {
-    let mut parts = vec![Part { first_line: 1, text: String::new() }];
+/// Reads all objects; one bad document leaves the others alone.
+pub fn read_objects(text: &str) -> Vec<Result<Value, BadDocument>> {
+    documents(text).iter().flat_map(Document::objects).collect()
+}
+
+/// Takes a text apart. A line that begins with `---` always begins a document, so each can be read on its own.
+pub fn documents(text: &str) -> Vec<Document> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut parts = vec![Document { first_line: 1, text: String::new() }];
     for (index, line) in text.lines().enumerate() {
         let marker = line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
         if let Some(rest) = marker {
-            parts.push(Part { first_line: index + 1, text: format!("   {rest}\n") });
+            parts.push(Document { first_line: index + 1, text: format!("   {rest}\n") });
         } else if let Some(part) = parts.last_mut() {
             part.text.push_str(line);
             part.text.push('\n');
@@ -39,7 +43,43 @@ fn split(text: &str) -> Vec<Part> {
     parts
 }
 
-impl Part {
+/// The object that a document is; none where it does not say which.
+pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
+    let (group, version) = split_version(document["apiVersion"].as_str()?);
+    let metadata = &document["metadata"];
+    let word = |value: &Value| value.as_str().filter(|own| !own.is_empty()).map(Into::into);
+    Some(ObjectName {
+        group: group.into(),
+        version: version.into(),
+        kind: word(&document["kind"])?,
+        namespace: metadata["namespace"].as_str().unwrap_or("").into(),
+        // What a template left behind is no name.
+        name: word(&metadata["name"]).filter(|name: &Box<str>| !name.contains(['{', '}', ' ']))?,
+    })
+}
+
+/// `apps/v1` as group and version.
+pub(super) fn split_version(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
+}
+
+impl Document {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The template that Helm made it from, as Helm writes it down in the first line.
+    pub fn template(&self) -> Option<&str> {
+        let line = self.text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        line.strip_prefix("# Source:").map(str::trim).filter(|path| !path.is_empty())
+    }
+
+    /// The objects in it.
+    pub fn objects(&self) -> Vec<Result<Value, BadDocument>> {
+        self.read().into_iter().flat_map(expand_list).collect()
+    }
+
     fn read(&self) -> Vec<Result<Value, BadDocument>> {
         // Directives and comments alone make no document.
         if self.text.lines().all(|line| line.trim().is_empty() || line.starts_with(['%', '#'])) {
@@ -87,9 +127,12 @@ impl Part {
     }
 }
 
-/// Large lists are ordinary; anchors that multiply are not, and stay bounded as the library sees fit.
+/// As Helm and kubectl read it: `0644` is octal, and of two members of one name the last counts. Large lists are ordinary;
+/// anchors that multiply are not, and stay bounded as the library sees fit.
 fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         budget: serde_saphyr::budget! {
             max_nodes: 50_000_000,
             max_events: 100_000_000,
@@ -128,7 +171,7 @@ fn expand_list(document: Result<Value, BadDocument>) -> Vec<Result<Value, BadDoc
 mod tests {
     use serde_json::json;
 
-    use super::read_objects;
+    use super::{documents, object_of_document, read_objects};
 
     #[test]
     fn documents_and_lists_are_taken_apart() {
@@ -161,5 +204,29 @@ mod tests {
     fn an_empty_file_has_no_objects() {
         assert!(read_objects("").is_empty());
         assert!(read_objects("---\n# nothing\n---\n").is_empty());
+    }
+
+    #[test]
+    fn yaml_is_read_as_helm_and_kubectl_read_it() {
+        let objects = read_objects("a: 0644\nb: yes\nc: \"0644\"\nd: 1\nd: 2\n<<: {e: 1}\n");
+        let object = objects[0].as_ref().unwrap();
+        assert_eq!(*object, json!({"a": 420, "b": true, "c": "0644", "d": 2, "e": 1}));
+    }
+
+    #[test]
+    fn documents_know_their_template_and_their_object() {
+        let text = "---\n# Source: shop/templates/a.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\nkind: A\n";
+        let documents = documents(text);
+        let templates: Vec<_> = documents.iter().map(super::Document::template).collect();
+        assert_eq!(templates, [None, Some("shop/templates/a.yaml"), None]);
+        let name = object_of_document(documents[1].objects()[0].as_ref().unwrap()).unwrap();
+        assert_eq!(
+            (&*name.group, &*name.version, &*name.kind, &*name.name),
+            ("apps", "v1", "Deployment", "a")
+        );
+        for left in ["{{ .Values.name }}", ""] {
+            let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": left}});
+            assert_eq!(object_of_document(&document), None);
+        }
     }
 }

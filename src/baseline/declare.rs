@@ -1,0 +1,199 @@
+//! From objects as people wrote them down to declared ones.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde_json::Value;
+
+use super::{
+    documents::{Document, documents, object_of_document},
+    memory::{Made, Memory},
+    scopes::Scopes,
+};
+use crate::{
+    compare::{
+        pack,
+        terraform::{is_secret, seal_last_applied, seal_live},
+    },
+    model::{DeclaredBody, DeclaredObject, ObjectName, SealKey, SkipReason, Skipped},
+};
+
+/// Reads the versions of one baseline that is written in documents. What did not change since the last one is not read again.
+pub(super) struct DocumentReader {
+    key: SealKey,
+    memory: Memory<Vec<Made>>,
+}
+
+/// What documents declare.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Declared {
+    pub(super) objects: Vec<Arc<DeclaredObject>>,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+impl DocumentReader {
+    /// One that has read nothing yet, and seals with this key.
+    pub(super) fn new(key: SealKey) -> Self {
+        Self { key, memory: Memory::default() }
+    }
+
+    /// Another one that seals with the same key.
+    pub(super) fn fresh(&self) -> Self {
+        Self::new(self.key.clone())
+    }
+
+    /// What these texts declare, each with the namespace of objects that do not say theirs. `address`: what a document is
+    /// called; its objects are called by their own names where it says nothing.
+    pub(super) fn read<'a>(
+        &mut self,
+        texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+        scopes: &Scopes,
+        address: impl Fn(&Document) -> Option<Box<str>>,
+    ) -> Declared {
+        let mut declared = Declared::default();
+        let mut seen = HashSet::new();
+        for (text, namespace) in texts {
+            for document in documents(text) {
+                let address = address(&document);
+                let texts = [document.text(), namespace, address.as_deref().unwrap_or_default()];
+                let anew = || Ok(make(&document, address.as_deref(), namespace, scopes, &self.key));
+                for made in self.memory.recall(&texts, anew).unwrap_or_default() {
+                    match made {
+                        Made::Object(object) if seen.insert(identity(&object.object)) => {
+                            declared.objects.push(object);
+                        }
+                        Made::Object(object) => declared.skipped.push(Skipped {
+                            address: object.address.clone(),
+                            resource_type: object.resource_type.clone(),
+                            reason: SkipReason::Duplicate,
+                        }),
+                        Made::Skipped(skipped) => declared.skipped.push(skipped),
+                        Made::Nothing => {}
+                    }
+                }
+            }
+        }
+        self.memory.turn();
+        declared
+    }
+}
+
+/// Which object it is, in whatever version.
+fn identity(object: &ObjectName) -> [Box<str>; 4] {
+    [&object.group, &object.kind, &object.namespace, &object.name].map(Clone::clone)
+}
+
+fn make(
+    document: &Document,
+    address: Option<&str>,
+    namespace: &str,
+    scopes: &Scopes,
+    key: &SealKey,
+) -> Vec<Made> {
+    let skipped = |resource_type: &str, reason| {
+        let address = address.unwrap_or_default().into();
+        Made::Skipped(Skipped { address, resource_type: resource_type.into(), reason })
+    };
+    let objects = document.objects().into_iter().map(|object| {
+        // What is wrong with it may quote it, and is not told.
+        let Ok(object) = object else { return skipped("", SkipReason::NotYaml) };
+        let Some(mut name) = object_of_document(&object) else {
+            return skipped(object["kind"].as_str().unwrap_or_default(), SkipReason::NoIdentity);
+        };
+        scopes.place(&mut name, namespace);
+        let address = address.map_or_else(|| format!("{}/{}", name.kind, name.name), str::to_owned);
+        Made::Object(Arc::new(subset(address.into(), name, object, key)))
+    });
+    objects.collect()
+}
+
+/// What a document declares for an object, with digests in place of what may not be told.
+fn subset(address: Box<str>, object: ObjectName, mut document: Value, key: &SealKey) -> DeclaredObject {
+    drop_nulls(&mut document);
+    let mut sensitive = Vec::new();
+    if is_secret(&object.group, &object.kind) {
+        seal_live(&mut document, &object.group, &object.kind, std::slice::from_ref(key));
+        sensitive.extend(["data", "metadata.annotations"].map(Into::into));
+    }
+    seal_last_applied(key, &mut document);
+    DeclaredObject {
+        address,
+        resource_type: object.kind.clone(),
+        object,
+        uid: None,
+        sensitive,
+        key: key.clone(),
+        body: DeclaredBody::Subset(pack(&document)),
+    }
+}
+
+/// Null is written where nothing is to be.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Declared, DocumentReader, Scopes};
+    use crate::{
+        compare::unpack,
+        model::{SealKey, SkipReason},
+    };
+
+    fn read(reader: &mut DocumentReader, text: &str) -> Declared {
+        reader.read([(text, "shop")], &Scopes::default(), |document| document.template().map(Into::into))
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_and_the_others_are_declared() {
+        let text = "---\n# Source: c/templates/a.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n- {apiVersion: v1, kind: Service, metadata: {name: b, namespace: ops}}\n\
+---\n# Source: c/templates/b.yaml\napiVersion: v1\nkind: Service\nmetadata:\n  name: {{ .Values.canary }}\n\
+---\n# Source: c/templates/c.yaml\napiVersion: v1\nkind: Service\nmetadata:\n  name: \"{{ .Values.canary }}\"\n\
+---\n# Source: c/templates/d.yaml\ncanary\n\
+---\n# Source: c/templates/e.yaml\napiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: shop}\n\
+---\n# Source: c/templates/f.yaml\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: n}\nspec: null\n";
+        let mut reader = DocumentReader::new(SealKey::new([1; 32]));
+        let declared = read(&mut reader, text);
+        let told: Vec<_> = declared
+            .objects
+            .iter()
+            .map(|own| (&*own.address, &*own.object.namespace, &*own.object.name))
+            .collect();
+        let a = "c/templates/a.yaml";
+        assert_eq!(told, [(a, "shop", "a"), (a, "ops", "b"), ("Namespace/n", "", "n")]);
+        let skipped: Vec<_> = declared
+            .skipped
+            .iter()
+            .map(|own| (&own.address[12..], &*own.resource_type, own.reason))
+            .collect();
+        assert_eq!(
+            skipped,
+            [
+                ("b.yaml", "", SkipReason::NotYaml),
+                ("c.yaml", "Service", SkipReason::NoIdentity),
+                ("d.yaml", "", SkipReason::NoIdentity),
+                ("e.yaml", "Service", SkipReason::Duplicate),
+            ]
+        );
+        assert!(!format!("{declared:?}").contains("canary"));
+        let again = read(&mut reader, text);
+        assert!(declared.objects.iter().zip(&again.objects).all(|(one, other)| Arc::ptr_eq(one, other)));
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_kept() {
+        let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {note: canary}}\nstringData: {a: canary}\ndata: {b: Y2FuYXJ5}\n";
+        let declared = read(&mut DocumentReader::new(SealKey::new([1; 32])), text);
+        let body = unpack(declared.objects[0].body.packed().unwrap());
+        assert!(!body.to_string().contains("anary") && !body.to_string().contains("Y2Fu"), "{body}");
+        assert_eq!(body["data"]["a"], body["data"]["b"]);
+    }
+}

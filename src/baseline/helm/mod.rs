@@ -1,0 +1,12 @@
+//! Releases of Helm: from the Secrets and `ConfigMaps` that Helm keeps them in to declared objects.
+//!
+//! A release holds the values that it was made with, the whole chart, and what is run before and after. Of these nothing is
+//! kept: only the rendered manifest says what is declared, and what may not be told of it becomes digests.
+
+mod follow;
+mod release;
+
+pub use self::{
+    follow::{Follow, ReleaseSources, follow},
+    release::{Release, decode},
+};
