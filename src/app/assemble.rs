@@ -9,12 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts, SettingsHandle,
     reload::Reloads,
-    rule_keeper::{Outputs, RuleKeeper, reading, release_sources, state_sources, wanted_kinds},
+    rule_keeper::{
+        Outputs, RuleKeeper, manifest_sources, reading, release_sources, state_sources, wanted_kinds,
+    },
     team_rules::TeamReader,
 };
 use crate::{
     baseline::{
-        helm,
+        helm, manifest,
         terraform::{self, Wanted},
     },
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
@@ -59,6 +61,7 @@ struct Keepers {
     rule_keeper: RuleKeeper,
     state_reader: terraform::Follow,
     release_reader: helm::Follow,
+    manifest_reader: manifest::Follow,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
     readings: watch::Receiver<Arc<Reading>>,
@@ -120,7 +123,9 @@ impl Keepers {
         let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
         let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));
         let (declared_in, declared) = watch::channel(nothing.clone());
-        let (released_in, released) = watch::channel(nothing);
+        let (manifests_in, manifests) = watch::channel(Arc::new(manifest_sources(first)));
+        let (released_in, released) = watch::channel(nothing.clone());
+        let (written_in, written) = watch::channel(nothing);
         let (teams_in, teams) = watch::channel(Arc::default());
         let (problems_in, team_problems) = watch::channel(Arc::default());
         let outputs = Outputs {
@@ -129,6 +134,7 @@ impl Keepers {
             kinds: kinds_in,
             states: states_in,
             releases: releases_in,
+            manifests: manifests_in,
             problems: problems_in,
         };
         let state_reader = terraform::Follow {
@@ -147,11 +153,19 @@ impl Keepers {
             clock: parts.clock.clone(),
             key: parts.seal_key.clone(),
         };
+        let manifest_reader = manifest::Follow {
+            client: client.clone(),
+            sources: manifests,
+            changes: changes.clone(),
+            wanted: written_in,
+            key: parts.seal_key.clone(),
+        };
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(settings.clone(), teams, vec![declared, released], outputs),
+            rule_keeper: RuleKeeper::new(settings.clone(), teams, vec![declared, released, written], outputs),
             state_reader,
             release_reader,
+            manifest_reader,
             kinds,
             rules,
             readings,
@@ -168,6 +182,7 @@ impl Ingest {
             mut rule_keeper,
             state_reader,
             release_reader,
+            manifest_reader,
             kinds,
             rules,
             readings,
@@ -182,11 +197,12 @@ impl Ingest {
         let follow = follow(self.plans, readings, self.parts);
         let states = terraform::follow(state_reader);
         let releases = helm::follow(release_reader);
+        let manifests = manifest::follow(manifest_reader);
         let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
         let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, ticks, rules, states, releases) } => {}
+            _ = async { tokio::join!(planning, follow, ticks, rules, states, releases, manifests) } => {}
             () = self.stop.cancelled() => {}
         }
     }

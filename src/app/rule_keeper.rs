@@ -17,6 +17,7 @@ use super::team_rules::{MapName, Teams};
 use crate::{
     baseline::{
         helm::ReleaseSources,
+        manifest::ManifestSources,
         terraform::{StateSources, Wanted},
     },
     model::{KindName, Source, WantedKind},
@@ -59,6 +60,8 @@ pub(super) struct Outputs {
     pub(super) states: watch::Sender<Arc<StateSources>>,
     /// Where releases are looked for.
     pub(super) releases: watch::Sender<Arc<ReleaseSources>>,
+    /// Where manifests are looked for.
+    pub(super) manifests: watch::Sender<Arc<ManifestSources>>,
     /// What is wrong with what teams wrote.
     pub(super) problems: watch::Sender<Arc<[String]>>,
 }
@@ -103,6 +106,7 @@ impl RuleKeeper {
         self.outputs.kinds.send_if_modified(|own| replace_other(own, kinds));
         self.outputs.states.send_if_modified(|own| replace_other(own, state_sources(&settings)));
         self.outputs.releases.send_if_modified(|own| replace_other(own, release_sources(&settings)));
+        self.outputs.manifests.send_if_modified(|own| replace_other(own, manifest_sources(&settings)));
         self.outputs.rules.send_replace(rules);
         self.outputs.problems.send_if_modified(|own| {
             let news = **own != *problems;
@@ -220,6 +224,15 @@ pub(super) fn release_sources(settings: &Settings) -> ReleaseSources {
         enabled: settings.sources.contains(&Source::Helm),
         scope: settings.helm.scope.clone(),
         pending_max_age: settings.helm.pending_max_age,
+    }
+}
+
+/// Where manifests are looked for.
+pub(super) fn manifest_sources(settings: &Settings) -> ManifestSources {
+    ManifestSources {
+        enabled: settings.sources.contains(&Source::Manifest),
+        paths: settings.manifest.paths.clone(),
+        namespace: settings.manifest.namespace.clone(),
     }
 }
 

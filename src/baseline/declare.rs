@@ -23,6 +23,15 @@ pub(super) struct DocumentReader {
     memory: Memory<Vec<Made>>,
 }
 
+/// A text with documents in it.
+pub(super) struct Written<'a> {
+    pub(super) text: &'a str,
+    /// The namespace of objects that do not say theirs.
+    pub(super) namespace: &'a str,
+    /// What it is called, where that is what its documents are called too.
+    pub(super) name: Option<&'a str>,
+}
+
 /// What documents declare.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Declared {
@@ -41,21 +50,20 @@ impl DocumentReader {
         Self::new(self.key.clone())
     }
 
-    /// What these texts declare, each with the namespace of objects that do not say theirs. `address`: what a document is
-    /// called; its objects are called by their own names where it says nothing.
+    /// What these texts declare. Documents are called as their text is, else as the template that they were made from, and
+    /// else by the objects in them.
     pub(super) fn read<'a>(
         &mut self,
-        texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+        texts: impl IntoIterator<Item = Written<'a>>,
         scopes: &Scopes,
-        address: impl Fn(&Document) -> Option<Box<str>>,
     ) -> Declared {
         let mut declared = Declared::default();
         let mut seen = HashSet::new();
-        for (text, namespace) in texts {
+        for Written { text, namespace, name } in texts {
             for document in documents(text) {
-                let address = address(&document);
-                let texts = [document.text(), namespace, address.as_deref().unwrap_or_default()];
-                let anew = || Ok(make(&document, address.as_deref(), namespace, scopes, &self.key));
+                let address = name.or(document.template());
+                let texts = [document.text(), namespace, address.unwrap_or_default()];
+                let anew = || Ok(make(&document, address, namespace, scopes, &self.key));
                 for made in self.memory.recall(&texts, anew).unwrap_or_default() {
                     match made {
                         Made::Object(object) if seen.insert(identity(&object.object)) => {

@@ -4,6 +4,7 @@ mod declare;
 mod documents;
 mod feed;
 pub mod helm;
+pub mod manifest;
 mod memory;
 mod newest;
 mod scopes;

@@ -42,6 +42,8 @@ closed_set! {
         HelmSecret = "helm_secret",
         /// A ConfigMap that Helm keeps a release in.
         HelmConfigMap = "helm_config_map",
+        /// A directory of manifests, or one of them.
+        Manifests = "manifests",
     }
 }
 

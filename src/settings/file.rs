@@ -65,6 +65,8 @@ pub struct SourcesEntry {
     pub terraform: Option<TerraformEntry>,
     /// The deployed releases of Helm 3, in Secrets or ConfigMaps.
     pub helm: Option<HelmEntry>,
+    /// Directories of YAML: what git-sync brings, what a volume mounts, what kustomize wrote.
+    pub manifest: Option<ManifestEntry>,
 }
 
 /// The source `terraform`.
@@ -91,6 +93,16 @@ pub struct HelmEntry {
     /// How long an install, upgrade or rollback may be under way until differences count again, such as `30m` or `1h`. Without
     /// it: `30m`.
     pub pending_max_age: Option<String>,
+}
+
+/// The source `manifest`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ManifestEntry {
+    /// Files, and directories of `*.yaml`, `*.yml` and `*.json`, with all that is below them.
+    pub paths: Vec<String>,
+    /// The namespace of objects that do not say theirs. Without it: `default`.
+    pub namespace: Option<String>,
 }
 
 /// The source `annotation`.

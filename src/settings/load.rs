@@ -5,9 +5,10 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::{
-    HelmFrom, Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
+    HelmFrom, ManifestFrom, Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
     file::{
-        HelmEntry, KindEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry, TerraformEntry,
+        HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry,
+        TerraformEntry,
     },
     problem::Problem,
     read::{Read, read},
@@ -88,6 +89,8 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let terraform = terraform.map(|entry| terraform_from(entry, problems)).unwrap_or_default();
     let helm = file.sources.as_ref().and_then(|sources| sources.helm.as_ref());
     let helm = helm.map(|entry| helm_from(entry, problems)).unwrap_or_default();
+    let manifest = file.sources.as_ref().and_then(|sources| sources.manifest.as_ref());
+    let manifest = manifest.map(|entry| manifest_from(entry, problems)).unwrap_or_default();
     if sources.is_empty() {
         problems
             .push(wrong("sources", "no source is switched on; want at least `annotation: {}`".to_owned()));
@@ -117,6 +120,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         annotation_prefix,
         terraform,
         helm,
+        manifest,
         rules: Arc::new(rules),
         rule_input: Arc::new(input),
         team_rules,
@@ -134,7 +138,8 @@ fn switched_on(sources: &SourcesEntry) -> Vec<Source> {
     let annotation = sources.annotation.iter().map(|_| Source::Annotation);
     let terraform = sources.terraform.iter().map(|_| Source::Terraform);
     let helm = sources.helm.iter().map(|_| Source::Helm);
-    annotation.chain(terraform).chain(helm).collect()
+    let manifest = sources.manifest.iter().map(|_| Source::Manifest);
+    annotation.chain(terraform).chain(helm).chain(manifest).collect()
 }
 
 fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
@@ -188,6 +193,19 @@ fn terraform_from(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> Terraf
         files: entry.files.iter().map(Into::into).collect(),
         lock_max_age,
         this_cluster: entry.this_cluster,
+    }
+}
+
+fn manifest_from(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestFrom {
+    let usual = ManifestFrom::default();
+    check_namespaces("sources.manifest.namespace", entry.namespace.as_slice(), problems);
+    if entry.paths.is_empty() {
+        let message = "no path is named; want at least one file or directory".to_owned();
+        problems.push(wrong("sources.manifest.paths", message));
+    }
+    ManifestFrom {
+        paths: entry.paths.iter().map(Into::into).collect(),
+        namespace: entry.namespace.as_deref().map_or(usual.namespace, Into::into),
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Settings {
     pub terraform: TerraformFrom,
     /// Where Helm releases are, if that source is switched on.
     pub helm: HelmFrom,
+    /// Where manifests are, if that source is switched on.
+    pub manifest: ManifestFrom,
     /// What to think of differences, without what teams say.
     pub rules: Arc<RuleSet>,
     /// What those rules were made from.
@@ -106,6 +108,21 @@ impl Default for HelmFrom {
     }
 }
 
+/// Where manifests are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestFrom {
+    /// Files and directories.
+    pub paths: Vec<PathBuf>,
+    /// The namespace of objects that do not say theirs.
+    pub namespace: Box<str>,
+}
+
+impl Default for ManifestFrom {
+    fn default() -> Self {
+        Self { paths: Vec::new(), namespace: "default".into() }
+    }
+}
+
 /// Where rules of teams are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamRulesFrom {
@@ -125,6 +142,7 @@ impl Default for Settings {
             annotation_prefix: "tfdrift.jin.dev".into(),
             terraform: TerraformFrom::default(),
             helm: HelmFrom::default(),
+            manifest: ManifestFrom::default(),
             rules: Arc::new(RuleSet::built_in()),
             rule_input: Arc::default(),
             team_rules: None,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     baseline::{
-        declare::{Declared, DocumentReader},
+        declare::{Declared, DocumentReader, Written},
         feed::Refusal,
         scopes::Scopes,
     },
@@ -131,7 +131,7 @@ fn understand(
     if !is_named(&release.name, &place.release) || !is_named(&release.namespace, &place.namespace) {
         return Err(BaselineFault::Foreign);
     }
-    let texts = [(&*release.manifest, &*place.namespace)];
-    let declared = reader.read(texts, scopes, |document| document.template().map(Into::into));
+    let written = Written { text: &release.manifest, namespace: &place.namespace, name: None };
+    let declared = reader.read([written], scopes);
     Ok(Reading { version: release.version(), declared, placed: true })
 }

@@ -1,0 +1,98 @@
+//! From files to what they declare.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::folder::Files;
+use crate::{
+    baseline::{
+        declare::{Declared, DocumentReader, Written},
+        scopes::Scopes,
+    },
+    model::{DeclaredBody, DeclaredObject, SkipReason, Skipped, UnknownReason},
+};
+
+/// No manifest is larger than this.
+const LARGEST_FILE: u64 = 32 << 20;
+/// All of them together.
+const LARGEST_FOLDER: u64 = 512 << 20;
+
+/// What was read at a path.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) declared: Declared,
+    /// When the newest of the files was written.
+    pub(super) written: Option<Timestamp>,
+}
+
+impl Reading {
+    /// Whether anything is declared.
+    pub(super) fn is_something(&self) -> bool {
+        !self.declared.objects.is_empty()
+    }
+}
+
+/// Reads these files. One that cannot be read leaves the others alone.
+pub(super) fn read(
+    path: &Path,
+    files: &Files,
+    namespace: &str,
+    reader: &mut DocumentReader,
+    scopes: &Scopes,
+) -> Reading {
+    let mut left = LARGEST_FOLDER;
+    let (mut texts, mut broken) = (Vec::new(), Vec::new());
+    for (way, stamp) in files {
+        let name = way.display().to_string();
+        let place = if path.is_dir() { path.join(way) } else { path.to_owned() };
+        match text_of(&place, LARGEST_FILE.min(left)) {
+            Ok(text) => {
+                left = left.saturating_sub(stamp.length);
+                texts.push((name, text));
+            }
+            Err(_) => broken.push(Skipped {
+                address: name.into(),
+                resource_type: Box::default(),
+                reason: SkipReason::Unreadable,
+            }),
+        }
+    }
+    let written = texts.iter().map(|(name, text)| Written { text, namespace, name: Some(name) });
+    let mut declared = reader.read(written, scopes);
+    declared.skipped.extend(broken);
+    let newest = files.values().filter_map(|stamp| stamp.modified).max();
+    Reading { declared, written: newest.and_then(|time| Timestamp::try_from(time).ok()) }
+}
+
+fn text_of(path: &Path, limit: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let count = File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    if count as u64 > limit {
+        return Err(io::Error::other("larger than anything that is read"));
+    }
+    Ok(text)
+}
+
+/// What was declared before by files that are now broken, and is not declared any more: nobody knows whether it still is.
+pub(super) fn in_doubt(before: &Declared, now: &Declared) -> Vec<Arc<DeclaredObject>> {
+    let breaks = |skipped: &&Skipped| matches!(skipped.reason, SkipReason::NotYaml | SkipReason::Unreadable);
+    let broken: BTreeSet<&str> = now.skipped.iter().filter(breaks).map(|skipped| &*skipped.address).collect();
+    let declared: BTreeSet<_> = now.objects.iter().map(|object| &object.object).collect();
+    let is_in_doubt = |object: &&Arc<DeclaredObject>| {
+        broken.contains(&*object.address) && !declared.contains(&object.object)
+    };
+    let unreadable = DeclaredBody::Opaque(UnknownReason::UnreadableBaseline);
+    let doubt = |object: &Arc<DeclaredObject>| match &object.body {
+        // The very same one as before: it did not change.
+        DeclaredBody::Opaque(_) => object.clone(),
+        _ => Arc::new(DeclaredObject { body: unreadable.clone(), ..DeclaredObject::clone(object) }),
+    };
+    before.objects.iter().filter(is_in_doubt).map(doubt).collect()
+}
