@@ -35,6 +35,8 @@ mod explain;
 mod faults;
 /// Hashes: others' bit for bit, and independent of spelling.
 mod hashes;
+/// Following Helm releases in a cluster.
+mod helm_follow;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;
 /// Kinds that come, go and change; settings that change.

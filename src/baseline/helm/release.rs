@@ -70,6 +70,10 @@ pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
         Broken::Fault(fault) => fault,
         Broken::System(_) => BaselineFault::Unreadable,
     })?;
+    // What is known by its name may not be told by its place.
+    if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        return Err(BaselineFault::Unreadable);
+    }
     serde_json::from_slice(&text)
         .map_err(|error| if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable })
 }

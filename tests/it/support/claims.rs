@@ -45,6 +45,7 @@ pub(crate) fn state(name: &str, serial: u64, maps: &[(&str, &str, &str)]) -> Bas
             lineage: name.into(),
             tool_version: "1.11.4".into(),
             written: None,
+            chart: None,
         }),
         objects: read.objects,
         skipped: read.skipped,

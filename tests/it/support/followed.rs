@@ -1,9 +1,12 @@
-//! A task that follows states, and all that it tells.
+//! A task that follows states or releases, and all that it tells.
 
 use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
-    baseline::terraform::{Follow, StateSources, Wanted, follow},
+    baseline::{
+        helm::{self, ReleaseSources},
+        terraform::{self, StateSources, Wanted},
+    },
     model::{Baseline, Change, Clock, SealKey, StreamHealth},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -21,8 +24,8 @@ pub(crate) fn start() -> Timestamp {
 }
 
 /// A follower, and all that it tells.
-pub(crate) struct Followed {
-    pub(crate) sources: watch::Sender<Arc<StateSources>>,
+pub(crate) struct Followed<S = StateSources> {
+    pub(crate) sources: watch::Sender<Arc<S>>,
     pub(crate) changes: mpsc::Receiver<Change>,
     pub(crate) wanted: watch::Receiver<Arc<Wanted>>,
 }
@@ -35,17 +38,43 @@ pub(crate) enum Told {
     Source(StreamHealth),
 }
 
-impl Followed {
+/// What a follower gets from outside.
+struct Inputs<S> {
+    sources: watch::Receiver<Arc<S>>,
+    changes: mpsc::Sender<Change>,
+    wanted: watch::Sender<Arc<Wanted>>,
+    clock: Clock,
+    key: SealKey,
+}
+
+impl Followed<StateSources> {
     pub(crate) fn start(server: &StateServer, sources: StateSources) -> Self {
+        let (followed, Inputs { sources, changes, wanted, clock, key }) = Self::new(sources);
+        let client = server.client();
+        tokio::spawn(terraform::follow(terraform::Follow { client, sources, changes, wanted, clock, key }));
+        followed
+    }
+}
+
+impl Followed<ReleaseSources> {
+    pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
+        let (followed, Inputs { sources, changes, wanted, clock, key }) = Self::new(sources);
+        let client = server.client();
+        tokio::spawn(helm::follow(helm::Follow { client, sources, changes, wanted, clock, key }));
+        followed
+    }
+}
+
+impl<S> Followed<S> {
+    fn new(sources: S) -> (Self, Inputs<S>) {
         let key = SealKey::new([7; 32]);
         let (sender, receiver) = watch::channel(Arc::new(sources));
         let (changes, told) = mpsc::channel(1);
         let (wanted, wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
-        let inputs = Follow { client: server.client(), sources: receiver, changes, wanted, clock, key };
-        tokio::spawn(follow(inputs));
-        Self { sources: sender, changes: told, wanted: wanted_told }
+        let inputs = Inputs { sources: receiver, changes, wanted, clock, key };
+        (Self { sources: sender, changes: told, wanted: wanted_told }, inputs)
     }
 
     pub(crate) async fn next(&mut self) -> Told {

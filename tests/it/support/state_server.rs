@@ -1,4 +1,4 @@
-//! A small API server with Secrets and Leases in namespaces, label selectors and watches.
+//! A small API server with Secrets, `ConfigMaps` and Leases in namespaces, label selectors and watches.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +25,8 @@ struct Inner {
     /// Plurals and namespaces that nobody may see.
     forbidden: BTreeSet<(String, String)>,
     requests: Vec<Asked>,
+    /// What `/apis/GROUP/VERSION` says: each kind, and whether it has namespaces.
+    kinds: BTreeMap<String, Vec<(String, bool)>>,
 }
 
 /// What a request asks for.
@@ -32,6 +34,8 @@ struct Inner {
 pub(crate) struct Asked {
     pub(crate) plural: String,
     pub(crate) namespace: Option<String>,
+    /// The one object that is asked for.
+    pub(crate) name: Option<String>,
     pub(crate) selector: String,
     pub(crate) metadata_only: bool,
     watch: bool,
@@ -76,6 +80,12 @@ impl StateServer {
         self.0.lock().unwrap().forbidden.clear();
     }
 
+    /// Has a kind from now on.
+    pub(crate) fn serve(&self, version: &str, kind: &str, namespaced: bool) {
+        let mut inner = self.0.lock().unwrap();
+        inner.kinds.entry(version.to_owned()).or_default().push((kind.to_owned(), namespaced));
+    }
+
     pub(crate) fn requests(&self) -> Vec<Asked> {
         self.0.lock().unwrap().requests.clone()
     }
@@ -85,10 +95,19 @@ impl StateServer {
         inner.requests.push(asked.clone());
         let place = (asked.plural.clone(), asked.namespace.clone().unwrap_or_default());
         if inner.forbidden.contains(&place) {
-            let message = format!("{} is forbidden: User \"exporter\" cannot list resource", asked.plural);
+            let verb = if asked.name.is_some() { "get" } else { "list" };
+            let message = format!("{} is forbidden: User \"exporter\" cannot {verb} resource", asked.plural);
             let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
             let response = Response::builder().status(StatusCode::FORBIDDEN);
             return response.body(Body::from(status.to_string())).unwrap();
+        }
+        if let Some(version) = asked.plural.strip_prefix("/apis/") {
+            return inner.kinds_of(version);
+        }
+        if let Some(name) = &asked.name {
+            let key = (asked.plural.clone(), asked.namespace.clone().unwrap_or_default(), name.clone());
+            let found = inner.objects.get(&key).map(Value::to_string);
+            return found.map_or_else(not_found, |own| Response::new(Body::from(own)));
         }
         if !asked.watch {
             let items: Vec<Value> = inner
@@ -111,7 +130,25 @@ impl StateServer {
     }
 }
 
+fn not_found() -> Response<Body> {
+    let status = json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "not found"});
+    Response::builder().status(StatusCode::NOT_FOUND).body(Body::from(status.to_string())).unwrap()
+}
+
 impl Inner {
+    fn kinds_of(&self, version: &str) -> Response<Body> {
+        let Some(kinds) = self.kinds.get(version) else { return not_found() };
+        let resources: Vec<Value> = kinds
+            .iter()
+            .map(|(kind, namespaced)| {
+                let name = format!("{}s", kind.to_lowercase());
+                json!({"name": name, "singularName": "", "kind": kind, "namespaced": namespaced, "verbs": ["list", "watch"]})
+            })
+            .collect();
+        let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources});
+        Response::new(Body::from(list.to_string()))
+    }
+
     fn tell(&mut self, plural: &str, event: &str, object: &Value) {
         let event = json!({"type": event, "object": object});
         self.log.push((plural.to_owned(), self.version, event.clone()));
@@ -154,8 +191,15 @@ fn key(plural: &str, object: &Value) -> (String, String, String) {
 fn read(url: &str, metadata_only: bool) -> Asked {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let segments: Vec<&str> = path.split('/').collect();
-    let namespace =
-        segments.iter().position(|own| *own == "namespaces").map(|at| segments[at + 1].to_owned());
+    let at = segments.iter().position(|own| *own == "namespaces");
+    let namespace = at.map(|at| segments[at + 1].to_owned());
+    let name = at.and_then(|at| segments.get(at + 3)).map(|own| (*own).to_owned());
+    let is_version = segments.len() == 4 && segments[1] == "apis";
+    let plural = match at {
+        Some(at) => segments[at + 2].to_owned(),
+        None if is_version => path[path.find("/apis/").unwrap()..].to_owned(),
+        None => (*segments.last().unwrap()).to_owned(),
+    };
     let parameter = |name: &str| {
         let value = query.split('&').find_map(|pair| pair.split_once('=').filter(|(own, _)| *own == name));
         value.map_or_else(String::new, |(_, value)| {
@@ -163,8 +207,9 @@ fn read(url: &str, metadata_only: bool) -> Asked {
         })
     };
     Asked {
-        plural: (*segments.last().unwrap()).to_owned(),
+        plural,
         namespace,
+        name,
         selector: parameter("labelSelector"),
         metadata_only,
         watch: parameter("watch") == "true",

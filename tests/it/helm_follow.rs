@@ -1,0 +1,334 @@
+//! Following Helm releases in a cluster: what is told, when, and what is never asked for.
+
+use std::{io::Write as _, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use drift_exporter::{
+    baseline::helm::{ReleaseSources, decode},
+    model::{Baseline, BaselineFault, Change, DownReason, Origin, Scope, SkipReason, Source, StreamHealth},
+};
+use flate2::{Compression, write::GzEncoder};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{
+        followed::{Followed, START, Told, start},
+        state_server::StateServer,
+    },
+    terraform_state::bomb,
+};
+
+fn enabled() -> ReleaseSources {
+    ReleaseSources { enabled: true, ..ReleaseSources::default() }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The manifest of some ConfigMaps, each from a template of its own.
+fn manifest(names: &[&str]) -> String {
+    let document = |name: &&str| {
+        format!(
+            "---\n# Source: shop/templates/{name}.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: b}}\n"
+        )
+    };
+    names.iter().map(document).collect()
+}
+
+fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8> {
+    let release = json!({
+        "name": "web", "info": {"first_deployed": START, "last_deployed": START, "status": "deployed", "notes": "canary"},
+        "chart": {"metadata": {"name": "shop", "version": "1.2.0", "appVersion": "7"}, "templates": [{"name": "a", "data": "canary"}], "values": {"a": "canary"}},
+        "config": {"password": "canary"}, "manifest": manifest, "hooks": [{"manifest": "canary"}], "version": revision, "namespace": namespace,
+    });
+    gzip(release.to_string().as_bytes())
+}
+
+/// A Secret or ConfigMap as Helm writes it; `packed` is what it holds, before base64.
+fn stored(namespace: &str, revision: u64, status: &str, packed: &[u8]) -> Value {
+    let labels = json!({"owner": "helm", "name": "web", "status": status, "version": revision.to_string()});
+    let metadata = json!({"name": format!("sh.helm.release.v1.web.v{revision}"), "namespace": namespace, "labels": labels,
+        "creationTimestamp": START});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "helm.sh/release.v1",
+        "data": {"release": STANDARD.encode(STANDARD.encode(packed))}})
+}
+
+fn put(server: &StateServer, revision: u64, status: &str, names: &[&str]) {
+    server.put("secrets", stored("shop", revision, status, &release("shop", revision, &manifest(names))));
+}
+
+fn serial(baseline: &Baseline) -> u64 {
+    baseline.version.as_ref().unwrap().serial
+}
+
+/// Revision, number of objects, and what is being done.
+fn told(baseline: &Arc<Baseline>) -> (u64, usize, String) {
+    let operation = baseline.lock.as_ref().map_or("-", |lock| &*lock.operation);
+    (serial(baseline), baseline.objects.len(), operation.to_owned())
+}
+
+/// The names of objects that were asked for one by one.
+fn got(server: &StateServer) -> Vec<String> {
+    server.requests().into_iter().filter_map(|asked| asked.name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_deployed_is_ever_read() {
+    let server = StateServer::default();
+    for revision in 1..10 {
+        let status = if revision == 7 { "failed" } else { "superseded" };
+        server.put("secrets", stored("shop", revision, status, b"nobody reads this"));
+    }
+    put(&server, 10, "deployed", &["a", "b"]);
+    let mut followed = Followed::start_releases(&server, enabled());
+    let baseline = followed.baseline().await;
+    assert_eq!(told(&baseline), (10, 2, "-".to_owned()));
+    assert_eq!((&*baseline.name, baseline.origin, baseline.here), ("shop/web", Origin::HelmSecret, true));
+    let version = baseline.version.as_ref().unwrap();
+    assert_eq!((&*version.lineage, version.written), (&*format!("web {START}"), Some(start())));
+    assert_eq!(version.chart.as_ref().unwrap().to_string(), "shop-1.2.0");
+    let object = &baseline.objects[1];
+    assert_eq!((&*object.address, &*object.object.namespace), ("shop/templates/b.yaml", "shop"));
+    assert!(!format!("{baseline:?}").contains("canary"));
+    followed.up().await;
+    followed.silent(30).await;
+    assert_eq!(got(&server), ["sh.helm.release.v1.web.v10"]);
+    let listed = server.requests().into_iter().filter(|asked| asked.name.is_none());
+    assert!(listed.into_iter().all(|asked| asked.metadata_only && asked.selector == "owner=helm"));
+    let wanted = followed.wanted.borrow().clone();
+    assert_eq!(wanted.kinds.iter().map(ToString::to_string).collect::<Vec<_>>(), ["v1 ConfigMap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["a", "b"]);
+    let mut followed = Followed::start_releases(&server, enabled());
+    let first = followed.baseline().await;
+    followed.up().await;
+    put(&server, 2, "pending-upgrade", &["a", "c"]);
+    let pending = followed.baseline().await;
+    assert_eq!(told(&pending), (1, 2, "pending-upgrade".to_owned()));
+    let lock = pending.lock.as_ref().unwrap();
+    assert_eq!(lock.holds_until, Some(start() + SignedDuration::from_mins(30)));
+    // For a moment none is deployed.
+    put(&server, 1, "superseded", &["a", "b"]);
+    followed.silent(5).await;
+    put(&server, 2, "deployed", &["a", "c"]);
+    let released = followed.baseline().await;
+    assert_eq!(told(&released), (2, 2, "released".to_owned()));
+    assert!(Arc::ptr_eq(&first.objects[0], &released.objects[0]), "what did not change is the same");
+    let settled = followed.baseline().await;
+    assert_eq!(told(&settled), (2, 2, "-".to_owned()));
+    let until = released.lock.as_ref().unwrap().holds_until.unwrap();
+    assert_eq!(until, start() + SignedDuration::from_secs(6));
+
+    // One that fails leaves what is deployed, one that hangs is not waited for.
+    put(&server, 3, "pending-upgrade", &["d"]);
+    assert_eq!(told(&followed.baseline().await), (2, 2, "pending-upgrade".to_owned()));
+    put(&server, 3, "failed", &["d"]);
+    assert_eq!(told(&followed.baseline().await), (2, 2, "released".to_owned()));
+    assert_eq!(told(&followed.baseline().await), (2, 2, "-".to_owned()));
+
+    // A rollback that fails leaves nothing deployed, and what was is no longer compared.
+    put(&server, 4, "pending-rollback", &["a", "b"]);
+    followed.baseline().await;
+    put(&server, 2, "superseded", &["a", "c"]);
+    put(&server, 4, "failed", &["a", "b"]);
+    let failed = followed.baseline().await;
+    assert_eq!(failed.fault.as_ref().unwrap().fault, BaselineFault::NotDeployed);
+    assert_eq!(told(&failed), (2, 2, "-".to_owned()));
+    put(&server, 5, "deployed", &["a"]);
+    let healed = followed.baseline().await;
+    assert_eq!((told(&healed), &healed.fault), ((5, 1, "released".to_owned()), &None));
+    followed.baseline().await;
+
+    // The first word of an uninstall ends it.
+    put(&server, 5, "uninstalling", &["a"]);
+    assert!(matches!(followed.next().await, Told::Gone(name) if name == "shop/web"));
+    for revision in 1..6 {
+        server.delete("secrets", "shop", &format!("sh.helm.release.v1.web.v{revision}"));
+    }
+    followed.silent(60).await;
+    assert!(followed.wanted.borrow().kinds.is_empty());
+    let names: Vec<String> = [1, 2, 5].map(|number| format!("sh.helm.release.v1.web.v{number}")).into();
+    assert_eq!(got(&server), names, "each that was deployed was read, once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_installed_now_settles_before_it_is_judged() {
+    let server = StateServer::default();
+    let mut followed = Followed::start_releases(&server, enabled());
+    followed.up().await;
+    put(&server, 1, "pending-install", &["a"]);
+    followed.silent(10).await;
+    put(&server, 1, "deployed", &["a"]);
+    assert_eq!(told(&followed.baseline().await), (1, 1, "released".to_owned()));
+    assert_eq!(told(&followed.baseline().await), (1, 1, "-".to_owned()));
+    // Labels of other tools change nothing.
+    let mut labelled = stored("shop", 1, "deployed", &release("shop", 1, &manifest(&["a"])));
+    labelled["metadata"]["labels"]["backup"] = json!("done");
+    server.put("secrets", labelled);
+    followed.silent(10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["a"]);
+    server.put("secrets", stored("ops", 1, "deployed", &release("ops", 1, &manifest(&["a"]))));
+    let mut followed = Followed::start_releases(&server, enabled());
+    followed.baseline().await;
+    followed.baseline().await;
+    followed.up().await;
+    let whole = release("shop", 2, &manifest(&["a"]));
+    let mut damaged = whole.clone();
+    let at = damaged.len() - 6;
+    damaged[at] ^= 1;
+    let case = |packed: &[u8], fault| (stored("shop", 1, "deployed", packed), fault);
+    let mut no_base64 = stored("shop", 1, "deployed", b"");
+    no_base64["data"]["release"] = json!(STANDARD.encode("{canary}"));
+    let cases = [
+        case(&whole[..whole.len() - 9], BaselineFault::Truncated),
+        case(&damaged, BaselineFault::Unreadable),
+        case(&bomb(1024), BaselineFault::TooLarge),
+        case(&gzip(b"[\"canary\"]"), BaselineFault::Unreadable),
+        case(&release("ops", 2, &manifest(&["canary"])), BaselineFault::Foreign),
+        case(b"canary", BaselineFault::Unreadable),
+        case(b"", BaselineFault::Truncated),
+        (no_base64, BaselineFault::Unreadable),
+    ];
+    for (object, fault) in cases {
+        server.put("secrets", object);
+        let told = followed.baseline().await;
+        let trouble = told.fault.as_ref().unwrap();
+        assert_eq!(
+            (&*told.name, trouble.fault, told.objects.len()),
+            ("shop/web", fault, 1),
+            "the last good one stays"
+        );
+        assert!(trouble.message.contains("release shop/web"), "{}", trouble.message);
+        assert!(!format!("{told:?}").contains("canary"), "{told:?}");
+    }
+
+    // Without gzip it is as good, and so is one of 5 MB.
+    let plain = json!({"name": "web", "namespace": "shop", "version": 3, "manifest": manifest(&["a", "b"])});
+    server.put("secrets", stored("shop", 3, "deployed", plain.to_string().as_bytes()));
+    let healed = followed.baseline().await;
+    assert_eq!((serial(&healed), healed.objects.len(), &healed.fault), (3, 2, &None));
+    followed.baseline().await;
+    let mut random = fastrand::Rng::with_seed(1);
+    let noise: String = std::iter::repeat_with(|| random.alphanumeric()).take(6 << 20).collect();
+    let large = json!({"name": "web", "namespace": "shop", "version": 4, "config": noise, "manifest": manifest(&["a"])});
+    let large = gzip(large.to_string().as_bytes());
+    assert!(large.len() > 4 << 20, "{}", large.len());
+    server.put("secrets", stored("shop", 4, "deployed", &large));
+    assert_eq!(told(&followed.baseline().await), (4, 1, "released".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_that_are_no_objects_are_told_and_the_others_count() {
+    let server = StateServer::default();
+    let manifest = manifest(&["a", "b"])
+        + "---\n# Source: shop/templates/left.yaml\nkind: Service\nmetadata:\n  name: {{ .Values.canary }}\n"
+        + &manifest(&["a"]);
+    server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
+    let mut followed = Followed::start_releases(&server, enabled());
+    let baseline = followed.baseline().await;
+    let skipped: Vec<_> = baseline.skipped.iter().map(|own| (&*own.address, own.reason)).collect();
+    assert_eq!(baseline.objects.len(), 2);
+    assert_eq!(
+        skipped,
+        [("shop/templates/left.yaml", SkipReason::NotYaml), ("shop/templates/a.yaml", SkipReason::Duplicate)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_is_asked_which_custom_kinds_have_namespaces() {
+    let server = StateServer::default();
+    server.serve("example.com/v1", "Fleet", false);
+    let custom = |kind: &str| {
+        format!(
+            "---\n# Source: c/t/{kind}.yaml\napiVersion: example.com/v1\nkind: {kind}\nmetadata: {{name: a}}\n"
+        )
+    };
+    let manifest = custom("Fleet") + &custom("Widget");
+    server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
+    let mut followed = Followed::start_releases(&server, enabled());
+    let places = |baseline: &Baseline| -> Vec<String> {
+        baseline.objects.iter().map(|own| own.object.namespace.to_string()).collect()
+    };
+    assert_eq!(places(&*followed.baseline().await), ["", "shop"]);
+    followed.up().await;
+    // A definition that comes later says it better.
+    server.serve("example.com/v1", "Widget", false);
+    assert_eq!(places(&*followed.baseline().await), ["", ""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_drivers_are_followed_and_what_is_forbidden_is_told() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["a"]);
+    let mut map = stored("shop", 1, "deployed", b"");
+    map["kind"] = json!("ConfigMap");
+    map["data"]["release"] = json!(STANDARD.encode(release("shop", 1, &manifest(&["b"]))));
+    server.put("configmaps", map);
+    let mut followed = Followed::start_releases(&server, enabled());
+    let (one, other) = (followed.baseline().await, followed.baseline().await);
+    assert_eq!((&*one.name, one.origin), ("shop/web", Origin::HelmSecret));
+    assert_eq!((&*other.name, other.origin), ("shop/web (ConfigMap)", Origin::HelmConfigMap));
+    followed.up().await;
+
+    let scope = Scope::new(["ops"], []);
+    followed.sources.send_replace(Arc::new(ReleaseSources { scope, ..enabled() }));
+    for _ in 0..2 {
+        assert!(matches!(followed.next().await, Told::Gone(name) if name.starts_with("shop/web")));
+    }
+    server.forbid("secrets", "ops");
+    followed.sources.send_replace(Arc::new(ReleaseSources { enabled: false, ..enabled() }));
+    assert!(matches!(followed.changes.recv().await, Some(Change::SourceGone(Source::Helm))));
+    let scope = Scope::new(["ops"], []);
+    followed.sources.send_replace(Arc::new(ReleaseSources { scope, ..enabled() }));
+    match followed.next().await {
+        Told::Source(StreamHealth::Down { reason, message }) => {
+            assert_eq!(reason, DownReason::Forbidden);
+            assert!(message.contains("list Secrets with label owner=helm in namespace ops"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A release of a MiB as it is stored, most of it the chart, read within the time of a blink.
+#[test]
+#[expect(clippy::print_stdout, reason = "it is measured")]
+fn a_large_release_is_decoded_in_no_time() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut words =
+        |count: usize| -> String { std::iter::repeat_with(|| random.alphanumeric()).take(count).collect() };
+    let names: Vec<String> = (0..300).map(|at| format!("map-{at}-{}", words(200).to_lowercase())).collect();
+    let manifest = manifest(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let files: Vec<Value> =
+        (0..60).map(|at| json!({"name": format!("f{at}"), "data": words(17 << 10)})).collect();
+    let release = json!({"name": "web", "namespace": "shop", "version": 1, "chart": {"files": files}, "manifest": manifest});
+    let packed = STANDARD.encode(gzip(release.to_string().as_bytes()));
+    assert!(packed.len() > 1 << 20, "{}", packed.len());
+    let before = cpu_time();
+    const TIMES: u32 = 5;
+    for _ in 0..TIMES {
+        assert_eq!(decode(packed.as_bytes()).unwrap().manifest.len(), manifest.len());
+    }
+    let took = (cpu_time() - before) / TIMES;
+    println!("a release of {} KiB was decoded in {took:?} of CPU time", packed.len() >> 10);
+    let most = if cfg!(debug_assertions) { 600 } else { 30 };
+    assert!(took.as_millis() < most, "{took:?}");
+}
+
+/// What this thread has computed so far.
+fn cpu_time() -> std::time::Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    std::time::Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
