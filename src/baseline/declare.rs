@@ -104,6 +104,9 @@ fn make(
     let objects = document.objects().into_iter().map(|object| {
         // What is wrong with it may quote it, and is not told.
         let Ok(object) = object else { return skipped("", SkipReason::NotYaml) };
+        if is_for_a_tool(&object) {
+            return Made::Nothing;
+        }
         let Some(mut name) = object_of_document(&object) else {
             return skipped(object["kind"].as_str().unwrap_or_default(), SkipReason::NoIdentity);
         };
@@ -112,6 +115,11 @@ fn make(
         Made::Object(Arc::new(subset(address.into(), name, object, key)))
     });
     objects.collect()
+}
+
+/// Whether a document is one that a tool reads and no cluster ever sees.
+fn is_for_a_tool(document: &Value) -> bool {
+    document["apiVersion"].as_str().is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
 }
 
 /// What a document declares for an object, with digests in place of what may not be told.

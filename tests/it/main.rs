@@ -44,6 +44,7 @@ mod kinds;
 /// `/v1/events`: resuming, calm, ends.
 mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.
+mod manifest_follow;
 mod metrics_page;
 /// What people see in a browser.
 mod page;

@@ -1,10 +1,11 @@
-//! A task that follows states or releases, and all that it tells.
+//! A task that follows states, releases or manifests, and all that it tells.
 
 use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     baseline::{
         helm::{self, ReleaseSources},
+        manifest::{self, ManifestSources},
         terraform::{self, StateSources, Wanted},
     },
     model::{Baseline, Change, Clock, SealKey, StreamHealth},
@@ -61,6 +62,15 @@ impl Followed<ReleaseSources> {
         let (followed, Inputs { sources, changes, wanted, clock, key }) = Self::new(sources);
         let client = server.client();
         tokio::spawn(helm::follow(helm::Follow { client, sources, changes, wanted, clock, key }));
+        followed
+    }
+}
+
+impl Followed<ManifestSources> {
+    pub(crate) fn start_manifests(server: &StateServer, sources: ManifestSources) -> Self {
+        let (followed, Inputs { sources, changes, wanted, key, .. }) = Self::new(sources);
+        let client = server.client();
+        tokio::spawn(manifest::follow(manifest::Follow { client, sources, changes, wanted, key }));
         followed
     }
 }
