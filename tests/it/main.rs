@@ -63,6 +63,8 @@ mod terraform_claims;
 mod terraform_compare;
 /// Following states in a cluster and in files.
 mod terraform_follow;
+/// Whatever a state marks as sensitive compares as if it were not.
+mod terraform_marks;
 /// `drift-exporter baseline`, and what is read of it again.
 mod terraform_published;
 /// States that are read again and again.

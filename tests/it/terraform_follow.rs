@@ -97,7 +97,8 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
         (wanted.kinds[0].to_string(), &wanted.kinds[0].scope),
         ("v1 ConfigMap".to_owned(), &Scope::new(["shop"], []))
     );
-    assert_eq!(wanted.keys.len(), 1);
+    let sealing = &wanted.documents[&("".into(), "ConfigMap".into())];
+    assert_eq!((wanted.documents.len(), sealing.keys().len()), (1, 1));
     for asked in server.requests() {
         let labelled = asked.selector.starts_with("tfstate=true")
             || asked.selector.starts_with("tfdrift.jin.dev/baseline=true");

@@ -113,7 +113,9 @@ async fn what_was_published_is_read_as_it_was() {
     assert_eq!(compare(&told.objects[1], &live), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let wanted = followed.wanted.borrow().clone();
-    assert_eq!((wanted.keys.len(), &wanted.keys[1]), (2, &told.objects[1].key));
+    let keys = |kind: &str| wanted.documents[&("".into(), kind.into())].keys();
+    assert_eq!((keys("Secret").len(), &keys("Secret")[1]), (2, &told.objects[1].key));
+    assert_eq!(keys("ConfigMap"), &keys("Secret")[..1], "nothing in it is sealed");
     let secret = wanted.kinds.iter().find(|kind| kind.to_string() == "v1 Secret").unwrap();
     assert_eq!(secret.name.as_deref(), Some("s"));
 }

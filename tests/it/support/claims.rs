@@ -9,8 +9,8 @@ use drift_exporter::{
     baseline::terraform::decode,
     compare::keep,
     model::{
-        Baseline, BaselineVersion, Change, Clock, Kind, LiveObject, ObjectKey, Origin, Plan, SealKey, Source,
-        StreamHealth, StreamSpec, UnknownReason, VerdictKind,
+        Baseline, BaselineVersion, Change, Clock, Kind, LiveObject, ObjectKey, Origin, Plan, SealKey,
+        Sealing, Source, StreamHealth, StreamSpec, UnknownReason, VerdictKind,
     },
     state::{Claim, Engine, EngineMetrics, History, Turn},
 };
@@ -113,7 +113,7 @@ impl World {
             exists: true,
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
-            document: Some(Box::new(keep(document))),
+            document: Some(Box::new(keep(document, &self.stream.kind, &Sealing::new(SealKey::new([1; 32]))))),
             ..LiveObject::absent(self.key(name))
         })
     }
