@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-fn publish(state: &Value, flags: &[&str]) -> Ended {
+pub(crate) fn publish(state: &Value, flags: &[&str]) -> Ended {
     run(&[&["baseline", "--name", "shop-prod"], flags].concat(), &state.to_string(), &[])
 }
 
 /// The Secrets that were printed.
-fn secrets(ended: &Ended) -> Vec<Value> {
+pub(crate) fn secrets(ended: &Ended) -> Vec<Value> {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let documents = ended.stdout.split("---\n").filter(|text| !text.is_empty());
     documents.map(|text| serde_saphyr::from_str(text).unwrap()).collect()
@@ -69,7 +69,7 @@ fn noisy(kibibytes: usize) -> Value {
     (0..kibibytes).map(noise).collect()
 }
 
-fn put(server: &StateServer, secrets: &[Value]) {
+pub(crate) fn put(server: &StateServer, secrets: &[Value]) {
     for secret in secrets {
         let mut secret = secret.clone();
         secret["metadata"]["namespace"] = json!("terraform");
