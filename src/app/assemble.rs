@@ -109,7 +109,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
 impl Keepers {
     fn new(parts: &Parts, settings: &watch::Receiver<Arc<Settings>>, changes: &mpsc::Sender<Change>) -> Self {
         let (first, client) = (&parts.settings, &parts.client);
-        let nothing = Arc::new(Wanted::nothing(parts.seal_key.clone()));
+        let nothing = Arc::new(Wanted::default());
         let (rules_in, rules) = watch::channel(first.rules.clone());
         let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
         let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));

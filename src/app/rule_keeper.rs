@@ -15,7 +15,7 @@ use tracing::warn;
 use super::team_rules::{MapName, Teams};
 use crate::{
     baseline::terraform::{StateSources, Wanted},
-    model::{KindName, Source, WantedKind},
+    model::{Source, WantedKind},
     rules::{RuleInput, RuleSet, TeamRules},
     settings::{Settings, TeamRulesFrom},
     watch::Reading,
@@ -206,15 +206,7 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -
         label_names: label_names.into_iter().collect(),
         mutes: settings.mute_by_annotation,
         ignores_stamps: !settings.sources.contains(&Source::Annotation),
-        documents: declared.kinds.iter().filter_map(documented).collect(),
-        seal_keys: declared.keys.clone(),
-    }
-}
-
-fn documented(wanted: &WantedKind) -> Option<(Box<str>, Box<str>)> {
-    match &wanted.kind {
-        KindName::Named(kind) => Some((wanted.group.clone(), kind.clone())),
-        KindName::Every => None,
+        documents: declared.documents.clone(),
     }
 }
 
@@ -223,8 +215,7 @@ fn reads(current: &Reading, wanted: &Reading) -> bool {
     current.annotation_prefix == wanted.annotation_prefix
         && current.mutes == wanted.mutes
         && current.ignores_stamps == wanted.ignores_stamps
-        && current.documents.is_superset(&wanted.documents)
-        && current.seal_keys == wanted.seal_keys
+        && wanted.documents.iter().all(|(kind, sealing)| current.documents.get(kind) == Some(sealing))
         && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }
 

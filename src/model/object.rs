@@ -35,7 +35,7 @@ pub struct LiveObject {
 pub struct Document {
     /// The object, in which values that may not be told are digests.
     pub packed: Packed,
-    /// A hash of it without its field managers, to tell whether it changed.
+    /// A keyed digest of it without its field managers and before anything in it was sealed, to tell whether it changed.
     pub content: u64,
 }
 

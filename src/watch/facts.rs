@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     compare::{DeploymentView, Quantity, ServiceView, Text},
-    model::{Facts, Health},
+    model::{Facts, Health, is_within},
 };
 
 /// Facts about a Deployment.
@@ -66,6 +66,27 @@ pub(super) fn of_any(spec: Option<&RawValue>, status: Option<&RawValue>, generat
     let (health, message) = health_by_conditions(status, generation);
     let replicas = read::<Spec>(spec).and_then(|spec| spec.replicas);
     Facts { health, message: message.into(), replicas, ..Facts::default() }
+}
+
+/// Facts without those that tell something about fields whose values may not be told.
+pub(super) fn without_sealed(mut facts: Facts, sealed: &[&str]) -> Facts {
+    let is_sealed = |field: &str| sealed.iter().any(|own| is_within(field, own) || is_within(own, field));
+    if is_sealed("spec.replicas") {
+        (facts.replicas, facts.message) = (None, Box::default());
+    }
+    if is_sealed("spec.template.spec.containers.resources.requests") {
+        (facts.cpu_request, facts.memory_request) = (None, None);
+    }
+    if is_sealed("spec.ports") || is_sealed("spec.template.spec.containers.ports") {
+        facts.port = None;
+    }
+    if is_sealed("spec.externalName") {
+        facts.endpoint = None;
+    }
+    if is_sealed("metadata.labels") {
+        facts.instance = None;
+    }
+    facts
 }
 
 /// `Ready` says whether an object works, where there is none `Available`.
@@ -168,14 +189,34 @@ fn deployment_health(status: Option<&RawValue>, replicas: i32, generation: Optio
 mod tests {
     use serde_json::{Value, json, value::to_raw_value};
 
-    use super::of_any;
-    use crate::model::Health;
+    use super::{of_any, without_sealed};
+    use crate::model::{Facts, Health};
 
     #[track_caller]
     fn check(status: &Value, health: Health, message: &str) {
         let (spec, status) = (to_raw_value(&json!({"replicas": 3})).unwrap(), to_raw_value(status).unwrap());
         let facts = of_any(Some(&spec), Some(&status), Some(2));
         assert_eq!((facts.health, &*facts.message, facts.replicas), (health, message, Some(3)));
+    }
+
+    #[test]
+    fn nothing_is_told_of_what_is_sealed() {
+        let facts = Facts {
+            replicas: Some(3),
+            message: "1 of 3 replicas are available".into(),
+            cpu_request: Some(100),
+            memory_request: Some(100),
+            endpoint: Some("db.example.com".into()),
+            port: Some(80),
+            instance: Some("shop".into()),
+            ..Facts::default()
+        };
+        assert_eq!(without_sealed(facts.clone(), &["data", "spec.template.spec.containers.env"]), facts);
+        assert_eq!(without_sealed(facts.clone(), &[""]), Facts::default());
+        let endpoint = Facts { endpoint: None, ..facts.clone() };
+        assert_eq!(without_sealed(facts.clone(), &["spec.externalName"]), endpoint);
+        let requests = "spec.template.spec.containers.resources.requests.cpu";
+        assert_eq!(without_sealed(facts, &[requests]).memory_request, None, "no index tells which it is");
     }
 
     #[test]

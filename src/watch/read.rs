@@ -14,11 +14,10 @@ use super::{
 };
 use crate::{
     compare::{
-        Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, keep,
-        terraform::seal_live, tfdrift,
+        Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, keep, tfdrift,
     },
     model::{
-        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, SealKey, Stamp, StreamSpec,
+        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Sealing, Stamp, StreamSpec,
         UnknownReason,
     },
 };
@@ -34,8 +33,8 @@ pub(super) struct ObjectReader {
     no_extras: Arc<Extras>,
     /// The annotation in which the object may ask for differences to be ignored.
     mute_annotation: Option<Box<str>>,
-    /// The keys of digests, where whole objects are kept.
-    documents: Option<Arc<[SealKey]>>,
+    /// What is sealed in objects, where whole ones are kept.
+    documents: Option<Arc<Sealing>>,
 }
 
 /// What came of reading an object.
@@ -64,13 +63,13 @@ impl ObjectReader {
     pub(super) fn new(stream: Arc<StreamSpec>, reading: &Reading) -> Self {
         let prefix = &reading.annotation_prefix;
         Self {
+            documents: reading.sealing_of(&stream.kind).cloned(),
             stream,
             prefix: prefix.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
             ignores_stamps: reading.ignores_stamps,
             no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
-            documents: (!reading.documents.is_empty()).then(|| reading.seal_keys.clone()),
         }
     }
 
@@ -116,34 +115,33 @@ impl ObjectReader {
         object.uid = metadata.uid.0.as_ref().into();
         object.resource_version = metadata.resource_version.0.as_ref().into();
         object.stamp = self.stamp(wire, text, &content);
-        object.facts = content.facts;
-        object.facts.instance = metadata
+        let mut facts = content.facts;
+        facts.instance = metadata
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
+        object.facts = match &self.documents {
+            Some(sealing) => {
+                let ObjectKey { kind, namespace, name } = &object.key;
+                facts::without_sealed(facts, &sealing.fields(&kind.version, namespace, name))
+            }
+            None => facts,
+        };
         object.extras = self.extras(metadata);
         object.document = self.document(text);
         Some(object)
     }
 
-    /// The whole object, where fields of it are compared; what Secrets hold is not told even here.
+    /// The whole object, where fields of it are compared; what may not be told is sealed even here.
     fn document(&self, text: &str) -> Option<Box<Document>> {
-        let keys = self.documents.as_ref()?;
+        let sealing = self.documents.as_ref()?;
         let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
             return Some(Box::new(Document::unreadable()));
         };
         let kind = &self.stream.kind;
         // Objects in lists do not say what they are.
         members.insert("kind".to_owned(), (*kind.kind).into());
-        let sealed = |keys: &[SealKey]| {
-            let mut document = Value::Object(members.clone());
-            seal_live(&mut document, &kind.group, &kind.kind, keys);
-            keep(document)
-        };
-        let document = sealed(keys);
-        // Other keys of others are no change of the object.
-        let content = if keys.len() > 1 { sealed(&keys[..1]).content } else { document.content };
-        Some(Box::new(Document { content, ..document }))
+        Some(Box::new(keep(Value::Object(members), kind, sealing)))
     }
 
     /// What was asked for and is on the object.

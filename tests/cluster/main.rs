@@ -26,6 +26,8 @@ mod kinds;
 mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
+/// What a program keeps in its memory.
+mod memory;
 /// Requests for kinds that are neither Deployments nor Services.
 mod other_kinds;
 /// Requests that both refuse.

@@ -63,6 +63,12 @@ mod terraform_claims;
 mod terraform_compare;
 /// Following states in a cluster and in files.
 mod terraform_follow;
+/// What is kept of live objects while what is sealed in them changes.
+mod terraform_kept;
+/// What a running exporter keeps of objects in which states mark something, and which kinds it lists again for that.
+mod terraform_marked;
+/// Whatever a state marks as sensitive compares as if it were not.
+mod terraform_marks;
 /// `drift-exporter baseline`, and what is read of it again.
 mod terraform_published;
 /// States that are read again and again.

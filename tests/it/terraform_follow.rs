@@ -24,7 +24,7 @@ fn enabled() -> StateSources {
     StateSources { enabled: true, ..StateSources::default() }
 }
 
-fn gzip(text: &str) -> Vec<u8> {
+pub(crate) fn gzip(text: &str) -> Vec<u8> {
     use std::io::Write as _;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -42,7 +42,7 @@ fn state(serial: u64, names: &[&str]) -> String {
     json!({"version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l", "resources": resources}).to_string()
 }
 
-fn secret(namespace: &str, name: &str, bytes: &[u8]) -> Value {
+pub(crate) fn secret(namespace: &str, name: &str, bytes: &[u8]) -> Value {
     let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": "shop"});
     let managed = json!([{"manager": "HashiCorp", "time": "2026-01-01T11:00:00Z"}]);
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace, "labels": labels, "managedFields": managed},
@@ -97,7 +97,8 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
         (wanted.kinds[0].to_string(), &wanted.kinds[0].scope),
         ("v1 ConfigMap".to_owned(), &Scope::new(["shop"], []))
     );
-    assert_eq!(wanted.keys.len(), 1);
+    let sealing = &wanted.documents[&("".into(), "ConfigMap".into())];
+    assert_eq!((wanted.documents.len(), sealing.keys().len()), (1, 1));
     for asked in server.requests() {
         let labelled = asked.selector.starts_with("tfstate=true")
             || asked.selector.starts_with("tfdrift.jin.dev/baseline=true");

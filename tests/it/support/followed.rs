@@ -40,7 +40,7 @@ impl Followed {
         let key = SealKey::new([7; 32]);
         let (sender, receiver) = watch::channel(Arc::new(sources));
         let (changes, told) = mpsc::channel(1);
-        let (wanted, wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
+        let (wanted, wanted_told) = watch::channel(Arc::new(Wanted::default()));
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
         let inputs = Follow { client: server.client(), sources: receiver, changes, wanted, clock, key };

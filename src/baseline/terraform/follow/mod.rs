@@ -3,6 +3,7 @@
 //! Secrets are watched by their metadata alone. When one changes, all Secrets of its state are listed, read, and forgotten but for
 //! what they declare in Kubernetes.
 
+mod documents;
 mod feed;
 mod files;
 mod known;

@@ -1,10 +1,10 @@
 //! Where states are looked for, and what follows from what they declare.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::SignedDuration;
 
-use crate::model::{Scope, SealKey, WantedKind};
+use crate::model::{Scope, Sealing, WantedKind};
 
 /// Where states are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,17 +37,10 @@ impl Default for StateSources {
 }
 
 /// What has to be watched for what states declare.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The kinds that they name, and single objects of kinds that nobody should read by the way.
     pub kinds: Vec<WantedKind>,
-    /// The keys that live Secrets are to be sealed with: that of this process first, then those of published baselines.
-    pub keys: Arc<[SealKey]>,
-}
-
-impl Wanted {
-    /// Nothing but this key.
-    pub fn nothing(key: SealKey) -> Self {
-        Self { kinds: Vec::new(), keys: [key].into() }
-    }
+    /// These kinds by group and name: whole objects of them are kept, and this is sealed in them.
+    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<Sealing>>,
 }

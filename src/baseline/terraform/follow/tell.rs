@@ -5,8 +5,11 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Closed, Follower, Wanted, place::Place, seen::Seen, trouble::Refusal, wanted::wanted_kinds};
-use crate::model::{Change, SealKey, Source, StreamHealth};
+use super::{
+    Closed, Follower, Wanted, documents::documents, place::Place, seen::Seen, trouble::Refusal,
+    wanted::wanted_kinds,
+};
+use crate::model::{Change, Source, StreamHealth};
 
 impl Follower {
     /// Tells what is known about a state, where that is news.
@@ -81,13 +84,8 @@ impl Follower {
     fn wanted(&self) -> Wanted {
         let good = || self.states.values().filter_map(|state| state.known.good.as_ref());
         let kinds = wanted_kinds(good().flat_map(|good| &good.objects).map(|object| &object.object));
-        let mut keys: Vec<SealKey> = vec![self.follow.key.clone()];
-        for key in good().filter_map(|good| good.key.as_ref()) {
-            if !keys.contains(key) {
-                keys.push(key.clone());
-            }
-        }
-        Wanted { kinds, keys: keys.into() }
+        let declared = good().map(|good| (good.key.as_ref(), &*good.objects));
+        Wanted { kinds, documents: documents(&self.follow.key, declared) }
     }
 
     async fn send(&self, change: Change) -> Result<(), Closed> {
