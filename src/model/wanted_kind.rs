@@ -1,8 +1,8 @@
 //! What people ask to be watched, before anybody knows whether the cluster has it.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use super::{Kind, Scope, Selector};
+use super::{Kind, NameSet, Scope, Selector};
 
 /// A kind, or all kinds of a group, that is to be watched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub struct WantedKind {
     pub selector: Option<Selector>,
     /// The one object of this name; none for all of them. Only for kinds that hold what nobody should read by the way.
     pub name: Option<Box<str>>,
+    /// Objects that have to be read in exactly one version, by this version. Where it is not served, they come with the others.
+    pub versions: Arc<BTreeMap<Box<str>, NameSet>>,
 }
 
 /// Which kinds of a group.
@@ -58,6 +60,7 @@ impl WantedKind {
             scope: Scope::default(),
             selector: None,
             name: None,
+            versions: Arc::default(),
         })
     }
 
@@ -70,6 +73,7 @@ impl WantedKind {
             scope: Scope::default(),
             selector: None,
             name: None,
+            versions: Arc::default(),
         }
     }
 

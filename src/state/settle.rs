@@ -85,7 +85,9 @@ impl Engine {
         let (mut claim, step) = match known {
             Some(known) => {
                 let moved = match (&details, &known.claim.details) {
-                    (Some(new), Some(old)) => new.compared == old.compared,
+                    (Some(new), Some(old)) => {
+                        new.compared == old.compared || is_read_again(known, old, object)
+                    }
                     _ => only_baseline_moved(&known.claim.verdict, &object.stamp),
                 };
                 known.claim.clone().judged(judgement, moved, &rater)
@@ -182,9 +184,17 @@ impl Engine {
     }
 }
 
+/// Whether an object is as it was when it was last compared, and only read otherwise: in another version of its kind.
+fn is_read_again(known: &Entry, compared: &Details, object: &LiveObject) -> bool {
+    let Entry { object: before, .. } = known;
+    !object.resource_version.is_empty()
+        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
+        && before.document.as_ref().map(|document| document.content) == compared.compared
+}
+
 /// Whether no source and no rule can find a difference between two versions of an object.
 pub(super) fn is_alike(a: &LiveObject, b: &LiveObject) -> bool {
-    a.stamp == b.stamp && a.document == b.document && rated_alike(a, b)
+    a.key.kind == b.key.kind && a.stamp == b.stamp && a.document == b.document && rated_alike(a, b)
 }
 
 /// The verdict that a source's claim has among these.

@@ -21,6 +21,7 @@ mod resolve;
 mod split;
 mod stream;
 mod supervisor;
+mod wire;
 mod writer;
 
 pub use access::{Access, Allowed, Need, access};

@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use super::resolve::{Discovery, Resolution, resolve};
+use super::resolve::{Discovery, Resolution, in_version, resolve};
 use crate::model::{
-    Clause, DownReason, Kind, KindName, Plan, Scope, Selector, StreamHealth, StreamSpec, Unwatched,
+    Clause, DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, StreamHealth, StreamSpec, Unwatched,
     WantedKind,
 };
 
@@ -27,7 +27,11 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
                 Resolution::Kind { kind, rank } => match Wish::new(want, &kind) {
                     Ok(wish) => {
                         let key = (kind.kind.clone(), kind.group.clone());
-                        kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind)).add(rank, &kind, wish);
+                        let wishes = kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind));
+                        wishes.add(rank, &kind, wish);
+                        for (version, objects) in &*want.versions {
+                            wishes.pin(in_version(&kind, version, discovery), objects);
+                        }
                     }
                     Err(NotWatched::LeftOut) => {}
                     Err(NotWatched::Refused(why)) => {
@@ -46,8 +50,10 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
         }
     }
     // Where everything comes anyway, there is nothing left to complain about, nor a second line to say it in.
-    let comes_anyway =
-        |kind: &Kind| streams.iter().any(|spec| *spec.kind == *kind && spec.namespace.is_none());
+    let comes_anyway = |kind: &Kind| {
+        let brings_all = |spec: &StreamSpec| spec.namespace.is_none() && !spec.is_of_single_objects();
+        streams.iter().any(|spec| *spec.kind == *kind && brings_all(spec))
+    };
     let unwatched = unwatched
         .into_iter()
         .filter(|(kind, _)| !comes_anyway(kind))
@@ -106,13 +112,16 @@ struct Wishes {
     kind: Arc<Kind>,
     /// In which namespaces objects of each selector are wanted.
     scopes: BTreeMap<Option<Selector>, Scope>,
-    /// Single objects that are wanted: namespace and name.
-    named: BTreeSet<(Box<str>, Box<str>)>,
+    /// Single objects that are wanted, by namespace and name, each in its version.
+    named: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
+    /// Objects that have to be read in exactly this version, whatever the others are read in.
+    pinned: BTreeMap<Arc<Kind>, NameSet>,
 }
 
 impl Wishes {
     fn new(rank: usize, kind: &Arc<Kind>) -> Self {
-        Self { rank, kind: kind.clone(), scopes: BTreeMap::new(), named: BTreeSet::new() }
+        let (scopes, named, pinned) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { rank, kind: kind.clone(), scopes, named, pinned }
     }
 
     fn add(&mut self, rank: usize, kind: &Arc<Kind>, wish: Wish) {
@@ -120,7 +129,9 @@ impl Wishes {
             (self.rank, self.kind) = (rank, kind.clone());
         }
         if let (Some(name), Scope::In(namespaces)) = (&wish.name, &wish.scope) {
-            self.named.extend(namespaces.iter().map(|namespace| (namespace.clone(), name.clone())));
+            for namespace in namespaces {
+                self.named.entry((namespace.clone(), name.clone())).or_insert_with(|| kind.clone());
+            }
             return;
         }
         let known = self.scopes.get(&wish.selector);
@@ -128,21 +139,46 @@ impl Wishes {
         self.scopes.insert(wish.selector, scope);
     }
 
+    fn pin(&mut self, kind: Option<Arc<Kind>>, objects: &NameSet) {
+        if let Some(kind) = kind {
+            self.pinned.entry(kind).or_default().extend(objects.iter());
+        }
+    }
+
     /// The streams that bring all of it, and why something is left over, if it is.
     fn streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
         let (mut streams, left_over) = self.selected_streams();
-        for (namespace, name) in &self.named {
+        self.put_apart(&mut streams);
+        for ((namespace, name), kind) in &self.named {
             if !streams.iter().any(|spec| spec.misses_nothing(namespace, name)) {
                 // An object comes through exactly one stream.
                 for other in streams.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
-                    other.without.push(name.clone());
+                    Arc::make_mut(&mut other.without).insert(namespace, name);
                 }
-                let whole = StreamSpec::whole(self.kind.clone());
+                let whole = StreamSpec::whole(kind.clone());
                 let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
                 streams.push(StreamSpec { namespace, name, ..whole });
             }
         }
         (streams, left_over)
+    }
+
+    /// Takes what has to be read in other versions out of the streams, into others that ask like them.
+    fn put_apart(&self, streams: &mut Vec<StreamSpec>) {
+        let mut others = Vec::new();
+        for (kind, objects) in self.pinned.iter().filter(|(kind, _)| **kind != self.kind) {
+            for stream in streams.iter_mut() {
+                let of_stream = objects.iter().filter(|(space, name)| stream.misses_nothing(space, name));
+                let only: NameSet = of_stream.collect();
+                if !only.is_empty() {
+                    Arc::make_mut(&mut stream.without).extend(only.iter());
+                    let (namespace, excluded) = (stream.namespace.clone(), stream.excluded.clone());
+                    let whole = StreamSpec::whole(kind.clone());
+                    others.push(StreamSpec { namespace, excluded, only: Arc::new(only), ..whole });
+                }
+            }
+        }
+        streams.extend(others);
     }
 
     fn selected_streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {

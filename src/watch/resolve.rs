@@ -69,6 +69,13 @@ pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolutio
     resolved
 }
 
+/// A kind in this version, where it can be watched in it.
+pub(super) fn in_version(kind: &Kind, version: &str, discovery: &Discovery) -> Option<Arc<Kind>> {
+    let is_meant =
+        |own: &&ServedKind| own.watchable && own.kind.is_same_type(kind) && *own.kind.version == *version;
+    discovery.served()?.kinds.iter().find(is_meant).map(|own| own.kind.clone())
+}
+
 fn known(want: &WantedKind) -> Option<Arc<Kind>> {
     let exactly = |kind: &Kind| want.version.as_ref().is_none_or(|version| *version == kind.version);
     let named = want.kind != KindName::Every;

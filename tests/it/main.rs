@@ -71,3 +71,5 @@ mod terraform_reread;
 mod terraform_sealed;
 /// What is kept of a Terraform state, and what is not.
 mod terraform_state;
+/// Objects that are declared in different versions of one kind.
+mod versions;

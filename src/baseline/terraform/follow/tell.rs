@@ -80,7 +80,7 @@ impl Follower {
 
     fn wanted(&self) -> Wanted {
         let good = || self.states.values().filter_map(|state| state.known.good.as_ref());
-        let kinds = wanted_kinds(good().flat_map(|good| &good.objects).map(|object| &object.object));
+        let kinds = wanted_kinds(good().flat_map(|good| &good.objects).map(|object| &**object));
         let mut keys: Vec<SealKey> = vec![self.follow.key.clone()];
         for key in good().filter_map(|good| good.key.as_ref()) {
             if !keys.contains(key) {
