@@ -217,8 +217,8 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -
 
 fn documented(wanted: &WantedKind) -> Option<(Box<str>, Box<str>)> {
     match &wanted.kind {
-        KindName::Named(kind) => Some((wanted.group.clone(), kind.clone())),
-        KindName::Every => None,
+        KindName::Named(kind) if !wanted.by_the_way => Some((wanted.group.clone(), kind.clone())),
+        KindName::Named(_) | KindName::Every => None,
     }
 }
 

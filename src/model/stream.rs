@@ -1,6 +1,6 @@
 //! One open watch.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use super::{Kind, NameSet, Scope, Selector};
 
@@ -51,7 +51,7 @@ impl StreamSpec {
 
     /// No object of a kind: what stands where something is wanted and cannot be watched.
     pub fn nothing(kind: Arc<Kind>) -> Self {
-        let none = Clause { scope: Scope::In(BTreeSet::new()), selector: None };
+        let none = Clause { scope: Scope::nothing(), selector: None };
         Self { kept: vec![none], ..Self::whole(kind) }
     }
 

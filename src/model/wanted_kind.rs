@@ -21,6 +21,9 @@ pub struct WantedKind {
     pub name: Option<Box<str>>,
     /// Objects that have to be read in exactly one version, by this version. Where it is not served, they come with the others.
     pub versions: Arc<BTreeMap<Box<str>, NameSet>>,
+    /// Whether nobody asked for it, and it is watched for what it tells about other objects. It is not missed where the cluster
+    /// does not have it, and what somebody did ask for needs no more rights for it.
+    pub by_the_way: bool,
 }
 
 /// Which kinds of a group.
@@ -61,6 +64,7 @@ impl WantedKind {
             selector: None,
             name: None,
             versions: Arc::default(),
+            by_the_way: false,
         })
     }
 
@@ -74,6 +78,7 @@ impl WantedKind {
             selector: None,
             name: None,
             versions: Arc::default(),
+            by_the_way: false,
         }
     }
 

@@ -80,7 +80,8 @@ impl Engine {
             }
             known => (known, false),
         };
-        let rater = Rater { rules: self.snapshot.rules.set(), object: view(object, source), now: moment.now };
+        let view = view(object, source, &self.autoscalers);
+        let rater = Rater { rules: self.snapshot.rules.set(), object: view, now: moment.now };
         let settles = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
         let (mut claim, step) = match known {
             Some(known) => {
@@ -166,6 +167,7 @@ impl Engine {
     fn replace(&mut self, key: &ObjectKey, before: &[Arc<Entry>], after: Vec<Arc<Entry>>) -> bool {
         self.version += 1;
         let version = self.version;
+        self.autoscalers.retarget(scaled_by(before), scaled_by(&after));
         let Some(state) = of_type_mut(&mut self.snapshot.kinds, &key.kind) else {
             return false;
         };
@@ -195,6 +197,11 @@ fn is_read_again(known: &Entry, compared: &Details, object: &LiveObject) -> bool
 /// Whether no source and no rule can find a difference between two versions of an object.
 pub(super) fn is_alike(a: &LiveObject, b: &LiveObject) -> bool {
     a.key.kind == b.key.kind && a.stamp == b.stamp && a.document == b.document && rated_alike(a, b)
+}
+
+/// What the object scales that these claims are on.
+fn scaled_by(entries: &[Arc<Entry>]) -> Option<&ObjectKey> {
+    entries.first().and_then(|entry| entry.object.facts.scales.as_deref())
 }
 
 /// The verdict that a source's claim has among these.

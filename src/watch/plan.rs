@@ -27,6 +27,8 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
                 Resolution::Kind { kind, rank } => match Wish::new(want, &kind) {
                     Ok(wish) => {
                         let key = (kind.kind.clone(), kind.group.clone());
+                        // In which version something comes is not for those to say who did not ask for it.
+                        let rank = if want.by_the_way { usize::MAX } else { rank };
                         let wishes = kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind));
                         wishes.add(rank, &kind, wish);
                         for (version, objects) in &*want.versions {
@@ -43,10 +45,11 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
     }
     let mut streams = Vec::new();
     for wishes in kinds.into_values() {
+        let kind = wishes.kind.clone();
         let (specs, left_over) = wishes.streams();
         streams.extend(specs.into_iter().map(Arc::new));
         if let Some(why) = left_over {
-            unwatched.entry(wishes.kind).or_insert_with(|| refused(why));
+            unwatched.entry(kind).or_insert_with(|| refused(why));
         }
     }
     // Where everything comes anyway, there is nothing left to complain about, nor a second line to say it in.
@@ -71,6 +74,7 @@ struct Wish {
     scope: Scope,
     selector: Option<Selector>,
     name: Option<Box<str>>,
+    by_the_way: bool,
 }
 
 /// Why a kind that is there is not watched.
@@ -84,8 +88,8 @@ enum NotWatched {
 impl Wish {
     fn new(want: &WantedKind, kind: &Kind) -> Result<Self, NotWatched> {
         let not = |why| match want.kind {
-            KindName::Every => NotWatched::LeftOut,
-            KindName::Named(_) => NotWatched::Refused(why),
+            KindName::Named(_) if !want.by_the_way => NotWatched::Refused(why),
+            KindName::Named(_) | KindName::Every => NotWatched::LeftOut,
         };
         let selector = want.selector.clone().filter(|selector| !selector.is_empty());
         let named = matches!(want.scope, Scope::In(_));
@@ -101,7 +105,7 @@ impl Wish {
             ));
         }
         let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
-        Ok(Self { scope, selector, name: want.name.clone() })
+        Ok(Self { scope, selector, name: want.name.clone(), by_the_way: want.by_the_way })
     }
 }
 
@@ -116,12 +120,14 @@ struct Wishes {
     named: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
     /// Objects that have to be read in exactly this version, whatever the others are read in.
     pinned: BTreeMap<Arc<Kind>, NameSet>,
+    /// In which namespaces all objects are looked at, though nobody asked for them.
+    by_the_way: Scope,
 }
 
 impl Wishes {
     fn new(rank: usize, kind: &Arc<Kind>) -> Self {
         let (scopes, named, pinned) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { rank, kind: kind.clone(), scopes, named, pinned }
+        Self { rank, kind: kind.clone(), scopes, named, pinned, by_the_way: Scope::nothing() }
     }
 
     fn add(&mut self, rank: usize, kind: &Arc<Kind>, wish: Wish) {
@@ -134,9 +140,16 @@ impl Wishes {
             }
             return;
         }
-        let known = self.scopes.get(&wish.selector);
-        let scope = known.map_or_else(|| wish.scope.clone(), |known| known | &wish.scope);
-        self.scopes.insert(wish.selector, scope);
+        if wish.by_the_way {
+            self.by_the_way = &self.by_the_way | &wish.scope;
+        } else {
+            self.widen(wish.selector, &wish.scope);
+        }
+    }
+
+    fn widen(&mut self, selector: Option<Selector>, by: &Scope) {
+        let scope = self.scopes.entry(selector).or_insert_with(Scope::nothing);
+        *scope = &*scope | by;
     }
 
     fn pin(&mut self, kind: Option<Arc<Kind>>, objects: &NameSet) {
@@ -146,8 +159,12 @@ impl Wishes {
     }
 
     /// The streams that bring all of it, and why something is left over, if it is.
-    fn streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
-        let (mut streams, left_over) = self.selected_streams();
+    fn streams(mut self) -> (Vec<StreamSpec>, Option<&'static str>) {
+        let elsewhere = self.share_by_the_way();
+        let (mut streams, left_over) = self.selected_streams(self.clauses());
+        if !elsewhere.is_empty() {
+            streams.extend(self.selected_streams(vec![Clause { scope: elsewhere, selector: None }]).0);
+        }
         self.put_apart(&mut streams);
         for ((namespace, name), kind) in &self.named {
             if !streams.iter().any(|spec| spec.misses_nothing(namespace, name)) {
@@ -181,8 +198,18 @@ impl Wishes {
         streams.extend(others);
     }
 
-    fn selected_streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
-        let clauses = self.clauses();
+    /// Looks at what nobody asked for with what somebody did, where namespaces are the same. Gives the others: these have streams
+    /// of their own, so that whoever asked for something needs no more rights than that takes.
+    fn share_by_the_way(&mut self) -> Scope {
+        let asked = self.scopes.values().fold(Scope::nothing(), |all, own| &all | own);
+        let shared = self.by_the_way.within(&asked);
+        if !shared.is_empty() {
+            self.widen(None, &shared);
+        }
+        &self.by_the_way - &asked
+    }
+
+    fn selected_streams(&self, clauses: Vec<Clause>) -> (Vec<StreamSpec>, Option<&'static str>) {
         let mut namespaces = BTreeSet::new();
         let mut excluded = BTreeSet::new();
         for clause in &clauses {

@@ -103,7 +103,7 @@ impl Planner {
         };
         for spec in plan.streams.iter().filter(|spec| !before.streams.contains(spec)) {
             let other = |want: &&WantedKind| {
-                let version = want.version.as_ref();
+                let version = want.version.as_ref().filter(|_| !want.by_the_way);
                 want.means(&spec.kind) && version.is_some_and(|version| !comes_in(version, &spec.kind))
             };
             if let Some(want) = wanted.iter().find(other) {

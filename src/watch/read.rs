@@ -139,6 +139,7 @@ impl ObjectReader {
         object.resource_version = metadata.resource_version.0.as_ref().into();
         object.stamp = self.stamp(wire, text, &content);
         object.facts = content.facts;
+        object.facts.scales = facts::scaled_by(&object.key, wire.spec);
         object.facts.instance = metadata
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))

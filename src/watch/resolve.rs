@@ -61,7 +61,7 @@ pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolutio
     let of_each_kind = served.kinds.iter().filter(|own| want.means(&own.kind) && seen.insert(&own.kind.kind));
     let resolved: Vec<Resolution> =
         of_each_kind.filter_map(|first| in_best_version(want, first, served)).collect();
-    if resolved.is_empty() {
+    if resolved.is_empty() && !want.by_the_way {
         let message = format!("the API server has no {want} that can be watched; it is looked for again");
         let health = StreamHealth::Down { reason: DownReason::NotFound, message: message.into() };
         return vec![unwatched(want, health)];

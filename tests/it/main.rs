@@ -16,6 +16,8 @@ mod support;
 mod api;
 /// The module table, file lengths, no orphans.
 mod architecture;
+/// Who scaled an object, as autoscalers tell.
+mod autoscalers;
 /// What the built-in rules say about the drift that everybody has.
 mod built_in_rules;
 /// The program as people run it: `hash`, bad flags, bad files.

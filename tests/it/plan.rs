@@ -240,14 +240,16 @@ fn wanted() -> impl Strategy<Value = WantedKind> {
         prop::sample::select(vec![None, Some("x"), Some("x=1"), Some("y=1"), Some("!x"), Some("")]);
     let kinds = prop::sample::select(vec!["v1 ConfigMap", "example.com/v1 Widget", "example.com/* *"]);
     let others = prop::sample::subsequence(&NAMESPACES[..], 0..4);
-    (kinds, names(), names(), selectors, others).prop_map(|(kind, namespaces, excluded, selector, others)| {
-        WantedKind {
+    let by_the_way = prop::bool::weighted(0.2);
+    (kinds, names(), names(), selectors, others, by_the_way).prop_map(
+        |(kind, namespaces, excluded, selector, others, by_the_way)| WantedKind {
             scope: Scope::new(namespaces, excluded),
-            selector: selector.map(|text| Selector::parse(text).unwrap()),
+            selector: selector.filter(|_| !by_the_way).map(|text| Selector::parse(text).unwrap()),
             versions: Arc::new([("v2".into(), others.iter().map(|own| (*own, OTHER)).collect())].into()),
+            by_the_way,
             ..want(kind)
-        }
-    })
+        },
+    )
 }
 
 /// Whether the server sends such an object through a stream, and we keep it.

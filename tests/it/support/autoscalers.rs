@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use drift_exporter::{
-    model::{Kind, Source},
+    model::{Kind, Scope, Source},
     settings::{Settings, TerraformFrom},
 };
 use serde_json::{Value, json};
@@ -18,15 +18,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(8);
 /// A server that has autoscalers in these versions, the preferred one first.
 pub(crate) fn server(versions: &[&str]) -> ApiServer {
     let api = ApiServer::default();
-    let kind = |group: &str, version: &str, kind: &str, plural: &str| Kind {
-        plural: plural.into(),
-        ..Kind::unseen(group, version, kind)
-    };
-    let mut kinds =
-        vec![kind("", "v1", "Secret", "secrets"), kind("coordination.k8s.io", "v1", "Lease", "leases")];
-    let autoscaler = |version: &&str| kind("autoscaling", version, "HorizontalPodAutoscaler", AUTOSCALERS);
-    kinds.extend(versions.iter().map(autoscaler));
-    api.serve(&kinds);
+    let autoscaler = |version: &&str| Kind { version: (*version).into(), ..Kind::autoscaler() };
+    api.serve(&versions.iter().map(autoscaler).collect::<Vec<_>>());
     api.convert(AUTOSCALERS, in_version);
     api
 }
@@ -99,7 +92,9 @@ impl States {
 
     /// An exporter that goes by these states.
     pub(crate) fn world(&self, api: &ApiServer) -> World {
-        let terraform = TerraformFrom { files: vec![self.folder.path().into()], ..TerraformFrom::default() };
+        // There are no Secrets to look for them in.
+        let (scope, files) = (Scope::nothing(), vec![self.folder.path().into()]);
+        let terraform = TerraformFrom { scope, files, ..TerraformFrom::default() };
         let sources = vec![Source::Terraform];
         World::with(api, Settings { sources, terraform, ..Settings::default() })
     }

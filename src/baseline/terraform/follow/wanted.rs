@@ -5,10 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use crate::model::{DeclaredObject, KindName, NameSet, ObjectName, Scope, WantedKind};
+use crate::model::{DeclaredObject, Kind, KindName, NameSet, ObjectName, Scope, WantedKind};
 
 /// More namespaces than this are watched as all of them: each is a stream of its own.
 const MOST_NAMESPACES: usize = 10;
+
+/// Kinds, by group and name, whose replicas an autoscaler may set.
+const SCALABLE: [(&str, &str); 4] =
+    [("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationController")];
 
 /// What is declared of one kind.
 #[derive(Default)]
@@ -41,9 +45,17 @@ pub(super) fn wanted_kinds<'a>(objects: impl IntoIterator<Item = &'a DeclaredObj
         let declared = Declaration { is_part: object.is_part(), version };
         objects.entry((namespace, name)).or_default().push(declared);
     }
+    let scalable = kinds.iter().filter(|(kind, _)| SCALABLE.contains(kind));
+    let scaled_in: BTreeSet<&str> = scalable.flat_map(|(_, named)| named.namespaces()).collect();
+    // Who scales them is told by their autoscalers, whoever declares these.
+    let autoscalers = (!scaled_in.is_empty()).then(|| WantedKind {
+        scope: scope_of(scaled_in),
+        by_the_way: true,
+        ..WantedKind::exactly(&Kind::autoscaler())
+    });
     let whole = kinds.iter().map(|((group, kind), named)| named.whole(group, kind));
     let singles = guarded.iter().flat_map(|((group, kind), named)| named.singles(group, kind));
-    whole.chain(singles).collect()
+    whole.chain(autoscalers).chain(singles).collect()
 }
 
 impl Named<'_> {
@@ -57,10 +69,13 @@ impl Named<'_> {
                 versions.entry(version.into()).or_default().insert(namespace, name);
             }
         }
-        let namespaces: BTreeSet<&str> = self.objects.keys().map(|(namespace, _)| *namespace).collect();
-        let everywhere = namespaces.contains("") || namespaces.len() > MOST_NAMESPACES;
-        let scope = if everywhere { Scope::default() } else { Scope::new(namespaces, []) };
+        let scope = scope_of(self.namespaces().collect());
         WantedKind { versions: Arc::new(versions), ..wanted(group, version, kind, scope) }
+    }
+
+    /// The namespaces of the objects, some of them more than once.
+    fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.objects.keys().map(|(namespace, _)| *namespace)
     }
 
     /// Each object on its own.
@@ -81,6 +96,12 @@ impl Named<'_> {
     }
 }
 
+/// These namespaces, or all where they are too many.
+fn scope_of(namespaces: BTreeSet<&str>) -> Scope {
+    let everywhere = namespaces.contains("") || namespaces.len() > MOST_NAMESPACES;
+    if everywhere { Scope::default() } else { Scope::new(namespaces, []) }
+}
+
 fn wanted(group: &str, version: Option<&str>, kind: &str, scope: Scope) -> WantedKind {
     WantedKind {
         group: group.into(),
@@ -90,6 +111,7 @@ fn wanted(group: &str, version: Option<&str>, kind: &str, scope: Scope) -> Wante
         selector: None,
         name: None,
         versions: Arc::default(),
+        by_the_way: false,
     }
 }
 
@@ -145,12 +167,39 @@ mod tests {
                 ("v1 ConfigMap".to_owned(), Scope::default(), None),
                 ("v1 Namespace".to_owned(), Scope::default(), None),
                 ("apps/v1 Deployment".to_owned(), within(&["ops", "shop"]), None),
+                ("autoscaling/v2 HorizontalPodAutoscaler".to_owned(), within(&["ops", "shop"]), None),
                 ("v1 Secret".to_owned(), within(&["shop"]), Some("a")),
                 ("v1 Secret".to_owned(), within(&["shop"]), Some("b")),
             ]
         );
         objects.reverse();
         assert_eq!(wanted_kinds(&objects), wanted);
+    }
+
+    #[test]
+    fn autoscalers_are_looked_at_where_something_can_be_scaled() {
+        let of = |objects: &[DeclaredObject]| {
+            let wanted = wanted_kinds(objects).into_iter();
+            let told: Vec<_> =
+                wanted.filter(|own| own.by_the_way).map(|own| (own.to_string(), own.scope)).collect();
+            told
+        };
+        let autoscalers = |scope: Scope| [("autoscaling/v2 HorizontalPodAutoscaler".to_owned(), scope)];
+        for (api_version, kind) in [
+            ("apps/v1", "Deployment"),
+            ("apps/v1", "StatefulSet"),
+            ("apps/v1", "ReplicaSet"),
+            ("v1", "ReplicationController"),
+        ] {
+            let many: Vec<_> =
+                (0..11).map(|at| object(api_version, kind, &format!("n{at}"), "web")).collect();
+            assert_eq!(of(&many[..1]), autoscalers(Scope::new(["n0"], [])), "{kind}");
+            assert_eq!(of(&many), autoscalers(Scope::default()), "{kind}");
+        }
+        assert_eq!(
+            of(&[object("apps/v1", "DaemonSet", "shop", "logs"), object("v1", "Service", "shop", "web")]),
+            []
+        );
     }
 
     #[test]
