@@ -93,7 +93,11 @@ impl RuleKeeper {
         let kinds = wanted_kinds(&settings, &declared);
         self.outputs.kinds.send_if_modified(|own| replace_other(own, kinds));
         self.outputs.states.send_if_modified(|own| replace_other(own, state_sources(&settings)));
-        self.outputs.rules.send_replace(rules);
+        self.outputs.rules.send_if_modified(|own| {
+            let news = !Arc::ptr_eq(own, &rules);
+            *own = rules;
+            news
+        });
         self.outputs.problems.send_if_modified(|own| {
             let news = **own != *problems;
             if news {

@@ -173,6 +173,8 @@ pub struct Facts {
     pub port: Option<u16>,
     /// The value of its label `app.kubernetes.io/instance`.
     pub instance: Option<Box<str>>,
+    /// The object whose replicas it sets, for autoscalers.
+    pub scales: Option<Box<ObjectKey>>,
 }
 
 impl Default for Facts {
@@ -186,6 +188,7 @@ impl Default for Facts {
             endpoint: None,
             port: None,
             instance: None,
+            scales: None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The small facts about an object that the API shows.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
     compare::{DeploymentView, Quantity, ServiceView, Text},
-    model::{Facts, Health, is_within},
+    model::{Facts, Health, Kind, ObjectKey, is_within},
 };
 
 /// Facts about a Deployment.
@@ -87,6 +89,33 @@ pub(super) fn without_sealed(mut facts: Facts, sealed: &[&str]) -> Facts {
         facts.instance = None;
     }
     facts
+}
+
+/// The object whose replicas an autoscaler sets: it is in the same namespace.
+pub(super) fn scaled_by(autoscaler: &ObjectKey, spec: Option<&RawValue>) -> Option<Box<ObjectKey>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        scale_target_ref: Target<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Target<'a> {
+        #[serde(borrow, default)]
+        api_version: Text<'a>,
+        #[serde(borrow)]
+        kind: Text<'a>,
+        #[serde(borrow)]
+        name: Text<'a>,
+    }
+    if !autoscaler.kind.is_autoscaler() {
+        return None;
+    }
+    let Target { api_version, kind, name } = read::<Spec<'_>>(spec)?.scale_target_ref;
+    let (group, version) = api_version.0.split_once('/').unwrap_or(("", &api_version.0));
+    let kind = Arc::new(Kind::unseen(group, version, &kind.0));
+    Some(Box::new(ObjectKey { kind, namespace: autoscaler.namespace.clone(), name: name.0.into() }))
 }
 
 /// `Ready` says whether an object works, where there is none `Available`.
@@ -189,7 +218,9 @@ fn deployment_health(status: Option<&RawValue>, replicas: i32, generation: Optio
 mod tests {
     use serde_json::{Value, json, value::to_raw_value};
 
-    use super::{of_any, without_sealed};
+    use std::sync::Arc;
+
+    use super::{Kind, ObjectKey, of_any, scaled_by, without_sealed};
     use crate::model::{Facts, Health};
 
     #[track_caller]
@@ -234,5 +265,27 @@ mod tests {
         );
         check(&json!([]), Health::Unknown, "no status");
         assert_eq!(of_any(None, None, None).replicas, None);
+    }
+
+    #[track_caller]
+    fn check_target(kind: Kind, spec: &Value, target: Option<(&str, &str)>) {
+        let key = ObjectKey { kind: Arc::new(kind), namespace: "shop".into(), name: "web-scaler".into() };
+        let scaled = scaled_by(&key, Some(&to_raw_value(spec).unwrap()));
+        let told = scaled.as_ref().map(|own| (&*own.kind.group, own.to_string()));
+        assert_eq!(told, target.map(|(group, object)| (group, object.to_owned())), "{spec}");
+    }
+
+    #[test]
+    fn an_autoscaler_tells_what_it_scales_in_whatever_version() {
+        let spec = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+        let web = Some(("apps", "Deployment shop/web"));
+        check_target(Kind::autoscaler(), &spec, web);
+        check_target(Kind { version: "v1".into(), ..Kind::autoscaler() }, &spec, web);
+        check_target(Kind::deployment(), &spec, None);
+        let core =
+            json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "ReplicationController", "name": "old"}});
+        check_target(Kind::autoscaler(), &core, Some(("", "ReplicationController shop/old")));
+        check_target(Kind::autoscaler(), &json!({"scaleTargetRef": {"name": "web"}}), None);
+        check_target(Kind::autoscaler(), &json!({"scaleTargetRef": 7}), None);
     }
 }

@@ -185,7 +185,11 @@ impl Streams {
         if !plan.watches(&closed.spec.kind) {
             self.parts.metrics.forget(&closed.spec.kind);
         }
-        if !plan.streams.iter().any(|spec| spec.is_same_in_another_version(&closed.spec)) {
+        let is_of_singles = closed.spec.is_of_single_objects();
+        let goes_on = |spec: &Arc<StreamSpec>| {
+            spec.asks_like(&closed.spec) && spec.is_of_single_objects() == is_of_singles
+        };
+        if !plan.streams.iter().any(goes_on) {
             info!(stream = %closed.spec, "No longer watching.");
         }
     }

@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// Who scaled an object: an autoscaler, or a person.
+mod autoscalers;
 /// A thousand secrets in states and objects.
 mod canaries;
 /// What people do at the command line.

@@ -16,6 +16,8 @@ mod support;
 mod api;
 /// The module table, file lengths, no orphans.
 mod architecture;
+/// Who scaled an object, as autoscalers tell.
+mod autoscalers;
 /// What the built-in rules say about the drift that everybody has.
 mod built_in_rules;
 /// The program as people run it: `hash`, bad flags, bad files.
@@ -77,3 +79,5 @@ mod terraform_reread;
 mod terraform_sealed;
 /// What is kept of a Terraform state, and what is not.
 mod terraform_state;
+/// Objects that are declared in different versions of one kind.
+mod versions;

@@ -83,7 +83,7 @@ impl Follower {
 
     fn wanted(&self) -> Wanted {
         let good = || self.states.values().filter_map(|state| state.known.good.as_ref());
-        let kinds = wanted_kinds(good().flat_map(|good| &good.objects).map(|object| &object.object));
+        let kinds = wanted_kinds(good().flat_map(|good| &good.objects).map(|object| &**object));
         let declared = good().map(|good| (good.key.as_ref(), &*good.objects));
         Wanted { kinds, documents: documents(&self.follow.key, declared) }
     }
