@@ -15,10 +15,7 @@ use super::{
     team_rules::TeamReader,
 };
 use crate::{
-    baseline::{
-        helm, manifest,
-        terraform::{self, Wanted},
-    },
+    baseline::{Wanted, helm, manifest, terraform},
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
     model::{Change, Clock, Plan, WantedKind},
     rules::RuleSet,
@@ -116,16 +113,16 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
 impl Keepers {
     fn new(parts: &Parts, settings: &watch::Receiver<Arc<Settings>>, changes: &mpsc::Sender<Change>) -> Self {
         let (first, client) = (&parts.settings, &parts.client);
-        let nothing = Arc::new(Wanted::nothing(parts.seal_key.clone()));
+        let nothing = Wanted::default();
         let (rules_in, rules) = watch::channel(first.rules.clone());
         let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
         let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));
         let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
         let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));
-        let (declared_in, declared) = watch::channel(nothing.clone());
+        let (declared_in, declared) = watch::channel(Arc::default());
         let (manifests_in, manifests) = watch::channel(Arc::new(manifest_sources(first)));
-        let (released_in, released) = watch::channel(nothing.clone());
-        let (written_in, written) = watch::channel(nothing);
+        let (released_in, released) = watch::channel(Arc::default());
+        let (written_in, written) = watch::channel(Arc::default());
         let (teams_in, teams) = watch::channel(Arc::default());
         let (problems_in, team_problems) = watch::channel(Arc::default());
         let outputs = Outputs {
@@ -141,7 +138,7 @@ impl Keepers {
             client: client.clone(),
             sources: states,
             changes: changes.clone(),
-            wanted: declared_in,
+            declares: declared_in,
             clock: parts.clock.clone(),
             key: parts.seal_key.clone(),
         };
@@ -149,7 +146,7 @@ impl Keepers {
             client: client.clone(),
             sources: releases,
             changes: changes.clone(),
-            wanted: released_in,
+            declares: released_in,
             clock: parts.clock.clone(),
             key: parts.seal_key.clone(),
         };
@@ -157,12 +154,18 @@ impl Keepers {
             client: client.clone(),
             sources: manifests,
             changes: changes.clone(),
-            wanted: written_in,
+            declares: written_in,
             key: parts.seal_key.clone(),
         };
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(settings.clone(), teams, vec![declared, released, written], outputs),
+            rule_keeper: RuleKeeper::new(
+                settings.clone(),
+                teams,
+                vec![declared, released, written],
+                parts.seal_key.clone(),
+                outputs,
+            ),
             state_reader,
             release_reader,
             manifest_reader,

@@ -15,12 +15,8 @@ use tracing::warn;
 
 use super::team_rules::{MapName, Teams};
 use crate::{
-    baseline::{
-        helm::ReleaseSources,
-        manifest::ManifestSources,
-        terraform::{StateSources, Wanted},
-    },
-    model::{KindName, Source, WantedKind},
+    baseline::{Declares, Wanted, helm::ReleaseSources, manifest::ManifestSources, terraform::StateSources},
+    model::{SealKey, Source, WantedKind},
     rules::{RuleInput, RuleSet, TeamRules},
     settings::{Settings, TeamRulesFrom},
     watch::Reading,
@@ -36,8 +32,10 @@ const REST: Duration = Duration::from_secs(30);
 pub(super) struct RuleKeeper {
     settings: watch::Receiver<Arc<Settings>>,
     teams: watch::Receiver<Arc<Teams>>,
-    /// What each source wants to have watched.
-    declared: Vec<watch::Receiver<Arc<Wanted>>>,
+    /// What each source declares.
+    declared: Vec<watch::Receiver<Arc<Declares>>>,
+    /// The key of this process.
+    key: SealKey,
     outputs: Outputs,
     /// What each ConfigMap last said that could be used.
     good: BTreeMap<MapName, TeamRules>,
@@ -70,11 +68,12 @@ impl RuleKeeper {
     pub(super) fn new(
         settings: watch::Receiver<Arc<Settings>>,
         teams: watch::Receiver<Arc<Teams>>,
-        declared: Vec<watch::Receiver<Arc<Wanted>>>,
+        declared: Vec<watch::Receiver<Arc<Declares>>>,
+        key: SealKey,
         outputs: Outputs,
     ) -> Self {
         let rests_until = Instant::now();
-        Self { settings, teams, declared, outputs, good: BTreeMap::new(), rests_until, waits: false }
+        Self { settings, teams, declared, key, outputs, good: BTreeMap::new(), rests_until, waits: false }
     }
 
     /// Follows settings, teams and states for ever.
@@ -96,9 +95,9 @@ impl RuleKeeper {
     pub(super) fn renew(&mut self) {
         let settings = self.settings.borrow_and_update().clone();
         let teams = self.teams.borrow_and_update().clone();
-        let declared: Vec<Arc<Wanted>> =
+        let declared: Vec<Arc<Declares>> =
             self.declared.iter_mut().map(|own| own.borrow_and_update().clone()).collect();
-        let declared = Wanted::merged(declared.iter().map(|own| &**own));
+        let declared = Wanted::of(&self.key, declared.iter().map(|own| &**own));
         let (rules, problems) = self.with_teams(&settings, &teams);
         // Whoever opens a stream has to know what is read of its objects.
         self.read_more(&settings, &rules, &declared);
@@ -107,7 +106,11 @@ impl RuleKeeper {
         self.outputs.states.send_if_modified(|own| replace_other(own, state_sources(&settings)));
         self.outputs.releases.send_if_modified(|own| replace_other(own, release_sources(&settings)));
         self.outputs.manifests.send_if_modified(|own| replace_other(own, manifest_sources(&settings)));
-        self.outputs.rules.send_replace(rules);
+        self.outputs.rules.send_if_modified(|own| {
+            let news = !Arc::ptr_eq(own, &rules);
+            *own = rules;
+            news
+        });
         self.outputs.problems.send_if_modified(|own| {
             let news = **own != *problems;
             if news {
@@ -182,7 +185,7 @@ impl RuleKeeper {
 }
 
 /// Waits until any of these has another value; an error when nobody can change them any more.
-async fn any_changed(all: &mut [watch::Receiver<Arc<Wanted>>]) -> Result<(), RecvError> {
+async fn any_changed(all: &mut [watch::Receiver<Arc<Declares>>]) -> Result<(), RecvError> {
     let changes = all.iter_mut().map(|own| Box::pin(own.changed()));
     let (changed, _, _) = select_all(changes).await;
     changed
@@ -245,15 +248,7 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -
         label_names: label_names.into_iter().collect(),
         mutes: settings.mute_by_annotation,
         ignores_stamps: !settings.sources.contains(&Source::Annotation),
-        documents: declared.kinds.iter().filter_map(documented).collect(),
-        seal_keys: declared.keys.clone(),
-    }
-}
-
-fn documented(wanted: &WantedKind) -> Option<(Box<str>, Box<str>)> {
-    match &wanted.kind {
-        KindName::Named(kind) => Some((wanted.group.clone(), kind.clone())),
-        KindName::Every => None,
+        documents: declared.documents.clone(),
     }
 }
 
@@ -262,8 +257,7 @@ fn reads(current: &Reading, wanted: &Reading) -> bool {
     current.annotation_prefix == wanted.annotation_prefix
         && current.mutes == wanted.mutes
         && current.ignores_stamps == wanted.ignores_stamps
-        && current.documents.is_superset(&wanted.documents)
-        && current.seal_keys == wanted.seal_keys
+        && wanted.documents.iter().all(|(kind, sealing)| current.documents.get(kind) == Some(sealing))
         && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }
 

@@ -130,7 +130,7 @@ fn subset(address: Box<str>, object: ObjectName, mut document: Value, key: &Seal
         seal_live(&mut document, &object.group, &object.kind, std::slice::from_ref(key));
         sensitive.extend(["data", "metadata.annotations"].map(Into::into));
     }
-    seal_last_applied(key, &mut document);
+    seal_last_applied(std::slice::from_ref(key), &mut document);
     DeclaredObject {
         address,
         resource_type: object.kind.clone(),

@@ -10,8 +10,10 @@ mod newest;
 mod scopes;
 pub mod terraform;
 mod text;
+mod wanted;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},
     scopes::is_cluster_scoped,
+    wanted::{Declares, Wanted},
 };

@@ -6,7 +6,7 @@ use schemars::schema_for;
 
 use super::{Outcome, args::CheckArgs, rights::rules_to_add, settings_file::load_settings};
 use crate::{
-    model::{Scope, Source},
+    model::{Kind, Scope, Source},
     settings::{Overrides, Settings, SettingsFile},
     watch::{Access, Allowed, Need, access, client_from},
 };
@@ -41,13 +41,17 @@ pub(super) fn run(
     for Access { what, scope, allowed } in &access {
         let word = match allowed {
             Allowed::Yes => "allowed".to_owned(),
+            Allowed::No { need, missing } if need.optional => {
+                format!("not allowed, and all else works without it: may not {}", missing.join(", "))
+            }
             Allowed::No { missing, .. } => format!("FORBIDDEN: may not {}", missing.join(", ")),
             Allowed::NotThere(why) => format!("NOT THERE: {why}"),
             Allowed::Refused(why) => format!("REFUSED: {why}"),
             Allowed::Unknown(why) => format!("UNKNOWN: {why}"),
         };
         writeln!(stdout, "{what} in {}: {word}", place(scope)).map_err(unwritable)?;
-        if *allowed != Allowed::Yes {
+        let is_optional = matches!(allowed, Allowed::No { need, .. } if need.optional);
+        if *allowed != Allowed::Yes && !is_optional {
             outcome = Outcome::Negative;
         }
     }
@@ -62,31 +66,35 @@ async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, 
         resource: "configmaps".into(),
         verbs: &["list"],
         scope: from.scope.within(&settings.scope()),
+        optional: false,
     });
     let events = arguments.reach.events.then(|| Need {
         group: "events.k8s.io".into(),
         resource: "events".into(),
         verbs: &["create", "patch"],
         scope: settings.scope(),
+        optional: false,
     });
     let others: Vec<Need> =
         team_rules.into_iter().chain(events).chain(states(settings)).chain(releases(settings)).collect();
     access(&client, &settings.wanted_kinds(), &others).await
 }
 
-/// What has to be read to find states. The kinds that they name are known only then.
+/// What has to be read to find states, and to tell who scales what they declare. The kinds that they name are known only then.
 fn states(settings: &Settings) -> Vec<Need> {
     if !settings.sources.contains(&Source::Terraform) {
         return Vec::new();
     }
-    let scope = &settings.terraform.scope;
     let read = |group: &str, resource: &str| Need {
         group: group.into(),
         resource: resource.into(),
         verbs: &["list", "watch"],
-        scope: scope.clone(),
+        scope: settings.terraform.scope.clone(),
+        optional: false,
     };
-    vec![read("", "secrets"), read("coordination.k8s.io", "leases")]
+    let Kind { group, plural, .. } = Kind::autoscaler();
+    let autoscalers = Need { scope: settings.scope(), optional: true, ..read(&group, &plural) };
+    vec![read("", "secrets"), read("coordination.k8s.io", "leases"), autoscalers]
 }
 
 /// What has to be read to find releases. The kinds that they name are known only then.
@@ -99,6 +107,7 @@ fn releases(settings: &Settings) -> Vec<Need> {
         resource: resource.into(),
         verbs: &["get", "list", "watch"],
         scope: settings.helm.scope.clone(),
+        optional: false,
     };
     vec![read("secrets"), read("configmaps")]
 }

@@ -18,7 +18,7 @@ type Resource<'a> = (&'a str, &'a str);
 pub(super) fn rules_to_add(answers: &[Access]) -> String {
     let mut everywhere: BTreeMap<Resource<'_>, Verbs> = BTreeMap::new();
     let mut within: BTreeMap<Resource<'_>, BTreeMap<&str, Verbs>> = BTreeMap::new();
-    for Need { group, resource, verbs, scope } in answers.iter().filter_map(missing) {
+    for Need { group, resource, verbs, scope, .. } in answers.iter().filter_map(missing) {
         let resource = (&**group, &**resource);
         match scope {
             Scope::AllBut(_) => everywhere.entry(resource).or_default().extend(*verbs),
@@ -88,7 +88,13 @@ mod tests {
         namespace: Option<&str>,
     ) -> Access {
         let scope = Scope::new(namespace, None);
-        let need = Need { group: group.into(), resource: resource.into(), verbs, scope: scope.clone() };
+        let need = Need {
+            group: group.into(),
+            resource: resource.into(),
+            verbs,
+            scope: scope.clone(),
+            optional: false,
+        };
         Access { what: resource.to_owned(), scope, allowed: Allowed::No { need, missing: verbs.to_vec() } }
     }
 

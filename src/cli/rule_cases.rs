@@ -44,6 +44,8 @@ struct Object {
     name: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
+    autoscaled: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,7 +117,7 @@ impl Case {
     }
 
     fn rate(&self, rules: &RuleSet, now: Timestamp) -> Result<Difference, String> {
-        let Object { api_version, kind, namespace, name, labels } = &self.object;
+        let Object { api_version, kind, namespace, name, labels, autoscaled } = &self.object;
         let wanted = WantedKind::parse(api_version, kind)?;
         let kind = Kind {
             group: wanted.group,
@@ -157,6 +159,7 @@ impl Case {
         };
         let labels: Vec<(Box<str>, Box<str>)> =
             labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
-        Ok(rules.rate(&ObjectView { key: &key, labels: &labels, mutes: "", source }, finding, now))
+        let object = ObjectView { key: &key, labels: &labels, mutes: "", source, autoscaled: *autoscaled };
+        Ok(rules.rate(&object, finding, now))
     }
 }

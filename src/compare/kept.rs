@@ -1,18 +1,19 @@
 //! Live objects that are kept as documents.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use serde_json::Value;
 
 use super::{
     owners::Owners,
     packed::{pack, unpack},
-    terraform::{self, Comparison, OWN_MANAGERS},
+    terraform::{self, Comparison, OWN_MANAGERS, seal_forged, seal_object},
 };
-use crate::model::{DeclaredObject, Document, Writer};
+use crate::model::{DeclaredObject, Document, Kind, Sealing, Writer};
 
-/// What is kept of a live object: all but what nobody declares. Values that may not be told have to be digests already.
-pub fn keep(mut object: Value) -> Document {
+/// A sign by which digests are told from texts, as JSON writes it.
+const FORGED: &str = "\\u0001";
+
+/// What is kept of a live object: all but what nobody declares, with digests in place of what may not be told.
+pub fn keep(mut object: Value, kind: &Kind, sealing: &Sealing) -> Document {
     if let Some(members) = object.as_object_mut() {
         members.remove("status");
     }
@@ -23,13 +24,18 @@ pub fn keep(mut object: Value) -> Document {
         }
         managers = metadata.remove("managedFields").unwrap_or_default();
     }
-    let mut hasher = DefaultHasher::new();
-    object.to_string().hash(&mut hasher);
+    // What is sealed, and with which keys, may change while the object does not: its content is that of the plain object.
+    let text = object.to_string();
+    let content = sealing.own_key().short_digest(text.as_bytes());
+    if text.contains(FORGED) {
+        seal_forged(&mut object, sealing.keys());
+    }
     if let Some(managers) = managers.as_array_mut() {
         managers.retain(|manager| manager["subresource"] != "status");
         object["metadata"]["managedFields"] = std::mem::take(managers).into();
     }
-    Document { packed: pack(&object), content: hasher.finish() }
+    seal_object(&mut object, kind, sealing);
+    Document { packed: pack(&object), content }
 }
 
 /// Compares a kept object with what a state declares for it.
@@ -57,7 +63,12 @@ pub fn creator(document: &Document) -> Option<Writer> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{creator, is_written_by_terraform, keep};
+    use super::{creator, is_written_by_terraform};
+    use crate::model::{Document, Kind, SealKey, Sealing};
+
+    fn keep(object: Value) -> Document {
+        super::keep(object, &Kind::deployment(), &Sealing::new(SealKey::new([1; 32])))
+    }
 
     fn object(replicas: i64, status: i64, version: &str) -> Value {
         json!({"metadata": {"name": "web", "resourceVersion": version, "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [

@@ -57,6 +57,11 @@ impl Quantity {
         self.nanos == other.nanos
     }
 
+    /// The value in billionths, the same for all ways to write it.
+    pub(super) fn nanos(&self) -> i128 {
+        self.nanos
+    }
+
     /// The value in thousandths, rounded up.
     pub fn millis(&self) -> u64 {
         saturate(div_up(self.nanos, NANOS / 1000))

@@ -45,6 +45,13 @@ impl ObjectName {
     }
 }
 
+impl DeclaredObject {
+    /// Whether others may own the rest of the object.
+    pub fn is_part(&self) -> bool {
+        matches!(self.body, DeclaredBody::Parts(_))
+    }
+}
+
 /// What is declared, in the form in which it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeclaredBody {

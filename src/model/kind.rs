@@ -33,6 +33,11 @@ impl Kind {
         Self { namespaced: false, ..Self::namespaced("", "v1", "Namespace", "namespaces") }
     }
 
+    /// `autoscaling/v2` `HorizontalPodAutoscaler`.
+    pub fn autoscaler() -> Self {
+        Self::namespaced(AUTOSCALER.0, "v2", AUTOSCALER.1, "horizontalpodautoscalers")
+    }
+
     /// A kind that nobody has seen in the cluster: its name stands for the plural, which is not known.
     pub fn unseen(group: &str, version: &str, kind: &str) -> Self {
         Self::namespaced(group, version, kind, kind)
@@ -46,6 +51,11 @@ impl Kind {
     /// Whether its objects hold what nobody should read by the way: they are asked for by a name or a selector only.
     pub fn is_guarded(&self) -> bool {
         is_guarded(&self.group, &self.kind)
+    }
+
+    /// Whether its objects set the replicas of others, in whatever version.
+    pub fn is_autoscaler(&self) -> bool {
+        (&*self.group, &*self.kind) == AUTOSCALER
     }
 
     /// `apps/v1`, or `v1` for the core group.
@@ -67,6 +77,9 @@ impl Kind {
         }
     }
 }
+
+/// The group and name of the kind that sets the replicas of others.
+const AUTOSCALER: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
 
 /// Whether a kind by its group and name is guarded.
 pub(super) fn is_guarded(group: &str, kind: &str) -> bool {

@@ -35,7 +35,7 @@ pub struct LiveObject {
 pub struct Document {
     /// The object, in which values that may not be told are digests.
     pub packed: Packed,
-    /// A hash of it without its field managers, to tell whether it changed.
+    /// A keyed digest of it without its field managers and before anything in it was sealed, to tell whether it changed.
     pub content: u64,
 }
 
@@ -173,6 +173,8 @@ pub struct Facts {
     pub port: Option<u16>,
     /// The value of its label `app.kubernetes.io/instance`.
     pub instance: Option<Box<str>>,
+    /// The object whose replicas it sets, for autoscalers.
+    pub scales: Option<Box<ObjectKey>>,
 }
 
 impl Default for Facts {
@@ -186,6 +188,7 @@ impl Default for Facts {
             endpoint: None,
             port: None,
             instance: None,
+            scales: None,
         }
     }
 }

@@ -29,6 +29,11 @@ impl Scope {
         if named.is_empty() { Self::AllBut(excluded) } else { Self::In(&named - &excluded) }
     }
 
+    /// No namespace at all.
+    pub fn nothing() -> Self {
+        Self::In(BTreeSet::new())
+    }
+
     /// Whether it has this namespace.
     pub fn has(&self, namespace: &str) -> bool {
         match self {

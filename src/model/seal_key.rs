@@ -39,16 +39,25 @@ impl SealKey {
 
     /// The digest of a value: `hmac:`, the key's id and 32 hex digits.
     pub fn digest(&self, value: &[u8]) -> String {
-        // HMAC fills keys up with zeros to the size of a block.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(self.bytes());
-        let mac = Hmac::<Sha256>::new(&block.into()).chain_update(value).finalize().into_bytes();
+        let mac = self.mac(value);
         let mut digest = format!("{PREFIX}{}:", self.id());
         for byte in &mac[..16] {
             let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
             digest.extend([digit(byte >> 4), digit(byte & 15)]);
         }
         digest
+    }
+
+    /// A short digest, to tell whether something is as it was.
+    pub fn short_digest(&self, value: &[u8]) -> u64 {
+        self.mac(value).iter().take(8).fold(0, |digest, byte| digest << 8 | u64::from(*byte))
+    }
+
+    fn mac(&self, value: &[u8]) -> [u8; 32] {
+        // HMAC fills keys up with zeros to the size of a block.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(self.bytes());
+        Hmac::<Sha256>::new(&block.into()).chain_update(value).finalize().into_bytes().into()
     }
 
     /// Whether a text looks like a digest of whatever key.

@@ -1,8 +1,8 @@
 //! One open watch.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use super::{Kind, Scope, Selector};
+use super::{Kind, NameSet, Scope, Selector};
 
 /// One open watch: what the API server is asked for, and what of it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,8 +17,10 @@ pub struct StreamSpec {
     pub selector: Option<Selector>,
     /// The one object that the API server is asked for.
     pub name: Option<Box<str>>,
-    /// Objects that the API server leaves out, since each has a stream of its own.
-    pub without: Vec<Box<str>>,
+    /// Objects that are left out, since they come through other streams.
+    pub without: Arc<NameSet>,
+    /// The objects that are not left out; empty: all of them.
+    pub only: Arc<NameSet>,
     /// What is kept of the objects that come: those that any of these wants. Empty: all of them.
     pub kept: Vec<Clause>,
 }
@@ -41,14 +43,15 @@ impl StreamSpec {
             excluded: Vec::new(),
             selector: None,
             name: None,
-            without: Vec::new(),
+            without: Arc::default(),
+            only: Arc::default(),
             kept: Vec::new(),
         }
     }
 
     /// No object of a kind: what stands where something is wanted and cannot be watched.
     pub fn nothing(kind: Arc<Kind>) -> Self {
-        let none = Clause { scope: Scope::In(BTreeSet::new()), selector: None };
+        let none = Clause { scope: Scope::nothing(), selector: None };
         Self { kept: vec![none], ..Self::whole(kind) }
     }
 
@@ -71,9 +74,19 @@ impl StreamSpec {
 
     /// Whether this object comes through this stream, if its labels are right.
     pub fn brings(&self, namespace: &str, name: &str) -> bool {
+        self.picks(namespace, name) && self.covers(namespace)
+    }
+
+    /// Whether this object is not left to another stream of its kind.
+    pub fn picks(&self, namespace: &str, name: &str) -> bool {
         self.name.as_deref().is_none_or(|own| own == name)
-            && !self.without.iter().any(|own| **own == *name)
-            && self.covers(namespace)
+            && !self.without.has(namespace, name)
+            && (self.only.is_empty() || self.only.has(namespace, name))
+    }
+
+    /// Whether it brings single objects, and not whatever there is.
+    pub fn is_of_single_objects(&self) -> bool {
+        self.name.is_some() || !self.only.is_empty()
     }
 
     /// Whether this object comes through this stream, whatever its labels: if it does not come, it is not there.
@@ -89,9 +102,11 @@ impl StreamSpec {
         self.kept.is_empty() || self.kept.iter().any(|clause| clause.wants(namespace, &value_of))
     }
 
-    /// Whether both ask for the same and keep the same, in whatever version of the kind.
-    pub fn is_same_in_another_version(&self, other: &Self) -> bool {
-        self.kind.is_same_type(&other.kind) && *self == Self { kind: self.kind.clone(), ..other.clone() }
+    /// Whether both ask for the same and keep the same, in whatever version of the kind, but for objects that one of them
+    /// leaves to other streams.
+    pub fn asks_like(&self, other: &Self) -> bool {
+        let Self { kind, without, only, .. } = self.clone();
+        self.kind.is_same_type(&other.kind) && *self == Self { kind, without, only, ..other.clone() }
     }
 }
 
@@ -102,9 +117,15 @@ impl Clause {
     }
 }
 
+/// `services in shop`. Single objects come in a version of their own, which is told: `widgets.v1.example.com in shop`.
 impl fmt::Display for StreamSpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.kind)?;
+        if self.only.is_empty() {
+            write!(formatter, "{}", self.kind)?;
+        } else {
+            let Kind { plural, version, group, .. } = &*self.kind;
+            write!(formatter, "{plural}.{version}.{group}")?;
+        }
         if let Some(name) = &self.name {
             write!(formatter, " {name}")?;
         }

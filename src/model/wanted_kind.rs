@@ -1,8 +1,8 @@
 //! What people ask to be watched, before anybody knows whether the cluster has it.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use super::{Kind, Scope, Selector};
+use super::{Kind, NameSet, Scope, Selector};
 
 /// A kind, or all kinds of a group, that is to be watched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,11 @@ pub struct WantedKind {
     pub selector: Option<Selector>,
     /// The one object of this name; none for all of them. Only for kinds that hold what nobody should read by the way.
     pub name: Option<Box<str>>,
+    /// Objects that have to be read in exactly one version, by this version. Where it is not served, they come with the others.
+    pub versions: Arc<BTreeMap<Box<str>, NameSet>>,
+    /// Whether nobody asked for it, and it is watched for what it tells about other objects. It is not missed where the cluster
+    /// does not have it, and what somebody did ask for needs no more rights for it.
+    pub by_the_way: bool,
 }
 
 /// Which kinds of a group.
@@ -58,6 +63,8 @@ impl WantedKind {
             scope: Scope::default(),
             selector: None,
             name: None,
+            versions: Arc::default(),
+            by_the_way: false,
         })
     }
 
@@ -70,6 +77,8 @@ impl WantedKind {
             scope: Scope::default(),
             selector: None,
             name: None,
+            versions: Arc::default(),
+            by_the_way: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use crate::model::{Actor, FieldClass, Writer};
+use crate::model::{Actor, FieldClass, Finding, Writer};
 
 /// Tells tools by the names of their field managers.
 #[derive(Clone, Debug, Default)]
@@ -12,13 +12,36 @@ pub(super) struct Actors {
 }
 
 impl Actors {
-    /// The class of tool that last set a field of this class. It names a tool, never a person.
-    pub(super) fn classify(&self, writer: Option<&Writer>, field: FieldClass) -> Actor {
-        let Some(writer) = writer else {
-            return Actor::Nobody;
-        };
-        let told = self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager));
-        told.map_or_else(|| built_in(writer, field), |(_, actor)| *actor)
+    /// The class of tool that last set a field. It names a tool, never a person. `autoscaled`: an autoscaler sets the replicas of
+    /// the object.
+    pub(super) fn classify(&self, finding: &Finding, autoscaled: bool) -> Actor {
+        let writer = finding.writer.as_ref();
+        let own =
+            |writer: &Writer| self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager));
+        if let Some((_, told)) = writer.and_then(own) {
+            return *told;
+        }
+        let actor = writer.map_or(Actor::Nobody, |writer| built_in(writer, finding.class));
+        let scales = autoscaled && finding.class == FieldClass::Replicas && !is_switched_off(finding);
+        if scales && may_scale_for_others(actor) { Actor::Autoscaler } else { actor }
+    }
+}
+
+/// Nobody owns a number of zero, and an autoscaler that finds one leaves its object alone: somebody has switched both off.
+fn is_switched_off(finding: &Finding) -> bool {
+    matches!(&*finding.actual, "0" | "")
+}
+
+/// Whether nothing is known of a tool that speaks against it setting replicas because an autoscaler wants it to.
+fn may_scale_for_others(actor: Actor) -> bool {
+    match actor {
+        Actor::Other | Actor::Controller | Actor::Nobody => true,
+        Actor::Terraform
+        | Actor::Kubectl
+        | Actor::Helm
+        | Actor::Gitops
+        | Actor::Autoscaler
+        | Actor::Console => false,
     }
 }
 
@@ -82,13 +105,24 @@ const MANAGERS: &[(Pattern, Actor)] = &[
 mod tests {
     use regex::Regex;
 
-    use super::{Actor, Actors, FieldClass, Writer};
+    use super::{Actor, Actors, FieldClass, Finding, Writer};
+
+    fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
+        let writer =
+            |manager: &str| Writer { manager: manager.into(), subresource: subresource.into(), time: None };
+        Finding {
+            path: "spec".into(),
+            class,
+            expected: "3".into(),
+            actual: actual.into(),
+            writer: manager.map(writer),
+        }
+    }
 
     #[track_caller]
     fn check(manager: &str, subresource: &str, actor: Actor) {
-        let writer = Writer { manager: manager.into(), subresource: subresource.into(), time: None };
-        let class = Actors::default().classify(Some(&writer), FieldClass::Hash);
-        assert_eq!(class, actor, "{manager} {subresource}");
+        let finding = finding(Some(manager), subresource, FieldClass::Hash, "7");
+        assert_eq!(Actors::default().classify(&finding, false), actor, "{manager} {subresource}");
     }
 
     #[test]
@@ -104,15 +138,47 @@ mod tests {
         check("openshift-console", "", Actor::Console);
         check("my-operator", "", Actor::Controller);
         check("curl", "", Actor::Other);
-        assert_eq!(Actors::default().classify(None, FieldClass::Image), Actor::Nobody);
+        let nobodys = finding(None, "", FieldClass::Image, "x");
+        assert_eq!(Actors::default().classify(&nobodys, false), Actor::Nobody);
     }
 
     #[test]
     fn settings_are_asked_before_the_built_in_table() {
-        let actors = Actors { settings: vec![(Regex::new("^kubectl-ci$").unwrap(), Actor::Gitops)] };
-        let writer = |manager: &str| Writer { manager: manager.into(), subresource: "".into(), time: None };
-        assert_eq!(actors.classify(Some(&writer("kubectl-ci")), FieldClass::Image), Actor::Gitops);
-        assert_eq!(actors.classify(Some(&writer("kubectl-edit")), FieldClass::Image), Actor::Kubectl);
+        let told = [("^kubectl-ci$", Actor::Gitops), ("^our-", Actor::Other)];
+        let settings = told.map(|(manager, actor)| (Regex::new(manager).unwrap(), actor));
+        let actors = Actors { settings: settings.into() };
+        let check = |manager: &str, autoscaled: bool, actor: Actor| {
+            let finding = finding(Some(manager), "", FieldClass::Replicas, "7");
+            assert_eq!(actors.classify(&finding, autoscaled), actor, "{manager}");
+        };
+        check("kubectl-ci", false, Actor::Gitops);
+        check("kubectl-edit", false, Actor::Kubectl);
+        check("our-scripts", true, Actor::Other);
+    }
+
+    #[test]
+    fn what_no_person_or_deployment_set_on_an_autoscaled_object_is_the_autoscalers() {
+        let check = |manager: Option<&str>, field: FieldClass, actual: &str, actor: Actor| {
+            let finding = finding(manager, "", field, actual);
+            assert_eq!(Actors::default().classify(&finding, true), actor, "{finding:?}");
+        };
+        for scaler in [Some("my-scaler"), Some("my-operator"), Some("kube-controller-manager"), None] {
+            check(scaler, FieldClass::Replicas, "7", Actor::Autoscaler);
+        }
+        for (manager, actor) in [
+            ("kubectl", Actor::Kubectl),
+            ("Terraform", Actor::Terraform),
+            ("helm", Actor::Helm),
+            ("argocd-controller", Actor::Gitops),
+            ("openshift-console", Actor::Console),
+        ] {
+            check(Some(manager), FieldClass::Replicas, "7", actor);
+        }
+        check(Some("my-scaler"), FieldClass::Image, "7", Actor::Other);
+        check(Some("my-operator"), FieldClass::Hash, "7", Actor::Controller);
+        check(None, FieldClass::Resources, "7", Actor::Nobody);
+        check(None, FieldClass::Replicas, "0", Actor::Nobody);
+        check(Some("my-scaler"), FieldClass::Replicas, "0", Actor::Other);
     }
 
     #[test]
@@ -120,9 +186,8 @@ mod tests {
         check("kube-controller-manager", "scale", Actor::Autoscaler);
         check("kubectl", "scale", Actor::Kubectl);
         check("kube-controller-manager", "", Actor::Controller);
-        let controller =
-            Writer { manager: "kube-controller-manager".into(), subresource: "".into(), time: None };
-        let replicas = Actors::default().classify(Some(&controller), FieldClass::Replicas);
+        let controller = finding(Some("kube-controller-manager"), "", FieldClass::Replicas, "7");
+        let replicas = Actors::default().classify(&controller, false);
         assert_eq!(replicas, Actor::Autoscaler, "nothing else in it sets replicas");
     }
 }

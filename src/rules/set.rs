@@ -40,6 +40,8 @@ pub struct ObjectView<'a> {
     pub mutes: &'a str,
     /// Where the baseline is written that it differs from.
     pub source: Source,
+    /// Whether an autoscaler sets its replicas.
+    pub autoscaled: bool,
 }
 
 impl RuleSet {
@@ -110,7 +112,7 @@ impl RuleSet {
     }
 
     fn opinion(&self, object: &ObjectView<'_>, finding: &Finding, now: Timestamp) -> Opinion {
-        let actor = self.actors.classify(finding.writer.as_ref(), finding.class);
+        let actor = self.actors.classify(finding, object.autoscaled);
         let subject = Subject::new(object, finding, actor);
         let mut matched = Vec::new();
         let [mut base, mut settings, mut team] = std::array::from_fn(|_| Layer::default());

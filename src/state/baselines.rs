@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::{
     compare::is_written_by_terraform,
-    model::{Baseline, DeclaredBody, DeclaredObject, Kind, LiveObject, ObjectKey, Source},
+    model::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, Source},
 };
 
 /// Where something is declared: a source, and the name of a baseline.
@@ -92,11 +92,10 @@ impl Baselines {
         // Sources stand side by side; what two baselines of one source declare is one claim.
         let own: Vec<&Declaration> = own.iter().filter(|own| own.place.0 == baseline.source).collect();
         let is_own = |own: &&Declaration| *own.place.1 == *baseline.name;
-        let is_part = |object: &DeclaredObject| matches!(object.body, DeclaredBody::Parts(_));
-        if is_part(object) || own.iter().any(is_own) {
+        if object.is_part() || own.iter().any(is_own) {
             return None;
         }
-        own.iter().find(|own| !is_part(&own.object)).map(|own| &*own.place.1)
+        own.iter().find(|own| !own.object.is_part()).map(|own| &*own.place.1)
     }
 
     /// Baselines whose lock has just ceased to hold, though somebody still has it.
@@ -225,8 +224,11 @@ impl Baselines {
         declarations.push(Declaration { place: place.clone(), object: object.clone() });
         // What declares all of an object comes first, and the order does not depend on who was read first.
         declarations.sort_by(|a, b| {
-            let is_part = |own: &Declaration| matches!(own.object.body, DeclaredBody::Parts(_));
-            (is_part(a), &a.place, &a.object.address).cmp(&(is_part(b), &b.place, &b.object.address))
+            (a.object.is_part(), &a.place, &a.object.address).cmp(&(
+                b.object.is_part(),
+                &b.place,
+                &b.object.address,
+            ))
         });
         key
     }

@@ -182,7 +182,8 @@ mod tests {
     fn with_rater<T>(now: Timestamp, then: impl FnOnce(&Rater<'_>) -> T) -> T {
         let kind = Arc::new(Kind::deployment());
         let key = ObjectKey { kind, namespace: "shop".into(), name: "web".into() };
-        let object = ObjectView { key: &key, labels: &[], mutes: "", source: Source::Annotation };
+        let object =
+            ObjectView { key: &key, labels: &[], mutes: "", source: Source::Annotation, autoscaled: false };
         then(&Rater { rules: &RuleSet::built_in(), object, now })
     }
 

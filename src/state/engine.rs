@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     EngineMetrics, Entry, History, KindState, Ledger, RuleBook, Snapshot, StreamState, Transition,
+    autoscalers::Autoscalers,
     baselines::Baselines,
     claim::Step,
     history::{EpisodeNote, Turn},
@@ -45,6 +46,8 @@ pub struct Engine {
     pub(super) version: u64,
     /// What is declared elsewhere than on the objects.
     pub(super) baselines: Baselines,
+    /// Which objects are scaled by others.
+    pub(super) autoscalers: Autoscalers,
     /// When it was last looked which rules have expired.
     pub(super) looked: Timestamp,
 }
@@ -78,6 +81,7 @@ impl Engine {
             flapping: VecDeque::new(),
             version: 0,
             baselines: Baselines::default(),
+            autoscalers: Autoscalers::default(),
             looked,
         };
         engine.replan(plan, looked);
@@ -93,7 +97,7 @@ impl Engine {
     pub fn apply(&mut self, change: Change) -> bool {
         let begun = std::time::Instant::now();
         let now = self.clock.now();
-        match change {
+        let changed = match change {
             Change::Streams(plan) => self.replan(&plan, now),
             Change::ListStarted(stream) => {
                 if kind_state(&self.snapshot, &stream).is_some() {
@@ -130,7 +134,8 @@ impl Engine {
                 let unlocked = self.let_locks_expire(now);
                 self.forget_old_episodes(now) || expired || unlocked
             }
-        }
+        };
+        self.rate_scaled_again(now) || changed
     }
 
     /// Makes a complete list the truth about its stream.

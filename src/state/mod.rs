@@ -1,5 +1,6 @@
 //! What we know: one task applies changes and publishes an immutable snapshot.
 
+mod autoscalers;
 mod baselines;
 mod blocks;
 mod claim;

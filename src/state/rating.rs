@@ -187,7 +187,8 @@ mod tests {
     fn play(steps: &[Step], fixed: Option<&RuleSet>) -> Vec<Claim> {
         let key =
             ObjectKey { kind: Arc::new(Kind::deployment()), namespace: "shop".into(), name: "web".into() };
-        let object = ObjectView { key: &key, labels: &[], mutes: "", source: Source::Annotation };
+        let object =
+            ObjectView { key: &key, labels: &[], mutes: "", source: Source::Annotation, autoscaled: false };
         let mut rules = fixed.cloned().unwrap_or_default();
         let mut claim =
             Claim { source: Source::Annotation, verdict: Verdict::InSync, episodes: None, details: None };

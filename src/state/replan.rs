@@ -76,7 +76,7 @@ impl Engine {
             let before: Vec<&Arc<StreamSpec>> =
                 old.iter().flat_map(|old| &old.streams).map(|stream| &stream.spec).collect();
             for stream in &new.streams {
-                let known = before.iter().any(|before| before.is_same_in_another_version(&stream.spec));
+                let known = before.iter().any(|before| before.asks_like(&stream.spec));
                 if !known {
                     self.reselected.insert(stream.spec.clone());
                 }

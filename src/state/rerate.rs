@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Engine, Entry, RuleBook, rating::Rater};
+use super::{Claim, Engine, Entry, RuleBook, autoscalers::Autoscalers, rating::Rater};
 use crate::{
     model::{LiveObject, Source, Verdict},
     rules::{ObjectView, RuleSet},
@@ -29,9 +29,7 @@ impl Engine {
         expired
     }
 
-    /// Rates all differences again. They are kept, so this needs nothing else; claims that come out as they were are left
-    /// alone. So are those of objects of which less was read than the rules ask for: they are rated when they have been read
-    /// again, which is under way, and until then the opinion stands that was formed with all that had to be known.
+    /// Rates all differences again. They are kept, so this needs nothing else.
     fn rate_again(&mut self, now: Timestamp) {
         let set = self.snapshot.rules.set().clone();
         let differs = |entry: &&Arc<Entry>| entry.claim.verdict.differences().next().is_some();
@@ -40,21 +38,48 @@ impl Engine {
         let label_names = set.label_names();
         let mut book = RuleBook::new(set.clone());
         for before in entries {
-            if before.object.exists && !before.object.extras.cover(&label_names) {
-                book.add(&before.claim.verdict);
-                continue;
-            }
-            let object = view(&before.object, before.claim.source);
-            let (claim, step) = before.claim.clone().rated_again(&Rater { rules: &set, object, now });
-            book.add(&claim.verdict);
-            if claim != before.claim {
-                let entry = Entry { object: before.object.clone(), claim };
-                self.record(Some(&before), Some(&entry), step, now);
-                self.put(entry);
-            }
+            book.add(&self.rate_claim_again(&before, &set, &label_names, now).verdict);
         }
         self.snapshot.rules = Arc::new(book);
         self.snapshot.sequence += 1;
+    }
+
+    /// Rates the claims on objects again that have an autoscaler now, or none any more: who scaled them is told otherwise.
+    pub(super) fn rate_scaled_again(&mut self, now: Timestamp) -> bool {
+        let changed = self.autoscalers.take_changed();
+        if changed.is_empty() {
+            return false;
+        }
+        let set = self.snapshot.rules.set().clone();
+        let label_names = set.label_names();
+        let mut news = false;
+        for before in changed.iter().flat_map(|key| self.entries(key).to_vec()).collect::<Vec<_>>() {
+            news |= self.rate_claim_again(&before, &set, &label_names, now) != before.claim;
+        }
+        news
+    }
+
+    /// Rates one claim again. If it comes out as it was it is left alone. So is one on an object of which less was read than the
+    /// rules ask for: it is rated when the object has been read again, which is under way, and until then the opinion stands
+    /// that was formed with all that had to be known.
+    fn rate_claim_again(
+        &mut self,
+        before: &Arc<Entry>,
+        set: &RuleSet,
+        label_names: &[Box<str>],
+        now: Timestamp,
+    ) -> Claim {
+        if before.object.exists && !before.object.extras.cover(label_names) {
+            return before.claim.clone();
+        }
+        let object = view(&before.object, before.claim.source, &self.autoscalers);
+        let (claim, step) = before.claim.clone().rated_again(&Rater { rules: set, object, now });
+        if claim != before.claim {
+            let entry = Entry { object: before.object.clone(), claim: claim.clone() };
+            self.record(Some(before), Some(&entry), step, now);
+            self.put(entry);
+        }
+        claim
     }
 }
 
@@ -64,8 +89,10 @@ pub(super) fn rated_alike(a: &LiveObject, b: &LiveObject) -> bool {
 }
 
 /// What rules may ask about an object.
-pub(super) fn view(object: &LiveObject, source: Source) -> ObjectView<'_> {
-    ObjectView { key: &object.key, labels: &object.extras.labels, mutes: &object.extras.mutes, source }
+pub(super) fn view<'a>(object: &'a LiveObject, source: Source, autoscalers: &Autoscalers) -> ObjectView<'a> {
+    let LiveObject { key, extras, .. } = object;
+    let autoscaled = autoscalers.scale(key);
+    ObjectView { key, labels: &extras.labels, mutes: &extras.mutes, source, autoscaled }
 }
 
 /// Keeps the number of matches of each rule right when a claim comes, changes or goes.

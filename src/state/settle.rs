@@ -80,12 +80,15 @@ impl Engine {
             }
             known => (known, false),
         };
-        let rater = Rater { rules: self.snapshot.rules.set(), object: view(object, source), now: moment.now };
+        let view = view(object, source, &self.autoscalers);
+        let rater = Rater { rules: self.snapshot.rules.set(), object: view, now: moment.now };
         let settles = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
         let (mut claim, step) = match known {
             Some(known) => {
                 let moved = match (&details, &known.claim.details) {
-                    (Some(new), Some(old)) => new.compared == old.compared,
+                    (Some(new), Some(old)) => {
+                        new.compared == old.compared || is_read_again(known, old, object)
+                    }
                     _ => only_baseline_moved(&known.claim.verdict, &object.stamp),
                 };
                 known.claim.clone().judged(judgement, moved, &rater)
@@ -164,6 +167,7 @@ impl Engine {
     fn replace(&mut self, key: &ObjectKey, before: &[Arc<Entry>], after: Vec<Arc<Entry>>) -> bool {
         self.version += 1;
         let version = self.version;
+        self.autoscalers.retarget(scaled_by(before), scaled_by(&after));
         let Some(state) = of_type_mut(&mut self.snapshot.kinds, &key.kind) else {
             return false;
         };
@@ -182,9 +186,22 @@ impl Engine {
     }
 }
 
+/// Whether an object is as it was when it was last compared, and only read otherwise: in another version of its kind.
+fn is_read_again(known: &Entry, compared: &Details, object: &LiveObject) -> bool {
+    let Entry { object: before, .. } = known;
+    !object.resource_version.is_empty()
+        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
+        && before.document.as_ref().map(|document| document.content) == compared.compared
+}
+
 /// Whether no source and no rule can find a difference between two versions of an object.
 pub(super) fn is_alike(a: &LiveObject, b: &LiveObject) -> bool {
-    a.stamp == b.stamp && a.document == b.document && rated_alike(a, b)
+    a.key.kind == b.key.kind && a.stamp == b.stamp && a.document == b.document && rated_alike(a, b)
+}
+
+/// What the object scales that these claims are on.
+fn scaled_by(entries: &[Arc<Entry>]) -> Option<&ObjectKey> {
+    entries.first().and_then(|entry| entry.object.facts.scales.as_deref())
 }
 
 /// The verdict that a source's claim has among these.

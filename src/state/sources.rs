@@ -165,11 +165,12 @@ impl Engine {
         of_type(&self.snapshot.kinds, &key.kind).map_or(Presence::Unseen, |state| absence(state, key))
     }
 
-    /// The same object, under the kind as the cluster has it.
+    /// The same object, under the kind as the cluster has it, in the version that it would come in.
     pub(super) fn known_key(&self, key: &ObjectKey) -> ObjectKey {
-        let state = of_type(&self.snapshot.kinds, &key.kind);
-        let kind = state.map_or_else(|| key.kind.clone(), |state| state.kind.clone());
-        ObjectKey { kind, ..key.clone() }
+        let Some(state) = of_type(&self.snapshot.kinds, &key.kind) else { return key.clone() };
+        let brings = |stream: &&StreamState| stream.spec.brings(&key.namespace, &key.name);
+        let kind = state.streams.iter().find(brings).map_or(&state.kind, |stream| &stream.spec.kind);
+        ObjectKey { kind: kind.clone(), ..key.clone() }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Need {
     pub verbs: &'static [&'static str],
     /// Where.
     pub scope: Scope,
+    /// Whether all else can be done without it.
+    pub optional: bool,
 }
 
 /// Whether something that the exporter is told to do can be done.
@@ -81,6 +83,7 @@ pub async fn access(client: &Client, wanted: &[WantedKind], others: &[Need]) -> 
             Some(name) => Scope::In([name.clone()].into()),
             None => Scope::AllBut(spec.excluded.iter().cloned().collect()),
         },
+        optional: false,
     });
     let mut answers = Vec::new();
     for need in streams.chain(others.iter().flat_map(Need::by_question)) {

@@ -1,11 +1,13 @@
 //! The small facts about an object that the API shows.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
     compare::{DeploymentView, Quantity, ServiceView, Text},
-    model::{Facts, Health},
+    model::{Facts, Health, Kind, ObjectKey, is_within},
 };
 
 /// Facts about a Deployment.
@@ -66,6 +68,54 @@ pub(super) fn of_any(spec: Option<&RawValue>, status: Option<&RawValue>, generat
     let (health, message) = health_by_conditions(status, generation);
     let replicas = read::<Spec>(spec).and_then(|spec| spec.replicas);
     Facts { health, message: message.into(), replicas, ..Facts::default() }
+}
+
+/// Facts without those that tell something about fields whose values may not be told.
+pub(super) fn without_sealed(mut facts: Facts, sealed: &[&str]) -> Facts {
+    let is_sealed = |field: &str| sealed.iter().any(|own| is_within(field, own) || is_within(own, field));
+    if is_sealed("spec.replicas") {
+        (facts.replicas, facts.message) = (None, Box::default());
+    }
+    if is_sealed("spec.template.spec.containers.resources.requests") {
+        (facts.cpu_request, facts.memory_request) = (None, None);
+    }
+    if is_sealed("spec.ports") || is_sealed("spec.template.spec.containers.ports") {
+        facts.port = None;
+    }
+    if is_sealed("spec.externalName") {
+        facts.endpoint = None;
+    }
+    if is_sealed("metadata.labels") {
+        facts.instance = None;
+    }
+    facts
+}
+
+/// The object whose replicas an autoscaler sets: it is in the same namespace.
+pub(super) fn scaled_by(autoscaler: &ObjectKey, spec: Option<&RawValue>) -> Option<Box<ObjectKey>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        scale_target_ref: Target<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Target<'a> {
+        #[serde(borrow, default)]
+        api_version: Text<'a>,
+        #[serde(borrow)]
+        kind: Text<'a>,
+        #[serde(borrow)]
+        name: Text<'a>,
+    }
+    if !autoscaler.kind.is_autoscaler() {
+        return None;
+    }
+    let Target { api_version, kind, name } = read::<Spec<'_>>(spec)?.scale_target_ref;
+    let (group, version) = api_version.0.split_once('/').unwrap_or(("", &api_version.0));
+    let kind = Arc::new(Kind::unseen(group, version, &kind.0));
+    Some(Box::new(ObjectKey { kind, namespace: autoscaler.namespace.clone(), name: name.0.into() }))
 }
 
 /// `Ready` says whether an object works, where there is none `Available`.
@@ -168,14 +218,36 @@ fn deployment_health(status: Option<&RawValue>, replicas: i32, generation: Optio
 mod tests {
     use serde_json::{Value, json, value::to_raw_value};
 
-    use super::of_any;
-    use crate::model::Health;
+    use std::sync::Arc;
+
+    use super::{Kind, ObjectKey, of_any, scaled_by, without_sealed};
+    use crate::model::{Facts, Health};
 
     #[track_caller]
     fn check(status: &Value, health: Health, message: &str) {
         let (spec, status) = (to_raw_value(&json!({"replicas": 3})).unwrap(), to_raw_value(status).unwrap());
         let facts = of_any(Some(&spec), Some(&status), Some(2));
         assert_eq!((facts.health, &*facts.message, facts.replicas), (health, message, Some(3)));
+    }
+
+    #[test]
+    fn nothing_is_told_of_what_is_sealed() {
+        let facts = Facts {
+            replicas: Some(3),
+            message: "1 of 3 replicas are available".into(),
+            cpu_request: Some(100),
+            memory_request: Some(100),
+            endpoint: Some("db.example.com".into()),
+            port: Some(80),
+            instance: Some("shop".into()),
+            ..Facts::default()
+        };
+        assert_eq!(without_sealed(facts.clone(), &["data", "spec.template.spec.containers.env"]), facts);
+        assert_eq!(without_sealed(facts.clone(), &[""]), Facts::default());
+        let endpoint = Facts { endpoint: None, ..facts.clone() };
+        assert_eq!(without_sealed(facts.clone(), &["spec.externalName"]), endpoint);
+        let requests = "spec.template.spec.containers.resources.requests.cpu";
+        assert_eq!(without_sealed(facts, &[requests]).memory_request, None, "no index tells which it is");
     }
 
     #[test]
@@ -193,5 +265,27 @@ mod tests {
         );
         check(&json!([]), Health::Unknown, "no status");
         assert_eq!(of_any(None, None, None).replicas, None);
+    }
+
+    #[track_caller]
+    fn check_target(kind: Kind, spec: &Value, target: Option<(&str, &str)>) {
+        let key = ObjectKey { kind: Arc::new(kind), namespace: "shop".into(), name: "web-scaler".into() };
+        let scaled = scaled_by(&key, Some(&to_raw_value(spec).unwrap()));
+        let told = scaled.as_ref().map(|own| (&*own.kind.group, own.to_string()));
+        assert_eq!(told, target.map(|(group, object)| (group, object.to_owned())), "{spec}");
+    }
+
+    #[test]
+    fn an_autoscaler_tells_what_it_scales_in_whatever_version() {
+        let spec = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+        let web = Some(("apps", "Deployment shop/web"));
+        check_target(Kind::autoscaler(), &spec, web);
+        check_target(Kind { version: "v1".into(), ..Kind::autoscaler() }, &spec, web);
+        check_target(Kind::deployment(), &spec, None);
+        let core =
+            json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "ReplicationController", "name": "old"}});
+        check_target(Kind::autoscaler(), &core, Some(("", "ReplicationController shop/old")));
+        check_target(Kind::autoscaler(), &json!({"scaleTargetRef": {"name": "web"}}), None);
+        check_target(Kind::autoscaler(), &json!({"scaleTargetRef": 7}), None);
     }
 }

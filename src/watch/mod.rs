@@ -20,6 +20,7 @@ mod request;
 mod resolve;
 mod stream;
 mod supervisor;
+mod wire;
 mod writer;
 
 pub use access::{Access, Allowed, Need, access};

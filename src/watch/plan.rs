@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use super::resolve::{Discovery, Resolution, resolve};
+use super::resolve::{Discovery, Resolution, in_version, resolve};
 use crate::model::{
-    Clause, DownReason, Kind, KindName, Plan, Scope, Selector, StreamHealth, StreamSpec, Unwatched,
+    Clause, DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, StreamHealth, StreamSpec, Unwatched,
     WantedKind,
 };
 
@@ -27,7 +27,13 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
                 Resolution::Kind { kind, rank } => match Wish::new(want, &kind) {
                     Ok(wish) => {
                         let key = (kind.kind.clone(), kind.group.clone());
-                        kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind)).add(rank, &kind, wish);
+                        // In which version something comes is not for those to say who did not ask for it.
+                        let rank = if want.by_the_way { usize::MAX } else { rank };
+                        let wishes = kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind));
+                        wishes.add(rank, &kind, wish);
+                        for (version, objects) in &*want.versions {
+                            wishes.pin(in_version(&kind, version, discovery), objects);
+                        }
                     }
                     Err(NotWatched::LeftOut) => {}
                     Err(NotWatched::Refused(why)) => {
@@ -39,15 +45,18 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
     }
     let mut streams = Vec::new();
     for wishes in kinds.into_values() {
+        let kind = wishes.kind.clone();
         let (specs, left_over) = wishes.streams();
         streams.extend(specs.into_iter().map(Arc::new));
         if let Some(why) = left_over {
-            unwatched.entry(wishes.kind).or_insert_with(|| refused(why));
+            unwatched.entry(kind).or_insert_with(|| refused(why));
         }
     }
     // Where everything comes anyway, there is nothing left to complain about, nor a second line to say it in.
-    let comes_anyway =
-        |kind: &Kind| streams.iter().any(|spec| *spec.kind == *kind && spec.namespace.is_none());
+    let comes_anyway = |kind: &Kind| {
+        let brings_all = |spec: &StreamSpec| spec.namespace.is_none() && !spec.is_of_single_objects();
+        streams.iter().any(|spec| *spec.kind == *kind && brings_all(spec))
+    };
     let unwatched = unwatched
         .into_iter()
         .filter(|(kind, _)| !comes_anyway(kind))
@@ -65,6 +74,7 @@ struct Wish {
     scope: Scope,
     selector: Option<Selector>,
     name: Option<Box<str>>,
+    by_the_way: bool,
 }
 
 /// Why a kind that is there is not watched.
@@ -78,8 +88,8 @@ enum NotWatched {
 impl Wish {
     fn new(want: &WantedKind, kind: &Kind) -> Result<Self, NotWatched> {
         let not = |why| match want.kind {
-            KindName::Every => NotWatched::LeftOut,
-            KindName::Named(_) => NotWatched::Refused(why),
+            KindName::Named(_) if !want.by_the_way => NotWatched::Refused(why),
+            KindName::Named(_) | KindName::Every => NotWatched::LeftOut,
         };
         let selector = want.selector.clone().filter(|selector| !selector.is_empty());
         let named = matches!(want.scope, Scope::In(_));
@@ -95,7 +105,7 @@ impl Wish {
             ));
         }
         let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
-        Ok(Self { scope, selector, name: want.name.clone() })
+        Ok(Self { scope, selector, name: want.name.clone(), by_the_way: want.by_the_way })
     }
 }
 
@@ -106,13 +116,18 @@ struct Wishes {
     kind: Arc<Kind>,
     /// In which namespaces objects of each selector are wanted.
     scopes: BTreeMap<Option<Selector>, Scope>,
-    /// Single objects that are wanted: namespace and name.
-    named: BTreeSet<(Box<str>, Box<str>)>,
+    /// Single objects that are wanted, by namespace and name, each in its version.
+    named: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
+    /// Objects that have to be read in exactly this version, whatever the others are read in.
+    pinned: BTreeMap<Arc<Kind>, NameSet>,
+    /// In which namespaces all objects are looked at, though nobody asked for them.
+    by_the_way: Scope,
 }
 
 impl Wishes {
     fn new(rank: usize, kind: &Arc<Kind>) -> Self {
-        Self { rank, kind: kind.clone(), scopes: BTreeMap::new(), named: BTreeSet::new() }
+        let (scopes, named, pinned) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { rank, kind: kind.clone(), scopes, named, pinned, by_the_way: Scope::nothing() }
     }
 
     fn add(&mut self, rank: usize, kind: &Arc<Kind>, wish: Wish) {
@@ -120,24 +135,44 @@ impl Wishes {
             (self.rank, self.kind) = (rank, kind.clone());
         }
         if let (Some(name), Scope::In(namespaces)) = (&wish.name, &wish.scope) {
-            self.named.extend(namespaces.iter().map(|namespace| (namespace.clone(), name.clone())));
+            for namespace in namespaces {
+                self.named.entry((namespace.clone(), name.clone())).or_insert_with(|| kind.clone());
+            }
             return;
         }
-        let known = self.scopes.get(&wish.selector);
-        let scope = known.map_or_else(|| wish.scope.clone(), |known| known | &wish.scope);
-        self.scopes.insert(wish.selector, scope);
+        if wish.by_the_way {
+            self.by_the_way = &self.by_the_way | &wish.scope;
+        } else {
+            self.widen(wish.selector, &wish.scope);
+        }
+    }
+
+    fn widen(&mut self, selector: Option<Selector>, by: &Scope) {
+        let scope = self.scopes.entry(selector).or_insert_with(Scope::nothing);
+        *scope = &*scope | by;
+    }
+
+    fn pin(&mut self, kind: Option<Arc<Kind>>, objects: &NameSet) {
+        if let Some(kind) = kind {
+            self.pinned.entry(kind).or_default().extend(objects.iter());
+        }
     }
 
     /// The streams that bring all of it, and why something is left over, if it is.
-    fn streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
-        let (mut streams, left_over) = self.selected_streams();
-        for (namespace, name) in &self.named {
+    fn streams(mut self) -> (Vec<StreamSpec>, Option<&'static str>) {
+        let elsewhere = self.share_by_the_way();
+        let (mut streams, left_over) = self.selected_streams(self.clauses());
+        if !elsewhere.is_empty() {
+            streams.extend(self.selected_streams(vec![Clause { scope: elsewhere, selector: None }]).0);
+        }
+        self.put_apart(&mut streams);
+        for ((namespace, name), kind) in &self.named {
             if !streams.iter().any(|spec| spec.misses_nothing(namespace, name)) {
                 // An object comes through exactly one stream.
                 for other in streams.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
-                    other.without.push(name.clone());
+                    Arc::make_mut(&mut other.without).insert(namespace, name);
                 }
-                let whole = StreamSpec::whole(self.kind.clone());
+                let whole = StreamSpec::whole(kind.clone());
                 let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
                 streams.push(StreamSpec { namespace, name, ..whole });
             }
@@ -145,8 +180,36 @@ impl Wishes {
         (streams, left_over)
     }
 
-    fn selected_streams(&self) -> (Vec<StreamSpec>, Option<&'static str>) {
-        let clauses = self.clauses();
+    /// Takes what has to be read in other versions out of the streams, into others that ask like them.
+    fn put_apart(&self, streams: &mut Vec<StreamSpec>) {
+        let mut others = Vec::new();
+        for (kind, objects) in self.pinned.iter().filter(|(kind, _)| **kind != self.kind) {
+            for stream in streams.iter_mut() {
+                let of_stream = objects.iter().filter(|(space, name)| stream.misses_nothing(space, name));
+                let only: NameSet = of_stream.collect();
+                if !only.is_empty() {
+                    Arc::make_mut(&mut stream.without).extend(only.iter());
+                    let (namespace, excluded) = (stream.namespace.clone(), stream.excluded.clone());
+                    let whole = StreamSpec::whole(kind.clone());
+                    others.push(StreamSpec { namespace, excluded, only: Arc::new(only), ..whole });
+                }
+            }
+        }
+        streams.extend(others);
+    }
+
+    /// Looks at what nobody asked for with what somebody did, where namespaces are the same. Gives the others: these have streams
+    /// of their own, so that whoever asked for something needs no more rights than that takes.
+    fn share_by_the_way(&mut self) -> Scope {
+        let asked = self.scopes.values().fold(Scope::nothing(), |all, own| &all | own);
+        let shared = self.by_the_way.within(&asked);
+        if !shared.is_empty() {
+            self.widen(None, &shared);
+        }
+        &self.by_the_way - &asked
+    }
+
+    fn selected_streams(&self, clauses: Vec<Clause>) -> (Vec<StreamSpec>, Option<&'static str>) {
         let mut namespaces = BTreeSet::new();
         let mut excluded = BTreeSet::new();
         for clause in &clauses {

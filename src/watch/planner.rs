@@ -16,7 +16,7 @@ use super::{
     plan::plan,
     resolve::{Discovery, needs_discovery},
 };
-use crate::model::{Plan, StreamHealth, WantedKind};
+use crate::model::{Kind, Plan, StreamHealth, WantedKind};
 
 /// How often the API server is asked which kinds it has.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
@@ -98,9 +98,13 @@ impl Planner {
                 warn!(kind = %missing.spec.kind, %message, "Wanted, and not watched.");
             }
         }
+        let comes_in = |version: &str, kind: &Kind| {
+            plan.streams.iter().any(|own| own.kind.is_same_type(kind) && *own.kind.version == *version)
+        };
         for spec in plan.streams.iter().filter(|spec| !before.streams.contains(spec)) {
             let other = |want: &&WantedKind| {
-                want.means(&spec.kind) && want.version.as_ref().is_some_and(|own| *own != spec.kind.version)
+                let version = want.version.as_ref().filter(|_| !want.by_the_way);
+                want.means(&spec.kind) && version.is_some_and(|version| !comes_in(version, &spec.kind))
             };
             if let Some(want) = wanted.iter().find(other) {
                 let version = &spec.kind.version;

@@ -1,24 +1,18 @@
 //! From an object's JSON to what we keep of it. Never fails: what cannot be read becomes a verdict.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
-};
 use serde_json::{Value, value::RawValue};
 
 use super::{
     Reading, facts,
+    wire::{Metadata, Wire, pick},
     writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
 use crate::{
-    compare::{
-        Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, keep,
-        terraform::seal_live, tfdrift,
-    },
+    compare::{Algorithm, FingerprintError, Recorded, SpecView, fingerprint, is_declared_key, keep, tfdrift},
     model::{
-        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, SealKey, Stamp, StreamSpec,
+        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Sealing, Stamp, StreamSpec,
         UnknownReason,
     },
 };
@@ -34,8 +28,8 @@ pub(super) struct ObjectReader {
     no_extras: Arc<Extras>,
     /// The annotation in which the object may ask for differences to be ignored.
     mute_annotation: Option<Box<str>>,
-    /// The keys of digests, where whole objects are kept.
-    documents: Option<Arc<[SealKey]>>,
+    /// What is sealed in objects, where whole ones are kept.
+    documents: Option<Arc<Sealing>>,
 }
 
 /// What came of reading an object.
@@ -45,8 +39,21 @@ pub(super) enum Read {
     Object(Box<LiveObject>),
     /// An object that the stream brings and nobody wants.
     Unwanted(Box<LiveObject>),
+    /// An object that comes through another stream.
+    Elsewhere(Box<LiveObject>),
     /// Not even its name can be read.
     Nameless,
+}
+
+impl Read {
+    /// The version of the object, where it has one.
+    pub(super) fn resource_version(&self) -> Option<&str> {
+        let object = match self {
+            Self::Object(object) | Self::Unwanted(object) | Self::Elsewhere(object) => object,
+            Self::Nameless => return None,
+        };
+        Some(&*object.resource_version).filter(|version| !version.is_empty())
+    }
 }
 
 /// Reads one object of a kind on its own. None where not even its name can be read.
@@ -54,7 +61,7 @@ pub fn read_object(kind: &Kind, prefix: &str, json: &[u8]) -> Option<LiveObject>
     let stream = Arc::new(StreamSpec::whole(Arc::new(kind.clone())));
     let reading = Reading { annotation_prefix: prefix.into(), ..Reading::default() };
     match ObjectReader::new(stream, &reading).read(json) {
-        Read::Object(object) | Read::Unwanted(object) => Some(*object),
+        Read::Object(object) | Read::Unwanted(object) | Read::Elsewhere(object) => Some(*object),
         Read::Nameless => None,
     }
 }
@@ -64,13 +71,13 @@ impl ObjectReader {
     pub(super) fn new(stream: Arc<StreamSpec>, reading: &Reading) -> Self {
         let prefix = &reading.annotation_prefix;
         Self {
+            documents: reading.sealing_of(&stream.kind).cloned(),
             stream,
             prefix: prefix.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
             ignores_stamps: reading.ignores_stamps,
             no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
-            documents: (!reading.documents.is_empty()).then(|| reading.seal_keys.clone()),
         }
     }
 
@@ -80,20 +87,34 @@ impl ObjectReader {
             return Read::Nameless;
         };
         let wire = serde_json::from_str::<Wire<'_>>(text).ok();
-        if let Some(unwanted) = wire.as_ref().and_then(|wire| self.unwanted(wire)) {
-            return Read::Unwanted(Box::new(unwanted));
+        if let Some(passed_over) = wire.as_ref().and_then(|wire| self.pass_over(wire)) {
+            return passed_over;
         }
         let object = wire.and_then(|wire| self.whole(&wire, text));
-        match object.or_else(|| self.name_only(text)) {
-            Some(object) => Read::Object(Box::new(object)),
+        match object.or_else(|| self.name_only(text)).map(Box::new) {
+            Some(object) if self.stream.picks(&object.key.namespace, &object.key.name) => {
+                Read::Object(object)
+            }
+            Some(object) => Read::Elsewhere(object),
             None => Read::Nameless,
         }
     }
 
     /// The name and version of an object that the stream does not keep.
-    fn unwanted(&self, wire: &Wire<'_>) -> Option<LiveObject> {
+    fn pass_over(&self, wire: &Wire<'_>) -> Option<Read> {
         let metadata = &wire.metadata;
-        if self.stream.kept.is_empty() || metadata.name.0.is_empty() {
+        let named = || {
+            let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
+            object.resource_version = metadata.resource_version.0.as_ref().into();
+            Box::new(object)
+        };
+        if metadata.name.0.is_empty() {
+            return None;
+        }
+        if !self.stream.picks(&metadata.namespace.0, &metadata.name.0) {
+            return Some(Read::Elsewhere(named()));
+        }
+        if self.stream.kept.is_empty() {
             return None;
         }
         let labels: BTreeMap<String, String> =
@@ -101,9 +122,7 @@ impl ObjectReader {
         if self.stream.keeps(&metadata.namespace.0, |key| labels.get(key).map(String::as_str)) {
             return None;
         }
-        let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
-        object.resource_version = metadata.resource_version.0.as_ref().into();
-        Some(object)
+        Some(Read::Unwanted(named()))
     }
 
     fn whole(&self, wire: &Wire<'_>, text: &str) -> Option<LiveObject> {
@@ -116,34 +135,34 @@ impl ObjectReader {
         object.uid = metadata.uid.0.as_ref().into();
         object.resource_version = metadata.resource_version.0.as_ref().into();
         object.stamp = self.stamp(wire, text, &content);
-        object.facts = content.facts;
-        object.facts.instance = metadata
+        let mut facts = content.facts;
+        facts.scales = facts::scaled_by(&object.key, wire.spec);
+        facts.instance = metadata
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
+        object.facts = match &self.documents {
+            Some(sealing) => {
+                let ObjectKey { kind, namespace, name } = &object.key;
+                facts::without_sealed(facts, &sealing.fields(&kind.version, namespace, name))
+            }
+            None => facts,
+        };
         object.extras = self.extras(metadata);
         object.document = self.document(text);
         Some(object)
     }
 
-    /// The whole object, where fields of it are compared; what Secrets hold is not told even here.
+    /// The whole object, where fields of it are compared; what may not be told is sealed even here.
     fn document(&self, text: &str) -> Option<Box<Document>> {
-        let keys = self.documents.as_ref()?;
+        let sealing = self.documents.as_ref()?;
         let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
             return Some(Box::new(Document::unreadable()));
         };
         let kind = &self.stream.kind;
         // Objects in lists do not say what they are.
         members.insert("kind".to_owned(), (*kind.kind).into());
-        let sealed = |keys: &[SealKey]| {
-            let mut document = Value::Object(members.clone());
-            seal_live(&mut document, &kind.group, &kind.kind, keys);
-            keep(document)
-        };
-        let document = sealed(keys);
-        // Other keys of others are no change of the object.
-        let content = if keys.len() > 1 { sealed(&keys[..1]).content } else { document.content };
-        Some(Box::new(Document { content, ..document }))
+        Some(Box::new(keep(Value::Object(members), kind, sealing)))
     }
 
     /// What was asked for and is on the object.
@@ -290,70 +309,6 @@ fn reason(error: &FingerprintError) -> UnknownReason {
         FingerprintError::Shape { .. } | FingerprintError::Quantity(_) => UnknownReason::Unreadable,
         FingerprintError::NoDefinition(_) | FingerprintError::Ambiguous { .. } => UnknownReason::Unhashable,
     }
-}
-
-/// An object with its large parts unparsed.
-#[derive(Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-    #[serde(borrow)]
-    spec: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    name: Text<'a>,
-    #[serde(borrow, default)]
-    namespace: Text<'a>,
-    #[serde(borrow, default)]
-    uid: Text<'a>,
-    #[serde(borrow, default)]
-    resource_version: Text<'a>,
-    generation: Option<i64>,
-    #[serde(borrow)]
-    labels: Option<&'a RawValue>,
-    #[serde(borrow)]
-    annotations: Option<&'a RawValue>,
-    #[serde(borrow)]
-    managed_fields: Option<&'a RawValue>,
-}
-
-/// The value under one key of a JSON object, without reading the others.
-fn pick<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> {
-    struct Pick<'k>(&'k str);
-    impl<'de> DeserializeSeed<'de> for Pick<'_> {
-        type Value = Option<Text<'de>>;
-        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-            deserializer.deserialize_map(self)
-        }
-    }
-    impl<'de> Visitor<'de> for Pick<'_> {
-        type Value = Option<Text<'de>>;
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a map of strings")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
-            while let Some(key) = map.next_key::<Text<'de>>()? {
-                if key.0 == self.0 {
-                    found = Some(map.next_value()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-            Ok(found)
-        }
-    }
-    Pick(key)
-        .deserialize(&mut serde_json::Deserializer::from_str(object.get()))
-        .ok()
-        .flatten()
-        .map(|text| text.0)
 }
 
 #[cfg(test)]

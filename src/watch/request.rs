@@ -15,7 +15,9 @@ pub(super) fn list_url(stream: &StreamSpec) -> String {
     }
     let excluded = stream.excluded.iter().map(|name| format!("metadata.namespace!={name}"));
     let named = stream.name.iter().map(|name| format!("metadata.name={name}"));
-    let without = stream.without.iter().map(|name| format!("metadata.name!={name}"));
+    // Of other kinds there may be too many for a URL, and we leave them out here.
+    let left_out = stream.without.iter().filter(|_| stream.kind.is_guarded());
+    let without = left_out.map(|(_, name)| format!("metadata.name!={name}"));
     let fields: Vec<String> = excluded.chain(named).chain(without).collect();
     if !fields.is_empty() {
         write!(url, "{joint}fieldSelector={}", encode(&fields.join(",")))
@@ -104,5 +106,18 @@ mod tests {
         let mut one = StreamSpec::whole(Arc::new(Kind::service()));
         (one.namespace, one.name) = (Some("shop".into()), Some("web".into()));
         assert_eq!(list_url(&one), "/api/v1/namespaces/shop/services?fieldSelector=metadata.name%3Dweb");
+    }
+
+    #[test]
+    fn secrets_that_others_ask_for_are_left_out_by_the_server() {
+        let secret = Kind { plural: "secrets".into(), ..Kind::unseen("", "v1", "Secret") };
+        for (kind, fields) in
+            [(secret, "?fieldSelector=metadata.name%21%3Da%2Cmetadata.name%21%3Db"), (Kind::service(), "")]
+        {
+            let url = format!("/api/v1/namespaces/shop/{}{fields}", kind.plural);
+            let without = Arc::new([("shop", "a"), ("shop", "b")].into_iter().collect());
+            let whole = StreamSpec::whole(Arc::new(kind));
+            assert_eq!(list_url(&StreamSpec { namespace: Some("shop".into()), without, ..whole }), url);
+        }
     }
 }

@@ -61,12 +61,19 @@ pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolutio
     let of_each_kind = served.kinds.iter().filter(|own| want.means(&own.kind) && seen.insert(&own.kind.kind));
     let resolved: Vec<Resolution> =
         of_each_kind.filter_map(|first| in_best_version(want, first, served)).collect();
-    if resolved.is_empty() {
+    if resolved.is_empty() && !want.by_the_way {
         let message = format!("the API server has no {want} that can be watched; it is looked for again");
         let health = StreamHealth::Down { reason: DownReason::NotFound, message: message.into() };
         return vec![unwatched(want, health)];
     }
     resolved
+}
+
+/// A kind in this version, where it can be watched in it.
+pub(super) fn in_version(kind: &Kind, version: &str, discovery: &Discovery) -> Option<Arc<Kind>> {
+    let is_meant =
+        |own: &&ServedKind| own.watchable && own.kind.is_same_type(kind) && *own.kind.version == *version;
+    discovery.served()?.kinds.iter().find(is_meant).map(|own| own.kind.clone())
 }
 
 fn known(want: &WantedKind) -> Option<Arc<Kind>> {

@@ -144,7 +144,7 @@ impl Stream {
                 self.metrics.listed();
                 match object {
                     Read::Object(object) => self.send(Change::Listed(self.spec.clone(), object)).await?,
-                    Read::Unwanted(_) => {}
+                    Read::Unwanted(_) | Read::Elsewhere(_) => {}
                     Read::Nameless => {
                         warn!(stream = %self.spec, "An object without a readable name is left out.");
                     }
@@ -200,23 +200,23 @@ impl Stream {
                     "MODIFIED" => WatchEvent::Modified,
                     _ => WatchEvent::Deleted,
                 });
-                let (object, wanted) = match self.reader.read(object.as_bytes()) {
-                    Read::Object(object) => (object, true),
-                    // It may have been wanted before.
-                    Read::Unwanted(object) => (object, false),
+                let read = self.reader.read(object.as_bytes());
+                if let Some(newer) = read.resource_version() {
+                    newer.clone_into(version);
+                }
+                let stream = self.spec.clone();
+                self.send(match read {
+                    Read::Object(object) if !deleted => Change::Seen(stream, object),
+                    // What is unwanted may have been wanted before.
+                    Read::Object(object) | Read::Unwanted(object) => {
+                        Change::Gone { stream, namespace: object.key.namespace, name: object.key.name }
+                    }
+                    // Whoever brings it tells of it.
+                    Read::Elsewhere(_) => return Ok(()),
                     Read::Nameless => {
                         warn!(stream = %self.spec, "An event without a readable name is left out.");
                         return Ok(());
                     }
-                };
-                if !object.resource_version.is_empty() {
-                    *version = object.resource_version.to_string();
-                }
-                let stream = self.spec.clone();
-                self.send(if deleted || !wanted {
-                    Change::Gone { stream, namespace: object.key.namespace, name: object.key.name }
-                } else {
-                    Change::Seen(stream, object)
                 })
                 .await
             }

@@ -1,7 +1,7 @@
 //! Keeps the streams running.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -15,10 +15,7 @@ use tokio::{
 use tracing::{error, info};
 
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
-use crate::{
-    compare::terraform::is_secret,
-    model::{Change, DownReason, Kind, Plan, SealKey, StreamHealth, StreamSpec},
-};
+use crate::model::{Change, DownReason, Kind, Plan, Sealing, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
@@ -50,20 +47,22 @@ pub struct Reading {
     pub label_names: Arc<[Box<str>]>,
     /// Whether an annotation of the object may ask for differences to be ignored.
     pub mutes: bool,
-    /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared.
-    pub documents: BTreeSet<(Box<str>, Box<str>)>,
-    /// The keys of digests that take the place of what Secrets hold.
-    pub seal_keys: Arc<[SealKey]>,
+    /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared, and what is sealed in
+    /// them.
+    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<Sealing>>,
 }
 
 impl Reading {
     /// What of it matters to objects of one kind.
     pub(super) fn of_kind(&self, kind: &Kind) -> Self {
         let own = (kind.group.clone(), kind.kind.clone());
-        let documents: BTreeSet<_> = self.documents.get(&own).into_iter().cloned().collect();
-        let sealed = !documents.is_empty() && is_secret(&kind.group, &kind.kind);
-        let seal_keys = if sealed { self.seal_keys.clone() } else { Arc::default() };
-        Self { documents, seal_keys, ..self.clone() }
+        let sealing = self.documents.get(&own).cloned();
+        Self { documents: sealing.map(|sealing| (own, sealing)).into_iter().collect(), ..self.clone() }
+    }
+
+    /// What is sealed in objects of a kind; none where whole objects are not kept.
+    pub(super) fn sealing_of(&self, kind: &Kind) -> Option<&Arc<Sealing>> {
+        self.documents.get(&(kind.group.clone(), kind.kind.clone()))
     }
 }
 
@@ -186,7 +185,11 @@ impl Streams {
         if !plan.watches(&closed.spec.kind) {
             self.parts.metrics.forget(&closed.spec.kind);
         }
-        if !plan.streams.iter().any(|spec| spec.is_same_in_another_version(&closed.spec)) {
+        let is_of_singles = closed.spec.is_of_single_objects();
+        let goes_on = |spec: &Arc<StreamSpec>| {
+            spec.asks_like(&closed.spec) && spec.is_of_single_objects() == is_of_singles
+        };
+        if !plan.streams.iter().any(goes_on) {
             info!(stream = %closed.spec, "No longer watching.");
         }
     }

@@ -11,11 +11,14 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::support::{
-    cluster::{Cluster, User},
-    exporter::Exporter,
-    objects::{create_namespace, grant},
-    process::eventually,
+use crate::{
+    memory::{documents, memory_of},
+    support::{
+        cluster::{Cluster, User},
+        exporter::Exporter,
+        objects::{create_namespace, grant},
+        process::eventually,
+    },
 };
 
 /// Objects of each kind.
@@ -23,30 +26,83 @@ const EACH: usize = 70;
 
 /// Secrets that were planted.
 #[derive(Default)]
-struct Canaries(Vec<String>);
+struct Canaries {
+    all: Vec<String>,
+    /// Those of which not even what is kept may have more than digests.
+    hidden: Vec<String>,
+    /// Those in live objects where nobody marks anything: they are kept.
+    kept: Vec<String>,
+}
 
 impl Canaries {
     fn plant(&mut self) -> String {
         let canary: String = std::iter::repeat_with(fastrand::alphanumeric).take(24).collect();
-        self.0.push(canary.clone());
+        self.all.push(canary.clone());
         canary
+    }
+
+    fn hide(&mut self) -> String {
+        let canary = self.plant();
+        self.hidden.push(canary.clone());
+        canary
+    }
+
+    fn keep(&mut self) -> String {
+        let canary = self.plant();
+        self.kept.push(canary.clone());
+        canary
+    }
+
+    /// Looks for those that are hidden in every document that a program keeps in its memory, and for those that are kept: so
+    /// it is known that all are looked at. As texts, what was read and let go of may still be there.
+    fn are_not_kept_in(&self, pid: u32) {
+        let memory = memory_of(pid);
+        let documents: Vec<Vec<u8>> =
+            documents(&memory).iter().map(|document| document.to_string().into_bytes()).collect();
+        let found = |forms: &HashSet<Vec<u8>>, texts: &[Vec<u8>]| -> usize {
+            let windows = texts.iter().flat_map(|text| text.windows(WINDOW));
+            windows.filter(|window| forms.contains(*window)).collect::<HashSet<_>>().len()
+        };
+        let plain = |canaries: &[String]| -> HashSet<Vec<u8>> {
+            canaries.iter().map(|canary| canary.as_bytes()[..WINDOW].to_vec()).collect()
+        };
+        assert_eq!(found(&plain(&self.kept), &documents), self.kept.len(), "{} documents", documents.len());
+        let hidden = forms(&self.hidden);
+        for document in &documents {
+            let is_hidden = |window: &[u8]| hidden.contains(window);
+            let told = || String::from_utf8_lossy(document).into_owned();
+            assert!(!document.windows(WINDOW).any(is_hidden), "a kept document tells a secret: {}", told());
+        }
+        println!(
+            "{} documents in {} MiB of memory have none of {} hidden values; {} of these are in texts that were let go of",
+            documents.len(),
+            memory.iter().map(Vec::len).sum::<usize>() >> 20,
+            self.hidden.len(),
+            found(&plain(&self.hidden), &memory)
+        );
     }
 
     /// Looks for each of them in a text, plain and as base64 writes it, wherever it begins.
     #[track_caller]
     fn are_not_in(&self, place: &str, text: &str) {
         assert!(!text.is_empty(), "{place} is empty");
-        let mut forms: HashSet<Vec<u8>> = HashSet::new();
-        for canary in &self.0 {
-            let shifted = |before: &str| STANDARD.encode(format!("{before}{canary}"))[4..].to_owned();
-            let encoded = [STANDARD.encode(canary), shifted("x"), shifted("xx")];
-            forms.extend([canary].into_iter().chain(&encoded).map(|form| form.as_bytes()[..WINDOW].to_vec()));
-        }
+        let forms = forms(&self.all);
         for (at, window) in text.as_bytes().windows(WINDOW).enumerate() {
             let around = || String::from_utf8_lossy(&text.as_bytes()[at.saturating_sub(200)..at + WINDOW]);
             assert!(!forms.contains(window), "{place} tells a secret: {}", around());
         }
     }
+}
+
+/// What is looked for of secrets: each plain and as base64 writes it, wherever it begins.
+fn forms(canaries: &[String]) -> HashSet<Vec<u8>> {
+    let mut forms: HashSet<Vec<u8>> = HashSet::new();
+    for canary in canaries {
+        let shifted = |before: &str| STANDARD.encode(format!("{before}{canary}"))[4..].to_owned();
+        let encoded = [STANDARD.encode(canary), shifted("x"), shifted("xx")];
+        forms.extend([canary].into_iter().chain(&encoded).map(|form| form.as_bytes()[..WINDOW].to_vec()));
+    }
+    forms
 }
 
 /// How much of a secret is looked for: more than comes about by chance.
@@ -59,7 +115,89 @@ fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
 
 fn resource(kind: &str, name: &str, canaries: &mut Canaries, attributes: &Value, sensitive: &Value) -> Value {
     json!({"mode": "managed", "type": kind, "name": name, "provider": "provider[\"registry.terraform.io/hashicorp/kubernetes\"]",
-        "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive, "private": canaries.plant()}]})
+        "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive, "private": canaries.hide()}]})
+}
+
+/// The metadata of a live object; what kubectl wrote down is hidden where anything is.
+fn live_metadata(name: &str, canaries: &mut Canaries, is_marked: bool) -> Value {
+    let copy = if is_marked { canaries.hide() } else { canaries.keep() };
+    json!({"name": name, "namespace": "shop", "annotations": {
+        "kubectl.kubernetes.io/last-applied-configuration": copy, "note": canaries.keep()}})
+}
+
+fn declared_metadata(live: &Value, canaries: &mut Canaries) -> Value {
+    let metadata = &live["metadata"];
+    json!([{"name": metadata["name"], "namespace": "shop", "uid": metadata["uid"], "annotations": {"note": canaries.plant(),
+        "kubectl.kubernetes.io/last-applied-configuration": canaries.hide()}}])
+}
+
+/// A mark on an attribute, with indices before each name but the first.
+fn mark(names: &[(&str, usize)]) -> Value {
+    let steps = names.iter().enumerate().flat_map(|(at, (name, index))| {
+        let index = json!({"type": "index", "value": {"value": index, "type": "number"}});
+        (at > 0).then_some(index).into_iter().chain([json!({"type": "get_attr", "value": name})])
+    });
+    json!([steps.collect::<Vec<_>>()])
+}
+
+fn make_secret(cluster: &Cluster, canaries: &mut Canaries, name: &str) -> Value {
+    // Annotations of Secrets are hidden too.
+    let annotations =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": canaries.hide(), "note": canaries.hide()});
+    let metadata = json!({"name": name, "namespace": "shop", "annotations": annotations});
+    let live = json!({"metadata": metadata, "stringData": {"password": canaries.hide()}});
+    let live = post(cluster, "/api/v1/namespaces/shop/secrets", &live);
+    let attributes =
+        json!({"metadata": declared_metadata(&live, canaries), "data": {"password": canaries.hide()}});
+    resource("kubernetes_secret_v1", name, canaries, &attributes, &json!([]))
+}
+
+fn make_config_map(cluster: &Cluster, canaries: &mut Canaries, name: &str, is_marked: bool) -> Value {
+    let value = if is_marked { canaries.hide() } else { canaries.keep() };
+    let live = json!({"metadata": live_metadata(name, canaries, is_marked), "data": {"key": value}});
+    let live = post(cluster, "/api/v1/namespaces/shop/configmaps", &live);
+    let value = if is_marked { canaries.hide() } else { canaries.plant() };
+    let attributes = json!({"metadata": declared_metadata(&live, canaries), "data": {"key": value}});
+    let marks = if is_marked { mark(&[("data", 0)]) } else { json!([]) };
+    resource("kubernetes_config_map_v1", name, canaries, &attributes, &marks)
+}
+
+fn make_deployment(cluster: &Cluster, canaries: &mut Canaries, name: &str) -> Value {
+    // A mark on a variable is one on all of them.
+    let env = |canaries: &mut Canaries| json!([{"name": "ONE", "value": canaries.hide()}, {"name": "OTHER", "value": canaries.hide()}]);
+    let container = json!({"name": "web", "image": "nginx", "env": env(canaries), "args": [canaries.keep()]});
+    let template = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}});
+    let spec = json!({"selector": {"matchLabels": {"app": name}}, "template": template});
+    let live = json!({"metadata": live_metadata(name, canaries, true), "spec": spec});
+    let live = post(cluster, "/apis/apps/v1/namespaces/shop/deployments", &live);
+    let container =
+        json!([{"name": "web", "image": "nginx", "env": env(canaries), "args": [canaries.plant()]}]);
+    let spec = json!([{"template": [{"spec": [{"container": container}]}]}]);
+    let attributes = json!({"metadata": declared_metadata(&live, canaries), "spec": spec});
+    let marks =
+        mark(&[("spec", 0), ("template", 0), ("spec", 0), ("container", 0), ("env", 0), ("value", 1)]);
+    resource("kubernetes_deployment_v1", name, canaries, &attributes, &marks)
+}
+
+fn make_widget(cluster: &Cluster, canaries: &mut Canaries, name: &str) -> Value {
+    let spec = |canaries: &mut Canaries, size: String| json!({"password": canaries.hide(), "size": size, "users": [{"name": "a", "token": canaries.hide()}]});
+    let size = canaries.keep();
+    let live = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": live_metadata(name, canaries, true),
+        "spec": spec(canaries, size)});
+    post(cluster, "/apis/example.com/v1/namespaces/shop/widgets", &live);
+    let whole = |canaries: &mut Canaries| {
+        let size = canaries.plant();
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "shop"},
+            "spec": spec(canaries, size)})
+    };
+    let (object, manifest) = (whole(canaries), whole(canaries));
+    let attributes =
+        json!({"object": {"type": [], "value": object}, "manifest": {"type": [], "value": manifest}});
+    let step = |name: &str| json!({"type": "get_attr", "value": name});
+    let path = |names: &[&str]| names.iter().map(|name| step(name)).collect::<Value>();
+    let marks =
+        json!([path(&["manifest", "spec", "password"]), path(&["manifest", "spec", "users", "token"])]);
+    resource("kubernetes_manifest", name, canaries, &attributes, &marks)
 }
 
 /// Creates objects and the state that declares them, each with secrets of its own, so that all of them differ.
@@ -67,85 +205,17 @@ fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> Vec<u8> {
     let mut resources = Vec::new();
     for at in 0..EACH {
         let name = format!("object-{at}");
-        let metadata = |canaries: &mut Canaries| {
-            json!({"name": name, "namespace": "shop", "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": canaries.plant(), "note": canaries.plant()}})
-        };
-        let declared = |canaries: &mut Canaries, uid: &Value| {
-            json!([{"name": name, "namespace": "shop", "uid": uid, "annotations": {"note": canaries.plant(),
-                "kubectl.kubernetes.io/last-applied-configuration": canaries.plant()}}])
-        };
-
-        let live = json!({"metadata": metadata(canaries), "stringData": {"password": canaries.plant()}});
-        let live = post(cluster, "/api/v1/namespaces/shop/secrets", &live);
-        let data = json!({"password": canaries.plant()});
-        let attributes = json!({"metadata": declared(canaries, &live["metadata"]["uid"]), "data": data});
-        resources.push(resource(
-            "kubernetes_secret_v1",
-            &format!("s{at}"),
-            canaries,
-            &attributes,
-            &json!([]),
-        ));
-
-        let live = json!({"metadata": metadata(canaries), "data": {"key": canaries.plant()}});
-        let live = post(cluster, "/api/v1/namespaces/shop/configmaps", &live);
-        let data = json!({"key": canaries.plant()});
-        let attributes = json!({"metadata": declared(canaries, &live["metadata"]["uid"]), "data": data});
-        resources.push(resource(
-            "kubernetes_config_map_v1",
-            &format!("c{at}"),
-            canaries,
-            &attributes,
-            &json!([]),
-        ));
-
-        let env = json!([{"name": "PLAIN", "value": canaries.plant()}, {"name": "MARKED", "value": canaries.plant()}]);
-        let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]});
-        let template = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}});
-        let spec = json!({"selector": {"matchLabels": {"app": name}}, "template": template});
-        let live = json!({"metadata": metadata(canaries), "spec": spec});
-        let live = post(cluster, "/apis/apps/v1/namespaces/shop/deployments", &live);
-        let env = json!([{"name": "PLAIN", "value": canaries.plant()}, {"name": "MARKED", "value": canaries.plant()}]);
-        let container = json!([{"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]}]);
-        let spec = json!([{"template": [{"spec": [{"container": container}]}]}]);
-        let attributes = json!({"metadata": declared(canaries, &live["metadata"]["uid"]), "spec": spec});
-        let step = |name: &str| json!({"type": "get_attr", "value": name});
-        let index = |at: usize| json!({"type": "index", "value": {"value": at, "type": "number"}});
-        let marked = json!([[
-            step("spec"),
-            index(0),
-            step("template"),
-            index(0),
-            step("spec"),
-            index(0),
-            step("container"),
-            index(0),
-            step("env"),
-            index(1),
-            step("value")
-        ]]);
-        resources.push(resource(
-            "kubernetes_deployment_v1",
-            &format!("d{at}"),
-            canaries,
-            &attributes,
-            &marked,
-        ));
-
-        let whole = |canaries: &mut Canaries| {
-            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata(canaries),
-            "spec": {"password": canaries.plant(), "users": [{"name": "a", "token": canaries.plant()}]}})
-        };
-        post(cluster, "/apis/example.com/v1/namespaces/shop/widgets", &whole(canaries));
-        let attributes = json!({"object": {"type": [], "value": whole(canaries)}, "manifest": {"type": [], "value": whole(canaries)}});
-        resources.push(resource("kubernetes_manifest", &format!("w{at}"), canaries, &attributes, &json!([])));
-
-        let attributes = json!({"password": canaries.plant()});
-        resources.push(resource("aws_db_instance", &format!("db{at}"), canaries, &attributes, &json!([])));
+        resources.extend([
+            make_secret(cluster, canaries, &name),
+            make_config_map(cluster, canaries, &name, at % 2 == 0),
+            make_deployment(cluster, canaries, &name),
+            make_widget(cluster, canaries, &name),
+        ]);
+        let attributes = json!({"password": canaries.hide()});
+        resources.push(resource("aws_db_instance", &name, canaries, &attributes, &json!([])));
     }
     let outputs: Value =
-        (0..EACH).map(|at| (format!("out{at}"), json!({"value": canaries.plant()}))).collect();
+        (0..EACH).map(|at| (format!("out{at}"), json!({"value": canaries.hide()}))).collect();
     json!({"version": 4, "serial": 1, "lineage": "canaries", "outputs": outputs, "resources": resources})
         .to_string()
         .into_bytes()
@@ -180,7 +250,7 @@ fn no_secret_comes_out_anywhere() {
     });
     let mut canaries = Canaries::default();
     let state = make_objects(&cluster, &mut canaries);
-    assert!(canaries.0.len() >= 1_000, "{}", canaries.0.len());
+    assert!(canaries.all.len() >= 1_000, "{}", canaries.all.len());
     let states = cluster.folder().join("states");
     fs::create_dir(&states).unwrap();
     let file = states.join("shop.tfstate");
@@ -227,6 +297,8 @@ fn no_secret_comes_out_anywhere() {
     assert!(log.contains("DEBUG"), "the log tells everything there is");
     canaries.are_not_in("the log", &log);
     canaries.are_not_in("the history file", &fs::read_to_string(&history).unwrap());
+
+    canaries.are_not_kept_in(exporter.running.pid());
 
     for input in [&state[..], &state[..cut]] {
         let mut baseline = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))

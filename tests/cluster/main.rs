@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// Who scaled an object: an autoscaler, or a person.
+mod autoscalers;
 /// A thousand secrets in states and objects.
 mod canaries;
 /// What people do at the command line.
@@ -26,6 +28,8 @@ mod kinds;
 mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
+/// What a program keeps in its memory.
+mod memory;
 /// Requests for kinds that are neither Deployments nor Services.
 mod other_kinds;
 /// Requests that both refuse.

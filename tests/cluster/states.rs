@@ -47,7 +47,8 @@ fn state(serial: u64, kibibytes: usize) -> String {
         let labels = json!({"noise": STANDARD.encode(noise)});
         let metadata = json!([{"name": format!("c{at}"), "namespace": "shop", "labels": labels}]);
         let attributes = json!({"metadata": metadata, "data": {"a": "b"}});
-        json!({"mode": "managed", "type": "kubernetes_config_map", "name": format!("c{at}"), "instances": [{"attributes": attributes}]})
+        json!({"mode": "managed", "type": "kubernetes_config_map", "name": format!("c{at}"),
+            "instances": [{"attributes": attributes, "sensitive_attributes": [[{"type": "get_attr", "value": "data"}]]}]})
     });
     json!({"version": 4, "serial": serial, "lineage": "l", "resources": resources.collect::<Vec<_>>()})
         .to_string()
@@ -111,7 +112,7 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
         StateSources { enabled: true, scope: Scope::new(["terraform"], []), ..StateSources::default() };
     let (_sources, sources) = watch::channel(Arc::new(sources));
     let (sender, mut changes) = mpsc::channel(16);
-    let (wanted, mut wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
+    let (wanted, mut wanted_told) = watch::channel(Arc::new(Wanted::default()));
     let inputs = Follow { client, sources, changes: sender, wanted, clock: Clock::system(), key };
     cluster.block_on(async {
         tokio::spawn(follow(inputs));
@@ -121,7 +122,9 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
         assert_eq!((&*two.name, two.origin, two.objects.len()), ("shop-prod", Origin::Published, 250));
         assert!(matches!(next(&mut changes).await, Change::Source(_, StreamHealth::Up)));
         wanted_told.changed().await.unwrap();
-        assert_eq!(wanted_told.borrow().keys.len(), 2);
+        let sealing = wanted_told.borrow().documents[&("".into(), "ConfigMap".into())].clone();
+        assert_eq!(sealing.fields("v1", "shop", "c0"), ["data"]);
+        assert_eq!(sealing.keys().len(), 2, "that of the process, and that of the baseline");
     });
     apply(&lease(Some("OperationTypeApply")).to_string());
     assert_eq!(&*cluster.block_on(baseline(&mut changes)).lock.as_ref().unwrap().who, "ci");

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::terraform::{TerraformState, decode},
-    compare::{keep, terraform::compare},
+    compare::{
+        keep,
+        terraform::{compare, sensitive_fields},
+    },
     demo::{Cluster, Scene, Shop, play},
-    model::{Clock, DeclaredObject, LiveObject, ObjectName, SealKey},
+    model::{Clock, DeclaredObject, Kind, LiveObject, ObjectName, SealKey, Sealing},
     state::{Details, Entry},
 };
 use serde_json::Value;
@@ -162,7 +165,11 @@ fn little_is_kept_of_an_object_and_of_what_is_declared_for_it() {
         let live = live(shop.cluster(), name).unwrap();
         let texts = [&declared.address, &declared.resource_type, &name.name, &name.namespace];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
-        let packed = declared.body.packed().unwrap().bytes().len() + keep(live).packed.bytes().len();
+        let kind = Kind::unseen(&name.group, &name.version, &name.kind);
+        let mut sealing = Sealing::new(SealKey::new([7; 32]));
+        sealing.mark(name, sensitive_fields(&declared));
+        let kept = keep(live, &kind, &sealing);
+        let packed = declared.body.packed().unwrap().bytes().len() + kept.packed.bytes().len();
         let structs =
             size_of::<DeclaredObject>() + size_of::<LiveObject>() + size_of::<Entry>() + size_of::<Details>();
         let kept = packed + 2 * texts + structs;

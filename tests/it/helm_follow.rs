@@ -99,7 +99,7 @@ async fn only_what_is_deployed_is_ever_read() {
     assert_eq!(got(&server), ["sh.helm.release.v1.web.v10"]);
     let listed = server.requests().into_iter().filter(|asked| asked.name.is_none());
     assert!(listed.into_iter().all(|asked| asked.metadata_only && asked.selector == "owner=helm"));
-    let wanted = followed.wanted.borrow().clone();
+    let wanted = followed.wanted();
     assert_eq!(wanted.kinds.iter().map(ToString::to_string).collect::<Vec<_>>(), ["v1 ConfigMap"]);
 }
 
@@ -154,7 +154,7 @@ async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed()
         server.delete("secrets", "shop", &format!("sh.helm.release.v1.web.v{revision}"));
     }
     followed.silent(60).await;
-    assert!(followed.wanted.borrow().kinds.is_empty());
+    assert!(followed.wanted().kinds.is_empty());
     let names: Vec<String> = [1, 2, 5].map(|number| format!("sh.helm.release.v1.web.v{number}")).into();
     assert_eq!(got(&server), names, "each that was deployed was read, once");
 }

@@ -16,6 +16,8 @@ mod support;
 mod api;
 /// The module table, file lengths, no orphans.
 mod architecture;
+/// Who scaled an object, as autoscalers tell.
+mod autoscalers;
 /// What the built-in rules say about the drift that everybody has.
 mod built_in_rules;
 /// The program as people run it: `hash`, bad flags, bad files.
@@ -67,6 +69,12 @@ mod terraform_claims;
 mod terraform_compare;
 /// Following states in a cluster and in files.
 mod terraform_follow;
+/// What is kept of live objects while what is sealed in them changes.
+mod terraform_kept;
+/// What a running exporter keeps of objects in which states mark something, and which kinds it lists again for that.
+mod terraform_marked;
+/// Whatever a state marks as sensitive compares as if it were not.
+mod terraform_marks;
 /// `drift-exporter baseline`, and what is read of it again.
 mod terraform_published;
 /// States that are read again and again.
@@ -75,3 +83,5 @@ mod terraform_reread;
 mod terraform_sealed;
 /// What is kept of a Terraform state, and what is not.
 mod terraform_state;
+/// Objects that are declared in different versions of one kind.
+mod versions;

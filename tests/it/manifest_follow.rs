@@ -68,7 +68,7 @@ async fn what_a_directory_declares_is_told_and_so_is_every_change() {
     assert_eq!((skipped(&baseline), baseline.here, baseline.origin), (vec![], true, Origin::Manifests));
     assert_eq!(*baseline.name, *folder.path().display().to_string());
     followed.up().await;
-    let wanted = followed.wanted.borrow().clone();
+    let wanted = followed.wanted();
     assert_eq!(
         wanted.kinds.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["v1 ConfigMap", "v1 Namespace"]

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use drift_exporter::{
     model::{
-        DownReason, Kind, KindName, Plan, Scope, Selector, Served, ServedKind, StreamHealth, StreamSpec,
-        WantedKind,
+        DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, Served, ServedKind, StreamHealth,
+        StreamSpec, WantedKind,
     },
     settings::Settings,
     watch::{Discovery, plan},
 };
 use proptest::prelude::*;
 
-fn kind(group: &str, version: &str, name: &str) -> Kind {
+pub(crate) fn kind(group: &str, version: &str, name: &str) -> Kind {
     Kind { plural: format!("{}s", name.to_lowercase()).into(), ..Kind::unseen(group, version, name) }
 }
 
 /// What a cluster has: some core kinds, Deployments, and a group that moves from v1 to v2.
-fn cluster() -> Discovery {
+pub(crate) fn cluster() -> Discovery {
     let node = Kind { namespaced: false, ..kind("", "v1", "Node") };
     let kinds = [
         (kind("", "v1", "ConfigMap"), true),
@@ -35,7 +35,7 @@ fn cluster() -> Discovery {
 }
 
 /// `apps/v1 Deployment in a,b but c with x=y`.
-fn want(text: &str) -> WantedKind {
+pub(crate) fn want(text: &str) -> WantedKind {
     let (rest, selector) = text.split_once(" with ").map_or((text, None), |(rest, own)| (rest, Some(own)));
     let (rest, excluded) = rest.split_once(" but ").unwrap_or((rest, ""));
     let (rest, namespaces) = rest.split_once(" in ").unwrap_or((rest, ""));
@@ -49,8 +49,13 @@ fn want(text: &str) -> WantedKind {
     }
 }
 
+fn listed(word: &str, names: &NameSet) -> Option<String> {
+    let names: Vec<String> = names.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+    (!names.is_empty()).then(|| format!("{word} {}", names.join(",")))
+}
+
 /// The streams of a plan: what the server is asked for, and how much is chosen here.
-fn told(plan: &Plan) -> Vec<String> {
+pub(crate) fn told(plan: &Plan) -> Vec<String> {
     let told = |spec: &Arc<StreamSpec>| {
         let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
         let kept = Some(spec.kept.len()).filter(|count| *count > 0);
@@ -60,6 +65,8 @@ fn told(plan: &Plan) -> Vec<String> {
             excluded.map(|names| format!("but {names}")),
             spec.selector.as_ref().map(|selector| format!("with {selector}")),
             kept.map(|count| format!("choosing {count}")),
+            listed("without", &spec.without),
+            listed("only", &spec.only),
         ]
         .into_iter()
         .flatten()
@@ -222,6 +229,8 @@ fn settings_narrow_what_is_wanted_and_never_widen_it() {
     );
 }
 
+/// The name of objects that may be declared in another version.
+const OTHER: &str = "other";
 const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
 const LABELS: [&[(&str, &str)]; 4] = [&[], &[("x", "1")], &[("y", "1")], &[("x", "2"), ("y", "1")]];
 
@@ -230,17 +239,24 @@ fn wanted() -> impl Strategy<Value = WantedKind> {
     let selectors =
         prop::sample::select(vec![None, Some("x"), Some("x=1"), Some("y=1"), Some("!x"), Some("")]);
     let kinds = prop::sample::select(vec!["v1 ConfigMap", "example.com/v1 Widget", "example.com/* *"]);
-    (kinds, names(), names(), selectors).prop_map(|(kind, namespaces, excluded, selector)| WantedKind {
-        scope: Scope::new(namespaces, excluded),
-        selector: selector.map(|text| Selector::parse(text).unwrap()),
-        ..want(kind)
-    })
+    let others = prop::sample::subsequence(&NAMESPACES[..], 0..4);
+    let by_the_way = prop::bool::weighted(0.2);
+    (kinds, names(), names(), selectors, others, by_the_way).prop_map(
+        |(kind, namespaces, excluded, selector, others, by_the_way)| WantedKind {
+            scope: Scope::new(namespaces, excluded),
+            selector: selector.filter(|_| !by_the_way).map(|text| Selector::parse(text).unwrap()),
+            versions: Arc::new([("v2".into(), others.iter().map(|own| (*own, OTHER)).collect())].into()),
+            by_the_way,
+            ..want(kind)
+        },
+    )
 }
 
 /// Whether the server sends such an object through a stream, and we keep it.
-fn brings(spec: &StreamSpec, namespace: &str, labels: &[(&str, &'static str)]) -> bool {
+fn brings(spec: &StreamSpec, namespace: &str, name: &str, labels: &[(&str, &'static str)]) -> bool {
     let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
-    spec.namespace.as_deref().is_none_or(|own| own == namespace)
+    spec.picks(namespace, name)
+        && spec.namespace.as_deref().is_none_or(|own| own == namespace)
         && !spec.excluded.iter().any(|own| **own == *namespace)
         && spec.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
         && spec.keeps(namespace, value_of)
@@ -252,7 +268,8 @@ proptest! {
         let plan_of = |wanted: &[WantedKind]| plan(wanted, &cluster());
         let made = plan_of(&wanted);
         for kind in [kind("", "v1", "ConfigMap"), kind("example.com", "v1", "Widget"), kind("example.com", "v1", "Gadget")] {
-            for (namespace, labels) in NAMESPACES.iter().flat_map(|name| LABELS.map(|labels| (*name, labels))) {
+            let places = NAMESPACES.iter().flat_map(|space| LABELS.map(|labels| (*space, labels)));
+            for (name, (namespace, labels)) in ["any", OTHER].iter().flat_map(|name| places.clone().map(move |place| (*name, place))) {
                 let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
                 let is_wanted = wanted.iter().any(|want| {
                     let named = want.kind != KindName::Every || want.group == kind.group;
@@ -260,9 +277,18 @@ proptest! {
                         && want.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
                 });
                 let streams = made.streams.iter().filter(|spec| spec.kind.is_same_type(&kind));
-                let brought = streams.filter(|spec| brings(spec, namespace, labels));
+                let brought = streams.filter(|spec| brings(spec, namespace, name, labels));
                 let brought: Vec<_> = brought.inspect(|spec| assert!(spec.covers(namespace))).collect();
                 prop_assert_eq!(brought.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, made);
+                let comes_whole = wanted.iter().any(|want| {
+                    want.means(&kind) && want.scope.has(namespace) && want.selector.as_ref().is_none_or(Selector::is_empty)
+                });
+                let declares = |want: &&WantedKind| {
+                    want.means(&kind) && !want.scope.is_empty() && want.versions["v2"].has(namespace, name)
+                };
+                if &*kind.kind == "Widget" && comes_whole && wanted.iter().any(|want| declares(&want)) {
+                    prop_assert_eq!(&*brought[0].kind.version, "v2");
+                }
             }
         }
         let mut turned = wanted;

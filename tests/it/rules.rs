@@ -50,7 +50,7 @@ pub(crate) fn rate_in(rules: &RuleSet, namespace: &str, kind: &Kind, finding: Fi
     let key = ObjectKey { kind: Arc::new(kind.clone()), namespace: namespace.into(), name: "web".into() };
     let labels = [("team".into(), "checkout".into())];
     rules.rate(
-        &ObjectView { key: &key, labels: &labels, mutes: "", source: Source::Annotation },
+        &ObjectView { key: &key, labels: &labels, mutes: "", source: Source::Annotation, autoscaled: false },
         finding,
         now(),
     )

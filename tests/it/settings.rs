@@ -268,11 +268,15 @@ cases:
   object: {apiVersion: apps/v1, kind: Deployment, namespace: ops, name: web}
   difference: {path: spec.replicas, field: replicas, expected: '3', actual: '0', manager: kubectl}
   want: {ignored: false, severity: critical}
+- name: whoever scales for an autoscaler
+  object: {apiVersion: apps/v1, kind: Deployment, namespace: ops, name: web, autoscaled: true}
+  difference: {path: spec.replicas, expected: '3', actual: '7', manager: my-scaler}
+  want: {actor: autoscaler, expectation: expected}
 ",
     );
     let (code, stdout, stderr) = run(&["rules", "test", "--config.file", &settings, &cases]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
-    assert!(stdout.ends_with("2 passed, 0 failed\n"), "{stdout}");
+    assert!(stdout.ends_with("3 passed, 0 failed\n"), "{stdout}");
     let (code, stdout, _) = run(&["rules", "test", &cases]);
     assert_eq!(code, Some(1));
     assert!(
@@ -280,7 +284,7 @@ cases:
             .contains("FAILED  replicas in the shop do not count: it is not ignored; mine does not match it"),
         "{stdout}"
     );
-    assert!(stdout.ends_with("1 passed, 1 failed\n"), "{stdout}");
+    assert!(stdout.ends_with("2 passed, 1 failed\n"), "{stdout}");
 }
 
 #[test]

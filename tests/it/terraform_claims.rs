@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use drift_exporter::{
     model::{
-        Baseline, BaselineFault, BaselineTrouble, Cause, Change, Clock, DownReason, Kind, Lock, Plan, Source,
-        Stamp, StreamHealth, StreamSpec, UnknownReason, Unwatched, VerdictKind,
+        Baseline, BaselineFault, BaselineTrouble, Cause, Change, Clock, DownReason, Kind, Lock, Plan,
+        Sealing, Source, Stamp, StreamHealth, StreamSpec, UnknownReason, Unwatched, VerdictKind,
     },
     state::{Belonging, Engine, EngineMetrics, History, Turn},
 };
@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::{
     rules::rules,
-    support::claims::{World, config_maps, state},
+    support::claims::{World, config_maps, key, state},
 };
 
 const A: (&str, &str, &str) = ("a", "u-a", "1");
@@ -207,7 +207,8 @@ fn a_hash_on_the_object_is_a_claim_of_its_own() {
     let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
     let sources = [Source::Annotation, Source::Terraform];
     let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
-    let mut world = World { engine, stream, second: Arc::default(), version: 0 };
+    let mut world =
+        World { engine, stream, second: Arc::default(), version: 0, sealing: Sealing::new(key(1)) };
     world.baseline(state("s", 1, &[A]));
     world.list(&[]);
     let sources = |world: &World, name| -> Vec<_> {

@@ -24,7 +24,7 @@ fn enabled() -> StateSources {
     StateSources { enabled: true, ..StateSources::default() }
 }
 
-fn gzip(text: &str) -> Vec<u8> {
+pub(crate) fn gzip(text: &str) -> Vec<u8> {
     use std::io::Write as _;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -42,7 +42,7 @@ fn state(serial: u64, names: &[&str]) -> String {
     json!({"version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l", "resources": resources}).to_string()
 }
 
-fn secret(namespace: &str, name: &str, bytes: &[u8]) -> Value {
+pub(crate) fn secret(namespace: &str, name: &str, bytes: &[u8]) -> Value {
     let labels = json!({"tfstate": "true", "tfstateWorkspace": "default", "tfstateSecretSuffix": "shop"});
     let managed = json!([{"manager": "HashiCorp", "time": "2026-01-01T11:00:00Z"}]);
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace, "labels": labels, "managedFields": managed},
@@ -80,7 +80,7 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
     let one = followed.baseline().await;
     // The second one stands in the channel, and whoever tells that the source is up waits for it to be taken.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(followed.wanted.borrow().kinds.is_empty());
+    assert!(followed.wanted().kinds.is_empty());
     let two = followed.baseline().await;
     followed.up().await;
     followed.silent(10).await;
@@ -91,13 +91,14 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
     let lock = two.lock.as_ref().expect("locks are known before the first word");
     assert_eq!((&*lock.who, &*lock.operation), ("ci@runner-7", "OperationTypeApply"));
     assert_eq!(lock.holds_until, Some(start() + SignedDuration::from_mins(30)));
-    let wanted = followed.wanted.borrow_and_update().clone();
+    let wanted = followed.wanted();
     assert_eq!(wanted.kinds.len(), 1);
     assert_eq!(
         (wanted.kinds[0].to_string(), &wanted.kinds[0].scope),
         ("v1 ConfigMap".to_owned(), &Scope::new(["shop"], []))
     );
-    assert_eq!(wanted.keys.len(), 1);
+    let sealing = &wanted.documents[&("".into(), "ConfigMap".into())];
+    assert_eq!((wanted.documents.len(), sealing.keys().len()), (1, 1));
     for asked in server.requests() {
         let labelled = asked.selector.starts_with("tfstate=true")
             || asked.selector.starts_with("tfdrift.jin.dev/baseline=true");
@@ -124,7 +125,7 @@ async fn a_state_that_changes_is_told_once_and_one_that_goes_is_told_gone() {
     server.delete("secrets", "terraform", "tfstate-default-shop");
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
     followed.silent(10).await;
-    assert!(followed.wanted.borrow().kinds.is_empty());
+    assert!(followed.wanted().kinds.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +281,7 @@ async fn other_settings_count_at_once() {
     followed.sources.send_replace(Arc::new(StateSources::default()));
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
     followed.silent(10).await;
-    assert!(followed.wanted.borrow().kinds.is_empty());
+    assert!(followed.wanted().kinds.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,12 +21,12 @@ use crate::{
     },
 };
 
-fn publish(state: &Value, flags: &[&str]) -> Ended {
+pub(crate) fn publish(state: &Value, flags: &[&str]) -> Ended {
     run(&[&["baseline", "--name", "shop-prod"], flags].concat(), &state.to_string(), &[])
 }
 
 /// The Secrets that were printed.
-fn secrets(ended: &Ended) -> Vec<Value> {
+pub(crate) fn secrets(ended: &Ended) -> Vec<Value> {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let documents = ended.stdout.split("---\n").filter(|text| !text.is_empty());
     documents.map(|text| serde_saphyr::from_str(text).unwrap()).collect()
@@ -72,7 +72,7 @@ fn noisy(kibibytes: usize) -> Value {
     (0..kibibytes).map(noise).collect()
 }
 
-fn put(server: &StateServer, secrets: &[Value]) {
+pub(crate) fn put(server: &StateServer, secrets: &[Value]) {
     for secret in secrets {
         let mut secret = secret.clone();
         secret["metadata"]["namespace"] = json!("terraform");
@@ -116,7 +116,9 @@ async fn what_was_published_is_read_as_it_was() {
     assert_eq!(compare(&told.objects[1], &live), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let wanted = followed.wanted.borrow().clone();
-    assert_eq!((wanted.keys.len(), &wanted.keys[1]), (2, &told.objects[1].key));
+    let keys = |kind: &str| wanted.documents[&("".into(), kind.into())].keys();
+    assert_eq!((keys("Secret").len(), &keys("Secret")[1]), (2, &told.objects[1].key));
+    assert_eq!(keys("ConfigMap"), &keys("Secret")[..1], "nothing in it is sealed");
     let secret = wanted.kinds.iter().find(|kind| kind.to_string() == "v1 Secret").unwrap();
     assert_eq!(secret.name.as_deref(), Some("s"));
 }

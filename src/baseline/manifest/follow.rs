@@ -20,12 +20,7 @@ use super::{
     reading::{Reading, in_doubt, read},
 };
 use crate::{
-    baseline::{
-        declare::DocumentReader,
-        newest::other_than,
-        scopes::Scopes,
-        terraform::{Wanted, wanted_kinds},
-    },
+    baseline::{declare::DocumentReader, newest::other_than, scopes::Scopes, wanted::Declares},
     model::{
         Baseline, BaselineFault, BaselineTrouble, BaselineVersion, Change, Origin, SealKey, Source,
         StreamHealth,
@@ -62,8 +57,8 @@ pub struct Follow {
     pub sources: watch::Receiver<Arc<ManifestSources>>,
     /// Who is told.
     pub changes: mpsc::Sender<Change>,
-    /// What has to be watched for what manifests declare.
-    pub wanted: watch::Sender<Arc<Wanted>>,
+    /// Who is told of all that is declared.
+    pub declares: watch::Sender<Arc<Declares>>,
     /// The key of the digests that manifests are sealed with.
     pub key: SealKey,
 }
@@ -77,8 +72,14 @@ impl fmt::Debug for Follow {
 /// Reads all manifests there are, and tells of them and of every change, until nobody listens.
 pub async fn follow(follow: Follow) {
     let sources = follow.sources.borrow().clone();
-    let mut follower =
-        Follower { follow, sources, scopes: Scopes::default(), places: BTreeMap::new(), is_up: false };
+    let mut follower = Follower {
+        follow,
+        sources,
+        scopes: Scopes::default(),
+        places: BTreeMap::new(),
+        is_up: false,
+        declares_other: true,
+    };
     while follower.session().await.is_ok() {}
 }
 
@@ -92,6 +93,8 @@ struct Follower {
     places: BTreeMap<PathBuf, Place>,
     /// Whether the source was told to be up.
     is_up: bool,
+    /// Whether something was told that may change what is declared.
+    declares_other: bool,
 }
 
 /// What is known about one path.
@@ -139,6 +142,7 @@ impl Follower {
         let gone: Vec<PathBuf> = self.places.keys().filter(|path| !stays(path)).cloned().collect();
         for path in gone {
             if let Some(told) = self.places.remove(&path).and_then(|place| place.told) {
+                self.declares_other = true;
                 self.send(Change::BaselineGone(Source::Manifest, told.name.clone())).await?;
             }
         }
@@ -213,6 +217,7 @@ impl Follower {
         }
         let baseline = Arc::new(baseline);
         place.told = Some(baseline.clone());
+        self.declares_other = true;
         self.send(Change::Baseline(baseline)).await
     }
 
@@ -227,16 +232,11 @@ impl Follower {
             };
             self.send(change).await?;
         }
-        let good = self.places.values().filter_map(|place| place.good.as_ref());
-        let kinds = wanted_kinds(good.flat_map(|good| &good.declared.objects).map(|own| &own.object));
-        let wanted = Wanted { kinds, ..Wanted::nothing(self.follow.key.clone()) };
-        self.follow.wanted.send_if_modified(|own| {
-            let news = **own != wanted;
-            if news {
-                *own = Arc::new(wanted);
-            }
-            news
-        });
+        if std::mem::take(&mut self.declares_other) {
+            let good = self.places.values().filter_map(|place| place.good.as_ref());
+            let declares = Declares::new(good.map(|good| (None, &*good.declared.objects)));
+            self.follow.declares.send_replace(Arc::new(declares));
+        }
         Ok(())
     }
 

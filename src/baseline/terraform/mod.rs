@@ -15,12 +15,12 @@ mod secrets;
 mod show;
 mod state;
 
+pub(in crate::baseline) use self::resource::is_built_in;
 pub use self::{
     chunks::{StateSecret, group_chunks, join_chunks},
-    follow::{Follow, StateSources, Wanted, follow},
+    follow::{Follow, StateSources, follow},
     published::{PART_LIMIT, Published},
     random::random_key,
     state::{StateReader, TerraformState, decode},
 };
-pub(in crate::baseline) use self::{follow::wanted_kinds, resource::is_built_in};
 pub use super::text::{Broken, INFLATE_LIMIT, Text};

@@ -2,17 +2,14 @@
 
 use serde_json::Value;
 
-use super::{
-    identity::object_of,
-    secrets::{seal_at, seal_found},
-};
+use super::{identity::object_of, secrets::seal_at};
 use crate::{
     baseline::documents::object_of_document,
     compare::{
         pack,
         terraform::{
-            PART_TYPES, is_secret, mark_absent, mark_unset, object_type, seal_binary_data, seal_last_applied,
-            seal_live, sensitive_attributes,
+            PART_TYPES, is_secret, mark_absent, mark_unset, object_type, seal_binary_data, seal_field,
+            seal_last_applied, seal_live, sensitive_attributes,
         },
     },
     model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
@@ -66,7 +63,7 @@ fn attributes(instance: Instance<'_>, is_part: bool, key: &SealKey) -> Result<De
     for path in &sensitive {
         seal_at(key, &mut attributes, path);
     }
-    seal_last_applied(key, &mut attributes);
+    seal_last_applied(std::slice::from_ref(key), &mut attributes);
     if !is_part {
         mark_absent(resource_type, &mut attributes);
     }
@@ -96,20 +93,21 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
     if let Some(namespace) = attributes["namespace"].as_str().filter(|own| !own.is_empty() && !is_manifest) {
         object.namespace = namespace.into();
     }
-    if is_manifest && !is_built_in(&object.group) {
-        mark_unset(&mut document);
-    }
-    prune(&mut document);
     let uid =
         ["live_uid", "uid"].iter().find_map(|name| attributes[*name].as_str().filter(|uid| !uid.is_empty()));
     let uid = uid.map(Into::into);
     let mut sensitive = if is_manifest { within_document(&sensitive) } else { sensitive_fields(&attributes) };
+    let keys = std::slice::from_ref(key);
     if is_secret(&object.group, &object.kind) {
-        seal_live(&mut document, &object.group, &object.kind, std::slice::from_ref(key));
+        seal_live(&mut document, &object.group, &object.kind, keys);
         sensitive.extend(["data", "metadata.annotations"].map(Into::into));
     }
-    sensitive.iter().for_each(|path| seal_found(key, &mut document, path));
-    seal_last_applied(key, &mut document);
+    sensitive.iter().for_each(|path| seal_field(&mut document, path, keys));
+    seal_last_applied(keys, &mut document);
+    if is_manifest && !is_built_in(&object.group) {
+        mark_unset(&mut document);
+    }
+    prune(&mut document);
     let body = pack(&document);
     let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
     let key = key.clone();

@@ -56,12 +56,12 @@ fn path_of(steps: &[Value]) -> Box<str> {
 
 /// Replaces the values at a path of attributes by digests, in every element of lists on the way.
 pub(super) fn seal_at(key: &SealKey, value: &mut Value, path: &str) {
+    if path.is_empty() {
+        return seal_all(key, value);
+    }
     if let Value::Array(elements) = value {
         elements.iter_mut().for_each(|element| seal_at(key, element, path));
         return;
-    }
-    if path.is_empty() {
-        return seal_all(key, value);
     }
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     match value {
@@ -78,28 +78,11 @@ pub(super) fn seal_at(key: &SealKey, value: &mut Value, path: &str) {
     }
 }
 
-/// Replaces the values at a path of a document by digests, wherever it is there: in documents, what is empty is left out.
-pub(super) fn seal_found(key: &SealKey, value: &mut Value, path: &str) {
-    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-    match value {
-        value if path.is_empty() => seal_all(key, value),
-        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_found(key, element, path)),
-        Value::Object(members) => {
-            if let Some(member) = members.get_mut(first) {
-                seal_found(key, member, rest);
-            }
-        }
-        Value::Null => {}
-        // It is marked deeper than it is, so it is what is marked.
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => seal_all(key, value),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{SealKey, seal_at, seal_found, sensitive_marks, sensitive_paths};
+    use super::{SealKey, seal_at, sensitive_marks, sensitive_paths};
 
     #[test]
     fn paths_are_attributes_without_indices_and_stop_at_keys() {
@@ -123,14 +106,5 @@ mod tests {
         let mut value = json!({"spec": "hunter2"});
         seal_at(&key, &mut value, "");
         assert!(!value.to_string().contains("hunter"));
-    }
-
-    #[test]
-    fn what_is_marked_in_a_document_is_sealed_in_each_element_that_has_it() {
-        let mut value = json!({"env": [{"name": "A", "value": "hunter2"}, {"name": "B", "from": "x"}]});
-        seal_found(&SealKey::new([1; 32]), &mut value, "env.value");
-        assert!(
-            !value.to_string().contains("hunter") && value["env"][1] == json!({"name": "B", "from": "x"})
-        );
     }
 }

@@ -6,10 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{
     findings::Findings,
-    sealed::is_sealed,
     table::{Holds, Row, Table},
 };
-use crate::{compare::quantity::Quantity, model::Segment};
+use crate::model::Segment;
 
 type Block = Map<String, Value>;
 
@@ -64,24 +63,26 @@ fn compare_scalars(field: &Row, state: &Value, live: &Value, findings: &mut Find
     let (expected, actual) = (text(state), text(live));
     // Some texts were numbers once.
     let holds = if state.is_number() { Holds::Number } else { field.holds };
-    if findings.is_same(meaning(holds, &expected), meaning(holds, &actual))
-        || is_same_amount(field, &expected, &actual)
-    {
-        return;
+    let same = findings.is_same(&expected, &actual)
+        || is_nothing(holds, &expected, findings) && is_nothing(holds, &actual, findings)
+        || is_same_amount(field, &expected, &actual, findings);
+    if !same {
+        findings.differs(&expected, &actual);
     }
-    findings.differs(&expected, &actual);
 }
 
 /// The provider writes absent numbers and switches as zero and false, or the other way round.
-fn meaning(holds: Holds, text: &str) -> &str {
-    match (holds, text) {
-        (Holds::Number, "0") | (Holds::Bool, "false") => "",
-        _ => text,
-    }
+fn is_nothing(holds: Holds, text: &str, findings: &Findings<'_>) -> bool {
+    text.is_empty()
+        || match holds {
+            Holds::Number => findings.is_same("0", text),
+            Holds::Bool => findings.is_same("false", text),
+            _ => false,
+        }
 }
 
-fn is_same_amount(field: &Row, one: &str, other: &str) -> bool {
-    field.is("quantity") && Quantity::are_same(one, other)
+fn is_same_amount(field: &Row, one: &str, other: &str, findings: &Findings<'_>) -> bool {
+    field.is("quantity") && findings.is_same_amount(one, other)
 }
 
 fn compare_maps(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
@@ -93,7 +94,9 @@ fn compare_maps(field: &Row, state: &Value, live: &Value, findings: &mut Finding
         let (expected, actual) = (value(state), value(live));
         let same = match (&expected, &actual) {
             (None, None) => true,
-            (Some(one), Some(other)) => findings.is_same(one, other) || is_same_amount(field, one, other),
+            (Some(one), Some(other)) => {
+                findings.is_same(one, other) || is_same_amount(field, one, other, findings)
+            }
             (Some(_), None) | (None, Some(_)) => false,
         };
         if !same {
@@ -112,25 +115,22 @@ fn quote_empty(text: String) -> String {
 fn compare_lists(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
     let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(text).collect() };
     let (mut expected, mut actual) = (texts(state), texts(live));
-    if field.holds == Holds::Set {
-        for set in [&mut expected, &mut actual] {
-            set.sort_unstable();
-            set.dedup();
-        }
+    let is_set = field.holds == Holds::Set;
+    for set in [&mut expected, &mut actual].into_iter().filter(|_| is_set) {
+        set.sort_unstable();
+        set.dedup();
     }
-    if findings.is_sensitive() || expected.iter().any(|text| is_sealed(text)) {
-        for text in expected.iter_mut().chain(&mut actual).filter(|text| !is_sealed(text)) {
-            *text = findings.seal(text);
-        }
-        if field.holds == Holds::Set {
-            expected.sort_unstable();
-            actual.sort_unstable();
-        }
-    }
-    if expected != actual {
-        let list =
-            |texts: &[String]| if texts.is_empty() { String::new() } else { Value::from(texts).to_string() };
-        findings.differs(&list(&expected).replace("\\u0001", ""), &list(&actual).replace("\\u0001", ""));
+    let same = |(expected, actual): (&String, &String)| findings.is_same(expected, actual);
+    let same = expected.len() == actual.len()
+        && if is_set {
+            // Digests have another order than what they are digests of.
+            actual.iter().all(|actual| expected.iter().any(|expected| same((expected, actual))))
+        } else {
+            expected.iter().zip(&actual).all(same)
+        };
+    if !same {
+        let values = |texts: Vec<String>| -> Vec<Value> { texts.into_iter().map(Value::from).collect() };
+        findings.lists_differ(&values(expected), &values(actual));
     }
 }
 
@@ -151,10 +151,14 @@ fn compare_many<'a>(
         }
         return;
     };
-    let gone = expected.iter().filter(|name| !actual.contains(name));
-    for name in actual.iter().chain(gone) {
-        let declared = expected.iter().position(|other| other == name).map(|at| &state[at]);
-        let present = actual.iter().position(|other| other == name).map(|at| &live[at]);
+    // For each element that is there, the place of the one that is declared.
+    let places: Vec<Option<usize>> =
+        actual.iter().map(|actual| expected.iter().position(|own| findings.are_same(own, actual))).collect();
+    let there = places.iter().zip(live).zip(&actual);
+    let there = there.map(|((place, live), name)| (name, place.map(|at| &state[at]), Some(live)));
+    let gone = state.iter().zip(&expected).enumerate().filter(|(at, _)| !places.contains(&Some(*at)));
+    let gone = gone.map(|(_, (state, name))| (name, Some(state), None));
+    for (name, declared, present) in there.chain(gone) {
         let segment = Segment::Element(
             keys.iter()
                 .zip(name)
@@ -163,12 +167,16 @@ fn compare_many<'a>(
         );
         findings.at(segment, |findings| compare_elements(table, shape, declared, present, findings));
     }
-    let common = |names: &[Name], others: &[Name]| -> Vec<String> {
-        names.iter().filter(|name| others.contains(name)).map(|name| name.join("/")).collect()
-    };
-    let (expected, actual) = (common(&expected, &actual), common(&actual, &expected));
-    if expected != actual && matches!(field.holds, Holds::Many(_)) {
-        findings.differs(&Value::from(expected).to_string(), &Value::from(actual).to_string());
+    let order: Vec<usize> = places.iter().flatten().copied().collect();
+    if !order.is_sorted() && matches!(field.holds, Holds::Many(_)) {
+        let told = |at: &usize| expected[*at].iter().map(|part| findings.shown(part)).collect::<Vec<_>>();
+        let list = |order: &[usize]| -> String {
+            order.iter().map(|at| Value::from(told(at).join("/"))).collect::<Value>().to_string()
+        };
+        let mut declared = order.clone();
+        declared.sort_unstable();
+        let (expected, actual) = (list(&declared), list(&order));
+        findings.differs(&expected, &actual);
     }
 }
 

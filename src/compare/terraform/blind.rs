@@ -4,26 +4,29 @@ use serde_json::Value;
 
 use super::{
     absent::{is_absent, is_of_first},
+    sealed::{is_same, is_sealed, shown_path},
     table::{Holds, Row, Table},
 };
 use crate::{
     compare::owners::Owners,
-    model::{FieldPath, Segment},
+    model::{FieldPath, SealKey, Segment},
 };
 
 /// The field managers that the provider writes as; what they own was declared, or defaulted with it.
 pub(in crate::compare) const OWN_MANAGERS: &[&str] = &["HashiCorp", "Terraform"];
 
 /// The fields of an object that somebody else set and a refresh would not show. Those of attributes that are absent from the
-/// state are among them.
+/// state are among them. What is sealed in the object is known by digests of this key.
 pub(super) fn blind_fields(
     table: &Table,
     shape: usize,
     live: &Value,
     absent: &Value,
     owners: &Owners<'_>,
+    key: &SealKey,
 ) -> Vec<FieldPath> {
-    let mut walk = Walk { table, owners, is_first: is_of_first(absent), path: Vec::new(), found: Vec::new() };
+    let is_first = is_of_first(absent);
+    let mut walk = Walk { table, owners, key, is_first, path: Vec::new(), found: Vec::new() };
     walk.block(shape, live, absent);
     walk.found
 }
@@ -31,6 +34,7 @@ pub(super) fn blind_fields(
 struct Walk<'a> {
     table: &'a Table,
     owners: &'a Owners<'a>,
+    key: &'a SealKey,
     /// Whether a provider before 2.0 wrote the state.
     is_first: bool,
     path: Vec<Segment>,
@@ -45,12 +49,12 @@ impl Walk<'_> {
         let is_unknown = |field: &Row| is_absent(absent, field.attribute) || is_first && field.is("later");
         let unknown = shape.fields.iter().filter(|field| is_unknown(field));
         for name in shape.blind.iter().copied().chain(unknown.map(|field| field.field)) {
-            if is_set(&live[name]) {
+            if self.is_set(&live[name]) {
                 self.path.push(Segment::Field(name.into()));
                 let path = FieldPath::new(self.path.clone());
                 let writer = self.owners.owner(&path);
                 if writer.is_some_and(|writer| !OWN_MANAGERS.contains(&&*writer.manager)) {
-                    self.found.push(path);
+                    self.found.push(shown_path(self.key, &path));
                 }
                 self.path.pop();
             }
@@ -76,6 +80,20 @@ impl Walk<'_> {
             self.path.pop();
         }
     }
+
+    fn is_sealed_false(&self, text: &str) -> bool {
+        is_sealed(text) && is_same(self.key, "false", text)
+    }
+
+    fn is_set(&self, value: &Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Bool(true) | Value::Number(_) => true,
+            Value::String(text) => !text.is_empty() && !self.is_sealed_false(text),
+            Value::Array(elements) => !elements.is_empty(),
+            Value::Object(members) => !members.is_empty(),
+        }
+    }
 }
 
 fn segment(keys: &[&str], at: usize, element: &Value) -> Segment {
@@ -86,14 +104,4 @@ fn segment(keys: &[&str], at: usize, element: &Value) -> Segment {
     });
     let named: Option<Vec<_>> = named.collect();
     named.filter(|keys| !keys.is_empty()).map_or(Segment::Index(at), Segment::Element)
-}
-
-fn is_set(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Bool(true) | Value::Number(_) => true,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(elements) => !elements.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-    }
 }

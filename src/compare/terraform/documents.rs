@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{absent::UNSET, attributes::text, findings::Findings, sealed::is_sealed};
-use crate::{compare::quantity::Quantity, model::Segment};
+use super::{absent::UNSET, attributes::text, findings::Findings};
+use crate::model::Segment;
 
 /// Compares an object as it was read after it was applied. What is there now and was not then differs too.
 pub(super) fn compare_whole<'a>(declared: &'a Value, live: &'a Value, findings: &mut Findings<'a>) {
@@ -18,7 +18,7 @@ pub(super) fn compare_subset<'a>(declared: &'a Value, live: &'a Value, findings:
 }
 
 /// What the server writes by itself, or what says which object it is.
-const NOT_DECLARED: &[&str] = &[
+pub(super) const NOT_DECLARED: &[&str] = &[
     "name",
     "namespace",
     "generateName",
@@ -85,7 +85,9 @@ impl Walk {
             (Value::Null, Value::Array(live)) => self.list(&[], live, findings),
             (declared, live) => {
                 let (expected, actual) = (text(declared), text(live));
-                if !findings.is_same(&expected, &actual) && !is_same_amount(name, &expected, &actual) {
+                let same = findings.is_same(&expected, &actual)
+                    || is_amount(name) && findings.is_same_amount(&expected, &actual);
+                if !same {
                     findings.differs(&expected, &actual);
                 }
             }
@@ -95,23 +97,10 @@ impl Walk {
     fn list<'a>(&self, declared: &'a [Value], live: &'a [Value], findings: &mut Findings<'a>) {
         let is_object = |value: &Value| value.is_object();
         if !declared.iter().chain(live).any(is_object) {
-            let list = |values: &[Value]| {
-                if values.is_empty() { String::new() } else { Value::from(values).to_string() }
-            };
             let same = declared.len() == live.len()
-                && declared.iter().zip(live).all(|(one, other)| findings.is_same(&text(one), &text(other)));
+                && declared.iter().zip(live).all(|(one, other)| is_same(one, other, findings));
             if !same {
-                // What is compared with digests is shown as digests.
-                let is_private = findings.is_sensitive() || declared.iter().any(|one| is_sealed(&text(one)));
-                let private = |one: &Value| match text(one) {
-                    plain if is_private && !plain.is_empty() && !is_sealed(&plain) => {
-                        findings.seal(&plain).into()
-                    }
-                    _ => one.clone(),
-                };
-                let live: Vec<Value> = live.iter().map(private).collect();
-                let shown = |values: &[Value]| list(values).replace("\\u0001", "");
-                findings.differs(&shown(declared), &shown(&live));
+                findings.lists_differ(declared, live);
             }
             return;
         }
@@ -123,18 +112,19 @@ impl Walk {
             }
             return;
         };
-        let find = |list: &'a [Value], name: &Vec<String>| {
-            list.iter().find(|element| name_of(keys, element) == *name)
-        };
-        let mut seen = BTreeSet::new();
-        for element in declared.iter().chain(live) {
-            let name = name_of(keys, element);
-            if !seen.insert(name.clone()) {
-                continue;
-            }
-            let segment = keys.iter().zip(&name).map(|(key, value)| ((*key).into(), value.as_str().into()));
+        let mut added: Vec<&Value> = live.iter().collect();
+        let mut pairs = Vec::new();
+        for declared in declared {
+            let name = name_of(keys, declared);
+            let is_same = |live: &&Value| findings.are_same(&name, &name_of(keys, live));
+            let present = added.iter().position(is_same).map(|at| added.remove(at));
+            pairs.push((Some(declared), present));
+        }
+        pairs.extend(added.into_iter().map(|live| (None, Some(live))));
+        for (declared, live) in pairs {
+            let name = live.or(declared).map(|element| name_of(keys, element)).unwrap_or_default();
+            let segment = keys.iter().zip(name).map(|(key, value)| ((*key).into(), value.into()));
             let segment = Segment::Element(segment.collect());
-            let (declared, live) = (find(declared, &name), find(live, &name));
             findings.at(segment, |findings| self.element(declared, live, findings));
         }
     }
@@ -151,6 +141,17 @@ impl Walk {
     }
 }
 
+/// Whether two elements of lists are the same that are no objects.
+fn is_same(declared: &Value, live: &Value, findings: &Findings<'_>) -> bool {
+    match (declared, live) {
+        (Value::Array(declared), Value::Array(live)) => {
+            declared.len() == live.len()
+                && declared.iter().zip(live).all(|(one, other)| is_same(one, other, findings))
+        }
+        (declared, live) => findings.is_same(&text(declared), &text(live)),
+    }
+}
+
 fn names<'a>(declared: &'a Value, live: &'a Value, whole: bool) -> BTreeSet<&'a str> {
     let of = |value: &'a Value| value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
     let unset = declared[UNSET].as_array();
@@ -164,8 +165,7 @@ fn names<'a>(declared: &'a Value, live: &'a Value, whole: bool) -> BTreeSet<&'a 
 
 fn is_known_by(keys: &[&str], list: &[Value]) -> bool {
     let names: BTreeSet<Vec<String>> = list.iter().map(|element| name_of(keys, element)).collect();
-    // Where names are sealed, only places are left to tell elements apart by.
-    names.len() == list.len() && names.iter().flatten().all(|part| !part.is_empty() && !is_sealed(part))
+    names.len() == list.len() && names.iter().flatten().all(|part| !part.is_empty())
 }
 
 fn name_of(keys: &[&str], element: &Value) -> Vec<String> {
@@ -178,7 +178,7 @@ fn name_of(keys: &[&str], element: &Value) -> Vec<String> {
 }
 
 /// Amounts stand under names of their own, which are seldom worth a table.
-fn is_same_amount(name: &str, one: &str, other: &str) -> bool {
+fn is_amount(name: &str) -> bool {
     const AMOUNTS: &[&str] = &[
         "cpu",
         "memory",
@@ -190,6 +190,5 @@ fn is_same_amount(name: &str, one: &str, other: &str) -> bool {
         "averageValue",
         "value",
     ];
-    let named = AMOUNTS.iter().any(|amount| name == *amount || name.ends_with(&format!(".{amount}")));
-    named && Quantity::are_same(one, other)
+    AMOUNTS.iter().any(|amount| name == *amount || name.ends_with(&format!(".{amount}")))
 }

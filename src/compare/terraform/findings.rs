@@ -2,14 +2,17 @@
 
 use std::cell::Cell;
 
+use serde_json::Value;
+
 use super::{
-    sealed::{is_of_another_key, is_same, is_sealed, seal, shown},
+    attributes::text,
+    sealed::{is_of_another_key, is_same, is_same_amount, is_sealed, shown, shown_path},
     secrets::LAST_APPLIED,
     table::INLINE,
 };
 use crate::{
     compare::{field_class::class_of, owners::Owners},
-    model::{DeclaredObject, FieldPath, Finding, SealKey, Segment},
+    model::{DeclaredObject, FieldPath, Finding, SealKey, Segment, is_within},
 };
 
 /// The findings of one walk over an object.
@@ -73,11 +76,6 @@ impl<'a> Findings<'a> {
         self.found.len()
     }
 
-    /// Whether values here may not be told.
-    pub(super) fn is_sensitive(&self) -> bool {
-        self.is_covered(&self.attributes.join("."))
-    }
-
     /// Whether two texts are the same, sealed or not. What is sealed with other keys only is taken to be the same.
     pub(super) fn is_same(&self, expected: &str, actual: &str) -> bool {
         if is_of_another_key(self.key, actual) {
@@ -87,14 +85,39 @@ impl<'a> Findings<'a> {
         is_same(self.key, expected, actual)
     }
 
-    /// A text as its digest alone.
-    pub(super) fn seal(&self, text: &str) -> String {
-        seal(self.key, text)
+    /// Whether all these texts are the same as those.
+    pub(super) fn are_same(&self, expected: &[String], actual: &[String]) -> bool {
+        expected.iter().zip(actual).all(|(expected, actual)| self.is_same(expected, actual))
+    }
+
+    /// Whether two texts are the same amount, sealed or not.
+    pub(super) fn is_same_amount(&self, expected: &str, actual: &str) -> bool {
+        is_same_amount(self.key, expected, actual)
+    }
+
+    /// A text, or its digest where it is sealed.
+    pub(super) fn shown(&self, text: &str) -> Box<str> {
+        shown(self.key, text, false)
     }
 
     /// Whether a value was met that is sealed with other keys only.
     pub(super) fn has_other_key(&self) -> bool {
         self.other_key.get()
+    }
+
+    /// The lists that are here differ. What is compared with digests is shown as digests.
+    pub(super) fn lists_differ(&mut self, expected: &[Value], actual: &[Value]) {
+        let mut all = expected.iter().chain(actual);
+        let private = self.is_covered(&self.attributes.join(".")) || all.any(|one| is_sealed(&text(one)));
+        let list = |values: &[Value]| match values {
+            [] => String::new(),
+            values if private => {
+                let shown = values.iter().map(|one| Value::from(&*shown(self.key, &text(one), true)));
+                shown.collect::<Value>().to_string()
+            }
+            values => Value::from(values).to_string(),
+        };
+        self.differs(&list(expected), &list(actual));
     }
 
     /// What is here differs.
@@ -108,7 +131,7 @@ impl<'a> Findings<'a> {
             expected: shown(self.key, expected, sealed),
             actual: shown(self.key, actual, sealed),
             writer: self.owners.owner(&path).cloned(),
-            path: path.to_string().into(),
+            path: shown_path(self.key, &path).to_string().into(),
         });
         self.found_attributes.push(attribute.into());
     }
@@ -119,8 +142,6 @@ impl<'a> Findings<'a> {
     }
 
     fn is_covered(&self, attribute: &str) -> bool {
-        self.sensitive.iter().any(|path| {
-            attribute.strip_prefix(&**path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        self.sensitive.iter().any(|path| is_within(attribute, path))
     }
 }

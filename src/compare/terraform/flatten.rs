@@ -5,18 +5,33 @@ use serde_json::{Map, Value, json};
 
 use super::{
     absent::{ABSENT, is_absent, is_of_first},
+    attributes,
+    sealed::{is_same, is_sealed, octal},
     table::{Holds, Row, Table},
 };
+use crate::model::SealKey;
 
-/// The attributes that the provider would read from an object. What the state has decides about some of them.
-pub(super) fn flatten(table: &Table, shape: usize, live: &Value, state: &Value) -> Map<String, Value> {
+/// The attributes that the provider would read from an object. What the state has decides about some of them. What is sealed
+/// in the object is known by digests of this key.
+pub(super) fn flatten(
+    table: &Table,
+    shape: usize,
+    live: &Value,
+    state: &Value,
+    key: &SealKey,
+) -> Map<String, Value> {
     let is_first = is_of_first(&state[ABSENT]);
-    Flatten { table, state, is_first }.block(shape, live, Some(state), &state[ABSENT])
+    Flatten { table, state, is_first, key }.block(shape, live, Some(state), &state[ABSENT])
 }
 
 /// The attributes of a single element, which nothing in the state decides about.
-pub(super) fn flatten_element(table: &Table, shape: usize, live: &Value) -> Map<String, Value> {
-    Flatten { table, state: &Value::Null, is_first: false }.block(shape, live, None, &Value::Null)
+pub(super) fn flatten_element(
+    table: &Table,
+    shape: usize,
+    live: &Value,
+    key: &SealKey,
+) -> Map<String, Value> {
+    Flatten { table, state: &Value::Null, is_first: false, key }.block(shape, live, None, &Value::Null)
 }
 
 struct Flatten<'a> {
@@ -25,6 +40,8 @@ struct Flatten<'a> {
     state: &'a Value,
     /// Whether a provider before 2.0 wrote it.
     is_first: bool,
+    /// The key of digests in the state.
+    key: &'a SealKey,
 }
 
 impl Flatten<'_> {
@@ -65,7 +82,7 @@ impl Flatten<'_> {
             return None;
         }
         // The attributes that others depend on are called as their fields are.
-        if field.when.is_some_and(|(other, value)| block.get(other).and_then(Value::as_str) != Some(value)) {
+        if field.when.is_some_and(|(other, value)| !self.is(block.get(other), value)) {
             return self.default(field);
         }
         match field.holds {
@@ -75,11 +92,14 @@ impl Flatten<'_> {
             Holds::List | Holds::Set => live.cloned(),
             Holds::One(shape) => self.one(field, shape, live, declared, absent),
             Holds::Many(shape) | Holds::Any(shape) => {
-                let left_out = |element: &&Value| {
+                let is_read = |element: &&Value| {
                     let name = element.get("name").filter(|name| !is_zero(Some(name)));
-                    name.is_none() || field.without.iter().all(|other| self.state.get(*other) != name)
+                    let is_name = |other: &&str| {
+                        self.is(name, &attributes::text(self.state.get(*other).unwrap_or(&Value::Null)))
+                    };
+                    name.is_none() || !field.without.iter().any(is_name)
                 };
-                let elements = live?.as_array()?.iter().filter(left_out);
+                let elements = live?.as_array()?.iter().filter(is_read);
                 let elements = elements.filter(|element| !self.is_left_out_of_old(field, declared, element));
                 let read = |element| Value::Object(self.block(shape, element, None, absent));
                 Some(elements.map(read).collect())
@@ -87,10 +107,17 @@ impl Flatten<'_> {
         }
     }
 
+    /// Whether a field has this text, sealed or not.
+    fn is(&self, value: Option<&Value>, text: &str) -> bool {
+        value.and_then(Value::as_str).is_some_and(|value| is_same(self.key, text, value))
+    }
+
     /// Providers of old left out what the API server adds to Pods, in templates too.
     fn is_left_out_of_old(&self, field: &Row, declared: Option<&Value>, element: &Value) -> bool {
-        let is_added =
-            |element: &Value| element["key"].as_str().is_some_and(|key| key.contains("node.kubernetes.io/"));
+        let is_added = |element: &Value| match element["key"].as_str() {
+            Some(key) if is_sealed(key) => ADDED.iter().any(|added| is_same(self.key, added, key)),
+            key => key.is_some_and(|key| key.contains("node.kubernetes.io/")),
+        };
         let is_known = || declared.and_then(Value::as_array).into_iter().flatten().any(is_added);
         field.is("added") && !is_zero(self.state.get(ABSENT)) && is_added(element) && !is_known()
     }
@@ -145,13 +172,23 @@ impl Flatten<'_> {
     }
 }
 
+/// The keys of tolerations that Kubernetes adds.
+const ADDED: &[&str] = &[
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/out-of-service",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+];
+
 /// A scalar as a text attribute.
 fn text(field: &Row, value: &Value) -> Value {
     match value {
-        Value::Number(number) if field.is("octal") => {
-            number.as_i64().map_or_else(String::new, |mode| format!("0{mode:o}")).into()
-        }
-        Value::String(encoded) if field.is("bytes") => {
+        Value::Number(number) if field.is("octal") => number.as_i64().map_or_else(String::new, octal).into(),
+        Value::String(encoded) if field.is("bytes") && !is_sealed(encoded) => {
             let bytes = STANDARD.decode(encoded).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned().into()
         }

@@ -9,9 +9,11 @@ mod blind;
 mod documents;
 mod findings;
 mod flatten;
+mod live;
 mod parts;
 mod sealed;
 mod secrets;
+mod sensitive;
 mod table;
 mod types;
 
@@ -20,8 +22,10 @@ use serde_json::Value;
 pub(super) use self::blind::OWN_MANAGERS;
 pub use self::{
     absent::{mark_absent, mark_unset},
+    live::{seal_field, seal_forged, seal_object},
     sealed::{is_sealed, seal, seal_all},
     secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live},
+    sensitive::sensitive_fields,
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
 use self::{findings::Findings, table::Table};
@@ -61,9 +65,10 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
         DeclaredBody::Attributes(_) => {
             let table = Table::get();
             if let Some(row) = table.type_called(&declared.resource_type) {
-                let read = flatten::flatten(table, row.shape, live, &body);
+                let read = flatten::flatten(table, row.shape, live, &body, &declared.key);
                 attributes::compare_blocks(table, row.shape, body.as_object(), Some(&read), &mut findings);
-                blind = blind::blind_fields(table, row.shape, live, &body[absent::ABSENT], &owners);
+                let absent = &body[absent::ABSENT];
+                blind = blind::blind_fields(table, row.shape, live, absent, &owners, &declared.key);
             }
         }
         DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),

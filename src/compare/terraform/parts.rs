@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{attributes, findings::Findings, flatten::flatten_element, table::Table};
 use crate::{
     compare::owners::Owners,
-    model::{DeclaredObject, Segment},
+    model::{DeclaredObject, SealKey, Segment},
 };
 
 /// Compares the keys, or variables, that a resource owns.
@@ -19,10 +19,7 @@ pub(super) fn compare_parts<'a>(
     findings: &mut Findings<'a>,
 ) {
     let manager = state["field_manager"].as_str().unwrap_or("Terraform");
-    let template: &[&str] = match &*declared.object.kind {
-        "CronJob" => &["spec", "jobTemplate", "spec", "template"],
-        _ => &["spec", "template"],
-    };
+    let template = template_of(&declared.object.kind);
     let keys = |attribute: &'a str, path: &[&'static str], findings: &mut Findings<'a>| {
         compare_keys(attribute, &state[attribute], live, path, owners, manager, findings);
     };
@@ -30,16 +27,25 @@ pub(super) fn compare_parts<'a>(
         "kubernetes_labels" => keys("labels", &["metadata", "labels"], findings),
         "kubernetes_annotations" => {
             keys("annotations", &["metadata", "annotations"], findings);
-            let path: Vec<&'static str> = match template.len() {
-                4 => vec!["spec", "jobTemplate", "spec", "template", "metadata", "annotations"],
-                _ => vec!["spec", "template", "metadata", "annotations"],
-            };
-            keys("template_annotations", &path, findings);
+            keys("template_annotations", &[template, &["metadata", "annotations"]].concat(), findings);
         }
         "kubernetes_config_map_v1_data" | "kubernetes_secret_v1_data" => keys("data", &["data"], findings),
-        "kubernetes_env" => compare_env(state, live, template, findings),
+        "kubernetes_env" => compare_env(state, live, template, &declared.key, findings),
         _ => {}
     }
+}
+
+/// Where the template of Pods is in objects of a kind.
+pub(super) fn template_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+        _ => &["spec", "template"],
+    }
+}
+
+/// The shape of an environment variable.
+pub(super) fn variable_shape(table: &Table) -> Option<usize> {
+    table.shape_at("kubernetes_deployment", &["spec", "template", "spec", "container", "env"])
 }
 
 fn compare_keys<'a>(
@@ -68,12 +74,15 @@ fn compare_keys<'a>(
     }
 }
 
-fn compare_env<'a>(state: &'a Value, live: &'a Value, template: &[&str], findings: &mut Findings<'a>) {
+fn compare_env<'a>(
+    state: &'a Value,
+    live: &'a Value,
+    template: &[&str],
+    key: &SealKey,
+    findings: &mut Findings<'a>,
+) {
     let table = Table::get();
-    let path = ["spec", "template", "spec", "container", "env"];
-    let Some(shape) = table.shape_at("kubernetes_deployment", &path) else {
-        return;
-    };
+    let Some(shape) = variable_shape(table) else { return };
     let named = |attribute: &str| state[attribute].as_str().filter(|name| !name.is_empty());
     let (list, container) = match named("container") {
         Some(name) => ("containers", name),
@@ -81,17 +90,21 @@ fn compare_env<'a>(state: &'a Value, live: &'a Value, template: &[&str], finding
     };
     let pod = &template.iter().fold(live, |at, name| &at[*name])["spec"];
     let elements = |value: &'a Value| value.as_array().map_or(&[][..], Vec::as_slice);
-    let container_value = elements(&pod[list]).iter().find(|element| element["name"] == container);
+    let name_of = |element: &'a Value| element["name"].as_str().unwrap_or_default();
+    let find = |list: &'a Value, name: &str, findings: &Findings<'_>| {
+        elements(list).iter().find(|element| findings.is_same(name, name_of(element)))
+    };
+    let container_value = find(&pod[list], container, findings);
     for variable in elements(&state["env"]) {
-        let name = variable["name"].as_str().unwrap_or_default();
-        let present = container_value.map_or(&[][..], |container| elements(&container["env"]));
-        let present = present.iter().find(|element| element["name"] == name);
-        let read = present.map(|present| flatten_element(table, shape, present));
+        let name = name_of(variable);
+        let present = container_value.and_then(|container| find(&container["env"], name, findings));
+        let read = present.map(|present| flatten_element(table, shape, present, key));
+        let named = |name: &str| Segment::Element(vec![("name".into(), name.into())]);
         let mut segments: Vec<Segment> = template.iter().map(|name| Segment::Field((*name).into())).collect();
         segments.extend(["spec", list].map(|name| Segment::Field(name.into())));
-        segments.push(Segment::Element(vec![("name".into(), container.into())]));
+        segments.push(named(container_value.map_or(container, name_of)));
         segments.push(Segment::Field("env".into()));
-        segments.push(Segment::Element(vec![("name".into(), name.into())]));
+        segments.push(named(present.map_or(name, name_of)));
         findings.at_path("env", segments, |findings| {
             attributes::compare_blocks(table, shape, variable.as_object(), read.as_ref(), findings);
         });

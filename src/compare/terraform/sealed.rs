@@ -1,58 +1,72 @@
 //! Values that may be compared and never told.
 //!
-//! A sealed text is a mark and one digest, or several with blanks between them: live objects are sealed with the keys of all
-//! baselines, since nobody keeps what they were sealed from.
+//! A sealed text is a mark and its digests with blanks between them: live objects are sealed with the keys of all baselines that
+//! declare them, since nobody keeps what they were sealed from. Of what may be an amount there are, after another mark, digests
+//! of how much it is as well, so that `1Gi` and `1024Mi` stay the same where amounts are compared.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use crate::model::SealKey;
+use crate::{
+    compare::quantity::Quantity,
+    model::{FieldPath, SealKey, Segment},
+};
 
-/// No text of Kubernetes begins with this.
+/// What sealed texts begin with.
 const MARK: char = '\u{1}';
+
+/// Modes of files are numbers in objects, and octal digits in states.
+const LARGEST_MODE: i64 = 0o7777;
 
 /// A text as its digest alone.
 pub fn seal(key: &SealKey, text: &str) -> String {
-    seal_bytes(std::slice::from_ref(key), text.as_bytes())
+    seal_text(std::slice::from_ref(key), text)
 }
 
-/// Bytes as their digests under each key alone.
-///
-/// A state has texts: of bytes that are none it has what is left when all else was replaced. So these have both digests.
-pub(super) fn seal_bytes(keys: &[SealKey], bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut digests: Vec<String> = Vec::new();
-    for key in keys {
-        digests.push(key.digest(bytes));
-        if text.as_bytes() != bytes {
-            digests.push(key.digest(text.as_bytes()));
-        }
-    }
-    format!("{MARK}{}", digests.join(" "))
-}
-
-/// Replaces every scalar in a value by its digest. Empty ones stay: they tell nothing.
+/// Replaces every scalar in a value of a state by its digest. Empty ones stay: they tell nothing.
 pub fn seal_all(key: &SealKey, value: &mut Value) {
-    seal_with(std::slice::from_ref(key), value);
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|member| seal_all(key, member)),
+        // Elements of a list count whatever they are.
+        Value::Array(elements) => elements.iter_mut().for_each(|element| match element {
+            Value::Object(_) | Value::Array(_) => seal_all(key, element),
+            scalar => seal_with(std::slice::from_ref(key), scalar),
+        }),
+        // Zero and false are the same as absent, in states.
+        Value::Bool(false) => *value = Value::Null,
+        Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::Null,
+        scalar => seal_with(std::slice::from_ref(key), scalar),
+    }
 }
 
-/// The same with digests under each key.
+/// Replaces every scalar in a value of an object by its digests under each key. Empty ones stay.
 pub(super) fn seal_with(keys: &[SealKey], value: &mut Value) {
     match value {
         Value::Null => {}
         Value::Array(elements) => elements.iter_mut().for_each(|element| seal_with(keys, element)),
-        Value::Object(members) => members.values_mut().for_each(|member| seal_with(keys, member)),
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(name, member)| seal_member(keys, name, member));
+        }
         Value::String(text) => {
             if !text.is_empty() && !is_sealed(text) {
-                *text = seal_bytes(keys, text.as_bytes());
+                *text = seal_text(keys, text);
             }
         }
-        // Zero and false are the same as absent, in states.
-        Value::Bool(false) => *value = Value::Null,
-        Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::Null,
-        Value::Bool(true) | Value::Number(_) => {
-            *value = seal_bytes(keys, value.to_string().as_bytes()).into();
-        }
+        Value::Bool(_) => *value = seal_text(keys, &value.to_string()).into(),
+        Value::Number(number) => *value = seal_number(keys, number).into(),
+    }
+}
+
+/// The same for the member of this name. Certificates are base64 in objects and texts in states, so these have the digests
+/// of both.
+pub(super) fn seal_member(keys: &[SealKey], name: &str, value: &mut Value) {
+    if let ("caBundle", Value::String(text)) = (name, &mut *value)
+        && !is_sealed(text)
+        && let Ok(bytes) = STANDARD.decode(&*text)
+    {
+        *text = written(keys, &[text.as_bytes(), String::from_utf8_lossy(&bytes).as_bytes()], None);
+    } else {
+        seal_with(keys, value);
     }
 }
 
@@ -68,9 +82,54 @@ pub(super) fn seal_encoded(keys: &[SealKey], value: &mut Value) {
     }
 }
 
+/// Bytes as their digests under each key alone.
+///
+/// A state has texts: of bytes that are none it has what is left when all else was replaced. So these have both digests.
+fn seal_bytes(keys: &[SealKey], bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let forms = [bytes, text.as_bytes()];
+    let count = if forms[0] == forms[1] { 1 } else { 2 };
+    written(keys, &forms[..count], None)
+}
+
+/// A text as its digests under each key alone.
+pub(super) fn seal_text(keys: &[SealKey], text: &str) -> String {
+    written(keys, &[text.as_bytes()], amount(text))
+}
+
+fn seal_number(keys: &[SealKey], number: &Number) -> String {
+    let text = number.to_string();
+    match number.as_i64().filter(|mode| (0..=LARGEST_MODE).contains(mode)) {
+        Some(mode) => written(keys, &[text.as_bytes(), octal(mode).as_bytes()], amount(&text)),
+        None => seal_text(keys, &text),
+    }
+}
+
+/// The digests of all forms of a value, and that of the amount that it is.
+fn written(keys: &[SealKey], forms: &[&[u8]], amount: Option<String>) -> String {
+    let digests = keys.iter().flat_map(|key| forms.iter().map(|form| key.digest(form)));
+    let mut sealed = format!("{MARK}{}", digests.collect::<Vec<_>>().join(" "));
+    if let Some(amount) = amount {
+        let digests: Vec<String> = keys.iter().map(|key| key.digest(amount.as_bytes())).collect();
+        sealed.push(MARK);
+        sealed.push_str(&digests.join(" "));
+    }
+    sealed
+}
+
+/// How much a text is, where it is an amount, however it is written. No text is spelled so.
+fn amount(text: &str) -> Option<String> {
+    Quantity::parse(text).ok().map(|quantity| format!("{MARK}{}", quantity.nanos()))
+}
+
+/// The mode of a file as states have it.
+pub(super) fn octal(mode: i64) -> String {
+    format!("0{mode:o}")
+}
+
 /// Whether a text is sealed.
 pub fn is_sealed(text: &str) -> bool {
-    text.starts_with(MARK)
+    text.starts_with(MARK) && digests(text).next().is_some_and(SealKey::is_digest)
 }
 
 /// Whether a text is sealed, and not with this key: nothing can be said about it.
@@ -89,23 +148,61 @@ pub(super) fn shown(key: &SealKey, text: &str, sealed: bool) -> Box<str> {
     }
 }
 
+/// A path as it may be shown: elements of lists may be known by what is sealed.
+pub(super) fn shown_path(key: &SealKey, path: &FieldPath) -> FieldPath {
+    let shown = |segment: &Segment| match segment {
+        Segment::Element(keys) => Segment::Element(
+            keys.iter().map(|(name, value)| (name.clone(), shown(key, value, false))).collect(),
+        ),
+        Segment::Value(value) => Segment::Value(shown(key, value, false)),
+        Segment::Field(_) | Segment::Index(_) => segment.clone(),
+    };
+    FieldPath::new(path.segments().iter().map(shown).collect())
+}
+
 /// Whether two texts are the same, sealed or not.
 pub(super) fn is_same(key: &SealKey, one: &str, other: &str) -> bool {
     one == other
         || match (is_sealed(one), is_sealed(other)) {
-            (true, false) => has(one, &key.digest(other.as_bytes())),
-            (false, true) => has(other, &key.digest(one.as_bytes())),
-            (true, true) => digests(one).any(|digest| has(other, digest)),
+            (true, false) => digests(one).any(|own| own == key.digest(other.as_bytes())),
+            (false, true) => is_same(key, other, one),
+            (true, true) => have_common(digests(one), || digests(other)),
             (false, false) => false,
         }
 }
 
-fn digests(sealed: &str) -> impl Iterator<Item = &str> {
-    sealed.trim_start_matches(MARK).split(' ').filter(|digest| !digest.is_empty())
+/// Whether two texts are the same amount, sealed or not; not so if one of them is none.
+pub(super) fn is_same_amount(key: &SealKey, one: &str, other: &str) -> bool {
+    match (is_sealed(one), is_sealed(other)) {
+        (true, false) => amount(other).is_some_and(|other| {
+            let digest = key.digest(other.as_bytes());
+            amounts(one).any(|own| own == digest)
+        }),
+        (false, true) => is_same_amount(key, other, one),
+        (true, true) => have_common(amounts(one), || amounts(other)),
+        (false, false) => Quantity::are_same(one, other),
+    }
 }
 
-fn has(sealed: &str, digest: &str) -> bool {
-    digests(sealed).any(|own| own == digest)
+fn have_common<'a, I: Iterator<Item = &'a str>>(
+    mut some: impl Iterator<Item = &'a str>,
+    others: impl Fn() -> I,
+) -> bool {
+    some.any(|digest| others().any(|other| other == digest))
+}
+
+/// The digests of a sealed text.
+fn digests(sealed: &str) -> impl Iterator<Item = &str> {
+    part(sealed, 1)
+}
+
+/// The digests of how much it is.
+fn amounts(sealed: &str) -> impl Iterator<Item = &str> {
+    part(sealed, 2)
+}
+
+fn part(sealed: &str, number: usize) -> impl Iterator<Item = &str> {
+    sealed.split(MARK).nth(number).unwrap_or_default().split(' ').filter(|digest| !digest.is_empty())
 }
 
 fn digest_of<'a>(key: &SealKey, sealed: &'a str) -> Option<&'a str> {
@@ -115,10 +212,12 @@ fn digest_of<'a>(key: &SealKey, sealed: &'a str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use hmac::{Hmac, KeyInit as _, Mac as _};
-    use serde_json::json;
+    use serde_json::{Value, json};
     use sha2::Sha256;
 
-    use super::{is_of_another_key, is_same, seal, seal_all, seal_bytes, shown};
+    use super::{
+        is_of_another_key, is_same, is_same_amount, seal, seal_all, seal_bytes, seal_text, seal_with, shown,
+    };
     use crate::model::SealKey;
 
     fn key(number: u8) -> SealKey {
@@ -156,6 +255,48 @@ mod tests {
         }
         assert!(is_of_another_key(&key(3), &live) && !is_of_another_key(&key(3), "hunter2"));
         assert_eq!(&*shown(&key(3), &live, false), "sealed");
+    }
+
+    #[test]
+    fn amounts_are_the_same_however_they_are_written_and_texts_are_not() {
+        let (one, other) = (key(1), key(2));
+        let live = seal_text(&[one.clone(), other.clone()], "1Gi");
+        for key in [&one, &other] {
+            for declared in ["1024Mi".to_owned(), seal(key, "1024Mi")] {
+                assert!(is_same_amount(key, &declared, &live) && is_same_amount(key, &live, &declared));
+                assert!(!is_same(key, &declared, &live));
+            }
+            for declared in
+                ["1Mi".to_owned(), seal(key, "1Mi"), "x".to_owned(), seal(key, "x"), String::new()]
+            {
+                assert!(!is_same_amount(key, &declared, &live), "{declared}");
+            }
+        }
+        assert!(is_same_amount(&one, "1Gi", "1024Mi") && !is_same_amount(&key(3), "1024Mi", &live));
+    }
+
+    #[test]
+    fn a_mode_is_known_by_its_octal_digits() {
+        let key = key(1);
+        let mut mode = json!(420);
+        seal_with(std::slice::from_ref(&key), &mut mode);
+        let sealed = mode.as_str().unwrap();
+        assert!(
+            is_same(&key, "0644", sealed) && is_same(&key, "420", sealed) && !is_same(&key, "644", sealed)
+        );
+    }
+
+    #[test]
+    fn zero_and_false_are_absent_in_a_state_and_elements_of_lists_count() {
+        let mut value = json!({"a": 0, "b": false, "c": [0, false], "d": [{"e": 0}]});
+        seal_all(&key(1), &mut value);
+        assert_eq!(
+            (&value["a"], &value["b"], &value["d"][0]["e"]),
+            (&Value::Null, &Value::Null, &Value::Null)
+        );
+        for (at, text) in ["0", "false"].iter().enumerate() {
+            assert!(is_same(&key(1), text, value["c"][at].as_str().unwrap()));
+        }
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::model::SealKey;
 /// Where kubectl writes once more what was applied, values included.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Fields of every Secret that are sealed whatever anybody marks.
+pub(super) const SEALED_IN_SECRETS: &[&str] = &["data", "stringData", "metadata.annotations"];
+
 /// Whether objects of a kind are Secrets.
 pub fn is_secret(group: &str, kind: &str) -> bool {
     group.is_empty() && kind == "Secret"
@@ -49,16 +52,16 @@ fn seal_secret(members: &mut Map<String, Value>, keys: &[SealKey]) {
     }
 }
 
-/// Replaces what kubectl wrote down of an object by its digest, wherever it stands: what is sensitive stands there once more.
-pub fn seal_last_applied(key: &SealKey, value: &mut Value) {
+/// Replaces what kubectl wrote down of an object by its digests, wherever it stands: what is sensitive stands there once more.
+pub fn seal_last_applied(keys: &[SealKey], value: &mut Value) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_last_applied(key, element)),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_last_applied(keys, element)),
         Value::Object(members) => {
             for (name, member) in members {
                 if name == LAST_APPLIED {
-                    seal_with(std::slice::from_ref(key), member);
+                    seal_with(keys, member);
                 } else {
-                    seal_last_applied(key, member);
+                    seal_last_applied(keys, member);
                 }
             }
         }

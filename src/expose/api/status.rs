@@ -46,6 +46,7 @@ fn stream(stream: &StreamState) -> Value {
     json!({
         "group": kind.group, "version": kind.version, "kind": kind.kind, "scope": stream.spec.scope(),
         "name": stream.spec.name,
+        "objects": (!stream.spec.only.is_empty()).then(|| stream.spec.only.count()),
         "selector": stream.spec.selector.as_ref().map(ToString::to_string), "state": state, "reason": reason,
         "message": message,
     })

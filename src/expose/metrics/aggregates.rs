@@ -25,7 +25,7 @@ pub(super) fn resources<'a>(
             *totals.entry(key).or_insert(0) += count;
         };
         // Where single objects have streams of their own, each may be stale by itself.
-        if state.streams.iter().any(|stream| stream.spec.name.is_some()) {
+        if state.streams.iter().any(|stream| stream.spec.is_of_single_objects()) {
             for entry in block.entries() {
                 add(&entry.object.key.namespace, entry.claim.source, state.shown_verdict(entry), 1);
             }

@@ -47,6 +47,7 @@ impl Default for ApiServer {
             forgotten: 0,
             watches: Vec::new(),
             moods: HashMap::new(),
+            conversions: HashMap::new(),
             requests: Vec::new(),
         })))
     }
@@ -61,9 +62,19 @@ struct Inner {
     log: Vec<(String, u64, Value)>,
     /// Versions up to here are forgotten.
     forgotten: u64,
-    watches: Vec<(String, mpsc::UnboundedSender<Result<Bytes, Infallible>>)>,
+    watches: Vec<Watch>,
     moods: HashMap<String, Mood>,
+    conversions: HashMap<String, Conversion>,
     requests: Vec<String>,
+}
+
+/// From an object as it was put to the same in a version of its kind.
+pub(crate) type Conversion = fn(Value, &str) -> Value;
+
+struct Watch {
+    plural: String,
+    version: String,
+    sender: mpsc::UnboundedSender<Result<Bytes, Infallible>>,
 }
 
 impl ApiServer {
@@ -81,9 +92,14 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    /// Changes how requests for a plural are treated.
+    /// Changes how requests for a plural, or for one version of it (`v1/widgets`), are treated.
     pub(crate) fn mood(&self, plural: &str, mood: Mood) {
         self.0.lock().unwrap().moods.insert(plural.to_owned(), mood);
+    }
+
+    /// Shows the objects of a plural otherwise in each version.
+    pub(crate) fn convert(&self, plural: &str, conversion: Conversion) {
+        self.0.lock().unwrap().conversions.insert(plural.to_owned(), conversion);
     }
 
     /// Has these kinds, beside Deployments and Services, from now on; watches of others end.
@@ -91,13 +107,13 @@ impl ApiServer {
         let mut inner = self.0.lock().unwrap();
         inner.served = [Kind::service(), Kind::deployment()].iter().chain(kinds).cloned().collect();
         let served: Vec<String> = inner.served.iter().map(|kind| kind.plural.to_string()).collect();
-        inner.watches.retain(|(plural, _)| served.contains(plural));
+        inner.watches.retain(|watch| served.contains(&watch.plural));
     }
 
     /// How many watches are open.
     pub(crate) fn open_watches(&self) -> usize {
         let mut inner = self.0.lock().unwrap();
-        inner.watches.retain(|(_, watch)| !watch.is_closed());
+        inner.watches.retain(|watch| !watch.sender.is_closed());
         inner.watches.len()
     }
 
@@ -125,13 +141,15 @@ impl ApiServer {
     pub(crate) fn say(&self, plural: &str, line: &str) {
         let mut inner = self.0.lock().unwrap();
         let line = Bytes::from(format!("{line}\n"));
-        inner.watches.retain(|(own, watch)| own != plural || watch.unbounded_send(Ok(line.clone())).is_ok());
+        inner
+            .watches
+            .retain(|watch| watch.plural != plural || watch.sender.unbounded_send(Ok(line.clone())).is_ok());
     }
 
     /// Ends every open watch without a word.
     pub(crate) fn cut(&self) {
         let watches = std::mem::take(&mut self.0.lock().unwrap().watches);
-        watches.iter().for_each(|(_, watch)| watch.close_channel());
+        watches.iter().for_each(|watch| watch.sender.close_channel());
     }
 
     /// Forgets all events so far: watches from older versions are answered with 410.
@@ -165,7 +183,8 @@ impl ApiServer {
         let mood = {
             let mut inner = self.0.lock().unwrap();
             inner.requests.push(url.to_owned());
-            inner.moods.get(&plural).cloned().unwrap_or_default()
+            let of_version = inner.moods.get(&format!("{}/{plural}", version_of(path)));
+            of_version.or_else(|| inner.moods.get(&plural)).cloned().unwrap_or_default()
         };
         match (mood, watch) {
             (Mood::Mute, _) => std::future::pending().await,
@@ -237,7 +256,8 @@ impl ApiServer {
             !excluded && (!url.contains("/namespaces/") || url.contains(&format!("/namespaces/{namespace}/")))
         };
         let own = inner.objects.iter().filter(|((own, _), object)| own == plural && here(object));
-        let items: Vec<&Value> = own.map(|(_, object)| object).collect();
+        let items: Vec<Value> =
+            own.map(|(_, object)| inner.converted(plural, version_of(url), object)).collect();
         json!({"kind": "List", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items})
             .to_string()
     }
@@ -252,10 +272,12 @@ impl ApiServer {
         let (sender, body) = channel();
         for (own, version, line) in &inner.log {
             if own == plural && *version > from {
-                sender.unbounded_send(Ok(Bytes::from(format!("{line}\n")))).unwrap();
+                let line = inner.line(plural, version_of(url), line);
+                sender.unbounded_send(Ok(line)).unwrap();
             }
         }
-        inner.watches.push((plural.to_owned(), sender.clone()));
+        let version = version_of(url).to_owned();
+        inner.watches.push(Watch { plural: plural.to_owned(), version, sender: sender.clone() });
         drop(inner);
         // As a real server does, end the watch after the time that was asked for, with a bookmark before.
         let (server, plural) = (self.clone(), plural.to_owned());
@@ -281,9 +303,30 @@ impl Inner {
     fn tell(&mut self, plural: &str, event: &str, object: &Value) {
         let line = json!({"type": event, "object": object});
         self.log.push((plural.to_owned(), self.version, line.clone()));
-        let line = Bytes::from(format!("{line}\n"));
-        self.watches.retain(|(own, watch)| own != plural || watch.unbounded_send(Ok(line.clone())).is_ok());
+        let mut watches = std::mem::take(&mut self.watches);
+        watches.retain(|watch| {
+            watch.plural != plural
+                || watch.sender.unbounded_send(Ok(self.line(plural, &watch.version, &line))).is_ok()
+        });
+        self.watches = watches;
     }
+
+    /// A line of a watch in this version.
+    fn line(&self, plural: &str, version: &str, line: &Value) -> Bytes {
+        let object = self.converted(plural, version, &line["object"]);
+        Bytes::from(format!("{}\n", json!({"type": line["type"], "object": object})))
+    }
+
+    fn converted(&self, plural: &str, version: &str, object: &Value) -> Value {
+        let conversion = self.conversions.get(plural);
+        conversion.map_or_else(|| object.clone(), |convert| convert(object.clone(), version))
+    }
+}
+
+/// The version that a URL asks for.
+fn version_of(url: &str) -> &str {
+    let at = if url.starts_with("/apis/") { 3 } else { 2 };
+    url.split('/').nth(at).unwrap_or_default()
 }
 
 fn channel() -> (mpsc::UnboundedSender<Result<Bytes, Infallible>>, Body) {

@@ -9,8 +9,8 @@ use drift_exporter::{
     baseline::terraform::decode,
     compare::keep,
     model::{
-        Baseline, BaselineVersion, Change, Clock, Kind, LiveObject, ObjectKey, Origin, Plan, SealKey, Source,
-        StreamHealth, StreamSpec, UnknownReason, VerdictKind,
+        Baseline, BaselineVersion, Change, Clock, Kind, LiveObject, ObjectKey, Origin, Plan, SealKey,
+        Sealing, Source, StreamHealth, StreamSpec, UnknownReason, VerdictKind,
     },
     state::{Claim, Engine, EngineMetrics, History, Turn},
 };
@@ -23,19 +23,34 @@ pub(crate) struct World {
     pub(crate) stream: Arc<StreamSpec>,
     pub(crate) second: Arc<AtomicI64>,
     pub(crate) version: u64,
+    /// What is sealed in objects that are read from now on.
+    pub(crate) sealing: Sealing,
 }
 
 /// A state of one name with these ConfigMaps: name, uid, value.
 pub(crate) fn state(name: &str, serial: u64, maps: &[(&str, &str, &str)]) -> Baseline {
+    baseline(name, serial, maps, &json!([]), &key(1))
+}
+
+/// The same with their data marked as sensitive, sealed with a key.
+pub(crate) fn marked(name: &str, serial: u64, maps: &[(&str, &str, &str)], key: &SealKey) -> Baseline {
+    baseline(name, serial, maps, &json!([[{"type": "get_attr", "value": "data"}]]), key)
+}
+
+pub(crate) fn key(number: u8) -> SealKey {
+    SealKey::new([number; 32])
+}
+
+fn baseline(name: &str, serial: u64, maps: &[(&str, &str, &str)], marks: &Value, key: &SealKey) -> Baseline {
     let resource = |(map, uid, value): &(&str, &str, &str)| {
         let metadata = json!([{"name": map, "namespace": "shop", "uid": uid}]);
         let attributes = json!({"id": format!("shop/{map}"), "metadata": metadata, "data": {"key": value}});
         json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": map,
-            "instances": [{"schema_version": 0, "attributes": attributes}]})
+            "instances": [{"schema_version": 0, "attributes": attributes, "sensitive_attributes": marks}]})
     };
     let resources: Vec<Value> = maps.iter().map(resource).collect();
     let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
-    let read = decode(state.to_string().as_bytes(), &SealKey::new([1; 32])).unwrap();
+    let read = decode(state.to_string().as_bytes(), key).unwrap();
     Baseline {
         source: Source::Terraform,
         name: name.into(),
@@ -76,7 +91,7 @@ impl World {
         let metrics = EngineMetrics::register(&mut Registry::default());
         let sources = [Source::Terraform];
         let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
-        let mut world = Self { engine, stream, second, version: 0 };
+        let mut world = Self { engine, stream, second, version: 0, sealing: Sealing::new(key(1)) };
         for baseline in baselines {
             world.baseline(baseline.clone());
         }
@@ -114,7 +129,7 @@ impl World {
             exists: true,
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
-            document: Some(Box::new(keep(document))),
+            document: Some(Box::new(keep(document, &self.stream.kind, &self.sealing))),
             ..LiveObject::absent(self.key(name))
         })
     }

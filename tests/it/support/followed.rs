@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     baseline::{
+        Declares, Wanted,
         helm::{self, ReleaseSources},
         manifest::{self, ManifestSources},
-        terraform::{self, StateSources, Wanted},
+        terraform::{self, StateSources},
     },
     model::{Baseline, Change, Clock, SealKey, StreamHealth},
 };
@@ -28,7 +29,7 @@ pub(crate) fn start() -> Timestamp {
 pub(crate) struct Followed<S = StateSources> {
     pub(crate) sources: watch::Sender<Arc<S>>,
     pub(crate) changes: mpsc::Receiver<Change>,
-    pub(crate) wanted: watch::Receiver<Arc<Wanted>>,
+    pub(crate) declares: watch::Receiver<Arc<Declares>>,
 }
 
 /// What was told, in a few words.
@@ -43,34 +44,34 @@ pub(crate) enum Told {
 struct Inputs<S> {
     sources: watch::Receiver<Arc<S>>,
     changes: mpsc::Sender<Change>,
-    wanted: watch::Sender<Arc<Wanted>>,
+    declares: watch::Sender<Arc<Declares>>,
     clock: Clock,
     key: SealKey,
 }
 
 impl Followed<StateSources> {
     pub(crate) fn start(server: &StateServer, sources: StateSources) -> Self {
-        let (followed, Inputs { sources, changes, wanted, clock, key }) = Self::new(sources);
+        let (followed, Inputs { sources, changes, declares, clock, key }) = Self::new(sources);
         let client = server.client();
-        tokio::spawn(terraform::follow(terraform::Follow { client, sources, changes, wanted, clock, key }));
+        tokio::spawn(terraform::follow(terraform::Follow { client, sources, changes, declares, clock, key }));
         followed
     }
 }
 
 impl Followed<ReleaseSources> {
     pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
-        let (followed, Inputs { sources, changes, wanted, clock, key }) = Self::new(sources);
+        let (followed, Inputs { sources, changes, declares, clock, key }) = Self::new(sources);
         let client = server.client();
-        tokio::spawn(helm::follow(helm::Follow { client, sources, changes, wanted, clock, key }));
+        tokio::spawn(helm::follow(helm::Follow { client, sources, changes, declares, clock, key }));
         followed
     }
 }
 
 impl Followed<ManifestSources> {
     pub(crate) fn start_manifests(server: &StateServer, sources: ManifestSources) -> Self {
-        let (followed, Inputs { sources, changes, wanted, key, .. }) = Self::new(sources);
+        let (followed, Inputs { sources, changes, declares, key, .. }) = Self::new(sources);
         let client = server.client();
-        tokio::spawn(manifest::follow(manifest::Follow { client, sources, changes, wanted, key }));
+        tokio::spawn(manifest::follow(manifest::Follow { client, sources, changes, declares, key }));
         followed
     }
 }
@@ -80,11 +81,16 @@ impl<S> Followed<S> {
         let key = SealKey::new([7; 32]);
         let (sender, receiver) = watch::channel(Arc::new(sources));
         let (changes, told) = mpsc::channel(1);
-        let (wanted, wanted_told) = watch::channel(Arc::new(Wanted::nothing(key.clone())));
+        let (declares, declared) = watch::channel(Arc::default());
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
-        let inputs = Inputs { sources: receiver, changes, wanted, clock, key };
-        (Self { sources: sender, changes: told, wanted: wanted_told }, inputs)
+        let inputs = Inputs { sources: receiver, changes, declares, clock, key };
+        (Self { sources: sender, changes: told, declares: declared }, inputs)
+    }
+
+    /// What has to be watched for what is declared.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted::of(&SealKey::new([7; 32]), [&**self.declares.borrow()].into_iter())
     }
 
     pub(crate) async fn next(&mut self) -> Told {

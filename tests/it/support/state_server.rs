@@ -54,6 +54,18 @@ impl StateServer {
         Client::new(service, "default")
     }
 
+    /// A client for which Secrets and Leases are here, and all else is on another server.
+    pub(crate) fn client_beside(&self, others: &Client) -> Client {
+        let (own, others) = (self.client(), others.clone());
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let path = request.uri().path();
+            let is_own = path.ends_with("/secrets") || path.ends_with("/leases");
+            let client = if is_own { own.clone() } else { others.clone() };
+            async move { client.send(request).await }
+        });
+        Client::new(service, "default")
+    }
+
     /// Creates or replaces an object.
     pub(crate) fn put(&self, plural: &str, mut object: Value) {
         let mut inner = self.0.lock().unwrap();

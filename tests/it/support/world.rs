@@ -15,6 +15,7 @@ use drift_exporter::{
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
+use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
@@ -55,12 +56,17 @@ impl World {
     }
 
     pub(crate) fn with(api: &ApiServer, settings: Settings) -> Self {
+        Self::with_client(api, api.client(), settings)
+    }
+
+    /// The same with a client that asks others as well.
+    pub(crate) fn with_client(api: &ApiServer, client: Client, settings: Settings) -> Self {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
         let stop = CancellationToken::new();
         let parts = Parts {
             settings_source: None,
             log: LogHandle::default(),
-            client: api.client(),
+            client,
             settings,
             seal_key: SealKey::new([7; 32]),
             clock: Clock::new(move || begin + started.elapsed()),

@@ -29,7 +29,7 @@ use super::super::{
     feed::{self, Shown},
     newest::other_than,
     scopes::Scopes,
-    terraform::Wanted,
+    wanted::Declares,
 };
 use crate::model::{Change, Clock, SealKey, StreamHealth};
 
@@ -43,8 +43,8 @@ pub struct Follow {
     pub sources: watch::Receiver<Arc<ReleaseSources>>,
     /// Who is told.
     pub changes: mpsc::Sender<Change>,
-    /// What has to be watched for what releases declare.
-    pub wanted: watch::Sender<Arc<Wanted>>,
+    /// Who is told of all that is declared.
+    pub declares: watch::Sender<Arc<Declares>>,
     /// The time.
     pub clock: Clock,
     /// The key of the digests that releases are sealed with.
@@ -68,7 +68,7 @@ pub async fn follow(follow: Follow) {
         scopes: Scopes::default(),
         releases: BTreeMap::new(),
         health: None,
-        wanted_changed: true,
+        declares_other: true,
     };
     while follower.session().await.is_ok() {}
 }
@@ -83,8 +83,8 @@ struct Follower {
     releases: BTreeMap<Place, Known>,
     /// What was last told about the source.
     health: Option<StreamHealth>,
-    /// Whether something was told that may change what is wanted.
-    wanted_changed: bool,
+    /// Whether something was told that may change what is declared.
+    declares_other: bool,
 }
 
 impl Follower {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     baseline::{
         feed::{Shown, health},
-        terraform::{Wanted, wanted_kinds},
+        wanted::Declares,
     },
     model::{Change, Source, StreamHealth},
 };
@@ -27,7 +27,7 @@ impl Follower {
         }
         let baseline = Arc::new(baseline);
         known.told = Some(baseline.clone());
-        self.wanted_changed = true;
+        self.declares_other = true;
         self.send(Change::Baseline(baseline)).await
     }
 
@@ -38,7 +38,7 @@ impl Follower {
             return Ok(());
         }
         info!(release = %known.name, "A Helm release is gone.");
-        self.wanted_changed = true;
+        self.declares_other = true;
         self.send(Change::BaselineGone(Source::Helm, known.name)).await
     }
 
@@ -73,21 +73,15 @@ impl Follower {
         } else if self.health.take().is_some() {
             self.send(Change::SourceGone(Source::Helm)).await?;
         }
-        if std::mem::take(&mut self.wanted_changed) {
-            let wanted = Arc::new(self.wanted());
-            self.follow.wanted.send_if_modified(|own| {
-                let news = **own != *wanted;
-                *own = wanted;
-                news
-            });
+        if std::mem::take(&mut self.declares_other) {
+            self.follow.declares.send_replace(Arc::new(self.declares()));
         }
         Ok(())
     }
 
-    fn wanted(&self) -> Wanted {
+    fn declares(&self) -> Declares {
         let good = self.releases.values().filter_map(|known| known.good.as_ref());
-        let kinds = wanted_kinds(good.flat_map(|good| &good.declared.objects).map(|own| &own.object));
-        Wanted { kinds, ..Wanted::nothing(self.follow.key.clone()) }
+        Declares::new(good.map(|good| (None, &*good.declared.objects)))
     }
 
     async fn send(&self, change: Change) -> Result<(), Closed> {

@@ -13,7 +13,6 @@ mod seen;
 mod sources;
 mod tell;
 mod trouble;
-mod wanted;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -23,8 +22,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub use self::sources::{StateSources, Wanted};
-pub(in crate::baseline) use self::wanted::wanted_kinds;
+pub use self::sources::StateSources;
 use self::{
     files::Stamp,
     known::Known,
@@ -34,7 +32,7 @@ use self::{
 };
 use super::state::StateReader;
 use crate::{
-    baseline::{feed, newest::other_than},
+    baseline::{feed, newest::other_than, wanted::Declares},
     model::{Change, Clock, SealKey, StreamHealth},
 };
 
@@ -50,8 +48,8 @@ pub struct Follow {
     pub sources: watch::Receiver<Arc<StateSources>>,
     /// Who is told.
     pub changes: mpsc::Sender<Change>,
-    /// What has to be watched for what states declare.
-    pub wanted: watch::Sender<Arc<Wanted>>,
+    /// Who is told of all that is declared.
+    pub declares: watch::Sender<Arc<Declares>>,
     /// The time.
     pub clock: Clock,
     /// The key of the digests that states are sealed with.
@@ -70,7 +68,7 @@ impl fmt::Debug for Follow {
 pub async fn follow(follow: Follow) {
     let sources = follow.sources.borrow().clone();
     let mut follower =
-        Follower { follow, sources, states: BTreeMap::new(), health: None, wanted_changed: true };
+        Follower { follow, sources, states: BTreeMap::new(), health: None, declares_other: true };
     while follower.session().await.is_ok() {}
 }
 
@@ -83,8 +81,8 @@ struct Follower {
     states: BTreeMap<Place, State>,
     /// What was last told about the source.
     health: Option<StreamHealth>,
-    /// Whether something was told that may change what is wanted.
-    wanted_changed: bool,
+    /// Whether something was told that may change what is declared.
+    declares_other: bool,
 }
 
 /// A state, and by what it was seen to be another one.

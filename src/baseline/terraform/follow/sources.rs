@@ -1,10 +1,10 @@
-//! Where states are looked for, and what follows from what they declare.
+//! Where states are looked for.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use jiff::SignedDuration;
 
-use crate::model::{Scope, SealKey, WantedKind};
+use crate::model::Scope;
 
 /// Where states are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,35 +33,5 @@ impl Default for StateSources {
             here: false,
             prefix: "tfdrift.jin.dev".into(),
         }
-    }
-}
-
-/// What has to be watched for what states declare.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// The kinds that they name, and single objects of kinds that nobody should read by the way.
-    pub kinds: Vec<WantedKind>,
-    /// The keys that live Secrets are to be sealed with: that of this process first, then those of published baselines.
-    pub keys: Arc<[SealKey]>,
-}
-
-impl Wanted {
-    /// Nothing but this key.
-    pub fn nothing(key: SealKey) -> Self {
-        Self { kinds: Vec::new(), keys: [key].into() }
-    }
-
-    /// What several sources want, together.
-    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
-        let (mut kinds, mut keys) = (Vec::new(), Vec::new());
-        for wanted in all {
-            kinds.extend(wanted.kinds.iter().cloned());
-            for key in wanted.keys.iter() {
-                if !keys.contains(key) {
-                    keys.push(key.clone());
-                }
-            }
-        }
-        Self { kinds, keys: keys.into() }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Closed, Follower, Wanted, place::Place, seen::Seen, wanted::wanted_kinds};
+use super::{Closed, Follower, place::Place, seen::Seen};
 use crate::{
-    baseline::feed::health,
-    model::{Change, SealKey, Source, StreamHealth},
+    baseline::{feed::health, wanted::Declares},
+    model::{Change, Source, StreamHealth},
 };
 
 impl Follower {
@@ -22,7 +22,7 @@ impl Follower {
         }
         let baseline = Arc::new(baseline);
         known.told = Some(baseline.clone());
-        self.wanted_changed = true;
+        self.declares_other = true;
         self.send(Change::Baseline(baseline)).await
     }
 
@@ -34,7 +34,7 @@ impl Follower {
         }
         let name = state.known.name;
         info!(state = %name, "A Terraform state is gone.");
-        self.wanted_changed = true;
+        self.declares_other = true;
         self.send(Change::BaselineGone(Source::Terraform, name)).await
     }
 
@@ -70,27 +70,15 @@ impl Follower {
         if !self.sources.enabled && self.health.take().is_some() {
             self.send(Change::SourceGone(Source::Terraform)).await?;
         }
-        if std::mem::take(&mut self.wanted_changed) {
-            let wanted = Arc::new(self.wanted());
-            self.follow.wanted.send_if_modified(|own| {
-                let news = **own != *wanted;
-                *own = wanted;
-                news
-            });
+        if std::mem::take(&mut self.declares_other) {
+            self.follow.declares.send_replace(Arc::new(self.declares()));
         }
         Ok(())
     }
 
-    fn wanted(&self) -> Wanted {
-        let good = || self.states.values().filter_map(|state| state.known.good.as_ref());
-        let kinds = wanted_kinds(good().flat_map(|good| &good.objects).map(|object| &object.object));
-        let mut keys: Vec<SealKey> = vec![self.follow.key.clone()];
-        for key in good().filter_map(|good| good.key.as_ref()) {
-            if !keys.contains(key) {
-                keys.push(key.clone());
-            }
-        }
-        Wanted { kinds, keys: keys.into() }
+    fn declares(&self) -> Declares {
+        let good = self.states.values().filter_map(|state| state.known.good.as_ref());
+        Declares::new(good.map(|good| (good.key.as_ref(), &*good.objects)))
     }
 
     async fn send(&self, change: Change) -> Result<(), Closed> {

@@ -1,0 +1,131 @@
+//! What a program keeps in its memory: every packed document in it, whether it is still in use or not.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+};
+
+use drift_exporter::{compare::unpack, model::Packed};
+use serde_json::Value;
+
+/// What documents are packed against.
+const DICTIONARY: &[u8] = include_bytes!("../../src/compare/packed/dictionary");
+/// The allocator gives out nothing at places between.
+const ALIGNMENT: usize = 16;
+/// No packed document of a test is longer.
+const LONGEST: usize = 64 << 10;
+const PAGE: u64 = 4096;
+
+/// All that a program may write to and nobody else.
+pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("the program is a child of this one");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut parts = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
+        // Some pages cannot be read, and some are given back while we read.
+        for (page, at) in bytes.chunks_mut(PAGE as usize).zip((from..).step_by(PAGE as usize)) {
+            let _ = memory.read_exact_at(page, at);
+        }
+        parts.push(bytes);
+    }
+    parts
+}
+
+/// The documents that are packed in it.
+pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Value> {
+    let mut documents = Vec::new();
+    for part in memory {
+        for at in (0..part.len()).step_by(ALIGNMENT) {
+            let bytes = &part[at..part.len().min(at + LONGEST)];
+            if begins_an_object(bytes) {
+                documents.push(unpack(&Packed::new(bytes.to_vec())));
+            }
+        }
+    }
+    documents.retain(Value::is_object);
+    documents
+}
+
+/// Whether these are the first bytes of a packed object: its text begins with a brace and a quote. Documents are packed with
+/// the codes that need no table.
+fn begins_an_object(bytes: &[u8]) -> bool {
+    let mut bits = Bits { bytes, at: 1 };
+    if bits.number(2) != Some(1) {
+        return false;
+    }
+    let mut text = Vec::new();
+    while text.len() < 2 {
+        match bits.symbol() {
+            Some(literal @ 0..=255) => text.push(literal as u8),
+            Some(length @ 257..=285) => {
+                let Some(distance) = bits.after_length(length).and_then(|()| bits.distance()) else {
+                    return false;
+                };
+                let Some(from) = DICTIONARY.len().checked_sub(distance) else { return false };
+                let known = [DICTIONARY, &text].concat();
+                text.extend(known[from + text.len()..].iter().take(2));
+            }
+            _ => return false,
+        }
+    }
+    text.starts_with(b"{\"")
+}
+
+/// Bits as DEFLATE (RFC 1951) has them.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits<'_> {
+    fn bit(&mut self) -> Option<usize> {
+        let bit = usize::from(self.bytes.get(self.at / 8)? >> (self.at % 8) & 1);
+        self.at += 1;
+        Some(bit)
+    }
+
+    /// A number, its lowest bit first.
+    fn number(&mut self, bits: usize) -> Option<usize> {
+        (0..bits).try_fold(0, |number, at| Some(number | self.bit()? << at))
+    }
+
+    /// A code, its highest bit first.
+    fn code(&mut self, bits: usize) -> Option<usize> {
+        (0..bits).try_fold(0, |code, _| Some(code << 1 | self.bit()?))
+    }
+
+    /// A literal or a length, by the fixed codes.
+    fn symbol(&mut self) -> Option<usize> {
+        let seven = self.code(7)?;
+        if seven < 0b001_1000 {
+            return Some(256 + seven);
+        }
+        let eight = seven << 1 | self.bit()?;
+        match eight {
+            0b0011_0000..0b1100_0000 => Some(eight - 0b0011_0000),
+            0b1100_0000..0b1100_1000 => Some(280 + eight - 0b1100_0000),
+            _ => Some(144 + (eight << 1 | self.bit()?) - 0b1_1001_0000),
+        }
+    }
+
+    /// The bits that tell the rest of a length.
+    fn after_length(&mut self, symbol: usize) -> Option<()> {
+        let extra = if (265..285).contains(&symbol) { (symbol - 261) / 4 } else { 0 };
+        self.number(extra).map(|_| ())
+    }
+
+    fn distance(&mut self) -> Option<usize> {
+        let code = self.code(5)?;
+        match code {
+            0..4 => Some(code + 1),
+            4..30 => {
+                let extra = code / 2 - 1;
+                Some(((2 + code % 2) << extra) + 1 + self.number(extra)?)
+            }
+            _ => None,
+        }
+    }
+}

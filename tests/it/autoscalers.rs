@@ -1,0 +1,251 @@
+//! Who scaled an object, as its autoscalers tell: whichever is seen first, and whatever becomes of them.
+
+use drift_exporter::{
+    model::{Cause, StreamHealth, WantedKind},
+    watch::plan,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    plan::{cluster, told, want},
+    rules::rules,
+    support::{
+        api_server::{ApiServer, Mood},
+        autoscalers::{AUTOSCALERS, SOON, States, autoscaler, declared, server},
+        world::World,
+    },
+};
+
+/// A Deployment that somebody scaled to so many at this second of January 2nd, 2026.
+fn deployment(name: &str, replicas: u32, manager: &str, second: u32) -> Value {
+    json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "managedFields": [
+            {"manager": manager, "operation": "Update", "subresource": "scale", "apiVersion": "apps/v1",
+                "time": format!("2026-01-02T00:00:{second:02}Z"), "fieldsV1": {"f:spec": {"f:replicas": {}}}}]},
+        "spec": {"replicas": replicas},
+    })
+}
+
+fn declared_deployment(name: &str) -> Value {
+    let metadata = json!([{"name": name, "namespace": "shop", "uid": format!("uid-{name}")}]);
+    let attributes = json!({"id": format!("shop/{name}"), "metadata": metadata, "spec": [{"replicas": "2"}]});
+    json!({"mode": "managed", "type": "kubernetes_deployment_v1", "name": name,
+        "instances": [{"schema_version": 1, "attributes": attributes}]})
+}
+
+/// An exporter that has seen both Deployments of a state, as declared, and these autoscalers.
+async fn shop(states: &States, autoscalers: &[Value]) -> (ApiServer, World) {
+    let api = server(&["v2", "v1"]);
+    for name in ["web", "api"] {
+        api.put("deployments", deployment(name, 2, "HashiCorp", 1));
+    }
+    for own in autoscalers {
+        api.put(AUTOSCALERS, own.clone());
+    }
+    states.write("shop", 1, &[declared_deployment("web"), declared_deployment("api")]);
+    let world = states.world(&api);
+    for name in ["web", "api"] {
+        world.until_told("deployment", name, "in_sync").await;
+    }
+    let listed = |world: &World| world.snapshot().streams().all(|own| own.listed);
+    world.until("autoscalers are listed", SOON, listed).await;
+    world.settle().await;
+    (api, world)
+}
+
+/// Who scaled an object, whether that was to be expected, and since when: `other unexpected 20`.
+async fn scaled(world: &World, name: &str) -> String {
+    world.settle().await;
+    let known = world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json();
+    let claim = &known["claims"][0];
+    let [difference] = claim["differences"].as_array().unwrap().as_slice() else {
+        return claim["verdict"].as_str().unwrap().to_owned();
+    };
+    assert_eq!(difference["path"], "spec.replicas");
+    assert_eq!(claim["onset"], difference["onset"]);
+    let onset = difference["onset"].as_str().unwrap().strip_prefix("2026-01-02T00:00:").unwrap();
+    let told = |name: &str| difference[name].as_str().unwrap();
+    format!("{} {} {}", told("actor"), told("expectation"), onset.trim_end_matches('Z'))
+}
+
+/// How many episodes began, and how they ended.
+fn episodes(world: &World) -> (u64, Vec<Cause>) {
+    let ledger = world.snapshot().ledger.clone();
+    let ended = ledger.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
+    (ledger.detections.values().sum(), ended.collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_was_there_before_scales_and_people_are_told_from_it() {
+    let states = States::new();
+    let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
+    for (manager, wanted) in [
+        ("my-scaler", "autoscaler expected"),
+        ("some-operator", "autoscaler expected"),
+        ("kube-controller-manager", "autoscaler expected"),
+        ("kubectl", "kubectl unexpected"),
+        ("argocd-controller", "gitops unexpected"),
+        ("openshift-console", "console unexpected"),
+    ] {
+        api.put("deployments", deployment("web", 5, manager, 20));
+        assert_eq!(scaled(&world, "web").await, format!("{wanted} 20"), "{manager}");
+    }
+    // Autoscalers leave alone what somebody has switched off.
+    api.put("deployments", deployment("web", 0, "my-scaler", 20));
+    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    assert_eq!(episodes(&world), (1, vec![]));
+    api.put("deployments", deployment("api", 5, "my-scaler", 20));
+    assert_eq!(scaled(&world, "api").await, "other unexpected 20");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_comes_changes_and_goes_changes_who_scaled_and_nothing_else() {
+    let states = States::new();
+    let (api, world) = shop(&states, &[]).await;
+    for name in ["web", "api"] {
+        api.put("deployments", deployment(name, 5, "my-scaler", 20));
+        assert_eq!(scaled(&world, name).await, "other unexpected 20");
+    }
+    let check = async |web: &str, api: &str| {
+        assert_eq!(scaled(&world, "web").await, format!("{web} 20"));
+        assert_eq!(scaled(&world, "api").await, format!("{api} 20"));
+        assert_eq!(episodes(&world), (2, vec![]));
+    };
+    let (by_it, by_other) = ("autoscaler expected", "other unexpected");
+    api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
+    check(by_it, by_other).await;
+    api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 2));
+    check(by_other, by_it).await;
+    api.put(AUTOSCALERS, autoscaler("second", "api", 80, 2));
+    api.delete(AUTOSCALERS, "scaler");
+    check(by_other, by_it).await;
+    api.delete(AUTOSCALERS, "second");
+    check(by_other, by_other).await;
+    // One that goes unseen is missed by the next list.
+    api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 3));
+    check(by_it, by_other).await;
+    api.mood(AUTOSCALERS, Mood::WatchesFail(500));
+    api.cut();
+    world.settle().await;
+    api.delete(AUTOSCALERS, "scaler");
+    api.forget();
+    api.mood(AUTOSCALERS, Mood::Well);
+    tokio::time::sleep(SOON).await;
+    check(by_other, by_other).await;
+    assert_eq!(world.get("/v1/history").await.json()["transitions"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_about_autoscalers_follow_them() {
+    let states = States::new();
+    let (api, world) = shop(&states, &[]).await;
+    let ignore = "[{name: r, match: {fields: [replicas], actors: [autoscaler]}, effect: ignore}]";
+    world.rules(rules(ignore)).await;
+    api.put("deployments", deployment("web", 5, "my-scaler", 20));
+    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
+    world.until_told("deployment", "web", "ignored").await;
+    assert_eq!(episodes(&world), (1, vec![Cause::Rule]));
+    assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(1.0));
+    api.delete(AUTOSCALERS, "scaler");
+    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_see_autoscalers_all_else_goes_on_and_it_is_told() {
+    let states = States::new();
+    let api = server(&["v2", "v1"]);
+    api.mood(AUTOSCALERS, Mood::Refuses(403, None));
+    api.put("deployments", deployment("web", 2, "HashiCorp", 1));
+    states.write("shop", 1, &[declared_deployment("web")]);
+    let world = states.world(&api);
+    world.until_told("deployment", "web", "in_sync").await;
+    let down =
+        |world: &World| world.snapshot().streams().any(|own| matches!(own.health, StreamHealth::Down { .. }));
+    world.until("it is told", SOON, down).await;
+    api.put("deployments", deployment("web", 5, "my-scaler", 20));
+    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    let ready = world.get("/readyz").await;
+    assert_eq!(ready.status, 200, "{}", ready.text());
+    let line = "horizontalpodautoscalers.autoscaling in shop: not listed (forbidden): ";
+    assert!(ready.text().contains(line), "{}", ready.text());
+    let up = "drift_watch_stream_up{group=\"autoscaling\",version=\"v2\",kind=\"HorizontalPodAutoscaler\",scope=\"shop\"}";
+    assert_eq!(world.sample(up).await, Some(0.0));
+    api.mood(AUTOSCALERS, Mood::Well);
+    api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
+    tokio::time::sleep(4 * SOON).await;
+    assert_eq!(scaled(&world, "web").await, "autoscaler expected 20");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_a_state_declares_tells_its_target_in_whatever_version() {
+    for version in ["v1", "v2"] {
+        let states = States::new();
+        let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
+        let of = |target: &str| {
+            [declared_deployment("web"), declared_deployment("api"), declared(version, "scaler", target, 80)]
+        };
+        states.write("shop", 2, &of("web"));
+        world.until_told("horizontalpodautoscaler", "scaler", "in_sync").await;
+        for name in ["web", "api"] {
+            api.put("deployments", deployment(name, 5, "my-scaler", 20));
+        }
+        assert_eq!(scaled(&world, "web").await, "autoscaler expected 20", "{version}");
+        assert_eq!(scaled(&world, "api").await, "other unexpected 20", "{version}");
+        api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 1));
+        world.until_told("horizontalpodautoscaler", "scaler", "drifted").await;
+        assert_eq!(scaled(&world, "web").await, "other unexpected 20", "{version}");
+        assert_eq!(scaled(&world, "api").await, "autoscaler expected 20", "{version}");
+        api.delete(AUTOSCALERS, "scaler");
+        world.until_told("horizontalpodautoscaler", "scaler", "missing").await;
+        assert_eq!(scaled(&world, "api").await, "other unexpected 20", "{version}");
+        let count = world.snapshot().streams().filter(|own| own.spec.kind.is_autoscaler()).count();
+        assert_eq!(count, 1, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_autoscalers_has_none_to_miss() {
+    let states = States::new();
+    let api = server(&[]);
+    api.put("deployments", deployment("web", 5, "my-scaler", 20));
+    states.write("shop", 1, &[declared_deployment("web")]);
+    let world = states.world(&api);
+    world.until_told("deployment", "web", "drifted").await;
+    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    let kinds: Vec<_> = world.snapshot().streams().map(|own| own.spec.to_string()).collect();
+    assert_eq!(kinds, ["deployments.apps in shop"]);
+}
+
+#[track_caller]
+fn check_plan(asked: &[&str], by_the_way: &str, streams: &[&str]) {
+    let by_the_way = WantedKind { by_the_way: true, ..want(by_the_way) };
+    let wanted: Vec<WantedKind> = asked.iter().map(|text| want(text)).chain([by_the_way]).collect();
+    let plan = plan(&wanted, &cluster());
+    assert_eq!(told(&plan), streams);
+    assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
+    for (namespace, name) in [("a", "x"), ("b", "x"), ("z", "x")] {
+        let count = plan.streams.iter().filter(|spec| spec.brings(namespace, name)).count();
+        assert!(count <= 1, "{namespace} {streams:?}");
+    }
+}
+
+#[test]
+fn what_is_watched_by_the_way_asks_for_no_more_rights_of_what_somebody_wants() {
+    let (v1, v2) = ("example.com/v1 Widget", "example.com/v2 Widget");
+    check_plan(&[], &format!("{v2} in a,b"), &[&format!("{v2} in a"), &format!("{v2} in b")]);
+    check_plan(&[], v2, &[v2]);
+    // It comes in the version that somebody asked for.
+    check_plan(
+        &[&format!("{v1} in a")],
+        &format!("{v2} in a,b"),
+        &[&format!("{v1} in a"), &format!("{v1} in b")],
+    );
+    // Whoever may see one namespace goes on seeing it where all others are forbidden.
+    check_plan(&[&format!("{v1} in a")], v2, &[&format!("{v1} in a"), &format!("{v1} but a")]);
+    check_plan(&[v1], &format!("{v2} in a"), &[v1]);
+    // Selectors need no rights.
+    check_plan(&[&format!("{v1} but b with x")], &format!("{v2} in a"), &[&format!("{v1} but b choosing 2")]);
+    check_plan(&[], "example.com/v2 Nothing in a", &[]);
+}

@@ -1,0 +1,137 @@
+//! Autoscalers in two versions, and states that declare them.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use drift_exporter::{
+    model::{Kind, Scope, Source},
+    settings::{Settings, TerraformFrom},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{api_server::ApiServer, world::World};
+
+pub(crate) const AUTOSCALERS: &str = "horizontalpodautoscalers";
+/// States in files are looked at every second, kinds are asked for every five.
+pub(crate) const SOON: Duration = Duration::from_secs(8);
+
+/// A server that has autoscalers in these versions, the preferred one first.
+pub(crate) fn server(versions: &[&str]) -> ApiServer {
+    let api = ApiServer::default();
+    let autoscaler = |version: &&str| Kind { version: (*version).into(), ..Kind::autoscaler() };
+    api.serve(&versions.iter().map(autoscaler).collect::<Vec<_>>());
+    api.convert(AUTOSCALERS, in_version);
+    api
+}
+
+/// An autoscaler in namespace `shop` of the Deployment of that name, as `kubectl` wrote it at this second of January 2nd, 2026.
+pub(crate) fn autoscaler(name: &str, target: &str, percent: u32, second: u32) -> Value {
+    json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "managedFields": [
+            {"manager": "kubectl-edit", "operation": "Update", "time": format!("2026-01-02T00:00:{second:02}Z"),
+                "fieldsV1": {"f:spec": {"f:metrics": {}, "f:targetCPUUtilizationPercentage": {}}}}]},
+        "spec": {"minReplicas": 1, "maxReplicas": 5, "percent": percent,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}},
+    })
+}
+
+fn in_version(mut object: Value, version: &str) -> Value {
+    let spec = object["spec"].as_object_mut().unwrap();
+    let percent = spec.remove("percent").unwrap();
+    if version == "v1" {
+        spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
+    } else {
+        let target = json!({"type": "Utilization", "averageUtilization": percent});
+        let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+        spec.insert("metrics".to_owned(), metrics);
+    }
+    object
+}
+
+/// The same as a resource of a state, in version `v1` or `v2`.
+pub(crate) fn declared(version: &str, name: &str, target: &str, percent: u32) -> Value {
+    let target = json!([{"api_version": "apps/v1", "kind": "Deployment", "name": target}]);
+    let mut spec = json!({"min_replicas": 1, "max_replicas": 5, "scale_target_ref": target});
+    if version == "v1" {
+        spec["target_cpu_utilization_percentage"] = percent.into();
+    } else {
+        let target = json!([{"type": "Utilization", "average_utilization": percent}]);
+        spec["metric"] = json!([{"type": "Resource", "resource": [{"name": "cpu", "target": target}]}]);
+    }
+    let metadata = json!([{"name": name, "namespace": "shop", "uid": format!("uid-{name}")}]);
+    let attributes = json!({"id": format!("shop/{name}"), "metadata": metadata, "spec": [spec]});
+    json!({"mode": "managed", "type": format!("kubernetes_horizontal_pod_autoscaler_{version}"), "name": name,
+        "instances": [{"schema_version": 0, "attributes": attributes}]})
+}
+
+/// States in a directory.
+pub(crate) struct States {
+    folder: TempDir,
+}
+
+impl States {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Writes a state, whole or not at all.
+    pub(crate) fn write(&self, name: &str, serial: u64, resources: &[Value]) {
+        let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
+        let new = self.folder.path().join("new");
+        fs::write(&new, state.to_string()).unwrap();
+        fs::rename(new, self.file(name)).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.file(name)).unwrap();
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.tfstate"))
+    }
+
+    /// An exporter that goes by these states.
+    pub(crate) fn world(&self, api: &ApiServer) -> World {
+        // There are no Secrets to look for them in.
+        let (scope, files) = (Scope::nothing(), vec![self.folder.path().into()]);
+        let terraform = TerraformFrom { scope, files, ..TerraformFrom::default() };
+        let sources = vec![Source::Terraform];
+        World::with(api, Settings { sources, terraform, ..Settings::default() })
+    }
+}
+
+impl World {
+    /// What is said about an object by Terraform: verdict and reason, and the paths that differ.
+    pub(crate) async fn told(&self, kind: &str, name: &str) -> (String, Vec<String>) {
+        let known = self.get(&format!("/v1/resources/{kind}/shop/{name}")).await.json();
+        let Some(claim) = known["claims"].as_array().and_then(|claims| claims.first()) else {
+            return ("nothing".to_owned(), Vec::new());
+        };
+        let reason = claim["reason"].as_str().map(|reason| format!(" {reason}")).unwrap_or_default();
+        let paths = claim["differences"].as_array().unwrap().iter();
+        let paths = paths.map(|own| own["path"].as_str().unwrap().to_owned()).collect();
+        (format!("{}{reason}", claim["verdict"].as_str().unwrap()), paths)
+    }
+
+    /// Waits until this is said about an object.
+    #[track_caller]
+    pub(crate) fn until_told<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        verdict: &'a str,
+    ) -> impl Future<Output = Vec<String>> + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            let begun = tokio::time::Instant::now();
+            loop {
+                let (told, paths) = self.told(kind, name).await;
+                if told == verdict {
+                    return paths;
+                }
+                assert!(begun.elapsed() < SOON, "{kind} {name} is {told} and not {verdict} ({caller})");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}

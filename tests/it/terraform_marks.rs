@@ -1,0 +1,362 @@
+//! Whatever a state marks as sensitive: the live object is kept with digests in its place, and compares as if nothing were marked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drift_exporter::{
+    baseline::terraform::decode,
+    compare::terraform::{Comparison, compare, seal_object, sensitive_fields},
+    model::{DeclaredObject, Kind, SealKey, Sealing, is_within},
+};
+use serde_json::{Value, json};
+
+fn key(number: u8) -> SealKey {
+    SealKey::new([number; 32])
+}
+
+/// A resource: its type, its attributes, and the object that it declares.
+struct Case {
+    resource_type: String,
+    attributes: Value,
+    live: Value,
+}
+
+impl Case {
+    fn new(resource_type: &str, attributes: Value, live: Value) -> Self {
+        Self { resource_type: resource_type.to_owned(), attributes, live }
+    }
+
+    /// Every path of attributes that could be marked.
+    fn marks(&self) -> BTreeSet<Vec<String>> {
+        let mut marks = BTreeSet::new();
+        paths(&self.attributes, &mut Vec::new(), &mut marks);
+        if self.resource_type != "kubernetes_manifest" {
+            return marks;
+        }
+        let within = |path: Vec<String>| path.into_iter().filter(|name| name != "value").collect();
+        let manifest = |path: &Vec<String>| path.first().is_some_and(|first| first == "manifest");
+        marks.into_iter().filter(manifest).map(within).collect()
+    }
+
+    /// What it declares, with one path marked, or none.
+    fn declared(&self, marked: Option<&[String]>, key: &SealKey) -> DeclaredObject {
+        let step = |name: &String| json!({"type": "get_attr", "value": name});
+        let marks: Vec<Value> = marked.iter().map(|path| path.iter().map(step).collect()).collect();
+        let instance =
+            json!({"schema_version": 1, "attributes": self.attributes, "sensitive_attributes": marks});
+        let resource =
+            json!({"mode": "managed", "type": self.resource_type, "name": "a", "instances": [instance]});
+        let state = json!({"version": 4, "resources": [resource]});
+        let state = decode(state.to_string().as_bytes(), key).unwrap();
+        DeclaredObject::clone(&state.objects[0])
+    }
+}
+
+/// What real Terraform wrote down, beside the objects that it made.
+fn real_cases() -> Vec<Case> {
+    let state: Value = serde_json::from_str(include_str!("../../src/demo/terraform/shop.tfstate")).unwrap();
+    let objects: BTreeMap<String, Value> =
+        serde_json::from_str(include_str!("../../src/demo/terraform/objects.json")).unwrap();
+    let cases = state["resources"].as_array().unwrap().iter().map(|resource| {
+        let text = |name: &str| resource[name].as_str();
+        let (resource_type, name) = (text("type").unwrap(), text("name").unwrap());
+        let module = text("module").map_or_else(String::new, |module| format!("{module}."));
+        let attributes = resource["instances"][0]["attributes"].clone();
+        Case::new(resource_type, attributes, objects[&format!("{module}{resource_type}.{name}")].clone())
+    });
+    // Two of its Deployments are alike.
+    cases.take(7).collect()
+}
+
+/// What all of them but those without a namespace are called.
+fn metadata() -> Value {
+    json!({"name": "a", "namespace": "shop", "annotations": {"example.com/note": "kanarie"}})
+}
+
+/// What is peculiar: numbers, switches, amounts, modes, certificates, lists in lists, parts of objects, names in manifests.
+fn peculiar_cases() -> Vec<Case> {
+    [workloads(), others(), documents()].into_iter().flatten().collect()
+}
+
+fn workloads() -> Vec<Case> {
+    let (metadata, block) = (metadata(), json!([metadata()]));
+    let env = |value: &str| json!([{"name": "TOKEN", "value": value}, {"name": "OTHER", "value": "1"}]);
+    let live_pod = json!({"securityContext": {"supplementalGroups": [0, 7], "runAsNonRoot": false, "runAsUser": 0},
+        "initContainers": [{"name": "init", "image": "busybox", "env": env("kanarie")}],
+        "containers": [{"name": "web", "image": "nginx", "env": env("kanarie"), "tty": true, "stdin": false, "args": ["-a", "kanarie"],
+            "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 420, "protocol": "UDP"}],
+            "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}],
+        "volumes": [{"name": "v", "configMap": {"name": "c", "defaultMode": 420}}]});
+    let pod = json!([{"security_context": [{"supplemental_groups": [0, 7], "run_as_non_root": false, "run_as_user": "0"}],
+        "init_container": [{"name": "init", "image": "busybox", "env": env("kanarie"), "resources": [{}]}],
+        "container": [{"name": "web", "image": "nginx", "env": env("kanarie"), "tty": true, "stdin": false, "args": ["-a", "kanarie"],
+            "port": [{"container_port": 80, "protocol": "TCP"}, {"container_port": 420, "protocol": "UDP"}],
+            "resources": [{"limits": {"cpu": "0.5", "memory": "1024Mi"}}]}],
+        "volume": [{"name": "v", "config_map": [{"name": "c", "default_mode": "0644"}]}]}]);
+    let live_deployment = json!({"metadata": metadata, "spec": {"replicas": 0, "minReadySeconds": 0, "strategy": {"type": "Recreate"},
+        "template": {"metadata": {"annotations": {"note": "kanarie"}}, "spec": live_pod}}});
+    let deployment = json!({"metadata": block, "spec": [{"replicas": "0", "min_ready_seconds": 0, "strategy": [{"type": "Recreate"}],
+        "template": [{"metadata": [{"annotations": {"note": "kanarie"}}], "spec": pod}]}]});
+    vec![
+        Case::new("kubernetes_deployment_v1", deployment, live_deployment.clone()),
+        Case::new(
+            "kubernetes_env",
+            json!({"api_version": "apps/v1", "kind": "Deployment", "metadata": block, "container": "web", "env": [{"name": "TOKEN", "value": "kanarie"}]}),
+            live_deployment.clone(),
+        ),
+        Case::new(
+            "kubernetes_annotations",
+            json!({"api_version": "apps/v1", "kind": "Deployment", "metadata": block, "annotations": {"example.com/note": "kanarie"},
+                "template_annotations": {"note": "kanarie"}}),
+            live_deployment,
+        ),
+    ]
+}
+
+fn others() -> Vec<Case> {
+    let (metadata, block) = (metadata(), json!([metadata()]));
+    let ca_bundle =
+        |text: &str| json!({"clientConfig": {"caBundle": text, "url": "https://a"}, "name": "a.example.com"});
+    vec![
+        Case::new(
+            "kubernetes_validating_webhook_configuration_v1",
+            json!({"metadata": [{"name": "a"}], "webhook": [
+                {"name": "a.example.com", "client_config": [{"ca_bundle": "kanarie", "url": "https://a"}]}]}),
+            // `kanarie`
+            json!({"metadata": {"name": "a"}, "webhooks": [ca_bundle("a2FuYXJpZQ==")]}),
+        ),
+        Case::new(
+            "kubernetes_service",
+            json!({"metadata": block, "spec": [{"type": "LoadBalancer", "external_name": "", "load_balancer_class": "kanarie",
+                "port": [{"name": "b", "port": 80, "target_port": "8080"}, {"name": "a", "port": 81, "target_port": "http"}]}]}),
+            json!({"metadata": metadata, "spec": {"type": "LoadBalancer", "loadBalancerClass": "kanarie",
+                "ports": [{"name": "b", "port": 80, "targetPort": 8080}, {"name": "a", "port": 81, "targetPort": "http"}]}}),
+        ),
+        Case::new(
+            "kubernetes_persistent_volume_v1",
+            json!({"metadata": [{"name": "a"}], "spec": [{"capacity": {"storage": "1024Mi"},
+                "persistent_volume_source": [{"csi": [{"driver": "d", "volume_handle": "kanarie", "read_only": false}]}]}]}),
+            json!({"metadata": {"name": "a"}, "spec": {"capacity": {"storage": "1Gi"}, "csi": {"driver": "d", "volumeHandle": "kanarie"}}}),
+        ),
+    ]
+}
+
+fn documents() -> Vec<Case> {
+    let (metadata, block) = (metadata(), json!([metadata()]));
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {
+        "on": true, "off": false, "none": 0, "some": 7, "half": 0.5, "empty": "", "memory": "1Gi", "secret": "kanarie", "grid": [[1, 2], [3]],
+        "users": [{"name": "a", "token": "kanarie"}, {"name": "b", "token": "7"}], "list": ["kanarie", 3, false]}});
+    let yaml = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"app.properties": "kanarie", "b": "1.0"}});
+    let mut live_map = yaml.clone();
+    live_map["binaryData"] = json!({"raw": "/wA="});
+    let whole = |object: &Value| json!({"object": {"type": [], "value": object}, "manifest": {"type": [], "value": object}});
+    vec![
+        Case::new(
+            "kubernetes_config_map",
+            json!({"metadata": block, "data": {"app.properties": "kanarie", "b": "1.0"}, "binary_data": {"raw": "/wA="}}),
+            live_map.clone(),
+        ),
+        Case::new("kubernetes_manifest", whole(&widget), widget),
+        Case::new("kubernetes_manifest", whole(&yaml), yaml.clone()),
+        Case::new(
+            "kubectl_manifest",
+            json!({"yaml_body": yaml.to_string(), "sensitive_fields": ["data", "metadata.annotations"]}),
+            live_map,
+        ),
+    ]
+}
+
+/// The paths of all attributes, without indices.
+fn paths(value: &Value, path: &mut Vec<String>, found: &mut BTreeSet<Vec<String>>) {
+    found.insert(path.clone());
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| paths(element, path, found)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                path.push(name.clone());
+                paths(member, path, found);
+                path.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What one can do to a live object: JSON pointers of all scalars and lists in what is declared.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            let declared = |name: &str| {
+                !["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"]
+                    .contains(&name)
+            };
+            for (name, member) in members {
+                let inner = format!("{at}/{}", name.replace('/', "~1"));
+                if declared(&inner) {
+                    places(member, &inner, found);
+                }
+            }
+        }
+        Value::Array(elements) => {
+            found.push(at.to_owned());
+            elements
+                .iter()
+                .enumerate()
+                .for_each(|(index, element)| places(element, &format!("{at}/{index}"), found));
+        }
+        _ => found.push(at.to_owned()),
+    }
+}
+
+/// The object after one edit.
+fn edited(live: &Value, place: &str) -> Value {
+    let mut live = live.clone();
+    let value = live.pointer_mut(place).unwrap();
+    match value {
+        Value::Array(elements) => elements.reverse(),
+        Value::String(text) => text.push('x'),
+        Value::Number(number) => {
+            *value = number.as_i64().map_or_else(|| 1.25.into(), |number| (number + 1).into());
+        }
+        Value::Bool(set) => *set = !*set,
+        _ => {}
+    }
+    live
+}
+
+/// The object without a field, or an element of a list.
+fn removed(live: &Value, place: &str) -> Value {
+    let mut live = live.clone();
+    let (outer, name) = place.rsplit_once('/').unwrap();
+    match live.pointer_mut(outer).unwrap() {
+        Value::Array(elements) => drop(elements.remove(name.parse().unwrap())),
+        Value::Object(members) => drop(members.remove(&name.replace("~1", "/"))),
+        _ => {}
+    }
+    live
+}
+
+/// The fields that differ. Names of elements may be sealed, so only that there is one counts.
+fn found(comparison: &Comparison) -> Vec<String> {
+    assert!(!comparison.other_key);
+    let path = |path: &str| {
+        path.split('[').map(|part| part.rsplit(']').next().unwrap()).collect::<Vec<_>>().join("[]")
+    };
+    let mut found: Vec<String> = comparison.findings.iter().map(|found| path(&found.path)).collect();
+    found.sort();
+    found
+}
+
+fn kind_of(declared: &DeclaredObject) -> Kind {
+    let name = &declared.object;
+    Kind::unseen(&name.group, &name.version, &name.kind)
+}
+
+/// The object as it is kept: sealed by what is marked, with these keys.
+fn sealed(declared: &DeclaredObject, keys: &[SealKey], live: &Value) -> Value {
+    let mut sealing = Sealing::new(keys[0].clone());
+    keys.iter().for_each(|key| sealing.add_key(key));
+    sealing.mark(&declared.object, sensitive_fields(declared));
+    let mut live = live.clone();
+    live["metadata"]["name"] = (&*declared.object.name).into();
+    live["metadata"]["namespace"] = (&*declared.object.namespace).into();
+    seal_object(&mut live, &kind_of(declared), &sealing);
+    live
+}
+
+/// Whether a place is in fields that are sealed.
+fn is_sealed(fields: &[Box<str>], place: &str) -> bool {
+    let names = place.split('/').skip(1).filter(|name| name.parse::<usize>().is_err());
+    let place = names.map(|name| name.replace("~1", "/")).collect::<Vec<_>>().join(".");
+    fields.iter().any(|field| is_within(&place, field))
+}
+
+fn check_case(case: &Case) -> usize {
+    let marks = case.marks();
+    let mut all_places = Vec::new();
+    places(&case.live, "", &mut all_places);
+    let plain = case.declared(None, &key(1));
+    // What Terraform would say: nothing is sealed but by the type of the resource.
+    let truth = |live: &Value| found(&compare(&plain, live));
+    let edits: Vec<Value> = all_places
+        .iter()
+        .flat_map(|place| [edited(&case.live, place), removed(&case.live, place)])
+        .chain([case.live.clone()])
+        .collect();
+    let truths: Vec<Vec<String>> = edits.iter().map(truth).collect();
+    let (mut count, published) = (0, case.declared(None, &key(2)));
+    for (number, mark) in marks.iter().enumerate() {
+        let declared = case.declared(Some(mark), &key(1));
+        let fields = sensitive_fields(&declared);
+        let touched = all_places.iter().flat_map(|place| [is_sealed(&fields, place); 2]).chain([true]);
+        let (touched, others): (Vec<_>, Vec<_>) =
+            edits.iter().zip(&truths).zip(touched).partition(|(_, touched)| *touched);
+        // Of many, some: what is marked with much else is marked on its own as well.
+        let some = touched.iter().skip(number % 3).step_by(1 + touched.len() / 6);
+        let some = some.chain(others.get(number % others.len().max(1))).chain(touched.last());
+        for ((live, truth), _) in some {
+            let sealed = sealed(&declared, &[key(1), key(2)], live);
+            let told = || format!("{} {mark:?} -> {fields:?}: {live}", case.resource_type);
+            assert_eq!(found(&compare(&declared, &sealed)), **truth, "{}", told());
+            assert_eq!(found(&compare(&published, &sealed)), **truth, "another baseline, {}", told());
+            count += 1;
+        }
+    }
+    count
+}
+
+/// The same object with a text of its own in every place that has a text, and these texts by their places.
+fn planted(live: &Value) -> (Value, Vec<(String, String)>) {
+    let (mut live, mut all_places, mut planted) = (live.clone(), Vec::new(), Vec::new());
+    places(&live, "", &mut all_places);
+    for (number, place) in all_places.into_iter().enumerate() {
+        let value = live.pointer_mut(&place).unwrap();
+        if value.is_string() {
+            let canary = format!("kanarie-{number}.");
+            *value = canary.as_str().into();
+            planted.push((place, canary));
+        }
+    }
+    (live, planted)
+}
+
+#[test]
+fn whatever_is_marked_is_sealed_and_nothing_else() {
+    let mut found_by_attribute = 0;
+    for case in real_cases().iter().chain(&peculiar_cases()) {
+        let (live, planted) = planted(&case.live);
+        // Every text differs now: what Terraform calls its field is known from there as well.
+        let differs = compare(&case.declared(None, &key(1)), &live);
+        for mark in case.marks() {
+            let declared = case.declared(Some(&mark), &key(1));
+            let fields = sensitive_fields(&declared);
+            let told = format!("{} {mark:?} -> {fields:?}", case.resource_type);
+            let is_secret = &*declared.object.kind == "Secret";
+            let text = sealed(&declared, &[key(1), key(2)], &live).to_string();
+            for (place, canary) in &planted {
+                let always =
+                    ["/data/", "/metadata/annotations/"].iter().any(|always| place.starts_with(always));
+                let sealed = is_secret && always || is_sealed(&fields, place);
+                assert_eq!(text.contains(canary), !sealed, "{told}: {place}");
+            }
+            let marked = mark.join(".");
+            let marked =
+                marked.strip_prefix("manifest").map_or(&*marked, |inner| inner.trim_start_matches('.'));
+            for (found, attribute) in differs.findings.iter().zip(&differs.attributes) {
+                if is_within(attribute, marked) && found.actual.starts_with("kanarie-") {
+                    assert!(!text.contains(&*found.actual), "{told}: {attribute}");
+                    found_by_attribute += 1;
+                }
+            }
+        }
+    }
+    assert!(found_by_attribute > 500, "{found_by_attribute}");
+}
+
+/// Prints figures: `cargo test --test it whatever_is_marked -- --nocapture`.
+#[test]
+#[expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
+fn whatever_is_marked_compares_as_if_nothing_were() {
+    for case in real_cases().iter().chain(&peculiar_cases()) {
+        println!("{}: {} comparisons", case.resource_type, check_case(case));
+    }
+}
