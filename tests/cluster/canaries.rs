@@ -23,10 +23,10 @@ const EACH: usize = 70;
 
 /// Secrets that were planted.
 #[derive(Default)]
-struct Canaries(Vec<String>);
+pub(crate) struct Canaries(pub(crate) Vec<String>);
 
 impl Canaries {
-    fn plant(&mut self) -> String {
+    pub(crate) fn plant(&mut self) -> String {
         let canary: String = std::iter::repeat_with(fastrand::alphanumeric).take(24).collect();
         self.0.push(canary.clone());
         canary
@@ -34,7 +34,7 @@ impl Canaries {
 
     /// Looks for each of them in a text, plain and as base64 writes it, wherever it begins.
     #[track_caller]
-    fn are_not_in(&self, place: &str, text: &str) {
+    pub(crate) fn are_not_in(&self, place: &str, text: &str) {
         assert!(!text.is_empty(), "{place} is empty");
         let mut forms: HashSet<Vec<u8>> = HashSet::new();
         for canary in &self.0 {
@@ -52,7 +52,7 @@ impl Canaries {
 /// How much of a secret is looked for: more than comes about by chance.
 const WINDOW: usize = 16;
 
-fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
+pub(crate) fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
     let request = http::Request::post(url).body(object.to_string().into_bytes()).unwrap();
     cluster.block_on(cluster.client().request(request)).unwrap()
 }
@@ -151,7 +151,7 @@ fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> Vec<u8> {
         .into_bytes()
 }
 
-fn install_widgets(cluster: &Cluster) {
+pub(crate) fn install_widgets(cluster: &Cluster) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version =
         json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
