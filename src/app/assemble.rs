@@ -120,7 +120,7 @@ impl Keepers {
         let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
         let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));
         let (declared_in, declared) = watch::channel(nothing.clone());
-        let (released_in, released) = watch::channel(nothing);
+        let (charted_in, charted) = watch::channel(nothing);
         let (teams_in, teams) = watch::channel(Arc::default());
         let (problems_in, team_problems) = watch::channel(Arc::default());
         let outputs = Outputs {
@@ -143,13 +143,13 @@ impl Keepers {
             client: client.clone(),
             sources: releases,
             changes: changes.clone(),
-            wanted: released_in,
+            wanted: charted_in,
             clock: parts.clock.clone(),
             key: parts.seal_key.clone(),
         };
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(settings.clone(), teams, vec![declared, released], outputs),
+            rule_keeper: RuleKeeper::new(settings.clone(), teams, vec![declared, charted], outputs),
             state_reader,
             release_reader,
             kinds,

@@ -122,8 +122,6 @@ fn acts() -> Vec<Act> {
     let (eu, us, refunds) = (deployment("payments", "checkout-eu"), deployment("payments", "checkout-us"), deployment("payments", "refunds"));
     let (rates, password) = (in_payments("", "ConfigMap", "configmaps", "exchange-rates"), in_payments("", "Secret", "secrets", "psp-credentials"));
     let policy = in_payments("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds");
-    // And this is in Helm's release.
-    let notifier = deployment("platform", "notifier");
     let act = |pause, who, what: &str, deed| Act { pause, who, what: what.to_owned(), deed };
     vec![
         act(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
@@ -139,7 +137,7 @@ fn acts() -> Vec<Act> {
         act(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
             Deed::Scale(us.clone(), AUTOSCALER, 6)),
         act(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
-            Deed::Merge(notifier, "kubectl-set", limits("notifier", "1Gi"))),
+            Deed::Merge(deployment("platform", "notifier"), "kubectl-set", limits("notifier", "1Gi"))),
         act(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
             Deed::Restart(ledger.clone(), "kubectl-rollout")),
         act(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",

@@ -136,6 +136,33 @@ fn an_edit_is_on_the_page_at_once_with_its_tool_and_the_way_back_is_an_episode_i
     assert!(demo.get(WEB).text().contains("kubectl"));
 }
 
+/// Who makes what drift in the story, and how that ends.
+const TURNS: &[&str] = &[
+    "catalog kubectl",
+    "catalog reverted",
+    "checkout kubectl",
+    "checkout absorbed",
+    "search autoscaler",
+    "search reverted",
+    "ledger kubectl",
+    "ledger reverted",
+    "cart kubectl",
+    "cart deleted",
+    "Deployment checkout-eu kubectl",
+    "Deployment checkout-eu reverted",
+    "Deployment checkout-us autoscaler",
+    "Deployment checkout-us reverted",
+    "Deployment refunds kubectl",
+    "Deployment refunds absorbed",
+    "ConfigMap exchange-rates kubectl",
+    "ConfigMap exchange-rates reverted",
+    "Secret psp-credentials kubectl",
+    "Secret psp-credentials reverted",
+    "NetworkPolicy refunds none",
+    "notifier kubectl",
+    "notifier reverted",
+];
+
 #[test]
 fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
     let demo = Demo::start(&["--speed", "10"]);
@@ -154,32 +181,8 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
     });
     let nobodys = |own: &&String| own.ends_with(" none") && *own != "NetworkPolicy refunds none";
     assert_eq!(seen.iter().find(nobodys), None, "of what was deleted nobody knows by whom: {seen:?}");
-    for wanted in [
-        "catalog kubectl",
-        "catalog reverted",
-        "checkout kubectl",
-        "checkout absorbed",
-        "search autoscaler",
-        "search reverted",
-        "ledger kubectl",
-        "ledger reverted",
-        "cart kubectl",
-        "cart deleted",
-        "Deployment checkout-eu kubectl",
-        "Deployment checkout-eu reverted",
-        "Deployment checkout-us autoscaler",
-        "Deployment checkout-us reverted",
-        "Deployment refunds kubectl",
-        "Deployment refunds absorbed",
-        "ConfigMap exchange-rates kubectl",
-        "ConfigMap exchange-rates reverted",
-        "Secret psp-credentials kubectl",
-        "Secret psp-credentials reverted",
-        "NetworkPolicy refunds none",
-        "notifier kubectl",
-        "notifier reverted",
-    ] {
-        assert!(seen.contains(wanted), "{wanted} is not among {seen:?}");
+    for wanted in TURNS {
+        assert!(seen.contains(*wanted), "{wanted} is not among {seen:?}");
     }
     // What Terraform and Helm do is what is declared from then on.
     let is_tools_own = |own: &&String| own.ends_with(" terraform") || own.ends_with(" helm");
