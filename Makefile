@@ -5,6 +5,7 @@ SHELL := bash
 
 CLUSTER_PARTS := etcd kube-apiserver
 REAL_PARTS := $(CLUSTER_PARTS) prometheus
+HELM_PARTS := $(CLUSTER_PARTS) helm
 ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
@@ -39,7 +40,7 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: ## the tests that need more real programs: Prometheus, Chromium, Terraform
+test-real: ## the tests that need more real programs: Prometheus, Chromium, Terraform, Helm
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2 prometheus; \
@@ -57,6 +58,13 @@ test-real: ## the tests that need more real programs: Prometheus, Chromium, Terr
 	  cargo test --test real -- --test-threads=1 terraform_table oracle demo_state terraform_source; \
 	else \
 	  echo "SKIPPED: the tests with a real Terraform. They need terraform and python3 on the path, and Go to build its Kubernetes provider."; \
+	fi
+
+	@if $(call can_have,$(HELM_PARTS)); then \
+	  parts/build $(HELM_PARTS) >/dev/null; \
+	  cargo test --test real -- --test-threads=1 helm_source demo_release; \
+	else \
+	  echo "SKIPPED: the tests with a real Helm. They need Go to build it."; \
 	fi
 
 .PHONY: oracle
@@ -82,6 +90,11 @@ demo-shots: ## the screenshots in docs/images, with a real Chromium
 demo-state: ## have real Terraform apply the demo's configuration anew, and keep its state and objects; read the diff
 	parts/build $(ORACLE_PARTS) >/dev/null
 	UPDATE_STATE=1 cargo test --quiet --test real demo_state
+
+.PHONY: demo-release
+demo-release: ## have real Helm install the demo's chart anew, and keep its release and objects; read the diff
+	parts/build $(HELM_PARTS) >/dev/null
+	UPDATE_RELEASE=1 cargo test --quiet --test real demo_release
 
 .PHONY: bench
 bench: ## side by side with kube-state-metrics on a real API server; prints a table

@@ -65,7 +65,7 @@ pub enum DemoError {
 /// Runs the demo until it is told to stop, and tells on `out` what happens.
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let Demo { page, connections, speed, clock, stop } = demo;
-    let sources = vec![Source::Annotation, Source::Terraform];
+    let sources = vec![Source::Annotation, Source::Terraform, Source::Helm];
     let settings = Settings { sources, ..Settings::default() };
     let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
     let api = TcpListener::bind("127.0.0.1:0").await.map_err(DemoError::Listen)?;

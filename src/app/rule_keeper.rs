@@ -186,9 +186,7 @@ impl RuleKeeper {
 
 /// Waits until any of these has another value; an error when nobody can change them any more.
 async fn any_changed(all: &mut [watch::Receiver<Arc<Declares>>]) -> Result<(), RecvError> {
-    let changes = all.iter_mut().map(|own| Box::pin(own.changed()));
-    let (changed, _, _) = select_all(changes).await;
-    changed
+    select_all(all.iter_mut().map(|own| Box::pin(own.changed()))).await.0
 }
 
 /// Puts something in the place of something else; says whether it is another one.

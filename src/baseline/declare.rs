@@ -175,7 +175,7 @@ mod tests {
 ---\n# Source: c/templates/c.yaml\napiVersion: v1\nkind: Service\nmetadata:\n  name: \"{{ .Values.canary }}\"\n\
 ---\n# Source: c/templates/d.yaml\ncanary\n\
 ---\n# Source: c/templates/e.yaml\napiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: shop}\n\
----\n# Source: c/templates/f.yaml\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: n}\nspec: null\n";
+---\n# Source: c/templates/f.yaml\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\nspec: null\n";
         let mut reader = DocumentReader::new(SealKey::new([1; 32]));
         let declared = read(&mut reader, text);
         let told: Vec<_> = declared
@@ -184,7 +184,7 @@ mod tests {
             .map(|own| (&*own.address, &*own.object.namespace, &*own.object.name))
             .collect();
         let a = "c/templates/a.yaml";
-        assert_eq!(told, [(a, "shop", "a"), (a, "ops", "b"), ("Namespace/n", "", "n")]);
+        assert_eq!(told, [(a, "shop", "a"), (a, "ops", "b"), ("Namespace/ns", "", "ns")]);
         let skipped: Vec<_> = declared
             .skipped
             .iter()

@@ -47,14 +47,14 @@ pub fn documents(text: &str) -> Vec<Document> {
 pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
     let (group, version) = split_version(document["apiVersion"].as_str()?);
     let metadata = &document["metadata"];
-    let word = |value: &Value| value.as_str().filter(|own| !own.is_empty()).map(Into::into);
+    let word = |value: &'_ Value| value.as_str().filter(|own| !own.is_empty()).map(str::to_owned);
     Some(ObjectName {
         group: group.into(),
         version: version.into(),
-        kind: word(&document["kind"])?,
+        kind: word(&document["kind"])?.into(),
         namespace: metadata["namespace"].as_str().unwrap_or("").into(),
         // What a template left behind is no name.
-        name: word(&metadata["name"]).filter(|name: &Box<str>| !name.contains(['{', '}', ' ']))?,
+        name: word(&metadata["name"]).filter(|name| !name.contains(['{', '}', ' ']))?.into(),
     })
 }
 

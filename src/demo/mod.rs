@@ -1,8 +1,10 @@
 //! A cluster in this process, for trying things out: the API server, a shop that runs on it, and what happens there.
 
 mod cluster;
+mod helm;
 mod rollout;
 mod shop;
+mod stored;
 mod story;
 mod terraform;
 

@@ -1,4 +1,5 @@
-//! What runs in the demo cluster: a small shop with hashes in its annotations, beside what Terraform manages by its state.
+//! What runs in the demo cluster: a small shop with hashes in its annotations, beside what Terraform manages by its state
+//! and Helm by its release.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     cluster::{Cluster, Refusal},
+    helm,
     rollout::settle,
     terraform,
 };
@@ -75,6 +77,7 @@ impl Shop {
         let shop = Self { cluster: Cluster::new(Clock::new(move || opened)), prefix: prefix.into() };
         shop.repair()?;
         terraform::apply(&shop.cluster)?;
+        helm::install(&shop.cluster)?;
         settle(&shop.cluster);
         Ok(Self { cluster: shop.cluster.in_time_of(clock), prefix: shop.prefix })
     }

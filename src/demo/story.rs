@@ -7,6 +7,7 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::{
     cluster::Refusal,
+    helm,
     shop::{Shop, TERRAFORM, deployment, service},
     terraform,
 };
@@ -54,6 +55,10 @@ enum Deed {
     Lock,
     /// Terraform makes everything in its state as its configuration says, records it, and lets go of the lock.
     ApplyState,
+    /// Helm begins to deploy what is deployed once more.
+    BeginRollback,
+    /// Helm has deployed it, and what others changed in it is as declared.
+    FinishRollback,
     /// Terraform takes over into its state what an object's attribute is now.
     Accept {
         address: &'static str,
@@ -91,6 +96,8 @@ impl Deed {
             Self::Repair => shop.repair().map(|_| ()),
             Self::Lock => terraform::lock(cluster),
             Self::ApplyState => terraform::apply(cluster),
+            Self::BeginRollback => helm::begin_rollback(cluster),
+            Self::FinishRollback => helm::finish_rollback(cluster),
             Self::Accept { address, attribute, value } => {
                 terraform::accept(cluster, address, attribute, value)
             }
@@ -129,6 +136,8 @@ fn acts() -> Vec<Act> {
             Deed::Scale(search.clone(), AUTOSCALER, 7)),
         act(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
             Deed::Scale(us.clone(), AUTOSCALER, 6)),
+        act(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
+            Deed::Merge(deployment("platform", "notifier"), "kubectl-set", limits("notifier", "1Gi"))),
         act(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
             Deed::Restart(ledger.clone(), "kubectl-rollout")),
         act(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
@@ -151,6 +160,10 @@ fn acts() -> Vec<Act> {
             Deed::Scale(search, AUTOSCALER, 3)),
         act(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
             Deed::Scale(us, AUTOSCALER, 3)),
+        act(3.0, "helm", "helm -n platform rollback notifier      # to the revision that is deployed",
+            Deed::BeginRollback),
+        act(2.0, "helm", "Rollback was a success! Happy Helming!",
+            Deed::FinishRollback),
         act(5.0, "dave", "kubectl -n shop delete service cart",
             Deed::Delete(cart)),
         act(5.0, "terraform", "terraform apply      # makes the service anew",
@@ -173,6 +186,11 @@ fn in_payments(group: &str, kind: &str, plural: &str, name: &str) -> ObjectKey {
 
 fn image(container: &str, image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": container, "image": image}]}}}})
+}
+
+fn limits(container: &str, memory: &str) -> Value {
+    let container = json!({"name": container, "resources": {"limits": {"memory": memory}}});
+    json!({"spec": {"template": {"spec": {"containers": [container]}}}})
 }
 
 fn restarted(at: &Value) -> Value {

@@ -26,7 +26,7 @@ const EACH: usize = 70;
 
 /// Secrets that were planted.
 #[derive(Default)]
-struct Canaries {
+pub(crate) struct Canaries {
     all: Vec<String>,
     /// Those of which not even what is kept may have more than digests.
     hidden: Vec<String>,
@@ -35,7 +35,7 @@ struct Canaries {
 }
 
 impl Canaries {
-    fn plant(&mut self) -> String {
+    pub(crate) fn plant(&mut self) -> String {
         let canary: String = std::iter::repeat_with(fastrand::alphanumeric).take(24).collect();
         self.all.push(canary.clone());
         canary
@@ -84,7 +84,7 @@ impl Canaries {
 
     /// Looks for each of them in a text, plain and as base64 writes it, wherever it begins.
     #[track_caller]
-    fn are_not_in(&self, place: &str, text: &str) {
+    pub(crate) fn are_not_in(&self, place: &str, text: &str) {
         assert!(!text.is_empty(), "{place} is empty");
         let forms = forms(&self.all);
         for (at, window) in text.as_bytes().windows(WINDOW).enumerate() {
@@ -108,7 +108,7 @@ fn forms(canaries: &[String]) -> HashSet<Vec<u8>> {
 /// How much of a secret is looked for: more than comes about by chance.
 const WINDOW: usize = 16;
 
-fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
+pub(crate) fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
     let request = http::Request::post(url).body(object.to_string().into_bytes()).unwrap();
     cluster.block_on(cluster.client().request(request)).unwrap()
 }
@@ -221,7 +221,7 @@ fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> Vec<u8> {
         .into_bytes()
 }
 
-fn install_widgets(cluster: &Cluster) {
+pub(crate) fn install_widgets(cluster: &Cluster) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version =
         json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});

@@ -112,6 +112,11 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
     }
     let (code, stdout, _) = command(&shop, User::Admin, &arguments);
     assert!(code == Some(1) && stdout.contains("services in namespace shop: allowed"), "{stdout}");
+    fs::write(&file, "sources: {helm: {namespaces: [shop]}}\n").expect("written");
+    let (_, stdout, _) = command(&shop, User::Exporter, &arguments);
+    let rule = "- apiGroups: [\"\"]\n  resources: [configmaps, secrets]\n  verbs: [get, list, watch]\n";
+    assert!(stdout.contains("secrets in namespace shop: FORBIDDEN: may not get, list, watch\n"), "{stdout}");
+    assert!(stdout.contains(rule), "{stdout}");
     fs::write(&file, "kinds:\n- {apiVersion: apps/v1, kind: Deployment}\n").expect("written");
     let (code, stdout, _) = command(&shop, User::Exporter, &arguments);
     assert_eq!(code, Some(0), "{stdout}");

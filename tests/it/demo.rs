@@ -136,6 +136,33 @@ fn an_edit_is_on_the_page_at_once_with_its_tool_and_the_way_back_is_an_episode_i
     assert!(demo.get(WEB).text().contains("kubectl"));
 }
 
+/// Who makes what drift in the story, and how that ends.
+const TURNS: &[&str] = &[
+    "catalog kubectl",
+    "catalog reverted",
+    "checkout kubectl",
+    "checkout absorbed",
+    "search autoscaler",
+    "search reverted",
+    "ledger kubectl",
+    "ledger reverted",
+    "cart kubectl",
+    "cart deleted",
+    "Deployment checkout-eu kubectl",
+    "Deployment checkout-eu reverted",
+    "Deployment checkout-us autoscaler",
+    "Deployment checkout-us reverted",
+    "Deployment refunds kubectl",
+    "Deployment refunds absorbed",
+    "ConfigMap exchange-rates kubectl",
+    "ConfigMap exchange-rates reverted",
+    "Secret psp-credentials kubectl",
+    "Secret psp-credentials reverted",
+    "NetworkPolicy refunds none",
+    "notifier kubectl",
+    "notifier reverted",
+];
+
 #[test]
 fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
     let demo = Demo::start(&["--speed", "10"]);
@@ -154,40 +181,63 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
     });
     let nobodys = |own: &&String| own.ends_with(" none") && *own != "NetworkPolicy refunds none";
     assert_eq!(seen.iter().find(nobodys), None, "of what was deleted nobody knows by whom: {seen:?}");
-    for wanted in [
-        "catalog kubectl",
-        "catalog reverted",
-        "checkout kubectl",
-        "checkout absorbed",
-        "search autoscaler",
-        "search reverted",
-        "ledger kubectl",
-        "ledger reverted",
-        "cart kubectl",
-        "cart deleted",
-        "Deployment checkout-eu kubectl",
-        "Deployment checkout-eu reverted",
-        "Deployment checkout-us autoscaler",
-        "Deployment checkout-us reverted",
-        "Deployment refunds kubectl",
-        "Deployment refunds absorbed",
-        "ConfigMap exchange-rates kubectl",
-        "ConfigMap exchange-rates reverted",
-        "Secret psp-credentials kubectl",
-        "Secret psp-credentials reverted",
-        "NetworkPolicy refunds none",
-    ] {
-        assert!(seen.contains(wanted), "{wanted} is not among {seen:?}");
+    for wanted in TURNS {
+        assert!(seen.contains(*wanted), "{wanted} is not among {seen:?}");
     }
-    // What Terraform does is what is declared from then on.
-    assert!(!seen.iter().any(|own| own.ends_with(" terraform")), "{seen:?}");
+    // What Terraform and Helm do is what is declared from then on.
+    let is_tools_own = |own: &&String| own.ends_with(" terraform") || own.ends_with(" helm");
+    assert_eq!(seen.iter().find(is_tools_own), None, "{seen:?}");
     let said = demo.said();
-    for wanted in
-        ["alice", "bob", "autoscaler", "carol", "dave", "terraform", "> drift", "> reverted", "> absorbed"]
-    {
+    for wanted in [
+        "alice",
+        "bob",
+        "autoscaler",
+        "carol",
+        "dave",
+        "erin",
+        "terraform",
+        "helm",
+        "> drift",
+        "> reverted",
+        "> absorbed",
+    ] {
         assert!(said.contains(wanted), "{wanted} is not in\n{said}");
     }
     assert!(!said.contains("failed"), "{said}");
+}
+
+#[test]
+fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
+    let demo = Demo::start(&["--no-story"]);
+    let claims = || -> Vec<String> {
+        let all = demo
+            .get("/v1/resources?namespace=platform&fields=resourceName,source,verdict,address,state")
+            .json();
+        let own = all["resources"].as_array().unwrap().iter().filter(|own| own["source"] == "helm");
+        let words = ["resourceName", "verdict", "address", "state"];
+        own.map(|own| words.map(|word| own[word].as_str().unwrap_or("-")).join(" ")).collect()
+    };
+    let wanted = [
+        "notifier-messages in_sync notifier/templates/messages.yaml platform/notifier",
+        "notifier in_sync notifier/templates/deployment.yaml platform/notifier",
+        "notifier in_sync notifier/templates/service.yaml platform/notifier",
+    ];
+    let wanted: BTreeSet<String> = wanted.map(ToOwned::to_owned).into();
+    eventually("all of it is as declared", Duration::from_secs(10), || {
+        (claims().into_iter().collect::<BTreeSet<_>>() == wanted).then_some(())
+    });
+    let page = demo.get("/").text();
+    for word in ["Helm releases", "platform/notifier", "notifier-0.4.1", "deployed"] {
+        assert!(page.contains(word), "{word} is not on the page");
+    }
+    let page = demo.get("/objects/deployment.apps/platform/notifier").text();
+    for word in [
+        "in release platform/notifier",
+        "helm get manifest -n platform notifier",
+        "helm rollback -n platform notifier 1",
+    ] {
+        assert!(page.contains(word), "{word} is not on the page of the object");
+    }
 }
 
 #[test]

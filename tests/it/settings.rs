@@ -53,6 +53,10 @@ fn every_mistake_has_its_line_its_column_and_the_nearest_right_word() {
         "sources: {terraform: {namespaces: [Shop], lock_max_age: soon}}\n",
         &["sources.terraform.namespaces[0]", "sources.terraform.lock_max_age: `soon` is no length of time"],
     );
+    check(
+        "sources: {helm: {namespaces: [Shop], pending_max_age: 0s}}\n",
+        &["sources.helm.namespaces[0]", "sources.helm.pending_max_age: `0s` is no length of time"],
+    );
     check("a: [b\n", &["line "]);
     check("- a\n- b\n", &["line 1, column 1: "]);
     check(

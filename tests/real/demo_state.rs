@@ -86,7 +86,7 @@ fn the_demo_has_what_terraform_makes() {
 }
 
 /// An object without what a server gives it.
-fn manifest(mut object: Value) -> Value {
+pub(crate) fn manifest(mut object: Value) -> Value {
     object.as_object_mut().unwrap().remove("status");
     let given = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"];
     object["metadata"].as_object_mut().unwrap().retain(|name, _| !given.contains(&name.as_str()));

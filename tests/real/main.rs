@@ -11,6 +11,8 @@ mod support;
 
 /// The live page in a real Chromium.
 mod browser;
+/// What Helm manages in the demo, made anew.
+mod demo_release;
 /// The demo's Terraform-managed shop, made anew.
 mod demo_state;
 /// Real Helm installs, upgrades and rolls back, and the exporter goes by its releases.

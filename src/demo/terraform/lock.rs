@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    NAMESPACE, key_of,
+    NAMESPACE,
     state::{declared, labels},
 };
 use crate::demo::{
     cluster::{Cluster, Refusal, uid},
     shop::TERRAFORM,
+    stored::object_key,
 };
 
 const NAME: &str = "lock-tfstate-default-payments";
@@ -35,7 +36,7 @@ fn write(cluster: &Cluster, annotations: &Value, spec: &Value) -> Result<(), Ref
         "metadata": {"namespace": NAMESPACE, "name": NAME, "labels": labels(), "annotations": annotations},
         "spec": spec,
     });
-    let key = key_of(&lease)?;
+    let key = object_key(&lease)?;
     match cluster.get(&key) {
         None => cluster.create(&key.kind, TERRAFORM, lease)?,
         Some(_) => cluster.replace(&key, TERRAFORM, lease)?,

@@ -6,15 +6,13 @@
 mod lock;
 mod state;
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
 use super::{
     cluster::{Cluster, Refusal},
     shop::TERRAFORM,
+    stored::object_key,
 };
-use crate::model::ObjectKey;
 
 pub(super) use lock::lock;
 
@@ -24,7 +22,7 @@ pub(super) const NAMESPACE: &str = "terraform";
 /// Makes everything as it is declared, records it, and lets go of the lock.
 pub(super) fn apply(cluster: &Cluster) -> Result<(), Refusal> {
     for object in declared().values() {
-        let key = key_of(object)?;
+        let key = object_key(object)?;
         if cluster.get(&key).is_none() {
             cluster.create(&key.kind, TERRAFORM, object.clone())?;
         } else {
@@ -51,15 +49,4 @@ pub(super) fn accept(cluster: &Cluster, address: &str, attribute: &str, value: &
 /// The objects of the configuration, by address.
 fn declared() -> Map<String, Value> {
     serde_json::from_str(include_str!("objects.json")).expect("the file was written as JSON")
-}
-
-fn key_of(object: &Value) -> Result<ObjectKey, Refusal> {
-    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-    let kind = Cluster::kind(&text(&object["apiVersion"]), &text(&object["kind"]))?;
-    let metadata = &object["metadata"];
-    Ok(ObjectKey {
-        kind: Arc::new(kind),
-        namespace: text(&metadata["namespace"]).into(),
-        name: text(&metadata["name"]).into(),
-    })
 }

@@ -1,15 +1,16 @@
 //! The state, as Terraform's Kubernetes backend keeps it: gzip in a labelled Secret.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, key_of};
+use super::NAMESPACE;
 use crate::demo::{
     cluster::{Cluster, Refusal},
     shop::TERRAFORM,
+    stored::{gzip, object_key},
 };
 
 const NAME: &str = "tfstate-default-payments";
@@ -23,7 +24,7 @@ pub(super) fn declared() -> Value {
 
 /// The state in the cluster; none where there is none, or nothing that can be read.
 pub(super) fn read(cluster: &Cluster) -> Option<Value> {
-    let secret = cluster.get(&key_of(&secret(None)).ok()?)?;
+    let secret = cluster.get(&object_key(&secret(None)).ok()?)?;
     let bytes = STANDARD.decode(secret["data"]["tfstate"].as_str()?).ok()?;
     let mut text = String::new();
     GzDecoder::new(&*bytes).take(LARGEST).read_to_string(&mut text).ok()?;
@@ -38,12 +39,12 @@ pub(super) fn write(cluster: &Cluster, mut state: Value) -> Result<(), Refusal> 
     let objects = super::declared();
     for (address, attributes) in instances(&mut state) {
         let Some(object) = objects.get(&address) else { continue };
-        if let Some(live) = cluster.get(&key_of(object)?) {
+        if let Some(live) = cluster.get(&object_key(object)?) {
             read_back(attributes, &live);
         }
     }
     let object = secret(Some(&state));
-    let key = key_of(&object)?;
+    let key = object_key(&object)?;
     match cluster.get(&key) {
         None => cluster.create(&key.kind, TERRAFORM, object)?,
         Some(_) => cluster.replace(&key, TERRAFORM, object)?,
@@ -94,10 +95,4 @@ pub(super) fn labels() -> Value {
         "tfstate": "true", "tfstateSecretSuffix": "payments", "tfstateWorkspace": "default",
         "app.kubernetes.io/managed-by": "terraform",
     })
-}
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text.as_bytes()).expect("memory takes everything");
-    encoder.finish().expect("memory takes everything")
 }

@@ -1,0 +1,157 @@
+//! A thousand secrets in Helm releases and their objects: none of them may come out anywhere.
+
+use std::{fmt::Write as _, fs, io::Write as _, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+
+use crate::{
+    canaries::{Canaries, install_widgets, post},
+    support::{
+        cluster::{Cluster, User},
+        exporter::Exporter,
+        objects::{create_namespace, grant},
+        process::eventually,
+    },
+};
+
+/// Objects of each kind.
+const EACH: usize = 60;
+
+/// Creates objects and the manifest that declares them, each with secrets of its own, so that all of them differ.
+fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> String {
+    let mut manifest = String::new();
+    let mut declare = |document: Value| {
+        let kind = document["kind"].as_str().unwrap().to_lowercase();
+        write!(manifest, "---\n# Source: shop/templates/{kind}.yaml\n{document}\n").unwrap();
+    };
+    for at in 0..EACH {
+        let name = format!("object-{at}");
+        let live = |canaries: &mut Canaries| json!({"name": name, "namespace": "shop", "annotations": {"note": canaries.plant()}});
+        let metadata =
+            |canaries: &mut Canaries| json!({"name": name, "annotations": {"note": canaries.plant()}});
+
+        let secret = json!({"metadata": live(canaries), "stringData": {"password": canaries.plant()}});
+        post(cluster, "/api/v1/namespaces/shop/secrets", &secret);
+        declare(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata(canaries),
+            "stringData": {"password": canaries.plant()}, "data": {"other": STANDARD.encode(canaries.plant())}}));
+
+        let map = json!({"metadata": live(canaries), "data": {"key": canaries.plant()}});
+        post(cluster, "/api/v1/namespaces/shop/configmaps", &map);
+        declare(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(canaries), "data": {"key": canaries.plant()}}),
+        );
+
+        let spec = |canaries: &mut Canaries| {
+            let env = json!([{"name": "PLAIN", "value": canaries.plant()}]);
+            let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]});
+            let template =
+                json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}});
+            json!({"selector": {"matchLabels": {"app": name}}, "template": template})
+        };
+        let deployment = json!({"metadata": live(canaries), "spec": spec(canaries)});
+        post(cluster, "/apis/apps/v1/namespaces/shop/deployments", &deployment);
+        declare(
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(canaries), "spec": spec(canaries)}),
+        );
+
+        let widget = |metadata: Value, canaries: &mut Canaries| {
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata,
+                "spec": {"password": canaries.plant(), "users": [{"name": "a", "token": canaries.plant()}]}})
+        };
+        post(cluster, "/apis/example.com/v1/namespaces/shop/widgets", &widget(live(canaries), canaries));
+        declare(widget(metadata(canaries), canaries));
+    }
+    // What is left of a template stands next to secrets.
+    write!(manifest, "---\n# Source: shop/templates/left.yaml\nkind: Secret\nstringData: {{a: {{{{ .Values.a }}}}, b: {}}}\n", canaries.plant()).unwrap();
+    manifest
+}
+
+fn release(manifest: &str, canaries: &mut Canaries) -> Vec<u8> {
+    let many = |canaries: &mut Canaries| -> Value {
+        (0..EACH).map(|at| (format!("value{at}"), json!(canaries.plant()))).collect()
+    };
+    let hooks: Vec<Value> = (0..EACH).map(|_| json!({"manifest": canaries.plant()})).collect();
+    let files: Vec<Value> =
+        (0..EACH).map(|_| json!({"name": "f", "data": STANDARD.encode(canaries.plant())})).collect();
+    let chart = json!({"metadata": {"name": "shop", "version": "1.0.0", "description": canaries.plant()},
+        "values": many(canaries), "templates": files, "files": files});
+    let release = json!({"name": "web", "namespace": "shop", "version": 1, "manifest": manifest, "config": many(canaries),
+        "info": {"status": "deployed", "notes": canaries.plant(), "description": canaries.plant()}, "chart": chart, "hooks": hooks});
+    release.to_string().into_bytes()
+}
+
+fn stored(name: &str, text: &[u8]) -> Value {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text).unwrap();
+    let packed = STANDARD.encode(encoder.finish().unwrap());
+    let labels = json!({"owner": "helm", "name": name, "status": "deployed", "version": "1"});
+    json!({"metadata": {"name": format!("sh.helm.release.v1.{name}.v1"), "labels": labels},
+        "type": "helm.sh/release.v1", "stringData": {"release": packed}})
+}
+
+#[test]
+fn no_secret_of_a_release_comes_out_anywhere() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    install_widgets(&cluster);
+    cluster.block_on(async {
+        create_namespace(&client, "shop").await;
+        let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]);
+        grant(&client, "exporter", rules).await;
+    });
+    let mut canaries = Canaries::default();
+    let manifest = make_objects(&cluster, &mut canaries);
+    let release = release(&manifest, &mut canaries);
+    assert!(canaries.0.len() >= 1_000, "{}", canaries.0.len());
+    post(&cluster, "/api/v1/namespaces/shop/secrets", &stored("web", &release));
+    // What cannot be read is complained about; what is wrong may stand next to a secret.
+    let cut = release.windows(10).position(|part| part == b"\"manifest\"").unwrap() + 400;
+    post(&cluster, "/api/v1/namespaces/shop/secrets", &stored("broken", &release[..cut]));
+
+    let history = cluster.folder().join("history");
+    let settings = cluster.folder().join("settings.yaml");
+    fs::write(
+        &settings,
+        json!({"sources": {"annotation": {}, "helm": {}}, "log": {"level": "trace"}}).to_string(),
+    )
+    .unwrap();
+    let flags = ["--config.file", settings.to_str().unwrap(), "--history.file", history.to_str().unwrap()];
+    let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
+    for kind in ["Secret", "ConfigMap", "Deployment", "Widget"] {
+        let labels = [("kind", kind), ("source", "helm"), ("verdict", "drifted")];
+        eventually(&format!("every {kind} differs"), Duration::from_secs(60), || {
+            (exporter.sample("drift_resources", &labels) == Some(EACH as f64)).then_some(())
+        });
+    }
+    let errors =
+        |reason| exporter.sample("drift_baseline_errors_total", &[("source", "helm"), ("reason", reason)]);
+    assert_eq!((errors("truncated"), errors("not_yaml")), (Some(1.0), Some(1.0)));
+    // Whoever goes away makes a history.
+    let request =
+        http::Request::delete("/api/v1/namespaces/shop/configmaps/object-7").body(Vec::new()).unwrap();
+    cluster.block_on(client.request::<Value>(request)).unwrap();
+    eventually("it is missing", Duration::from_secs(10), || {
+        let text = fs::read_to_string(&history).ok()?;
+        text.contains("object-7").then_some(())
+    });
+
+    canaries.are_not_in("the metrics page", &exporter.metrics());
+    let mut paths: Vec<String> = ["/", "/v1/resources?namespace=*", "/v1/history", "/v1/status", "/v1/rules"]
+        .map(ToOwned::to_owned)
+        .to_vec();
+    for (at, kind) in ["secret", "configmap", "deployment.apps", "widget.example.com"].iter().enumerate() {
+        paths.push(format!("/v1/resources/{kind}/shop/object-{at}"));
+        paths.push(format!("/objects/{kind}/shop/object-{at}"));
+    }
+    for path in paths {
+        let answer = exporter.get(&path).unwrap();
+        assert_eq!(answer.status, 200, "{path}");
+        canaries.are_not_in(&path, &answer.text());
+    }
+    let log = exporter.logged();
+    assert!(log.contains("DEBUG"), "the log tells everything there is");
+    canaries.are_not_in("the log", &log);
+    canaries.are_not_in("the history file", &fs::read_to_string(&history).unwrap());
+}
