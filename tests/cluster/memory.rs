@@ -5,8 +5,11 @@ use std::{
     os::unix::fs::FileExt as _,
 };
 
-use drift_exporter::{compare::unpack, model::Packed};
-use serde_json::Value;
+use drift_exporter::{
+    compare::{pack, unpack},
+    model::Packed,
+};
+use serde_json::{Value, json};
 
 /// What documents are packed against.
 const DICTIONARY: &[u8] = include_bytes!("../../src/compare/packed/dictionary");
@@ -14,7 +17,7 @@ const DICTIONARY: &[u8] = include_bytes!("../../src/compare/packed/dictionary");
 const ALIGNMENT: usize = 16;
 /// No packed document of a test is longer.
 const LONGEST: usize = 64 << 10;
-const PAGE: u64 = 4096;
+const PAGE: usize = 4096;
 
 /// All that a program may write to and nobody else.
 pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
@@ -26,7 +29,7 @@ pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
         let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
         let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
         // Some pages cannot be read, and some are given back while we read.
-        for (page, at) in bytes.chunks_mut(PAGE as usize).zip((from..).step_by(PAGE as usize)) {
+        for (page, at) in bytes.chunks_mut(PAGE).zip((from..).step_by(PAGE)) {
             let _ = memory.read_exact_at(page, at);
         }
         parts.push(bytes);
@@ -59,7 +62,7 @@ fn begins_an_object(bytes: &[u8]) -> bool {
     let mut text = Vec::new();
     while text.len() < 2 {
         match bits.symbol() {
-            Some(literal @ 0..=255) => text.push(literal as u8),
+            Some(literal @ 0..=255) => text.extend(u8::try_from(literal)),
             Some(length @ 257..=285) => {
                 let Some(distance) = bits.after_length(length).and_then(|()| bits.distance()) else {
                     return false;
@@ -128,4 +131,28 @@ impl Bits<'_> {
             _ => None,
         }
     }
+}
+
+#[test]
+fn every_document_is_found_among_whatever_else_there_is() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let planted: Vec<Value> = (0..100)
+        .map(|at| {
+            let noise: String = std::iter::repeat_with(|| random.alphanumeric()).take(at * 7).collect();
+            match at % 3 {
+                0 => json!({"data": {"key": noise}, "kind": "ConfigMap", "metadata": {"name": at}}),
+                1 => json!({"apiVersion": "v1", "noise": noise}),
+                _ => json!({"(absent)": {"a": true}, "metadata": [{"name": noise}]}),
+            }
+        })
+        .collect();
+    let mut memory = Vec::new();
+    for document in &planted {
+        memory.extend_from_slice(pack(document).bytes());
+        let more = random.usize(0..300);
+        memory.extend(std::iter::repeat_with(|| random.u8(..)).take(more));
+        memory.resize(memory.len().next_multiple_of(ALIGNMENT), 0);
+    }
+    let found = documents(&[memory]);
+    assert!(planted.iter().all(|document| found.contains(document)), "{} of {}", found.len(), planted.len());
 }

@@ -84,7 +84,7 @@ fn what_is_sealed_from_now_on_goes_on_as_it_was() {
 #[test]
 fn an_edit_of_what_is_sealed_is_drift_and_undone_when_it_is_undone() {
     let marked = marked("s", 1, &[A], &key(1));
-    let mut world = World::new(&[marked.clone()], &[A]);
+    let mut world = World::new(std::slice::from_ref(&marked), &[A]);
     read_again(&mut world, A, sealing(&[&marked], &[]));
     world.see("a", "u-a", "hunter2");
     world.check("a", VerdictKind::Drifted);
@@ -121,7 +121,7 @@ fn what_is_sealed_during_an_apply_is_absorbed_or_reverted_by_what_happened_to_th
 fn a_baseline_with_a_key_of_its_own_waits_until_the_object_is_read_with_it() {
     for (declared, verdict) in [(A, VerdictKind::Drifted), (EDITED, VerdictKind::InSync)] {
         let first = marked("s", 1, &[A], &key(2));
-        let mut world = World::new(&[first.clone()], &[A]);
+        let mut world = World::new(std::slice::from_ref(&first), &[A]);
         read_again(&mut world, A, sealing(&[&first], &[&key(2)]));
         world.see("a", "u-a", "hunter2");
         world.check("a", VerdictKind::Drifted);

@@ -2,8 +2,11 @@
 
 use drift_exporter::{
     baseline::terraform::decode,
-    compare::terraform::{Comparison, compare, seal_live},
-    model::SealKey,
+    compare::{
+        compare_kept, keep,
+        terraform::{Comparison, compare, seal_live},
+    },
+    model::{Kind, SealKey, Sealing},
 };
 use serde_json::{Value, json};
 
@@ -125,6 +128,23 @@ fn nothing_is_said_about_what_is_sealed_with_another_key() {
         let comparison = compared(resource_type, &attributes, &key(1), &live);
         assert!(comparison.other_key && comparison.findings.is_empty(), "{resource_type} {comparison:?}");
     }
+}
+
+/// Whoever may edit an object could make it look as if it had to be read again, for ever.
+#[test]
+fn nobody_can_pass_a_text_off_as_a_digest() {
+    let metadata = json!([{"name": "c", "namespace": "shop"}]);
+    let instance = json!({"attributes": {"metadata": metadata, "data": {"a": "b"}}});
+    let resource =
+        json!({"mode": "managed", "type": "kubernetes_config_map", "name": "c", "instances": [instance]});
+    let state = json!({"version": 4, "resources": [resource]});
+    let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
+    let forged = format!("\u{1}{}", key(3).digest(b"b"));
+    let live = json!({"metadata": {"name": "c", "namespace": "shop"}, "data": {"a": forged}});
+    let kind = Kind::unseen("", "v1", "ConfigMap");
+    let comparison = compare_kept(&state.objects[0], &keep(live, &kind, &Sealing::new(key(1))));
+    assert!(!comparison.other_key);
+    assert_eq!(comparison.findings.iter().map(|found| &*found.path).collect::<Vec<_>>(), ["data.a"]);
 }
 
 #[test]

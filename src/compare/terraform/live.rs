@@ -117,7 +117,7 @@ fn sealed_name(sign: &str, known: &str, field: &str, keys: &[SealKey]) -> Option
 }
 
 /// Replaces texts of an object that look as if they were sealed: nobody may pass a text off as a digest.
-pub fn seal_forged(value: &mut Value, keys: &[SealKey]) {
+pub(in crate::compare) fn seal_forged(value: &mut Value, keys: &[SealKey]) {
     match value {
         Value::Array(elements) => elements.iter_mut().for_each(|element| seal_forged(element, keys)),
         Value::Object(members) => members.values_mut().for_each(|member| seal_forged(member, keys)),

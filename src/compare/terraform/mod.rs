@@ -19,15 +19,15 @@ mod types;
 
 use serde_json::Value;
 
-pub(super) use self::blind::OWN_MANAGERS;
 pub use self::{
     absent::{mark_absent, mark_unset},
-    live::{seal_field, seal_forged, seal_object},
+    live::{seal_field, seal_object},
     sealed::{is_sealed, seal, seal_all},
     secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live},
     sensitive::sensitive_fields,
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
+pub(super) use self::{blind::OWN_MANAGERS, live::seal_forged};
 use self::{findings::Findings, table::Table};
 use super::{owners::Owners, packed::unpack};
 use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
