@@ -208,6 +208,8 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -
         ignores_stamps: !settings.sources.contains(&Source::Annotation),
         documents: declared.kinds.iter().filter_map(documented).collect(),
         seal_keys: declared.keys.clone(),
+        records: settings.records_in_use().into(),
+        jobs: settings.jobs_in_use(),
     }
 }
 
@@ -225,6 +227,8 @@ fn reads(current: &Reading, wanted: &Reading) -> bool {
         && current.ignores_stamps == wanted.ignores_stamps
         && current.documents.is_superset(&wanted.documents)
         && current.seal_keys == wanted.seal_keys
+        && current.records == wanted.records
+        && current.jobs == wanted.jobs
         && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }
 

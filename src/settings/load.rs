@@ -9,6 +9,7 @@ use super::{
     file::{KindEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry, TerraformEntry},
     problem::Problem,
     read::{Read, read},
+    status_hash::{jobs, records},
 };
 use crate::{
     model::{Scope, Selector, Source, WantedKind},
@@ -84,6 +85,9 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let sources = file.sources.as_ref().map_or(usual.sources, switched_on);
     let terraform = file.sources.as_ref().and_then(|sources| sources.terraform.as_ref());
     let terraform = terraform.map(|entry| terraform_from(entry, problems)).unwrap_or_default();
+    let status_hash = file.sources.as_ref().and_then(|sources| sources.status_hash.as_deref());
+    let records = status_hash.map(|entries| records(entries, problems)).filter(|own| !own.is_empty());
+    let jobs = file.terraform_jobs.as_ref().map(|entry| jobs(entry, problems));
     if sources.is_empty() {
         problems
             .push(wrong("sources", "no source is switched on; want at least `annotation: {}`".to_owned()));
@@ -112,6 +116,8 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         sources: overrides.sources.clone().unwrap_or(sources),
         annotation_prefix,
         terraform,
+        records: records.unwrap_or(usual.records),
+        jobs,
         rules: Arc::new(rules),
         rule_input: Arc::new(input),
         team_rules,
@@ -127,7 +133,8 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
 
 fn switched_on(sources: &SourcesEntry) -> Vec<Source> {
     let annotation = sources.annotation.iter().map(|_| Source::Annotation);
-    annotation.chain(sources.terraform.iter().map(|_| Source::Terraform)).collect()
+    let terraform = sources.terraform.iter().map(|_| Source::Terraform);
+    annotation.chain(terraform).chain(sources.status_hash.iter().map(|_| Source::StatusHash)).collect()
 }
 
 fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
@@ -170,13 +177,8 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
 fn terraform_from(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> TerraformFrom {
     let usual = TerraformFrom::default();
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
-    let key = "sources.terraform.lock_max_age";
-    let lock_max_age = entry.lock_max_age.as_deref().map_or(Ok(usual.lock_max_age), str::parse);
-    let lock_max_age = lock_max_age.ok().filter(SignedDuration::is_positive).unwrap_or_else(|| {
-        let text = entry.lock_max_age.as_deref().unwrap_or_default();
-        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
-        usual.lock_max_age
-    });
+    let lock_max_age = duration("sources.terraform.lock_max_age", entry.lock_max_age.as_deref(), problems)
+        .unwrap_or(usual.lock_max_age);
     TerraformFrom {
         scope: Scope::new(&entry.namespaces, &[]),
         files: entry.files.iter().map(Into::into).collect(),
@@ -194,8 +196,18 @@ fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>)
     Some(TeamRulesFrom { scope: Scope::new(&entry.namespaces, &[]), selector })
 }
 
+/// A length of time, where one is written.
+pub(super) fn duration(key: &str, text: Option<&str>, problems: &mut Vec<Problem>) -> Option<SignedDuration> {
+    let text = text?;
+    let parsed = text.parse().ok().filter(SignedDuration::is_positive);
+    if parsed.is_none() {
+        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
+    }
+    parsed
+}
+
 /// A selector that lets everything through is none.
-fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Selector> {
+pub(super) fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Selector> {
     match Selector::parse(text) {
         Ok(selector) => Some(selector).filter(|selector| !selector.is_empty()),
         Err(message) => {
@@ -205,7 +217,7 @@ fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<
     }
 }
 
-fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
+pub(super) fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
     for (at, name) in names.iter().enumerate() {
         if !is_namespace(name) {
             let message =
@@ -229,7 +241,7 @@ fn is_prefix(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_namespace)
 }
 
-fn wrong(key: &str, message: String) -> Problem {
+pub(super) fn wrong(key: &str, message: String) -> Problem {
     Problem { place: None, key: key.into(), message: message.into(), suggestion: None }
 }
 

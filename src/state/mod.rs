@@ -4,6 +4,7 @@ mod baselines;
 mod blocks;
 mod claim;
 mod engine;
+mod grace;
 mod history;
 mod ledger;
 mod metrics;

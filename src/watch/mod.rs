@@ -16,6 +16,7 @@ mod metrics;
 mod plan;
 mod planner;
 mod read;
+mod report;
 mod request;
 mod resolve;
 mod stream;

@@ -10,6 +10,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Reading, facts,
+    report::ReportReader,
     writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
 use crate::{
@@ -36,6 +37,8 @@ pub(super) struct ObjectReader {
     mute_annotation: Option<Box<str>>,
     /// The keys of digests, where whole objects are kept.
     documents: Option<Arc<[SealKey]>>,
+    /// What is read of the status.
+    reports: ReportReader,
 }
 
 /// What came of reading an object.
@@ -71,6 +74,7 @@ impl ObjectReader {
             no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
             documents: (!reading.documents.is_empty()).then(|| reading.seal_keys.clone()),
+            reports: ReportReader::new(reading),
         }
     }
 
@@ -123,6 +127,7 @@ impl ObjectReader {
             .map(|name| (*name).into());
         object.extras = self.extras(metadata);
         object.document = self.document(text);
+        object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
         Some(object)
     }
 
@@ -181,6 +186,7 @@ impl ObjectReader {
             if self.ignores_stamps { Stamp::Unasked } else { Stamp::Unusable(UnknownReason::Unreadable) };
         let mut object = self.object(name, field("namespace"), stamp);
         object.document = self.documents.is_some().then(|| Box::new(Document::unreadable()));
+        object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
         Some(object)
@@ -228,7 +234,9 @@ impl ObjectReader {
         };
         let actual = match recorded.algorithm {
             Algorithm::TfdriftV1 => tfdrift,
-            Algorithm::JcsV1 => self.jcs(&self.stream.kind, text),
+            whole @ (Algorithm::JcsV1 | Algorithm::Opr8rV1 | Algorithm::Sha256Jcs) => {
+                self.hash(whole, &self.stream.kind, text)
+            }
         };
         let managed_fields = wire.metadata.managed_fields.map(RawValue::get);
         match actual {
@@ -249,8 +257,8 @@ impl ObjectReader {
         }
     }
 
-    fn jcs(&self, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
-        fingerprint(Algorithm::JcsV1, kind, text, &self.prefix).map_err(|error| reason(&error))
+    fn hash(&self, algorithm: Algorithm, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
+        fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| reason(&error))
     }
 
     /// Whether the object has the recorded hash but for the name of the version, which the hash covers: a cluster that
@@ -269,7 +277,7 @@ impl ObjectReader {
             return false;
         };
         let version = stamped.rsplit('/').next().unwrap_or_default().into();
-        self.jcs(&Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
+        self.hash(recorded.algorithm, &Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
     }
 
     /// Who may have changed what this algorithm covers.
@@ -285,10 +293,13 @@ struct Content {
     digest: Result<Digest, UnknownReason>,
 }
 
-fn reason(error: &FingerprintError) -> UnknownReason {
+/// Why an object has no hash.
+pub(super) fn reason(error: &FingerprintError) -> UnknownReason {
     match error {
         FingerprintError::Shape { .. } | FingerprintError::Quantity(_) => UnknownReason::Unreadable,
-        FingerprintError::NoDefinition(_) | FingerprintError::Ambiguous { .. } => UnknownReason::Unhashable,
+        FingerprintError::NoDefinition { .. } | FingerprintError::Ambiguous { .. } => {
+            UnknownReason::Unhashable
+        }
     }
 }
 

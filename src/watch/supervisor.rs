@@ -17,7 +17,7 @@ use tracing::{error, info};
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
 use crate::{
     compare::terraform::is_secret,
-    model::{Change, DownReason, Kind, Plan, SealKey, StreamHealth, StreamSpec},
+    model::{Change, DownReason, JobSpec, Kind, Plan, RecordSpec, SealKey, StreamHealth, StreamSpec},
 };
 
 /// Everything that a stream is made of, but what it watches.
@@ -54,6 +54,10 @@ pub struct Reading {
     pub documents: BTreeSet<(Box<str>, Box<str>)>,
     /// The keys of digests that take the place of what Secrets hold.
     pub seal_keys: Arc<[SealKey]>,
+    /// Objects of which is read what their controllers recorded. Of several that want one object, the first counts.
+    pub records: Arc<[RecordSpec]>,
+    /// Jobs of which is read how they ran.
+    pub jobs: Option<JobSpec>,
 }
 
 impl Reading {
@@ -63,7 +67,9 @@ impl Reading {
         let documents: BTreeSet<_> = self.documents.get(&own).into_iter().cloned().collect();
         let sealed = !documents.is_empty() && is_secret(&kind.group, &kind.kind);
         let seal_keys = if sealed { self.seal_keys.clone() } else { Arc::default() };
-        Self { documents, seal_keys, ..self.clone() }
+        let records = self.records.iter().filter(|spec| spec.objects.means(kind)).cloned().collect();
+        let jobs = self.jobs.clone().filter(|spec| spec.objects.means(kind));
+        Self { documents, seal_keys, records, jobs, ..self.clone() }
     }
 }
 
