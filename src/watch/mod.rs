@@ -11,6 +11,7 @@ mod events;
 mod exchange;
 mod facts;
 mod fault;
+mod job_run;
 mod kinds;
 mod metrics;
 mod plan;
