@@ -65,7 +65,7 @@ pub struct SourcesEntry {
     pub annotation: Option<AnnotationEntry>,
     /// Terraform and OpenTofu states, and baselines that were published from them.
     pub terraform: Option<TerraformEntry>,
-    /// What the controllers of custom resources record in their status. An empty list means opr8r's SimpleResource.
+    /// What the controllers of custom resources record in their status. An empty list means opr8r's `SimpleResource`.
     pub status_hash: Option<Vec<StatusHashEntry>>,
 }
 
@@ -96,7 +96,7 @@ pub struct StatusHashEntry {
     /// How what is recorded was made: `opr8r-v1`, `sha256-jcs`, `jcs-v1`, `tfdrift-v1`, or `generation` for the newest generation that
     /// the controller has seen.
     pub algorithm: String,
-    /// Where it is recorded, as JSONPath: `.status.lastAppliedHash`. Without it: there for `opr8r-v1`, `.status.observedGeneration` for
+    /// Where it is recorded, as `JSONPath`: `.status.lastAppliedHash`. Without it: there for `opr8r-v1`, `.status.observedGeneration` for
     /// `generation`.
     pub recorded: Option<String>,
     /// What `sha256-jcs` hashes. Without it: `.spec`.

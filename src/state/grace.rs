@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use super::{Engine, opinion::Presence, settle::Moment};
-use crate::model::{Cause, ObjectKey};
+use crate::model::{Cause, ObjectKey, Record};
 
 /// Objects about which nothing is said yet, by when something will be.
 pub(super) type Resting = HashMap<ObjectKey, Timestamp>;
@@ -14,7 +14,7 @@ impl Engine {
     /// Remembers when to look at an object again.
     pub(super) fn note_rest(&mut self, key: &ObjectKey, presence: &Presence, now: Timestamp) {
         let until = match presence {
-            Presence::Exists(object) => object.record().and_then(|record| record.rests_until()),
+            Presence::Exists(object) => object.record().and_then(Record::rests_until),
             Presence::Absent | Presence::Unwatched | Presence::Unseen => None,
         };
         match until.filter(|until| now < *until) {

@@ -26,6 +26,8 @@ mod kinds;
 mod kubectl;
 /// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
 mod lifecycle;
+/// An operator that records what it has applied, and its Jobs.
+mod operators;
 /// Requests for kinds that are neither Deployments nor Services.
 mod other_kinds;
 /// Requests that both refuse.

@@ -60,7 +60,7 @@ fn respelled(value: &Value, seed: u64) -> String {
 
 /// opr8r's hash, written once more by hand.
 fn opr8r(length: i64, prefix: &str, vars: &BTreeMap<String, String>) -> Digest {
-    let vars: String = vars.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let vars: String = vars.iter().flat_map(|(key, value)| [key, "=", value]).collect();
     Digest::of(format!("{length}:{prefix}{vars}").as_bytes())
 }
 

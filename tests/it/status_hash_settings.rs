@@ -8,7 +8,7 @@ use drift_exporter::{
 use crate::settings::check;
 
 #[test]
-fn mistakes_about_controllers_and_jobs_have_their_places_too() {
+fn mistakes_about_a_controller_have_their_places() {
     let entry = |more: &str| {
         format!("sources:\n  status_hash:\n  - {{apiVersion: a.example/v1, kind: Widget, {more}}}\n")
     };
@@ -60,6 +60,10 @@ fn mistakes_about_controllers_and_jobs_have_their_places_too() {
     ] {
         check(&entry(more), &[wanted.as_str()]);
     }
+}
+
+#[test]
+fn mistakes_about_the_whole_list_and_about_jobs_have_their_places_too() {
     check(
         "sources: {status_hash: [{apiVersion: example, kind: Widget, algorithm: generation}]}\n",
         &["line 1, column 25: sources.status_hash[0]: `example` is no apiVersion"],
