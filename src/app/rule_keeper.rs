@@ -247,6 +247,8 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -
         mutes: settings.mute_by_annotation,
         ignores_stamps: !settings.sources.contains(&Source::Annotation),
         documents: declared.documents.clone(),
+        records: settings.records_in_use().into(),
+        jobs: settings.jobs_in_use(),
     }
 }
 
@@ -256,6 +258,8 @@ fn reads(current: &Reading, wanted: &Reading) -> bool {
         && current.mutes == wanted.mutes
         && current.ignores_stamps == wanted.ignores_stamps
         && wanted.documents.iter().all(|(kind, sealing)| current.documents.get(kind) == Some(sealing))
+        && current.records == wanted.records
+        && current.jobs == wanted.jobs
         && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }
 

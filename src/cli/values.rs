@@ -41,7 +41,7 @@ impl ValueEnum for LogLevel {
 /// The sources that people can switch on.
 impl ValueEnum for Source {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Annotation, Self::Terraform, Self::Helm, Self::Manifest]
+        &[Self::Annotation, Self::Terraform, Self::Helm, Self::Manifest, Self::StatusHash]
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.as_str()))
@@ -50,7 +50,7 @@ impl ValueEnum for Source {
 
 impl ValueEnum for Algorithm {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::TfdriftV1, Self::JcsV1]
+        Self::ALL
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.name()))

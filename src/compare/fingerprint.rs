@@ -6,10 +6,11 @@ use serde_json::{Value, value::RawValue};
 use super::{
     canonical::canonical_document,
     go_json::GoJson,
+    opr8r::opr8r,
     quantity::{Quantity, QuantityError},
     views::{Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text},
 };
-use crate::model::{Algorithm, Digest, Kind, UnknownReason};
+use crate::model::{Algorithm, Digest, Kind, RecordSpec, UnknownReason};
 
 /// A recorded hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,14 @@ pub struct Recorded {
 /// An object could not be hashed.
 #[derive(Debug, thiserror::Error)]
 pub enum FingerprintError {
-    /// The algorithm covers Deployments and Services only.
-    #[error("tfdrift-v1 has no definition for {0}; use jcs-v1")]
-    NoDefinition(String),
+    /// The algorithm covers other kinds only.
+    #[error("{algorithm} has no definition for {kind}; use jcs-v1")]
+    NoDefinition {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The kind that it does not cover.
+        kind: String,
+    },
     /// The object is not what its kind should look like.
     #[error("not a valid {kind}: {source}")]
     Shape {
@@ -64,8 +70,21 @@ impl Recorded {
         let text = text.trim();
         let (algorithm, hex) = match text.split_once(':') {
             None => (Algorithm::TfdriftV1, text),
-            Some(("tfdrift-v1", hex)) => (Algorithm::TfdriftV1, hex),
-            Some(("jcs-v1", hex)) => (Algorithm::JcsV1, hex),
+            Some((name, hex)) => {
+                let named = Algorithm::ALL.iter().find(|algorithm| algorithm.name() == name);
+                (*named.ok_or(UnknownReason::UnknownAlgorithm)?, hex)
+            }
+        };
+        let digest = Digest::parse(hex).ok_or(UnknownReason::BadHash)?;
+        Ok(Self { algorithm, digest })
+    }
+
+    /// Reads a hash that was recorded where this algorithm is known to be used: bare, or with its name or `sha256` in front.
+    pub fn parse_as(algorithm: Algorithm, text: &str) -> Result<Self, UnknownReason> {
+        let text = text.trim();
+        let hex = match text.split_once(':') {
+            None => text,
+            Some((name, hex)) if name == algorithm.name() || name == "sha256" => hex,
             Some(_) => return Err(UnknownReason::UnknownAlgorithm),
         };
         let digest = Digest::parse(hex).ok_or(UnknownReason::BadHash)?;
@@ -86,20 +105,32 @@ pub fn fingerprint(
         spec: Option<&'a RawValue>,
     }
     let shape = |source| FingerprintError::Shape { kind: kind.kind.to_string(), source };
+    let no_definition =
+        || FingerprintError::NoDefinition { algorithm: algorithm.name(), kind: kind.kind.to_string() };
+    let spec = || {
+        let whole: Whole<'_> = serde_json::from_str(object)?;
+        Ok(whole.spec.map_or("{}", RawValue::get))
+    };
     match algorithm {
         Algorithm::JcsV1 => {
             let document: Value = serde_json::from_str(object).map_err(shape)?;
-            let canonical = canonical_document(document, kind, prefix);
-            let text = serde_json_canonicalizer::to_vec(&canonical).map_err(shape)?;
-            Ok(Digest::of(&text))
+            sha256_jcs(&canonical_document(document, kind, prefix)).map_err(shape)
+        }
+        Algorithm::Opr8rV1 if *kind.kind != *RecordSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
+        Algorithm::Opr8rV1 => spec().and_then(opr8r).map_err(shape),
+        Algorithm::Sha256Jcs => {
+            spec().and_then(serde_json::from_str).and_then(|spec: Value| sha256_jcs(&spec)).map_err(shape)
         }
         Algorithm::TfdriftV1 => {
-            let whole: Whole<'_> = serde_json::from_str(object).map_err(shape)?;
-            let spec = whole.spec.map_or("{}", RawValue::get);
-            tfdrift(&mut SpecView::read(kind, spec).map_err(shape)?)
-                .ok_or_else(|| FingerprintError::NoDefinition(kind.kind.to_string()))?
+            let mut view = spec().and_then(|spec| SpecView::read(kind, spec)).map_err(shape)?;
+            tfdrift(&mut view).ok_or_else(no_definition)?
         }
     }
+}
+
+/// The digest of the RFC 8785 text of a value.
+pub fn sha256_jcs(value: &Value) -> Result<Digest, serde_json::Error> {
+    serde_json_canonicalizer::to_vec(value).map(|text| Digest::of(&text))
 }
 
 /// `tfdrift-v1` of a spec, whose lists are put in order on the way; none for kinds that it does not define.

@@ -237,7 +237,7 @@ impl<V> Default for Pairs<'_, V> {
 }
 
 /// Null is the default, as it is for Go.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)

@@ -5,6 +5,7 @@ mod health;
 mod lookup;
 mod metrics;
 mod routes;
+mod runs;
 mod server;
 mod ui;
 mod values;

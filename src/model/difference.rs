@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Actor, Advice, Expectation, FieldClass, Severity};
 
@@ -15,6 +15,16 @@ pub struct Writer {
     pub subresource: Box<str>,
     /// When it last changed what it owns.
     pub time: Option<Timestamp>,
+}
+
+/// How long ago a write may be that we have just heard of, as far as two clocks agree.
+const JUST: SignedDuration = SignedDuration::from_secs(60);
+
+impl Writer {
+    /// Whether a change that we have just heard of may be its doing.
+    pub(super) fn has_just_written(&self, now: Timestamp) -> bool {
+        self.time.is_some_and(|time| now.duration_since(time) <= JUST)
+    }
 }
 
 /// A field that differs, before any rule has looked at it.

@@ -1,13 +1,10 @@
 //! What we keep of a live object.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use std::sync::Arc;
 
-use super::{Algorithm, Digest, Health, ObjectKey, Packed, UnknownReason, Writer};
-
-/// How long ago a write may be that we have just heard of, as far as two clocks agree.
-const JUST: SignedDuration = SignedDuration::from_secs(60);
+use super::{Algorithm, Digest, Health, ObjectKey, Packed, Record, Report, UnknownReason, Writer};
 
 /// One live object, reduced to what is compared and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +25,8 @@ pub struct LiveObject {
     pub facts: Facts,
     /// All that is declared in it, where a source compares fields of its kind.
     pub document: Option<Box<Document>>,
+    /// What its status tells, where a source asks.
+    pub report: Option<Box<Report>>,
 }
 
 /// A live object as far as fields of it are compared: without its status, and with its field managers.
@@ -63,7 +62,15 @@ impl LiveObject {
             stamp: Stamp::Unasked,
             facts: Facts::default(),
             document: None,
+            report: None,
         }
+    }
+}
+
+impl LiveObject {
+    /// What its controller recorded about it, where a source asks.
+    pub fn record(&self) -> Option<&Record> {
+        self.report.as_ref()?.record.as_ref()
     }
 }
 
@@ -130,6 +137,8 @@ impl Stamp {
                 // Nothing that counts has changed, so whoever is to blame still is.
                 Self::Mismatch(known) if known.expected == expected && known.actual == mismatch.actual => {
                     mismatch.recorder.clone_from(&known.recorder);
+                    // Who records a hash in a status may write there again, and does not take the blame by that.
+                    mismatch.writer = mismatch.writer.take().or_else(|| known.writer.clone());
                 }
                 Self::Mismatch(known) if known.expected == expected => mismatch.acquit(now),
                 Self::Match(digest) if *digest == expected => mismatch.acquit(now),
@@ -148,9 +157,7 @@ impl Mismatch {
 
     /// Does not suspect the recorder any more, unless that is who has just written.
     fn acquit(&mut self, now: Timestamp) {
-        let wrote_before =
-            |writer: &mut Writer| writer.time.is_none_or(|time| now.duration_since(time) > JUST);
-        self.recorder.take_if(wrote_before);
+        self.recorder.take_if(|writer| !writer.has_just_written(now));
     }
 }
 

@@ -37,6 +37,11 @@ impl Selector {
         Self(vec![Requirement { key: key.into(), test: Test::In(vec![value.into()]) }])
     }
 
+    /// Objects that have this label, whatever its value.
+    pub fn exists(key: &str) -> Self {
+        Self(vec![Requirement { key: key.into(), test: Test::Exists }])
+    }
+
     /// Whether it lets everything through.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -37,6 +37,10 @@ closed_set! {
         UnknownAlgorithm = "unknown_algorithm",
         /// The algorithm has no definition for this kind or for this content.
         Unhashable = "unhashable",
+        /// The controller has recorded nothing in the object's status.
+        NoStatus = "no_status",
+        /// The controller says that it could not apply the object.
+        PhaseError = "phase_error",
         /// The stream that carries the object is down or silent.
         Stale = "stale",
         /// The kind of the object cannot be watched, so nobody knows whether it exists.

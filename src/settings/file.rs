@@ -17,6 +17,8 @@ pub struct SettingsFile {
     pub excluded_namespaces: Vec<String>,
     /// Where baselines are read from; a key that is there switches its source on. Without it: `annotation`.
     pub sources: Option<SourcesEntry>,
+    /// Jobs that run Terraform. Without it: those of opr8r, where the source `status_hash` asks for its custom resource.
+    pub terraform_jobs: Option<TerraformJobsEntry>,
     /// What to think of differences. They come after the built-in rules; one of the same name takes the place of a built-in.
     pub rules: Vec<RuleSpec>,
     /// Lets the owners of namespaces write rules of their own.
@@ -67,6 +69,8 @@ pub struct SourcesEntry {
     pub helm: Option<HelmEntry>,
     /// Directories of YAML: what git-sync brings, what a volume mounts, what kustomize wrote.
     pub manifest: Option<ManifestEntry>,
+    /// What the controllers of custom resources record in their status. An empty list means opr8r's `SimpleResource`.
+    pub status_hash: Option<Vec<StatusHashEntry>>,
 }
 
 /// The source `terraform`.
@@ -103,6 +107,54 @@ pub struct ManifestEntry {
     pub paths: Vec<String>,
     /// The namespace of objects that do not say theirs. Without it: `default`.
     pub namespace: Option<String>,
+}
+
+/// One kind of the source `status_hash`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatusHashEntry {
+    /// `infra.opr8r/v1alpha1`. Hashes are compared in this version only.
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    /// `SimpleResource`.
+    pub kind: String,
+    /// How what is recorded was made: `opr8r-v1`, `sha256-jcs`, `jcs-v1`, `tfdrift-v1`, or `generation` for the newest generation that
+    /// the controller has seen.
+    pub algorithm: String,
+    /// Where it is recorded, as `JSONPath`: `.status.lastAppliedHash`. Without it: there for `opr8r-v1`, `.status.observedGeneration` for
+    /// `generation`.
+    pub recorded: Option<String>,
+    /// What `sha256-jcs` hashes. Without it: `.spec`.
+    pub hashed: Option<String>,
+    /// Where the controller says what it is doing. Without it: `.status.phase`.
+    pub phase: Option<String>,
+    /// Where it says more about that. Without it: `.status.message`.
+    pub message: Option<String>,
+    /// A map whose keys are the names of outputs; their values are never shown. Without it: `.status.outputs`.
+    pub outputs: Option<String>,
+    /// Phases in which it is at work. Without it: Pending, Applying and Destroying.
+    pub in_flight_phases: Option<Vec<String>>,
+    /// Phases that say that it failed. Without it: Error.
+    pub error_phases: Option<Vec<String>>,
+    /// How long it may be at work, or behind, until that counts, such as `5m` or `1h`. Without it: `5m`.
+    pub grace: Option<String>,
+    /// The only namespaces to watch it in; none for all that may be watched.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// A label selector, as kubectl takes it.
+    pub selector: Option<String>,
+}
+
+/// Jobs that run Terraform.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TerraformJobsEntry {
+    /// The label whose value names what a Job runs for. Without it: `infra.opr8r/simpleresource`.
+    pub label: Option<String>,
+    /// A label selector of the Jobs, as kubectl takes it. Without it: those that have the label.
+    pub selector: Option<String>,
+    /// The only namespaces to watch them in; none for all that may be watched.
+    pub namespaces: Vec<String>,
 }
 
 /// The source `annotation`.

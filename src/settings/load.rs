@@ -12,6 +12,7 @@ use super::{
     },
     problem::Problem,
     read::{Read, read},
+    status_hash::{jobs, records},
 };
 use crate::{
     model::{Scope, Selector, Source, WantedKind},
@@ -91,6 +92,9 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let helm = helm.map(|entry| helm_from(entry, problems)).unwrap_or_default();
     let manifest = file.sources.as_ref().and_then(|sources| sources.manifest.as_ref());
     let manifest = manifest.map(|entry| manifest_from(entry, problems)).unwrap_or_default();
+    let status_hash = file.sources.as_ref().and_then(|sources| sources.status_hash.as_deref());
+    let records = status_hash.map(|entries| records(entries, problems)).filter(|own| !own.is_empty());
+    let jobs = file.terraform_jobs.as_ref().map(|entry| jobs(entry, problems));
     if sources.is_empty() {
         problems
             .push(wrong("sources", "no source is switched on; want at least `annotation: {}`".to_owned()));
@@ -121,6 +125,8 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         terraform,
         helm,
         manifest,
+        records: records.unwrap_or(usual.records),
+        jobs,
         rules: Arc::new(rules),
         rule_input: Arc::new(input),
         team_rules,
@@ -139,7 +145,8 @@ fn switched_on(sources: &SourcesEntry) -> Vec<Source> {
     let terraform = sources.terraform.iter().map(|_| Source::Terraform);
     let helm = sources.helm.iter().map(|_| Source::Helm);
     let manifest = sources.manifest.iter().map(|_| Source::Manifest);
-    annotation.chain(terraform).chain(helm).chain(manifest).collect()
+    let status_hash = sources.status_hash.iter().map(|_| Source::StatusHash);
+    annotation.chain(terraform).chain(helm).chain(manifest).chain(status_hash).collect()
 }
 
 fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {
@@ -182,12 +189,8 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
 fn terraform_from(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> TerraformFrom {
     let usual = TerraformFrom::default();
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
-    let lock_max_age = max_age(
-        "sources.terraform.lock_max_age",
-        entry.lock_max_age.as_deref(),
-        usual.lock_max_age,
-        problems,
-    );
+    let lock_max_age = duration("sources.terraform.lock_max_age", entry.lock_max_age.as_deref(), problems)
+        .unwrap_or(usual.lock_max_age);
     TerraformFrom {
         scope: Scope::new(&entry.namespaces, &[]),
         files: entry.files.iter().map(Into::into).collect(),
@@ -212,26 +215,10 @@ fn manifest_from(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> Manifest
 fn helm_from(entry: &HelmEntry, problems: &mut Vec<Problem>) -> HelmFrom {
     let usual = HelmFrom::default();
     check_namespaces("sources.helm.namespaces", &entry.namespaces, problems);
-    let pending_max_age = max_age(
-        "sources.helm.pending_max_age",
-        entry.pending_max_age.as_deref(),
-        usual.pending_max_age,
-        problems,
-    );
+    let pending_max_age =
+        duration("sources.helm.pending_max_age", entry.pending_max_age.as_deref(), problems)
+            .unwrap_or(usual.pending_max_age);
     HelmFrom { scope: Scope::new(&entry.namespaces, &[]), pending_max_age }
-}
-
-fn max_age(
-    key: &str,
-    text: Option<&str>,
-    usual: SignedDuration,
-    problems: &mut Vec<Problem>,
-) -> SignedDuration {
-    let Some(text) = text else { return usual };
-    text.parse().ok().filter(SignedDuration::is_positive).unwrap_or_else(|| {
-        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
-        usual
-    })
 }
 
 fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>) -> Option<TeamRulesFrom> {
@@ -243,8 +230,18 @@ fn team_rules(entry: &TeamRulesEntry, prefix: &str, problems: &mut Vec<Problem>)
     Some(TeamRulesFrom { scope: Scope::new(&entry.namespaces, &[]), selector })
 }
 
+/// A length of time, where one is written.
+pub(super) fn duration(key: &str, text: Option<&str>, problems: &mut Vec<Problem>) -> Option<SignedDuration> {
+    let text = text?;
+    let parsed = text.parse().ok().filter(SignedDuration::is_positive);
+    if parsed.is_none() {
+        problems.push(wrong(key, format!("`{text}` is no length of time; want something like 30m or 1h")));
+    }
+    parsed
+}
+
 /// A selector that lets everything through is none.
-fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Selector> {
+pub(super) fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Selector> {
     match Selector::parse(text) {
         Ok(selector) => Some(selector).filter(|selector| !selector.is_empty()),
         Err(message) => {
@@ -254,7 +251,7 @@ fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<
     }
 }
 
-fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
+pub(super) fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
     for (at, name) in names.iter().enumerate() {
         if !is_namespace(name) {
             let message =
@@ -278,7 +275,7 @@ fn is_prefix(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_namespace)
 }
 
-fn wrong(key: &str, message: String) -> Problem {
+pub(super) fn wrong(key: &str, message: String) -> Problem {
     Problem { place: None, key: key.into(), message: message.into(), suggestion: None }
 }
 

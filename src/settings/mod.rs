@@ -9,13 +9,14 @@ mod problem;
 mod read;
 mod shown_label;
 mod status;
+mod status_hash;
 
 use std::{path::PathBuf, sync::Arc};
 
 use jiff::SignedDuration;
 
 use crate::{
-    model::{Kind, Scope, Selector, Source, WantedKind},
+    model::{Algorithm, JobSpec, Kind, RecordAlgorithm, RecordSpec, Scope, Selector, Source, WantedKind},
     rules::{RuleInput, RuleSet},
 };
 
@@ -47,6 +48,10 @@ pub struct Settings {
     pub helm: HelmFrom,
     /// Where manifests are, if that source is switched on.
     pub manifest: ManifestFrom,
+    /// Kinds whose controllers record what they have applied, if that source is switched on.
+    pub records: Vec<RecordSpec>,
+    /// Jobs that run Terraform; none for those of the operators above.
+    pub jobs: Option<JobSpec>,
     /// What to think of differences, without what teams say.
     pub rules: Arc<RuleSet>,
     /// What those rules were made from.
@@ -143,6 +148,8 @@ impl Default for Settings {
             terraform: TerraformFrom::default(),
             helm: HelmFrom::default(),
             manifest: ManifestFrom::default(),
+            records: vec![RecordSpec::simple_resource()],
+            jobs: None,
             rules: Arc::new(RuleSet::built_in()),
             rule_input: Arc::default(),
             team_rules: None,
@@ -164,10 +171,24 @@ impl Settings {
         let is_stamped = self.sources.contains(&Source::Annotation);
         let mut wanted =
             if self.kinds.is_empty() && is_stamped { self.usual_kinds() } else { self.kinds.clone() };
+        wanted.extend(self.records_in_use().iter().map(|spec| spec.objects.clone()));
+        wanted.extend(self.jobs_in_use().map(|spec| spec.objects));
         for kind in &mut wanted {
             kind.scope = kind.scope.within(&allowed);
         }
         wanted
+    }
+
+    /// Kinds whose controllers record what they have applied.
+    pub fn records_in_use(&self) -> &[RecordSpec] {
+        if self.sources.contains(&Source::StatusHash) { &self.records } else { &[] }
+    }
+
+    /// Jobs that run Terraform: those that settings name, else those of opr8r where it is asked for.
+    pub fn jobs_in_use(&self) -> Option<JobSpec> {
+        let is_opr8r = |spec: &RecordSpec| spec.algorithm == RecordAlgorithm::Hash(Algorithm::Opr8rV1);
+        let usual = || self.records_in_use().iter().any(is_opr8r).then(JobSpec::default);
+        self.jobs.clone().or_else(usual)
     }
 
     /// Whether a caller may ask for this namespace.

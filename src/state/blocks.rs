@@ -28,7 +28,7 @@ pub struct Block {
 const FULL: usize = 512;
 
 impl Block {
-    /// Changes whenever a claim, a kept label or the health of an object in the block does; other facts have no series.
+    /// Changes whenever a claim, a kept label, the health or a report of an object in the block does; other facts have no series.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -170,6 +170,7 @@ fn shows_the_same(a: &Entry, b: &Entry) -> bool {
     a.claim == b.claim
         && a.object.facts.health == b.object.facts.health
         && a.object.extras.labels == b.object.extras.labels
+        && a.object.report == b.object.report
 }
 
 /// FNV-1a over both names; a zero byte, which no name has, stands between them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::rating::Rater;
-use crate::model::{Cause, FieldPath, Judgement, LiveObject, Source, Stamp, Trouble, Verdict};
+use crate::model::{Cause, FieldPath, Judgement, LiveObject, Source, Stamp, Standing, Trouble, Verdict};
 
 /// One live object and its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,8 +141,14 @@ impl Claim {
 }
 
 /// Whether an object that differed now matches because its baseline moved, and not the object.
-pub(super) fn only_baseline_moved(before: &Verdict, after: &Stamp) -> bool {
-    let (Some(episode), Stamp::Match(digest)) = (before.episode(), after) else { return false };
+pub(super) fn only_baseline_moved(before: &Claim, after: &LiveObject) -> bool {
+    let stamp = match (before.source, after.record().map(|record| &record.standing)) {
+        // Generations only go up: a controller that has seen the newest has moved there.
+        (Source::StatusHash, Some(Standing::Generation { .. })) => return true,
+        (Source::StatusHash, Some(Standing::Hash(stamp))) => stamp,
+        (_, _) => &after.stamp,
+    };
+    let (Some(episode), Stamp::Match(digest)) = (before.verdict.episode(), stamp) else { return false };
     episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
 }
 

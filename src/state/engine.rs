@@ -12,6 +12,7 @@ use super::{
     autoscalers::Autoscalers,
     baselines::Baselines,
     claim::Step,
+    grace::Resting,
     history::{EpisodeNote, Turn},
     ledger::Place,
     metrics::UNCHANGED,
@@ -48,6 +49,8 @@ pub struct Engine {
     pub(super) baselines: Baselines,
     /// Which objects are scaled by others.
     pub(super) autoscalers: Autoscalers,
+    /// Objects whose controllers are at work or behind, and that does not count yet.
+    pub(super) resting: Resting,
     /// When it was last looked which rules have expired.
     pub(super) looked: Timestamp,
 }
@@ -71,6 +74,9 @@ impl Engine {
             sources: awaited.map(|source| (*source, StreamHealth::Starting)).collect(),
             ..Snapshot::default()
         };
+        if sources.contains(&Source::StatusHash) {
+            metrics.know_hashes(Source::StatusHash);
+        }
         let looked = clock.now();
         let mut engine = Self {
             clock,
@@ -82,6 +88,7 @@ impl Engine {
             version: 0,
             baselines: Baselines::default(),
             autoscalers: Autoscalers::default(),
+            resting: Resting::default(),
             looked,
         };
         engine.replan(plan, looked);
@@ -132,7 +139,8 @@ impl Engine {
             Change::Tick => {
                 let expired = self.let_rules_expire(now);
                 let unlocked = self.let_locks_expire(now);
-                self.forget_old_episodes(now) || expired || unlocked
+                let rested = self.let_rests_end(now);
+                self.forget_old_episodes(now) || expired || unlocked || rested
             }
         };
         self.rate_scaled_again(now) || changed
@@ -179,10 +187,13 @@ impl Engine {
         };
         let key = object.key.clone();
         let known = state.blocks.object(&key.namespace, &key.name).cloned();
-        if let Some(known) = known.filter(|known| same_version(known, &object) || known.uid == object.uid) {
-            if same_version(&known, &object) {
-                return false;
-            }
+        let known = known.filter(|known| same_version(known, &object) || known.uid == object.uid);
+        if known.as_ref().is_some_and(|known| same_version(known, &object)) {
+            return false;
+        }
+        let told = known.as_ref().and_then(|known| known.report.as_deref());
+        object.report = object.report.map(|report| Box::new(report.after(told, now)));
+        if let Some(known) = known {
             object.stamp = object.stamp.after(&known.stamp, now);
             if is_alike(&known, &object) {
                 self.metrics.reconciled(&stream.kind, UNCHANGED);

@@ -92,6 +92,9 @@ impl Ledger {
 
     /// Starts counting at zero here.
     pub(super) fn open(&mut self, place: Place) {
+        if place.source != Source::Nothing {
+            self.know(place.source);
+        }
         for cause in Cause::ALL {
             self.resolutions.entry((place.clone(), *cause)).or_insert(0);
         }

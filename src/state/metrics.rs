@@ -37,11 +37,7 @@ impl EngineMetrics {
             duration: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0]),
             baseline_errors: Family::default(),
         };
-        for reason in HASH_ERRORS {
-            metrics
-                .baseline_errors
-                .get_or_create_owned(&baseline_labels(Source::Annotation, reason.as_str()));
-        }
+        metrics.know_hashes(Source::Annotation);
         registry.register(
             "drift_reconciles",
             "Objects that were read and judged, by verdict; unchanged: nothing that counts differed",
@@ -75,10 +71,16 @@ impl EngineMetrics {
     }
 
     /// Counts a claim that could not be judged, where its baseline is to blame.
-    pub(super) fn could_not_judge(&self, reason: UnknownReason) {
+    pub(super) fn could_not_judge(&self, source: Source, reason: UnknownReason) {
         if HASH_ERRORS.contains(&reason) {
-            let labels = baseline_labels(Source::Annotation, reason.as_str());
-            self.baseline_errors.get_or_create_owned(&labels).inc();
+            self.baseline_failed(source, reason.as_str());
+        }
+    }
+
+    /// Starts counting at zero for a source whose baselines are hashes.
+    pub(super) fn know_hashes(&self, source: Source) {
+        for reason in HASH_ERRORS {
+            self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason.as_str()));
         }
     }
 

@@ -5,6 +5,7 @@ mod baselines;
 mod blocks;
 mod claim;
 mod engine;
+mod grace;
 mod history;
 mod ledger;
 mod metrics;

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::{
     Belonging, Details,
     baselines::{BaselineState, Baselines},
     claim::DeclaredBy,
 };
 use crate::{
-    compare::{compare_kept, creator, judge},
+    compare::{compare_kept, creator, judge, judge_record},
     model::{
         DeclaredBody, DeclaredObject, FieldClass, Finding, Judgement, LiveObject, ObjectKey, Source, Stamp,
         UnknownReason,
@@ -37,14 +39,27 @@ pub(super) struct Opinion {
 }
 
 /// What all sources say about an object, in the order of the sources. On an object that exists there is at least one opinion.
-pub(super) fn opinions(key: &ObjectKey, presence: &Presence, baselines: &Baselines) -> Vec<Opinion> {
+pub(super) fn opinions(
+    key: &ObjectKey,
+    presence: &Presence,
+    baselines: &Baselines,
+    now: Timestamp,
+) -> Vec<Opinion> {
     let elsewhere = Source::ALL.iter().filter(|source| !source.is_on_object());
     let mut opinions: Vec<Opinion> =
         elsewhere.filter_map(|source| by_baselines(*source, key, presence, baselines)).collect();
     if let Presence::Exists(object) = presence {
         let plain = |source, judgement| Opinion { source, judgement, details: None };
+        if let Some(record) = object.record() {
+            opinions.push(plain(Source::StatusHash, judge_record(record, record.rests(now))));
+        }
+        // A Job is watched for how it runs, and nobody asks it for a hash.
+        let is_only_watched = object.report.as_ref().is_some_and(|report| report.run.is_some());
         match (&object.stamp, opinions.is_empty()) {
             (Stamp::Unasked | Stamp::Absent, false) => {}
+            (Stamp::Absent, true) if is_only_watched => {
+                opinions.push(plain(Source::Nothing, Judgement::NoBaseline));
+            }
             (Stamp::Unasked, true) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
             (_, _) => opinions.push(plain(Source::Annotation, judge(object))),
         }

@@ -35,7 +35,8 @@ impl Engine {
     /// Asks all sources about an object anew, and goes on from what was known.
     pub(super) fn settle(&mut self, key: &ObjectKey, presence: &Presence, moment: Moment) -> bool {
         let before = self.entries(key).to_vec();
-        let opinions = opinions(key, presence, &self.baselines);
+        let opinions = opinions(key, presence, &self.baselines, moment.now);
+        self.note_rest(key, presence, moment.now);
         if before.is_empty() && opinions.is_empty() {
             return false;
         }
@@ -89,7 +90,7 @@ impl Engine {
                     (Some(new), Some(old)) => {
                         new.compared == old.compared || is_read_again(known, old, object)
                     }
-                    _ => only_baseline_moved(&known.claim.verdict, &object.stamp),
+                    _ => only_baseline_moved(&known.claim, object),
                 };
                 known.claim.clone().judged(judgement, moved, &rater)
             }
@@ -104,8 +105,10 @@ impl Engine {
             Some(_) | None => Arc::new(new),
         });
         self.metrics.reconciled(&object.key.kind, claim.verdict.kind().as_str());
-        if let (Source::Annotation, Verdict::Unknown(reason, _)) = (source, &claim.verdict) {
-            self.metrics.could_not_judge(*reason);
+        if let (Source::Annotation | Source::StatusHash, Verdict::Unknown(reason, _)) =
+            (source, &claim.verdict)
+        {
+            self.metrics.could_not_judge(source, *reason);
         }
         let entry = Entry { object: object.clone(), claim };
         self.record(known.map(|known| &**known), Some(&entry), step, moment.now);
@@ -196,7 +199,11 @@ fn is_read_again(known: &Entry, compared: &Details, object: &LiveObject) -> bool
 
 /// Whether no source and no rule can find a difference between two versions of an object.
 pub(super) fn is_alike(a: &LiveObject, b: &LiveObject) -> bool {
-    a.key.kind == b.key.kind && a.stamp == b.stamp && a.document == b.document && rated_alike(a, b)
+    a.key.kind == b.key.kind
+        && a.stamp == b.stamp
+        && a.document == b.document
+        && a.report == b.report
+        && rated_alike(a, b)
 }
 
 /// What the object scales that these claims are on.

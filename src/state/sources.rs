@@ -109,11 +109,16 @@ impl Engine {
     /// Asks all sources again about these objects, because something changed that they say. `cause`: why claims end that are
     /// no longer made.
     fn settle_again(&mut self, keys: Vec<ObjectKey>, cause: Cause, now: Timestamp) {
+        self.settle_at(keys, Moment { counted: false, cause, now });
+    }
+
+    /// Asks all sources again about these objects. `moment`: in which circumstances.
+    pub(super) fn settle_at(&mut self, keys: Vec<ObjectKey>, moment: Moment) {
         for key in keys {
             let presence = self.presence(&key);
             // Of what was not looked for nothing is said, and what was said stands.
             if !matches!(presence, Presence::Unseen) || !self.baselines.is_declared(&key) {
-                self.settle(&key, &presence, Moment { counted: false, cause, now });
+                self.settle(&key, &presence, moment);
             }
         }
     }

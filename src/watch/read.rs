@@ -6,6 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Reading, facts,
+    report::ReportReader,
     wire::{Metadata, Wire, pick},
     writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
@@ -30,6 +31,8 @@ pub(super) struct ObjectReader {
     mute_annotation: Option<Box<str>>,
     /// What is sealed in objects, where whole ones are kept.
     documents: Option<Arc<Sealing>>,
+    /// What is read of the status.
+    reports: ReportReader,
 }
 
 /// What came of reading an object.
@@ -78,6 +81,7 @@ impl ObjectReader {
             ignores_stamps: reading.ignores_stamps,
             no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
+            reports: ReportReader::new(reading),
         }
     }
 
@@ -150,6 +154,7 @@ impl ObjectReader {
         };
         object.extras = self.extras(metadata);
         object.document = self.document(text);
+        object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
         Some(object)
     }
 
@@ -200,6 +205,7 @@ impl ObjectReader {
             if self.ignores_stamps { Stamp::Unasked } else { Stamp::Unusable(UnknownReason::Unreadable) };
         let mut object = self.object(name, field("namespace"), stamp);
         object.document = self.documents.is_some().then(|| Box::new(Document::unreadable()));
+        object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
         Some(object)
@@ -247,7 +253,9 @@ impl ObjectReader {
         };
         let actual = match recorded.algorithm {
             Algorithm::TfdriftV1 => tfdrift,
-            Algorithm::JcsV1 => self.jcs(&self.stream.kind, text),
+            whole @ (Algorithm::JcsV1 | Algorithm::Opr8rV1 | Algorithm::Sha256Jcs) => {
+                self.hash(whole, &self.stream.kind, text)
+            }
         };
         let managed_fields = wire.metadata.managed_fields.map(RawValue::get);
         match actual {
@@ -268,8 +276,8 @@ impl ObjectReader {
         }
     }
 
-    fn jcs(&self, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
-        fingerprint(Algorithm::JcsV1, kind, text, &self.prefix).map_err(|error| reason(&error))
+    fn hash(&self, algorithm: Algorithm, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
+        fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| reason(&error))
     }
 
     /// Whether the object has the recorded hash but for the name of the version, which the hash covers: a cluster that
@@ -288,7 +296,7 @@ impl ObjectReader {
             return false;
         };
         let version = stamped.rsplit('/').next().unwrap_or_default().into();
-        self.jcs(&Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
+        self.hash(recorded.algorithm, &Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
     }
 
     /// Who may have changed what this algorithm covers.
@@ -304,10 +312,13 @@ struct Content {
     digest: Result<Digest, UnknownReason>,
 }
 
-fn reason(error: &FingerprintError) -> UnknownReason {
+/// Why an object has no hash.
+pub(super) fn reason(error: &FingerprintError) -> UnknownReason {
     match error {
         FingerprintError::Shape { .. } | FingerprintError::Quantity(_) => UnknownReason::Unreadable,
-        FingerprintError::NoDefinition(_) | FingerprintError::Ambiguous { .. } => UnknownReason::Unhashable,
+        FingerprintError::NoDefinition { .. } | FingerprintError::Ambiguous { .. } => {
+            UnknownReason::Unhashable
+        }
     }
 }
 

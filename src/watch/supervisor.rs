@@ -15,7 +15,7 @@ use tokio::{
 use tracing::{error, info};
 
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
-use crate::model::{Change, DownReason, Kind, Plan, Sealing, StreamHealth, StreamSpec};
+use crate::model::{Change, DownReason, JobSpec, Kind, Plan, RecordSpec, Sealing, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
@@ -50,6 +50,10 @@ pub struct Reading {
     /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared, and what is sealed in
     /// them.
     pub documents: BTreeMap<(Box<str>, Box<str>), Arc<Sealing>>,
+    /// Objects of which is read what their controllers recorded. Of several that want one object, the first counts.
+    pub records: Arc<[RecordSpec]>,
+    /// Jobs of which is read how they ran.
+    pub jobs: Option<JobSpec>,
 }
 
 impl Reading {
@@ -57,7 +61,10 @@ impl Reading {
     pub(super) fn of_kind(&self, kind: &Kind) -> Self {
         let own = (kind.group.clone(), kind.kind.clone());
         let sealing = self.documents.get(&own).cloned();
-        Self { documents: sealing.map(|sealing| (own, sealing)).into_iter().collect(), ..self.clone() }
+        let documents = sealing.map(|sealing| (own, sealing)).into_iter().collect();
+        let records = self.records.iter().filter(|spec| spec.objects.means(kind)).cloned().collect();
+        let jobs = self.jobs.clone().filter(|spec| spec.objects.means(kind));
+        Self { documents, records, jobs, ..self.clone() }
     }
 
     /// What is sealed in objects of a kind; none where whole objects are not kept.

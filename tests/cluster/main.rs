@@ -32,6 +32,8 @@ mod kubectl;
 mod lifecycle;
 /// What a program keeps in its memory.
 mod memory;
+/// An operator that records what it has applied, and its Jobs.
+mod operators;
 /// Requests for kinds that are neither Deployments nor Services.
 mod other_kinds;
 /// Requests that both refuse.

@@ -54,7 +54,7 @@ async fn a_drifted_object_has_every_field_of_the_contract() {
             "actualSpec": "a hash", "desiredSpec": "a hash", "driftDetected": true, "driftDetails": "sentences",
             "resourceUsage": {"cpuUsage": "1250m", "memoryUsage": "640Mi", "storageUsage": null, "replicas": 5, "basis": "requests"},
             "estimatedMonthlyCost": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
-            "state": null, "declaredBy": [], "blindFields": [],
+            "state": null, "declaredBy": [], "blindFields": [], "outputs": [], "job": null,
             "differences": [difference], "ignored": [], "onset": "2026-01-02T00:00:01Z", "actor": "kubectl", "manager": "kubectl-edit",
             "severity": "warning", "expectation": "unexpected", "advice": "alert_only"})
     );

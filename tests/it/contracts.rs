@@ -140,6 +140,18 @@ fn the_readme_shows_settings_that_are_right() {
 }
 
 #[test]
+fn the_guide_to_operators_shows_settings_that_are_right() {
+    let guide = document("docs/operators.md");
+    let examples: Vec<&str> =
+        guide.split("```yaml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let loaded = load(example, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    }
+}
+
+#[test]
 fn the_settings_reference_has_every_flag_and_no_other() {
     let rows = rows(&document("docs/configuration.md"));
     let help = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).args(["run", "--help"]).output().unwrap();

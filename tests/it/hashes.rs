@@ -1,9 +1,11 @@
 //! Hashes: bit for bit those that others stamp, and independent of how a document is written.
 
+use std::collections::BTreeMap;
+
 use drift_exporter::compare::{Algorithm, fingerprint};
 use drift_exporter::model::{Digest, Kind};
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn kind_of(object: &Value) -> Kind {
     match object["kind"].as_str() {
@@ -53,6 +55,41 @@ fn respelled(value: &Value, seed: u64) -> String {
             format!("[ {} ]", elements.join(",  "))
         }
         scalar => scalar.to_string(),
+    }
+}
+
+/// opr8r's hash, written once more by hand.
+fn opr8r(length: i64, prefix: &str, vars: &BTreeMap<String, String>) -> Digest {
+    let vars: String = vars.iter().flat_map(|(key, value)| [key, "=", value]).collect();
+    Digest::of(format!("{length}:{prefix}{vars}").as_bytes())
+}
+
+fn simple_resource(spec: &Value) -> Digest {
+    let kind = Kind::unseen("infra.opr8r", "v1alpha1", "SimpleResource");
+    let text = format!("{{\"spec\": {}, \"status\": {{\"phase\": \"Ready\"}}}}", respelled(spec, 7));
+    fingerprint(Algorithm::Opr8rV1, &kind, &text, "tfdrift.jin.dev").unwrap()
+}
+
+#[test]
+fn opr8r_v1_has_no_definition_for_other_kinds() {
+    let error = fingerprint(Algorithm::Opr8rV1, &Kind::deployment(), "{}", "x").unwrap_err();
+    assert_eq!(error.to_string(), "opr8r-v1 has no definition for Deployment; use jcs-v1");
+}
+
+proptest! {
+    #[test]
+    fn opr8r_v1_is_the_operators_hash_whatever_the_order_of_keys(
+        length in any::<i32>(),
+        prefix in any::<String>(),
+        vars in prop::collection::btree_map(any::<String>(), any::<String>(), 0..6),
+        more in any::<String>(),
+    ) {
+        let spec = json!({"length": length, "prefix": prefix, "vars": vars});
+        let wanted = opr8r(length.into(), &prefix, &vars);
+        prop_assert_eq!(simple_resource(&spec), wanted);
+        let mut other = spec.clone();
+        other["prefix"] = format!("{prefix}{more}x").into();
+        prop_assert_ne!(simple_resource(&other), wanted);
     }
 }
 

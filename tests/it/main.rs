@@ -64,6 +64,10 @@ mod rules_properties;
 mod server;
 /// The settings file: what is wrong is told with its place, and nothing is half taken.
 mod settings;
+/// What controllers record in the status of their objects, and Jobs that run Terraform.
+mod status_hash;
+/// Settings about both.
+mod status_hash_settings;
 /// States beside live objects.
 mod terraform_claims;
 mod terraform_compare;

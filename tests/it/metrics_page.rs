@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 use axum::body::Body;
 use drift_exporter::{
     expose::CATALOG,
-    model::Source,
+    model::{JobSpec, Source},
     settings::{Settings, TerraformFrom},
 };
 use flate2::read::GzDecoder;
@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::{
     rules::rules,
+    status_hash::{job, job_kind},
     support::{
         api_server::ApiServer,
         objects::{deployment, edited, recorded, service},
@@ -243,7 +244,10 @@ fn with_a_locked_state(api: &ApiServer, folder: &Path) -> Settings {
 async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_labels() {
     let api = shop();
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { health_series: true, ..with_a_locked_state(&api, folder.path()) };
+    api.serve(&[job_kind()]);
+    api.put("jobs", job("apply-1", "db", -30, Some((true, -10))));
+    let jobs = Some(JobSpec::default());
+    let settings = Settings { health_series: true, jobs, ..with_a_locked_state(&api, folder.path()) };
     let world = World::with(&api, settings);
     world.settle().await;
     let expiring = "[{name: brief, match: {fields: [image]}, effect: ignore, expires: 2026-12-31}]";

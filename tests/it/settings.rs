@@ -12,8 +12,9 @@ fn complaints(text: &str) -> Vec<String> {
     load(text, &Overrides::default()).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
+/// Settings have these mistakes, in this order; `…` stands for anything.
 #[track_caller]
-fn check(text: &str, wanted: &[&str]) {
+pub(crate) fn check(text: &str, wanted: &[&str]) {
     let complaints = complaints(text);
     assert_eq!(complaints.len(), wanted.len(), "{complaints:#?}");
     for (complaint, wanted) in complaints.iter().zip(wanted) {

@@ -23,6 +23,7 @@ use crate::{
     expose::{
         Exposed,
         lookup::{Found, Named, history_of, is_of_type},
+        runs::Runs,
         values::Values,
     },
     model::Severity,
@@ -84,8 +85,8 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
     found.sort_unstable_by(|a, b| order.compare(a, b));
     let now = exposed.clock.now();
     let page = found.into_iter().skip(query.offset).take(query.limit.unwrap_or(usize::MAX));
-    let values = Values::of(exposed);
-    let views = page.map(|(state, entry)| ResourceView::new(state, entry, &values, now));
+    let (values, runs) = (Values::of(exposed), Runs::of(&snapshot));
+    let views = page.map(|(state, entry)| ResourceView::new(state, entry, &runs, &values, now));
     let namespace = query.namespace.as_str();
     // Only a selection of fields needs a tree for each object; the others are written as they are.
     Ok(match query.fields.as_deref().filter(|fields| !fields.is_empty()) {
@@ -198,8 +199,9 @@ pub(crate) async fn object(
     let object = &entries[0].object;
     let key = &object.key;
     let now = exposed.clock.now();
-    let values = Values::of(&exposed);
-    let claims: Vec<_> = entries.iter().map(|entry| ResourceView::new(state, entry, &values, now)).collect();
+    let (values, runs) = (Values::of(&exposed), Runs::of(&snapshot));
+    let claims: Vec<_> =
+        entries.iter().map(|entry| ResourceView::new(state, entry, &runs, &values, now)).collect();
     let history: Vec<_> = history_of(&snapshot, key).map(TransitionView::new).collect();
     Json(json!({
         "apiVersion": key.kind.api_version(),

@@ -7,9 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    expose::values::Values,
+    expose::{
+        runs::{Run, Runs},
+        values::Values,
+    },
     model::{
-        Difference, Facts, FieldClass, Finding, Health, Kind, Source, Stamp, UnknownReason, VerdictKind,
+        Difference, Facts, FieldClass, Finding, Health, JobOutcome, Kind, LiveObject, Source, Stamp,
+        Standing, UnknownReason, VerdictKind,
     },
     state::{Entry, KindState, Transition, Turn},
 };
@@ -22,7 +26,8 @@ pub(super) struct ResourceView<'a> {
     pub(super) resource_type: String,
     pub(super) resource_name: &'a str,
     pub(super) namespace: &'a str,
-    pub(super) phase: &'static str,
+    /// How its own controller calls it, where that is asked for; else what its health amounts to.
+    pub(super) phase: &'a str,
     pub(super) health_status: &'static str,
     pub(super) message: &'a str,
     pub(super) last_checked: Option<Timestamp>,
@@ -46,6 +51,10 @@ pub(super) struct ResourceView<'a> {
     pub(super) declared_by: Vec<DeclaredByView<'a>>,
     /// Fields that others have set and the tool that declares it never reads.
     pub(super) blind_fields: Vec<String>,
+    /// The names of what its controller made; never the values.
+    pub(super) outputs: &'a [Box<str>],
+    /// The newest Job that ran Terraform for it.
+    pub(super) job: Option<JobView<'a>>,
     pub(super) differences: Vec<DifferenceView<'a>>,
     /// Differences that a rule keeps from counting.
     pub(super) ignored: Vec<DifferenceView<'a>>,
@@ -62,6 +71,20 @@ pub(super) struct ResourceView<'a> {
 pub(super) struct DeclaredByView<'a> {
     address: &'a str,
     state: &'a str,
+}
+
+/// How a Job ran.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JobView<'a> {
+    name: &'a str,
+    /// `succeeded`, `failed`, or `running`.
+    result: &'static str,
+    reason: Option<&'a str>,
+    message: Option<&'a str>,
+    started: Option<Timestamp>,
+    ended: Option<Timestamp>,
+    duration_seconds: Option<i64>,
 }
 
 /// The answer to a question for many.
@@ -128,7 +151,13 @@ pub(super) struct TransitionView<'a> {
 }
 
 impl<'a> ResourceView<'a> {
-    pub(super) fn new(state: &KindState, entry: &'a Entry, values: &Values, now: Timestamp) -> Self {
+    pub(super) fn new(
+        state: &KindState,
+        entry: &'a Entry,
+        runs: &Runs<'a>,
+        values: &Values,
+        now: Timestamp,
+    ) -> Self {
         let (object, claim) = (&entry.object, &entry.claim);
         let (key, facts) = (&object.key, &object.facts);
         let (verdict, reason) = state.shown_verdict(entry);
@@ -146,7 +175,7 @@ impl<'a> ResourceView<'a> {
             resource_type: key.kind.kind.to_lowercase(),
             resource_name: &key.name,
             namespace: &key.namespace,
-            phase: phase(facts.health),
+            phase: phase(object),
             health_status: facts.health.as_str(),
             message: &facts.message,
             last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(now),
@@ -166,6 +195,8 @@ impl<'a> ResourceView<'a> {
             state: first.map(|own| &*own.baseline),
             declared_by: declared_by.collect(),
             blind_fields: blind.map(ToString::to_string).collect(),
+            outputs: object.record().map_or(&[], |record| &record.outputs),
+            job: runs.belonging_to(object).map(JobView::new),
             differences: differences.iter().map(|own| DifferenceView::new(own, values)).collect(),
             ignored: claim
                 .verdict
@@ -178,6 +209,26 @@ impl<'a> ResourceView<'a> {
             severity: worst.map(|worst| worst.severity.as_str()),
             expectation: worst.map(|worst| worst.expectation.as_str()),
             advice: worst.map(|worst| worst.advice.as_str()),
+        }
+    }
+}
+
+impl<'a> JobView<'a> {
+    fn new(Run { job, run }: Run<'a>) -> Self {
+        let outcome = run.outcome.as_ref();
+        let said = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        Self {
+            name: &job.name,
+            result: match outcome {
+                Some(JobOutcome { succeeded: true, .. }) => "succeeded",
+                Some(JobOutcome { succeeded: false, .. }) => "failed",
+                None => "running",
+            },
+            reason: outcome.and_then(|outcome| said(&outcome.reason)),
+            message: outcome.and_then(|outcome| said(&outcome.message)),
+            started: run.started,
+            ended: outcome.and_then(|outcome| outcome.ended),
+            duration_seconds: run.lasted().map(|lasted| lasted.as_secs()),
         }
     }
 }
@@ -248,8 +299,14 @@ fn sentence(difference: &Difference, values: &Values) -> String {
 
 /// Desired and actual, as far as they are known: the hashes, or the fields that differ.
 fn specs(entry: &Entry, values: &Values) -> (Value, Value) {
-    if entry.claim.source == Source::Annotation {
-        return hashes(&entry.object.stamp);
+    match (entry.claim.source, entry.object.record().map(|record| &record.standing)) {
+        (Source::Annotation, _) => return hashes(&entry.object.stamp),
+        (Source::StatusHash, Some(Standing::Hash(stamp))) => return hashes(stamp),
+        (Source::StatusHash, Some(Standing::Generation { observed, current, .. })) => {
+            let seen = observed.map_or(Value::Null, |observed| json!({"generation": observed}));
+            return (seen, json!({"generation": current}));
+        }
+        (_, _) => {}
     }
     let Some(episode) = entry.claim.verdict.episode() else { return (Value::Null, Value::Null) };
     let findings = episode.differences.iter().map(|own| &own.finding);
@@ -271,8 +328,11 @@ fn hashes(stamp: &Stamp) -> (Value, Value) {
     }
 }
 
-fn phase(health: Health) -> &'static str {
-    match health {
+fn phase(object: &LiveObject) -> &str {
+    if let Some(record) = object.record().filter(|record| !record.phase.is_empty()) {
+        return &record.phase;
+    }
+    match object.facts.health {
         Health::Healthy => "Ready",
         Health::Degraded => "Degraded",
         Health::Unhealthy => "Failed",

@@ -164,6 +164,28 @@ metric!(
     STATE,
     "Since when somebody holds the lock of the state; only while it is held"
 );
+const JOB: &[&str] = &["namespace", "name"];
+metric!(
+    JOB_RESULT,
+    "drift_terraform_job_last_result",
+    Gauge,
+    JOB,
+    "How the last Job ended that ran Terraform for this: 1 it succeeded, 0 it failed; only once one has ended"
+);
+metric!(
+    JOB_START,
+    "drift_terraform_job_start_timestamp_seconds",
+    Gauge,
+    JOB,
+    "When the newest Job that runs Terraform for this began"
+);
+metric!(
+    JOB_DURATION,
+    "drift_terraform_job_duration_seconds",
+    Gauge,
+    JOB,
+    "How long the newest Job that ran Terraform for this took; only once it has ended"
+);
 metric!(
     SOURCE_UP,
     "drift_source_up",
@@ -219,6 +241,9 @@ pub const CATALOG: &[Metric] = &[
     STATE_WRITTEN,
     STATE_READABLE,
     STATE_LOCK,
+    JOB_RESULT,
+    JOB_START,
+    JOB_DURATION,
     SOURCE_UP,
     STREAM_UP,
     CACHE,

@@ -4,6 +4,7 @@ mod aggregates;
 mod catalog;
 mod fragment;
 mod handler;
+mod jobs;
 mod limit;
 mod lines;
 mod negotiate;

@@ -11,18 +11,19 @@ use prometheus_client::registry::Registry;
 use super::{
     aggregates,
     catalog::{
-        ACTORS, AGES, BLIND, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, ONSET,
-        RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP, STATE_LOCK, STATE_READABLE,
-        STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
+        ACTORS, AGES, BLIND, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, JOB_DURATION,
+        JOB_RESULT, JOB_START, ONSET, RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP,
+        STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
     },
     fragment::{Fragment, Pages},
+    jobs,
     limit::{Rendered, Shown, within_limit},
     lines::BlockLines,
     registry, states,
     text::{Format, line},
 };
 use crate::{
-    expose::Metric,
+    expose::{Metric, runs::Runs},
     settings::{Settings, ShownLabel},
     state::Snapshot,
 };
@@ -157,7 +158,7 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
             pages.push(&block.lines.health.fragment);
         }
     }
-    let ledger = &snapshot.ledger;
+    let (ledger, runs) = (&snapshot.ledger, Runs::of(snapshot));
     let mut dropped = String::new();
     line(&mut dropped, DROPPED.name, &[], shown.dropped);
     let rest = [
@@ -174,6 +175,9 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&STATE_WRITTEN, states::last_writes(snapshot)),
         (&STATE_READABLE, states::readable(snapshot)),
         (&STATE_LOCK, states::locks(snapshot)),
+        (&JOB_RESULT, jobs::results(&runs)),
+        (&JOB_START, jobs::starts(&runs)),
+        (&JOB_DURATION, jobs::durations(&runs)),
         (&SOURCE_UP, states::sources(snapshot)),
         (&STREAM_UP, aggregates::streams(snapshot)),
         (&CACHE, aggregates::cache(snapshot)),

@@ -9,6 +9,7 @@ mod links;
 mod not_found;
 mod object;
 mod overview;
+mod reports;
 mod rows;
 mod settings;
 mod states;

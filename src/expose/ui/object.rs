@@ -14,6 +14,7 @@ use super::{
     commands::{accept, deploy_again, look, manifest, plan},
     history::{Subject, episodes, item},
     layout::{complaint, page},
+    reports::{record_facts, run_facts},
     rows::{Row, health},
     streams::state_of,
     words::{badge, baseline_word, because, by_tool, severity, since, tool, until_now, value},
@@ -22,6 +23,7 @@ use crate::{
     expose::{
         Exposed,
         lookup::{Named, history_of},
+        runs::Runs,
         values::Values,
     },
     model::{
@@ -80,7 +82,7 @@ fn known(
             (title(key))
             @for row in rows { (claim(row, rows.len() > 1, prefix, &values, now)) }
             div #pair .pair data-keyed {
-                section #facts { h2 { "Facts" } (facts(rows)) }
+                section #facts { h2 { "Facts" } (facts(rows, &Runs::of(snapshot), now)) }
                 section #commands {
                     h2 { "Commands" }
                     p { "See it, and who owns which field:" }
@@ -211,6 +213,9 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
         }
         Verdict::InSync => html! { "It is as declared." },
         Verdict::Ignored(_) => html! { "It differs, and rules ignore all of it." },
+        Verdict::InFlight(_) if entry.claim.source == Source::StatusHash => {
+            html! { "Its controller is at work. " (held(entry.claim.verdict.drifted())) }
+        }
         Verdict::InFlight(_) => {
             html! { "Its baseline is being applied right now. " (held(entry.claim.verdict.drifted())) }
         }
@@ -222,6 +227,9 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
         },
         Verdict::Unknown(reason, before) => html! {
             "It cannot be judged: " (because(*reason)) ". "
+            @if let Some(record) = entry.object.record().filter(|own| *reason == UnknownReason::PhaseError && !own.message.is_empty()) {
+                code { (record.message) } " "
+            }
             @if *before != Held::Nothing { (held(entry.claim.verdict.drifted())) }
         },
     }
@@ -272,7 +280,7 @@ fn differences<'a>(
     }
 }
 
-fn facts(rows: &[Row<'_>]) -> Markup {
+fn facts<'a>(rows: &[Row<'a>], runs: &Runs<'a>, now: Timestamp) -> Markup {
     let Some(row) = rows.first() else { return html! {} };
     let (state, entry) = row.found;
     let (object, facts) = (&entry.object, &entry.object.facts);
@@ -283,6 +291,8 @@ fn facts(rows: &[Row<'_>]) -> Markup {
             @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
             @if object.exists { dt { "Health" } dd { (health(row)) } }
             @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " wanted" } }
+            @if let Some(record) = object.record() { (record_facts(record)) }
+            @if let Some(run) = runs.belonging_to(object) { (run_facts(run, key, now)) }
             @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
             @for claim in rows.iter().map(|row| &row.found.1.claim) {
                 dt { "Source" } dd { (claim.source) }

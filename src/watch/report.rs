@@ -1,0 +1,373 @@
+//! What is read of an object's status: what its controller recorded, and how a Job ran.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Reading, job_run::job_run, read::reason};
+use crate::{
+    compare::{Algorithm, Owners, Recorded, find, fingerprint, sha256_jcs},
+    model::{
+        Digest, Facts, FieldPath, Health, JobSpec, Kind, Mismatch, Progress, Record, RecordAlgorithm,
+        RecordSpec, Report, Stamp, Standing, UnknownReason,
+    },
+};
+
+/// Longest message that is kept, in characters.
+pub(super) const LONGEST_MESSAGE: usize = 256;
+/// Longest name of a phase, a reason or an output.
+pub(super) const LONGEST_NAME: usize = 64;
+/// Most names of outputs that are kept.
+const MOST_OUTPUTS: usize = 100;
+
+/// Reads what is asked for of the status of objects of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct ReportReader {
+    records: Arc<[RecordSpec]>,
+    jobs: Option<JobSpec>,
+    prefix: Box<str>,
+}
+
+impl ReportReader {
+    /// A reader of what is asked for of one kind.
+    pub(super) fn new(reading: &Reading) -> Self {
+        Self {
+            records: reading.records.clone(),
+            jobs: reading.jobs.clone(),
+            prefix: reading.annotation_prefix.clone(),
+        }
+    }
+
+    /// What the object's status tells, and what follows from it for its health. None where nobody asks.
+    pub(super) fn read(&self, kind: &Kind, text: &str, facts: &mut Facts) -> Option<Box<Report>> {
+        if self.records.is_empty() && self.jobs.is_none() {
+            return None;
+        }
+        let object: Value = serde_json::from_str(text).ok()?;
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
+        let label = |name: &str| object["metadata"]["labels"][name].as_str();
+        let spec = self.records.iter().find(|spec| spec.wants(kind, namespace, label));
+        let record = spec.map(|spec| self.record(spec, kind, text, &object));
+        let run = self.jobs.as_ref().filter(|spec| spec.wants(kind, namespace, label));
+        let run = run.map(|spec| job_run(spec, &object));
+        if let Some(record) = &record {
+            judge_health(record, facts);
+        }
+        (record.is_some() || run.is_some()).then(|| Box::new(Report { record, run }))
+    }
+
+    fn record(&self, spec: &RecordSpec, kind: &Kind, text: &str, object: &Value) -> Record {
+        let words = |path: &FieldPath, longest| {
+            cut(find(object, path).and_then(Value::as_str).unwrap_or_default(), longest)
+        };
+        let phase = spec.phase.as_ref().map(|path| words(path, LONGEST_NAME)).unwrap_or_default();
+        let progress = if spec.error_phases.contains(&phase) {
+            Progress::Failed
+        } else if spec.in_flight_phases.contains(&phase) {
+            Progress::Underway
+        } else {
+            Progress::Settled
+        };
+        let owners = Owners::of(object);
+        let owned_at = |path: &FieldPath| owners.owner(path).and_then(|writer| writer.time);
+        let (standing, behind_since) = self.standing(spec, kind, text, object, &owners);
+        let since = match (&spec.phase, progress) {
+            (Some(path), Progress::Underway) => owned_at(path),
+            (Some(_) | None, _) => behind_since,
+        };
+        let (message, outputs) = (words(&spec.message, LONGEST_MESSAGE), outputs(spec, object));
+        Record { standing, phase, progress, message, outputs, since, grace: spec.grace }
+    }
+
+    /// Whether what the controller has applied is what is declared, and since when it may not be.
+    fn standing(
+        &self,
+        spec: &RecordSpec,
+        kind: &Kind,
+        text: &str,
+        object: &Value,
+        owners: &Owners<'_>,
+    ) -> (Standing, Option<Timestamp>) {
+        let recorded = find(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
+        let stamped = owners.owner(&spec.recorded).and_then(|writer| writer.time);
+        // Who owns what is declared may have written before the record, or after.
+        let last = owners.owner(&spec.hashed).cloned();
+        let writer = last.clone().filter(|writer| writer.time > stamped);
+        let since = writer.as_ref().and_then(|writer| writer.time);
+        let standing = match spec.algorithm {
+            RecordAlgorithm::Hash(algorithm) => Standing::Hash(match recorded {
+                None => Stamp::Absent,
+                Some(recorded) => {
+                    let actual = || self.hash(algorithm, spec, kind, text, object);
+                    let both = recorded_hash(algorithm, recorded).and_then(|own| Ok((own, actual()?)));
+                    match both {
+                        Err(reason) => Stamp::Unusable(reason),
+                        Ok((expected, actual)) if expected == actual => Stamp::Match(actual),
+                        Ok((expected, actual)) => Stamp::Mismatch(Box::new(Mismatch {
+                            algorithm,
+                            expected,
+                            actual,
+                            writer,
+                            recorder: last,
+                        })),
+                    }
+                }
+            }),
+            RecordAlgorithm::Generation => match (recorded, recorded.and_then(Value::as_i64)) {
+                (Some(_), None) => Standing::Hash(Stamp::Unusable(UnknownReason::BadHash)),
+                (_, observed) => {
+                    let current = object["metadata"]["generation"].as_i64().unwrap_or_default();
+                    Standing::Generation { observed, current, writer: last }
+                }
+            },
+        };
+        (standing, since)
+    }
+
+    fn hash(
+        &self,
+        algorithm: Algorithm,
+        spec: &RecordSpec,
+        kind: &Kind,
+        text: &str,
+        object: &Value,
+    ) -> Result<Digest, UnknownReason> {
+        // What another version calls its fields says nothing about what was hashed.
+        if spec.objects.version.as_ref().is_some_and(|version| *version != kind.version) {
+            return Err(UnknownReason::OtherVersion);
+        }
+        match algorithm {
+            Algorithm::Sha256Jcs => {
+                let hashed = find(object, &spec.hashed).ok_or(UnknownReason::Unhashable)?;
+                sha256_jcs(hashed).map_err(|_| UnknownReason::Unhashable)
+            }
+            Algorithm::TfdriftV1 | Algorithm::JcsV1 | Algorithm::Opr8rV1 => {
+                fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| reason(&error))
+            }
+        }
+    }
+}
+
+fn recorded_hash(algorithm: Algorithm, recorded: &Value) -> Result<Digest, UnknownReason> {
+    let text = recorded.as_str().ok_or(UnknownReason::BadHash)?;
+    Recorded::parse_as(algorithm, text).map(|recorded| recorded.digest)
+}
+
+/// Names only, whatever their values are.
+fn outputs(spec: &RecordSpec, object: &Value) -> Box<[Box<str>]> {
+    let found = spec.outputs.as_ref().and_then(|path| find(object, path)).and_then(Value::as_object);
+    let names = found.into_iter().flat_map(|outputs| outputs.keys());
+    let mut names: Vec<Box<str>> = names.map(|name| cut(name, LONGEST_NAME)).collect();
+    names.sort();
+    names.truncate(MOST_OUTPUTS);
+    names.into()
+}
+
+/// A phase tells how an object is where no condition does.
+fn judge_health(record: &Record, facts: &mut Facts) {
+    match record.progress {
+        Progress::Failed => {
+            facts.health = Health::Unhealthy;
+            facts.message = record.message.clone();
+        }
+        Progress::Settled if facts.health == Health::Unknown && &*record.phase == "Ready" => {
+            facts.health = Health::Healthy;
+            facts.message = Box::default();
+        }
+        Progress::Settled | Progress::Underway => {}
+    }
+}
+
+/// The beginning of a text.
+pub(super) fn cut(text: &str, longest: usize) -> Box<str> {
+    text.chars().take(longest).collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::{Facts, ReportReader};
+    use crate::{
+        model::{
+            Digest, Health, Kind, KindName, Progress, Record, RecordAlgorithm, RecordSpec, Stamp, Standing,
+            UnknownReason, WantedKind,
+        },
+        watch::Reading,
+    };
+
+    const APPLIED: &str = "16:testupper=true";
+
+    fn simple() -> Kind {
+        Kind::unseen("infra.opr8r", "v1alpha1", "SimpleResource")
+    }
+
+    fn reader(spec: RecordSpec) -> ReportReader {
+        ReportReader::new(&Reading { records: [spec].into(), ..Reading::default() })
+    }
+
+    fn resource(status: &Value) -> Value {
+        json!({
+            "metadata": {"name": "a", "namespace": "shop", "generation": 4, "managedFields": [
+                {"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:spec": {"f:length": {}}}},
+                {"manager": "manager", "time": "2026-01-01T00:00:00Z", "subresource": "status", "fieldsV1": {"f:status": {"f:lastAppliedHash": {}, "f:phase": {}}}},
+            ]},
+            "spec": {"length": 16, "prefix": "test", "vars": {"upper": "true"}}, "status": status,
+        })
+    }
+
+    fn record(spec: RecordSpec, object: &Value) -> Record {
+        let report = reader(spec).read(&simple(), &object.to_string(), &mut Facts::default());
+        report.unwrap().record.unwrap()
+    }
+
+    #[track_caller]
+    fn check(status: &Value, wanted: &Stamp) {
+        let found = record(RecordSpec::simple_resource(), &resource(status));
+        assert_eq!(found.standing, Standing::Hash(wanted.clone()), "{status}");
+    }
+
+    #[test]
+    fn a_recorded_hash_fits_or_does_not_or_is_none() {
+        let own = Digest::of(APPLIED.as_bytes());
+        check(&json!({"lastAppliedHash": own.to_string()}), &Stamp::Match(own));
+        check(&json!({"lastAppliedHash": format!(" sha256:{own}\n")}), &Stamp::Match(own));
+        check(&json!({"lastAppliedHash": format!("opr8r-v1:{own}")}), &Stamp::Match(own));
+        for nothing in [
+            json!(null),
+            json!({}),
+            json!("text"),
+            json!([]),
+            json!(7),
+            json!({"lastAppliedHash": null}),
+            json!({"lastAppliedHash": ""}),
+        ] {
+            check(&nothing, &Stamp::Absent);
+        }
+        for bad in
+            [json!(7), json!("abc"), json!({"a": "b"}), json!([]), json!(true), json!("a".repeat(1 << 20))]
+        {
+            check(&json!({"lastAppliedHash": bad}), &Stamp::Unusable(UnknownReason::BadHash));
+        }
+        check(&json!({"lastAppliedHash": "md5:00"}), &Stamp::Unusable(UnknownReason::UnknownAlgorithm));
+    }
+
+    #[test]
+    fn another_hash_names_who_wrote_the_spec_and_not_who_wrote_the_status() {
+        let status = json!({"lastAppliedHash": "0".repeat(64)});
+        let mut object = resource(&status);
+        let Standing::Hash(Stamp::Mismatch(other)) = record(RecordSpec::simple_resource(), &object).standing
+        else {
+            panic!("it differs")
+        };
+        assert_eq!(other.actual, Digest::of(APPLIED.as_bytes()));
+        assert_eq!(other.culprit().map(|writer| &*writer.manager), Some("kubectl-edit"));
+        // The controller has written its status again since.
+        object["metadata"]["managedFields"][1]["time"] = json!("2026-01-03T00:00:00Z");
+        let Standing::Hash(Stamp::Mismatch(later)) = record(RecordSpec::simple_resource(), &object).standing
+        else {
+            panic!("it differs")
+        };
+        assert_eq!((&later.writer, &later.recorder), (&None, &other.recorder));
+    }
+
+    #[test]
+    fn a_spec_that_opr8r_could_not_read_and_another_version_have_no_hash() {
+        let status = json!({"lastAppliedHash": "0".repeat(64)});
+        for vars in [json!({"a": 1}), json!({"a": {"b": "c"}}), json!([1])] {
+            let mut object = resource(&status);
+            object["spec"]["vars"] = vars;
+            let found = record(RecordSpec::simple_resource(), &object).standing;
+            assert_eq!(found, Standing::Hash(Stamp::Unusable(UnknownReason::Unreadable)));
+        }
+        let newer = Kind::unseen("infra.opr8r", "v1", "SimpleResource");
+        let object = resource(&status).to_string();
+        let report = reader(RecordSpec::simple_resource()).read(&newer, &object, &mut Facts::default());
+        let found = report.unwrap().record.unwrap().standing;
+        assert_eq!(found, Standing::Hash(Stamp::Unusable(UnknownReason::OtherVersion)));
+    }
+
+    #[test]
+    fn phase_message_and_names_of_outputs_are_kept_within_bounds_and_values_never() {
+        let many: serde_json::Map<String, Value> =
+            (0..300).map(|at| (format!("{at:03}-{}", "x".repeat(200)), json!("hunter2"))).collect();
+        let status = json!({"phase": "Error", "message": "m".repeat(9999), "outputs": many});
+        let object = resource(&status);
+        let mut facts = Facts::default();
+        let report = reader(RecordSpec::simple_resource()).read(&simple(), &object.to_string(), &mut facts);
+        let found = report.unwrap().record.unwrap();
+        assert_eq!((found.progress, found.message.len(), found.outputs.len()), (Progress::Failed, 256, 100));
+        assert!(found.outputs[0].starts_with("000-x") && found.outputs[0].len() == 64);
+        assert!(!format!("{found:?}").contains("hunter2"));
+        assert_eq!((facts.health, facts.message.len()), (Health::Unhealthy, 256));
+        for outputs in [json!("text"), json!(["hunter2"]), json!(7)] {
+            let object = resource(&json!({"phase": 7, "message": {}, "outputs": outputs}));
+            let found = record(RecordSpec::simple_resource(), &object);
+            assert_eq!((&*found.phase, &*found.message, found.outputs.len()), ("", "", 0));
+        }
+    }
+
+    #[test]
+    fn a_phase_lasts_since_the_status_was_written() {
+        let found = record(RecordSpec::simple_resource(), &resource(&json!({"phase": "Applying"})));
+        let written: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!((found.progress, found.since), (Progress::Underway, Some(written)));
+    }
+
+    #[test]
+    fn generations_are_compared_and_their_lag_is_as_old_as_the_edit() {
+        let usual = RecordAlgorithm::Generation.usual_place().unwrap();
+        let spec = RecordSpec::usual(WantedKind::exactly(&simple()), RecordAlgorithm::Generation, usual);
+        let edited: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let found = record(spec.clone(), &resource(&json!({"observedGeneration": 3})));
+        assert_eq!(found.since, Some(edited));
+        assert!(matches!(found.standing, Standing::Generation { observed: Some(3), current: 4, .. }));
+        let none = record(spec.clone(), &resource(&json!({}))).standing;
+        assert!(matches!(none, Standing::Generation { observed: None, current: 4, .. }));
+        for bad in [json!("4"), json!(1.5), json!({})] {
+            let found = record(spec.clone(), &resource(&json!({"observedGeneration": bad}))).standing;
+            assert_eq!(found, Standing::Hash(Stamp::Unusable(UnknownReason::BadHash)));
+        }
+    }
+
+    #[test]
+    fn any_part_of_an_object_can_be_what_is_hashed() {
+        let widget = Kind::unseen("example.com", "v1", "Widget");
+        let spec = RecordSpec {
+            hashed: "spec.gear".parse().unwrap(),
+            ..RecordSpec::usual(
+                WantedKind::exactly(&widget),
+                RecordAlgorithm::Hash(crate::compare::Algorithm::Sha256Jcs),
+                "metadata.annotations[\"example.com/hash\"]".parse().unwrap(),
+            )
+        };
+        let own = Digest::of(br#"{"a":[1,"x"],"b":2}"#);
+        let object = json!({"spec": {"gear": {"b": 2, "a": [1, "x"]}, "other": 1},
+            "metadata": {"name": "w", "annotations": {"example.com/hash": own.to_string()}}});
+        let found =
+            |object: &Value| reader(spec.clone()).read(&widget, &object.to_string(), &mut Facts::default());
+        assert_eq!(found(&object).unwrap().record.unwrap().standing, Standing::Hash(Stamp::Match(own)));
+        let mut without = object;
+        without["spec"] = json!({});
+        let unhashable = Standing::Hash(Stamp::Unusable(UnknownReason::Unhashable));
+        assert_eq!(found(&without).unwrap().record.unwrap().standing, unhashable);
+    }
+
+    #[test]
+    fn only_objects_that_are_asked_for_are_read() {
+        let mut spec = RecordSpec::simple_resource();
+        spec.objects.scope = crate::model::Scope::new(["ops"], []);
+        let object = resource(&json!({})).to_string();
+        assert_eq!(reader(spec).read(&simple(), &object, &mut Facts::default()), None);
+        let mut spec = RecordSpec::simple_resource();
+        spec.objects.selector = Some(crate::model::Selector::has("team", "a"));
+        assert_eq!(reader(spec).read(&simple(), &object, &mut Facts::default()), None);
+        let any = RecordSpec {
+            objects: WantedKind { kind: KindName::Every, ..RecordSpec::simple_resource().objects },
+            ..RecordSpec::simple_resource()
+        };
+        assert!(reader(any).read(&simple(), &object, &mut Facts::default()).is_some());
+    }
+}
