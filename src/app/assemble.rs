@@ -115,7 +115,8 @@ impl Keepers {
         let (first, client) = (&parts.settings, &parts.client);
         let nothing = Wanted::default();
         let (rules_in, rules) = watch::channel(first.rules.clone());
-        let (readings_in, readings) = watch::channel(Arc::new(reading(first, &first.rules, &nothing)));
+        let (readings_in, readings) =
+            watch::channel(Arc::new(reading(first, &first.rules, &nothing, &parts.seal_key)));
         let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));
         let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
         let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));

@@ -16,7 +16,7 @@ use tracing::warn;
 use super::team_rules::{MapName, Teams};
 use crate::{
     baseline::{Declares, Wanted, helm::ReleaseSources, manifest::ManifestSources, terraform::StateSources},
-    model::{SealKey, Source, WantedKind},
+    model::{SealKey, Sealing, Source, WantedKind},
     rules::{RuleInput, RuleSet, TeamRules},
     settings::{Settings, TeamRulesFrom},
     watch::Reading,
@@ -125,8 +125,8 @@ impl RuleKeeper {
     /// are not opened anew to read less.
     fn read_more(&mut self, settings: &Settings, rules: &RuleSet, declared: &Wanted) {
         let current = self.outputs.readings.borrow().clone();
-        let wanted = reading(settings, rules, declared);
-        let own = reading(settings, &settings.rules, declared);
+        let wanted = reading(settings, rules, declared, &self.key);
+        let own = reading(settings, &settings.rules, declared, &self.key);
         self.waits = false;
         if reads(&current, &wanted) {
             return;
@@ -238,7 +238,7 @@ pub(super) fn manifest_sources(settings: &Settings) -> ManifestSources {
 }
 
 /// What has to be read of objects for these rules, for the series and for what states declare.
-pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -> Reading {
+pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted, key: &SealKey) -> Reading {
     let shown = settings.shown_labels.iter().map(|label| label.key.clone());
     let label_names: BTreeSet<Box<str>> = rules.label_names().iter().cloned().chain(shown).collect();
     Reading {
@@ -247,6 +247,7 @@ pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted) -
         mutes: settings.mute_by_annotation,
         ignores_stamps: !settings.sources.contains(&Source::Annotation),
         documents: declared.documents.clone(),
+        applied: settings.sources.contains(&Source::LastApplied).then(|| Arc::new(Sealing::new(key.clone()))),
         records: settings.records_in_use().into(),
         jobs: settings.jobs_in_use(),
     }
@@ -258,6 +259,7 @@ fn reads(current: &Reading, wanted: &Reading) -> bool {
         && current.mutes == wanted.mutes
         && current.ignores_stamps == wanted.ignores_stamps
         && wanted.documents.iter().all(|(kind, sealing)| current.documents.get(kind) == Some(sealing))
+        && current.applied == wanted.applied
         && current.records == wanted.records
         && current.jobs == wanted.jobs
         && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())

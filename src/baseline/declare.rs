@@ -158,14 +158,14 @@ fn drop_nulls(value: &mut Value) {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Declared, DocumentReader, Scopes};
+    use super::{Declared, DocumentReader, Scopes, Written};
     use crate::{
         compare::unpack,
         model::{SealKey, SkipReason},
     };
 
     fn read(reader: &mut DocumentReader, text: &str) -> Declared {
-        reader.read([(text, "shop")], &Scopes::default(), |document| document.template().map(Into::into))
+        reader.read([Written { text, namespace: "shop", name: None }], &Scopes::default())
     }
 
     #[test]

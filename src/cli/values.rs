@@ -41,7 +41,7 @@ impl ValueEnum for LogLevel {
 /// The sources that people can switch on.
 impl ValueEnum for Source {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Annotation, Self::Terraform, Self::Helm, Self::Manifest, Self::StatusHash]
+        &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash]
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.as_str()))

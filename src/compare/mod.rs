@@ -1,5 +1,6 @@
 //! Comparing what is declared with what is there: pure functions that do no I/O.
 
+mod applied;
 mod assigned;
 mod canonical;
 mod field_class;
@@ -16,6 +17,7 @@ pub mod terraform;
 mod views;
 
 pub use crate::model::Algorithm;
+pub use applied::applied;
 pub use canonical::is_declared_key;
 pub use field_class::class_of;
 pub use fingerprint::{FingerprintError, Recorded, fingerprint, sha256_jcs, tfdrift};

@@ -46,7 +46,7 @@ pub use field_path::{FieldPath, Segment};
 pub use glob::Glob;
 pub use kind::Kind;
 pub use name_set::NameSet;
-pub use object::{Document, Extras, Facts, LiveObject, Mismatch, Stamp};
+pub use object::{Applied, Document, Extras, Facts, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
 pub use packed::Packed;
 pub use path_pattern::PathPattern;

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use std::sync::Arc;
 
-use super::{Algorithm, Digest, Health, ObjectKey, Packed, Record, Report, UnknownReason, Writer};
+use super::{
+    Algorithm, DeclaredObject, Digest, Health, ObjectKey, Packed, Record, Report, UnknownReason, Writer,
+};
 
 /// One live object, reduced to what is compared and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct LiveObject {
     pub document: Option<Box<Document>>,
     /// What its status tells, where a source asks.
     pub report: Option<Box<Report>>,
+    /// What kubectl wrote down on it when it applied it, where that counts.
+    pub applied: Option<Box<Applied>>,
 }
 
 /// A live object as far as fields of it are compared: without its status, and with its field managers.
@@ -63,6 +67,7 @@ impl LiveObject {
             facts: Facts::default(),
             document: None,
             report: None,
+            applied: None,
         }
     }
 }
@@ -72,6 +77,15 @@ impl LiveObject {
     pub fn record(&self) -> Option<&Record> {
         self.report.as_ref()?.record.as_ref()
     }
+}
+
+/// What kubectl wrote down on an object when it applied it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// What it declares.
+    pub declared: DeclaredObject,
+    /// A hash of the object without it, to tell whether only this moved.
+    pub rest: u64,
 }
 
 /// What is read of an object only because somebody asks for it. Objects that have nothing of it share one.

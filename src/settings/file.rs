@@ -9,7 +9,8 @@ use crate::rules::{ActorSpec, RuleSpec, SeveritySpec};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettingsFile {
-    /// What to watch. Without it: Deployments and Services with the opt-in label.
+    /// What to watch. Without it: Deployments and Services with the opt-in label for `annotation`, and what people usually apply for
+    /// `last_applied`.
     pub kinds: Vec<KindEntry>,
     /// The only namespaces to watch; none for all of them.
     pub namespaces: Vec<String>,
@@ -67,6 +68,8 @@ pub struct SourcesEntry {
     pub terraform: Option<TerraformEntry>,
     /// The deployed releases of Helm 3, in Secrets or ConfigMaps.
     pub helm: Option<HelmEntry>,
+    /// What kubectl wrote down on objects when it applied them; never on Secrets.
+    pub last_applied: Option<LastAppliedEntry>,
     /// Directories of YAML: what git-sync brings, what a volume mounts, what kustomize wrote.
     pub manifest: Option<ManifestEntry>,
     /// What the controllers of custom resources record in their status. An empty list means opr8r's `SimpleResource`.
@@ -98,6 +101,11 @@ pub struct HelmEntry {
     /// it: `30m`.
     pub pending_max_age: Option<String>,
 }
+
+/// The source `last_applied`, which has no settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LastAppliedEntry {}
 
 /// The source `manifest`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

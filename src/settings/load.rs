@@ -144,9 +144,10 @@ fn switched_on(sources: &SourcesEntry) -> Vec<Source> {
     let annotation = sources.annotation.iter().map(|_| Source::Annotation);
     let terraform = sources.terraform.iter().map(|_| Source::Terraform);
     let helm = sources.helm.iter().map(|_| Source::Helm);
+    let last_applied = sources.last_applied.iter().map(|_| Source::LastApplied);
     let manifest = sources.manifest.iter().map(|_| Source::Manifest);
     let status_hash = sources.status_hash.iter().map(|_| Source::StatusHash);
-    annotation.chain(terraform).chain(helm).chain(manifest).chain(status_hash).collect()
+    annotation.chain(terraform).chain(helm).chain(last_applied).chain(manifest).chain(status_hash).collect()
 }
 
 fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> {

@@ -164,13 +164,41 @@ impl Default for Settings {
     }
 }
 
+/// What people apply, by version and kind. Secrets are never asked what was applied to them.
+const APPLIED: &[(&str, &str)] = &[
+    ("v1", "ConfigMap"),
+    ("v1", "LimitRange"),
+    ("v1", "Namespace"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "ResourceQuota"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+];
+
 impl Settings {
     /// What to watch, within the namespaces that may be watched at all.
     pub fn wanted_kinds(&self) -> Vec<WantedKind> {
         let allowed = self.scope();
-        let is_stamped = self.sources.contains(&Source::Annotation);
-        let mut wanted =
-            if self.kinds.is_empty() && is_stamped { self.usual_kinds() } else { self.kinds.clone() };
+        let mut wanted = self.kinds.clone();
+        if wanted.is_empty() && self.sources.contains(&Source::Annotation) {
+            wanted.extend(self.usual_kinds());
+        }
+        if self.kinds.is_empty() && self.sources.contains(&Source::LastApplied) {
+            wanted.extend(APPLIED.iter().filter_map(|(version, kind)| WantedKind::parse(version, kind).ok()));
+        }
         wanted.extend(self.records_in_use().iter().map(|spec| spec.objects.clone()));
         wanted.extend(self.jobs_in_use().map(|spec| spec.objects));
         for kind in &mut wanted {

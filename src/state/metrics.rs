@@ -72,7 +72,8 @@ impl EngineMetrics {
 
     /// Counts a claim that could not be judged, where its baseline is to blame.
     pub(super) fn could_not_judge(&self, source: Source, reason: UnknownReason) {
-        if HASH_ERRORS.contains(&reason) {
+        let is_unreadable = source == Source::LastApplied && reason == UnknownReason::UnreadableBaseline;
+        if is_unreadable || HASH_ERRORS.contains(&reason) {
             self.baseline_failed(source, reason.as_str());
         }
     }

@@ -10,7 +10,7 @@ use super::{
     claim::DeclaredBy,
 };
 use crate::{
-    compare::{compare_kept, creator, judge, judge_record},
+    compare::{compare_kept, creator, judge, judge_record, terraform::Comparison},
     model::{
         DeclaredBody, DeclaredObject, FieldClass, Finding, Judgement, LiveObject, ObjectKey, Source, Stamp,
         UnknownReason,
@@ -50,6 +50,7 @@ pub(super) fn opinions(
         elsewhere.filter_map(|source| by_baselines(*source, key, presence, baselines)).collect();
     if let Presence::Exists(object) = presence {
         let plain = |source, judgement| Opinion { source, judgement, details: None };
+        opinions.extend(by_kubectl(object));
         if let Some(record) = object.record() {
             opinions.push(plain(Source::StatusHash, judge_record(record, record.rests(now))));
         }
@@ -103,6 +104,21 @@ fn by_baselines(
     Some(Opinion { source, judgement, details: Some(details) })
 }
 
+/// What kubectl wrote down on an object says about it.
+fn by_kubectl(object: &LiveObject) -> Option<Opinion> {
+    let (applied, document) = (object.applied.as_ref()?, object.document.as_ref()?);
+    let declared = &applied.declared;
+    let judgement = match &declared.body {
+        DeclaredBody::Opaque(reason) => Judgement::Unknown(*reason),
+        _ if declared.object.version != object.key.kind.version => {
+            Judgement::Unknown(UnknownReason::OtherVersion)
+        }
+        _ => judge_comparison(compare_kept(declared, document)),
+    };
+    let details = Details { compared: Some(applied.rest), ..Details::default() };
+    Some(Opinion { source: Source::LastApplied, judgement, details: Some(details) })
+}
+
 /// The smaller, the more it says.
 fn rank(judgement: &Judgement) -> u8 {
     match judgement {
@@ -149,16 +165,21 @@ fn judge_declared(
         return Judgement::Unknown(UnknownReason::Unreadable);
     };
     let comparison = compare_kept(declared, document);
-    for path in comparison.blind {
-        if !details.blind.contains(&path) {
-            details.blind.push(path);
+    for path in &comparison.blind {
+        if !details.blind.contains(path) {
+            details.blind.push(path.clone());
         }
     }
-    // The baseline has just come with a key of its own, and the object is being read once more.
-    if comparison.other_key {
-        return Judgement::InFlight;
+    judge_comparison(comparison)
+}
+
+fn judge_comparison(comparison: Comparison) -> Judgement {
+    match comparison.findings {
+        // The baseline has just come with a key of its own, and the object is being read once more.
+        _ if comparison.other_key => Judgement::InFlight,
+        findings if findings.is_empty() => Judgement::InSync,
+        findings => Judgement::Drifted(findings),
     }
-    if comparison.findings.is_empty() { Judgement::InSync } else { Judgement::Drifted(comparison.findings) }
 }
 
 /// Several declarations of one object are one claim: it is as declared if it is as each of them says that can be asked.

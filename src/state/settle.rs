@@ -105,7 +105,7 @@ impl Engine {
             Some(_) | None => Arc::new(new),
         });
         self.metrics.reconciled(&object.key.kind, claim.verdict.kind().as_str());
-        if let (Source::Annotation | Source::StatusHash, Verdict::Unknown(reason, _)) =
+        if let (Source::Annotation | Source::LastApplied | Source::StatusHash, Verdict::Unknown(reason, _)) =
             (source, &claim.verdict)
         {
             self.metrics.could_not_judge(source, *reason);
@@ -203,6 +203,7 @@ pub(super) fn is_alike(a: &LiveObject, b: &LiveObject) -> bool {
         && a.stamp == b.stamp
         && a.document == b.document
         && a.report == b.report
+        && a.applied == b.applied
         && rated_alike(a, b)
 }
 

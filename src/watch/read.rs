@@ -11,7 +11,10 @@ use super::{
     writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
 use crate::{
-    compare::{Algorithm, FingerprintError, Recorded, SpecView, fingerprint, is_declared_key, keep, tfdrift},
+    compare::{
+        Algorithm, FingerprintError, Recorded, SpecView, applied as applied_to, fingerprint, is_declared_key,
+        keep, terraform::LAST_APPLIED, tfdrift,
+    },
     model::{
         Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Sealing, Stamp, StreamSpec,
         UnknownReason,
@@ -31,6 +34,8 @@ pub(super) struct ObjectReader {
     mute_annotation: Option<Box<str>>,
     /// What is sealed in objects, where whole ones are kept.
     documents: Option<Arc<Sealing>>,
+    /// The same for objects that say what kubectl applied to them.
+    applied: Option<Arc<Sealing>>,
     /// What is read of the status.
     reports: ReportReader,
 }
@@ -81,6 +86,7 @@ impl ObjectReader {
             ignores_stamps: reading.ignores_stamps,
             no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
+            applied: reading.applied.clone(),
             reports: ReportReader::new(reading),
         }
     }
@@ -153,21 +159,29 @@ impl ObjectReader {
             None => facts,
         };
         object.extras = self.extras(metadata);
-        object.document = self.document(text);
+        self.keep_whole(text, metadata, &mut object);
         object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
         Some(object)
     }
 
-    /// The whole object, where fields of it are compared; what may not be told is sealed even here.
-    fn document(&self, text: &str) -> Option<Box<Document>> {
-        let sealing = self.documents.as_ref()?;
+    /// Keeps the whole object, where fields of it are compared; what may not be told is sealed even here.
+    fn keep_whole(&self, text: &str, metadata: &Metadata<'_>, object: &mut LiveObject) {
+        let says = |annotations: &&RawValue| pick(annotations, LAST_APPLIED).is_some();
+        let applied = self.applied.as_ref().filter(|_| metadata.annotations.as_ref().is_some_and(says));
+        let Some(sealing) = self.documents.as_ref().or(applied) else { return };
         let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
-            return Some(Box::new(Document::unreadable()));
+            object.document = Some(Box::new(Document::unreadable()));
+            return;
         };
         let kind = &self.stream.kind;
         // Objects in lists do not say what they are.
         members.insert("kind".to_owned(), (*kind.kind).into());
-        Some(Box::new(keep(Value::Object(members), kind, sealing)))
+        let whole = Value::Object(members);
+        let own = applied.and_then(|sealing| applied_to(&whole, &object.key, sealing.own_key()));
+        object.applied = own.map(Box::new);
+        if self.documents.is_some() || object.applied.is_some() {
+            object.document = Some(Box::new(keep(whole, kind, sealing)));
+        }
     }
 
     /// What was asked for and is on the object.

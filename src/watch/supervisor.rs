@@ -50,6 +50,8 @@ pub struct Reading {
     /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared, and what is sealed in
     /// them.
     pub documents: BTreeMap<(Box<str>, Box<str>), Arc<Sealing>>,
+    /// How objects are kept that say what kubectl applied to them; none where that does not count.
+    pub applied: Option<Arc<Sealing>>,
     /// Objects of which is read what their controllers recorded. Of several that want one object, the first counts.
     pub records: Arc<[RecordSpec]>,
     /// Jobs of which is read how they ran.

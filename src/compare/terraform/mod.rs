@@ -23,7 +23,7 @@ pub use self::{
     absent::{mark_absent, mark_unset},
     live::{seal_field, seal_object},
     sealed::{is_sealed, seal, seal_all},
-    secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live},
+    secrets::{LAST_APPLIED, is_secret, seal_binary_data, seal_last_applied, seal_live},
     sensitive::sensitive_fields,
     types::{PART_TYPES, object_type, sensitive_attributes},
 };

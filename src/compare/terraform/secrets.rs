@@ -6,7 +6,7 @@ use super::sealed::{seal_encoded, seal_with};
 use crate::model::SealKey;
 
 /// Where kubectl writes once more what was applied, values included.
-pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Fields of every Secret that are sealed whatever anybody marks.
 pub(super) const SEALED_IN_SECRETS: &[&str] = &["data", "stringData", "metadata.annotations"];

@@ -23,9 +23,6 @@ impl Follower {
         for place in &gone {
             self.forget(place).await?;
         }
-        if !self.sources.enabled {
-            self.health = None;
-        }
         for place in self.states.keys().cloned().collect::<Vec<_>>() {
             self.tell(&place).await?;
         }
