@@ -3,6 +3,7 @@
 mod assigned;
 mod canonical;
 mod field_class;
+mod findings;
 mod fingerprint;
 mod go_json;
 mod judge;
@@ -10,6 +11,8 @@ mod kept;
 mod owners;
 mod packed;
 mod quantity;
+mod sealed;
+mod secrets;
 pub mod terraform;
 mod views;
 
@@ -22,4 +25,6 @@ pub use kept::{compare_kept, creator, is_written_by_terraform, keep};
 pub use owners::Owners;
 pub use packed::{pack, unpack};
 pub use quantity::{Quantity, QuantityError};
+pub use sealed::{is_sealed, seal, seal_all};
+pub use secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live};
 pub use views::{DeploymentView, ServiceView, SpecView, Text};

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     compare::{
-        Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, keep,
-        terraform::seal_live, tfdrift,
+        Algorithm, FingerprintError, Recorded, SpecView, Text, fingerprint, is_declared_key, keep, seal_live,
+        tfdrift,
     },
     model::{
         Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, SealKey, Stamp, StreamSpec,

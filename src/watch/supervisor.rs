@@ -16,7 +16,7 @@ use tracing::{error, info};
 
 use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
 use crate::{
-    compare::terraform::is_secret,
+    compare::is_secret,
     model::{Change, DownReason, Kind, Plan, SealKey, StreamHealth, StreamSpec},
 };
 

@@ -2,7 +2,10 @@
 
 use drift_exporter::{
     baseline::terraform::decode,
-    compare::terraform::{Comparison, compare, seal_live},
+    compare::{
+        seal_live,
+        terraform::{Comparison, compare},
+    },
     model::SealKey,
 };
 use serde_json::{Value, json};

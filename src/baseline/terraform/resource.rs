@@ -8,11 +8,8 @@ use super::{
 };
 use crate::{
     compare::{
-        pack,
-        terraform::{
-            PART_TYPES, is_secret, mark_absent, mark_unset, object_type, seal_binary_data, seal_last_applied,
-            seal_live, sensitive_attributes,
-        },
+        is_secret, pack, seal_binary_data, seal_last_applied, seal_live,
+        terraform::{PART_TYPES, mark_absent, mark_unset, object_type, sensitive_attributes},
     },
     model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
 };

@@ -4,8 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{absent::UNSET, attributes::text, findings::Findings, sealed::is_sealed};
-use crate::{compare::quantity::Quantity, model::Segment};
+use super::absent::UNSET;
+use crate::{
+    compare::{
+        findings::{Findings, text},
+        quantity::Quantity,
+        sealed::is_sealed,
+    },
+    model::Segment,
+};
 
 /// Compares an object as it was read after it was applied. What is there now and was not then differs too.
 pub(super) fn compare_whole<'a>(declared: &'a Value, live: &'a Value, findings: &mut Findings<'a>) {

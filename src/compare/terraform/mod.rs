@@ -7,25 +7,20 @@ mod absent;
 mod attributes;
 mod blind;
 mod documents;
-mod findings;
 mod flatten;
 mod parts;
-mod sealed;
-mod secrets;
 mod table;
 mod types;
 
 use serde_json::Value;
 
 pub(super) use self::blind::OWN_MANAGERS;
+use self::table::Table;
 pub use self::{
     absent::{mark_absent, mark_unset},
-    sealed::{is_sealed, seal, seal_all},
-    secrets::{is_secret, seal_binary_data, seal_last_applied, seal_live},
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
-use self::{findings::Findings, table::Table};
-use super::{owners::Owners, packed::unpack};
+use super::{findings::Findings, owners::Owners, packed::unpack, secrets::sealed};
 use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
 
 /// What a state and a live object have to say about each other.
@@ -44,17 +39,10 @@ pub struct Comparison {
 
 /// Compares an object with what a state declares for it.
 pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
-    let mut sealed = Value::Null;
     let ObjectName { group, kind, .. } = &declared.object;
-    let live = if is_secret(group, kind) {
-        sealed.clone_from(live);
-        seal_live(&mut sealed, group, kind, std::slice::from_ref(&declared.key));
-        &sealed
-    } else {
-        live
-    };
+    let live = &*sealed(live, group, kind, &declared.key);
     let owners = Owners::of(live);
-    let mut findings = Findings::new(&owners, declared);
+    let mut findings = Findings::new(&owners, &declared.key, &declared.sensitive);
     let mut blind = Vec::new();
     let body = declared.body.packed().map(unpack).unwrap_or_default();
     match &declared.body {

@@ -2,15 +2,15 @@
 
 use std::cell::Cell;
 
+use serde_json::Value;
+
 use super::{
+    field_class::class_of,
+    owners::Owners,
     sealed::{is_of_another_key, is_same, is_sealed, seal, shown},
     secrets::LAST_APPLIED,
-    table::INLINE,
 };
-use crate::{
-    compare::{field_class::class_of, owners::Owners},
-    model::{DeclaredObject, FieldPath, Finding, SealKey, Segment},
-};
+use crate::model::{FieldPath, Finding, SealKey, Segment};
 
 /// The findings of one walk over an object.
 pub(super) struct Findings<'a> {
@@ -28,11 +28,12 @@ pub(super) struct Findings<'a> {
 }
 
 impl<'a> Findings<'a> {
-    pub(super) fn new(owners: &'a Owners<'a>, declared: &'a DeclaredObject) -> Self {
+    /// None yet. The attributes that are sensitive are written without indices.
+    pub(super) fn new(owners: &'a Owners<'a>, key: &'a SealKey, sensitive: &'a [Box<str>]) -> Self {
         Self {
             owners,
-            sensitive: &declared.sensitive,
-            key: &declared.key,
+            sensitive,
+            key,
             other_key: Cell::new(false),
             path: Vec::new(),
             attributes: Vec::new(),
@@ -43,12 +44,13 @@ impl<'a> Findings<'a> {
 
     /// Goes into an attribute that is read from a field, and back out.
     pub(super) fn within(&mut self, attribute: &'a str, field: &str, walk: impl FnOnce(&mut Self)) {
+        self.inline(attribute, |findings| findings.at(Segment::Field(field.into()), walk));
+    }
+
+    /// Goes into an attribute that no field of its own stands for, and back out.
+    pub(super) fn inline(&mut self, attribute: &'a str, walk: impl FnOnce(&mut Self)) {
         self.attributes.push(attribute);
-        if field == INLINE {
-            walk(self);
-        } else {
-            self.at(Segment::Field(field.into()), walk);
-        }
+        walk(self);
         self.attributes.pop();
     }
 
@@ -122,5 +124,14 @@ impl<'a> Findings<'a> {
         self.sensitive.iter().any(|path| {
             attribute.strip_prefix(&**path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
+    }
+}
+
+/// A scalar as findings write it.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }
