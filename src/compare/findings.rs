@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     field_class::class_of,
     owners::Owners,
-    sealed::{is_of_another_key, is_same, is_sealed, seal, shown},
+    sealed::{is_exactly, is_of_another_key, is_same, is_sealed, seal, shown},
     secrets::LAST_APPLIED,
 };
 use crate::model::{FieldPath, Finding, SealKey, Segment};
@@ -75,6 +75,16 @@ impl<'a> Findings<'a> {
         self.found.len()
     }
 
+    /// Whether a walk finds nothing. What it does find is forgotten.
+    pub(super) fn finds_nothing(&mut self, walk: impl FnOnce(&mut Self)) -> bool {
+        let before = self.count();
+        walk(self);
+        let nothing = self.count() == before;
+        self.found.truncate(before);
+        self.found_attributes.truncate(before);
+        nothing
+    }
+
     /// Whether values here may not be told.
     pub(super) fn is_sensitive(&self) -> bool {
         self.is_covered(&self.attributes.join("."))
@@ -89,6 +99,20 @@ impl<'a> Findings<'a> {
         is_same(self.key, expected, actual)
     }
 
+    /// Whether two texts are the same to the byte, sealed or not. What is sealed with other keys only is taken to be the same.
+    pub(super) fn is_exactly(&self, expected: &str, actual: &str) -> bool {
+        if is_of_another_key(self.key, actual) {
+            self.other_key.set(true);
+            return true;
+        }
+        is_exactly(self.key, expected, actual)
+    }
+
+    /// Whether all these texts are the same as those.
+    pub(super) fn are_same(&self, expected: &[String], actual: &[String]) -> bool {
+        expected.iter().zip(actual).all(|(expected, actual)| self.is_same(expected, actual))
+    }
+
     /// A text as its digest alone.
     pub(super) fn seal(&self, text: &str) -> String {
         seal(self.key, text)
@@ -97,6 +121,21 @@ impl<'a> Findings<'a> {
     /// Whether a value was met that is sealed with other keys only.
     pub(super) fn has_other_key(&self) -> bool {
         self.other_key.get()
+    }
+
+    /// The lists that are here differ. What is compared with digests is shown as digests.
+    pub(super) fn lists_differ(&mut self, expected: &[Value], actual: &[Value]) {
+        let mut all = expected.iter().chain(actual);
+        let private = self.is_sensitive() || all.any(|one| is_sealed(&text(one)));
+        let list = |values: &[Value]| match values {
+            [] => String::new(),
+            values if private => {
+                let shown = values.iter().map(|one| Value::from(&*shown(self.key, &text(one), true)));
+                shown.collect::<Value>().to_string()
+            }
+            values => Value::from(values).to_string(),
+        };
+        self.differs(&list(expected), &list(actual));
     }
 
     /// What is here differs.

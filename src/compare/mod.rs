@@ -2,10 +2,13 @@
 
 mod assigned;
 mod canonical;
+pub mod declared;
+mod encoded;
 mod field_class;
 mod findings;
 mod fingerprint;
 mod go_json;
+mod guessed;
 mod judge;
 mod kept;
 mod owners;

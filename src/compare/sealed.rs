@@ -3,9 +3,9 @@
 //! A sealed text is a mark and one digest, or several with blanks between them: live objects are sealed with the keys of all
 //! baselines, since nobody keeps what they were sealed from.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
+use super::encoded::decode;
 use crate::model::SealKey;
 
 /// No text of Kubernetes begins with this.
@@ -60,7 +60,7 @@ pub(super) fn seal_with(keys: &[SealKey], value: &mut Value) {
 pub(super) fn seal_encoded(keys: &[SealKey], value: &mut Value) {
     if let Value::String(text) = value
         && !is_sealed(text)
-        && let Ok(bytes) = STANDARD.decode(&*text)
+        && let Some(bytes) = decode(text)
     {
         *text = if bytes.is_empty() { String::new() } else { seal_bytes(keys, &bytes) };
     } else {
@@ -100,6 +100,18 @@ pub(super) fn is_same(key: &SealKey, one: &str, other: &str) -> bool {
         }
 }
 
+/// Whether two texts are the same to the byte. Bytes that are no text may be the same by what a state has of them, and not
+/// by this.
+pub(super) fn is_exactly(key: &SealKey, one: &str, other: &str) -> bool {
+    one == other
+        || match (is_sealed(one), is_sealed(other)) {
+            (true, true) => digest_of(key, one).is_some_and(|digest| digest_of(key, other) == Some(digest)),
+            (true, false) => digest_of(key, one) == Some(&key.digest(other.as_bytes())),
+            (false, true) => is_exactly(key, other, one),
+            (false, false) => false,
+        }
+}
+
 fn digests(sealed: &str) -> impl Iterator<Item = &str> {
     sealed.trim_start_matches(MARK).split(' ').filter(|digest| !digest.is_empty())
 }
@@ -108,6 +120,7 @@ fn has(sealed: &str, digest: &str) -> bool {
     digests(sealed).any(|own| own == digest)
 }
 
+/// The digest of the value itself, which is the first of each key.
 fn digest_of<'a>(key: &SealKey, sealed: &'a str) -> Option<&'a str> {
     digests(sealed).find(|digest| digest.split(':').nth(1) == Some(key.id()))
 }
@@ -118,7 +131,7 @@ mod tests {
     use serde_json::json;
     use sha2::Sha256;
 
-    use super::{is_of_another_key, is_same, seal, seal_all, seal_bytes, shown};
+    use super::{is_exactly, is_of_another_key, is_same, seal, seal_all, seal_bytes, shown};
     use crate::model::SealKey;
 
     fn key(number: u8) -> SealKey {
@@ -163,6 +176,9 @@ mod tests {
         let key = key(1);
         let sealed = seal_bytes(std::slice::from_ref(&key), b"a\xffb");
         assert!(is_same(&key, &sealed, "a\u{fffd}b") && !is_same(&key, &sealed, "ab"));
+        let other = seal_bytes(std::slice::from_ref(&key), b"a\xfeb");
+        assert!(is_same(&key, &sealed, &other) && !is_exactly(&key, &sealed, &other));
+        assert!(is_exactly(&key, &sealed, &sealed) && !is_exactly(&key, &sealed, "a\u{fffd}b"));
     }
 
     #[test]

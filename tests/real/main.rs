@@ -11,6 +11,8 @@ mod support;
 
 /// The live page in a real Chromium.
 mod browser;
+/// What is declared beside what is there, by the word of kubectl.
+mod declared;
 /// The demo's Terraform-managed shop, made anew.
 mod demo_state;
 /// What Terraform itself calls drift, beside what we do.

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     compare::{
+        declared::prepare,
         is_secret, pack, seal_binary_data, seal_last_applied, seal_live,
         terraform::{PART_TYPES, mark_absent, mark_unset, object_type, sensitive_attributes},
     },
@@ -84,18 +85,24 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         // A state writes the type beside the value, `terraform show -json` only the value.
         if object.get("type").is_some_and(Value::is_array) { object["value"].take() } else { object }
     } else {
-        serde_saphyr::from_str(attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?)
-            .map_err(|_| SkipReason::Unreadable)?
+        // Go's reader takes `0644` for octal.
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        let text = attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?;
+        serde_saphyr::from_str_with_options(text, options).map_err(|_| SkipReason::Unreadable)?
     };
     let mut object = object_of_document(&document).ok_or(SkipReason::NoIdentity)?;
     // The provider may have put it elsewhere than where the body says.
     if let Some(namespace) = attributes["namespace"].as_str().filter(|own| !own.is_empty() && !is_manifest) {
         object.namespace = namespace.into();
     }
-    if is_manifest && !is_built_in(&object.group) {
-        mark_unset(&mut document);
+    if is_manifest {
+        if !is_built_in(&object.group) {
+            mark_unset(&mut document);
+        }
+        prune(&mut document);
+    } else {
+        prepare(&mut document, key);
     }
-    prune(&mut document);
     let uid =
         ["live_uid", "uid"].iter().find_map(|name| attributes[*name].as_str().filter(|uid| !uid.is_empty()));
     let uid = uid.map(Into::into);

@@ -20,7 +20,13 @@ pub use self::{
     absent::{mark_absent, mark_unset},
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
-use super::{findings::Findings, owners::Owners, packed::unpack, secrets::sealed};
+use super::{
+    declared::{Shapes, compare_document},
+    findings::Findings,
+    owners::Owners,
+    packed::unpack,
+    secrets::sealed,
+};
 use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
 
 /// What a state and a live object have to say about each other.
@@ -55,7 +61,7 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
             }
         }
         DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),
-        DeclaredBody::Subset(_) => documents::compare_subset(&body, live, &mut findings),
+        DeclaredBody::Subset(_) => compare_document(&body, live, Shapes::built_in(), &mut findings),
         DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
         DeclaredBody::Opaque(_) => {}
     }
