@@ -40,7 +40,13 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: ## the tests that need more real programs: Prometheus, Chromium, Terraform, Helm
+test-real: ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm
+	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
+	  parts/build $(CLUSTER_PARTS) >/dev/null; \
+	  cargo test --test real -- --test-threads=1 declared; \
+	else \
+	  echo "SKIPPED: the tests with a real kubectl. They need python3 on the path, and Go to build it."; \
+	fi
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2 prometheus; \
@@ -76,6 +82,16 @@ oracle: ## what Terraform itself calls drift, beside what we do, for some hundre
 terraform-table: ## derive the table of Terraform types anew, from the provider's schema; read the diff
 	parts/build $(ORACLE_PARTS) >/dev/null
 	UPDATE_TABLE=1 cargo test --quiet --test real terraform_table
+
+.PHONY: declared
+declared: ## what kubectl calls drift, beside what we do, for two thousand edits of what is declared; prints a matrix
+	parts/build $(CLUSTER_PARTS) >/dev/null
+	DECLARED_EDITS=all cargo test --test real -- --nocapture declared::what
+
+.PHONY: declared-table
+declared-table: ## derive the table of what the API server makes of declared fields anew, from its own answers; read the diff
+	parts/build $(CLUSTER_PARTS) >/dev/null
+	UPDATE_TABLE=1 cargo test --quiet --test real declared::table
 
 .PHONY: demo
 demo: ## see it at work, without a cluster

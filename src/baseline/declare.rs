@@ -10,10 +10,7 @@ use super::{
     scopes::Scopes,
 };
 use crate::{
-    compare::{
-        pack,
-        terraform::{is_secret, seal_last_applied, seal_live},
-    },
+    compare::{declared::prepare, is_secret, pack},
     model::{DeclaredBody, DeclaredObject, ObjectName, SealKey, SkipReason, Skipped},
 };
 
@@ -124,13 +121,12 @@ fn is_for_a_tool(document: &Value) -> bool {
 
 /// What a document declares for an object, with digests in place of what may not be told.
 fn subset(address: Box<str>, object: ObjectName, mut document: Value, key: &SealKey) -> DeclaredObject {
-    drop_nulls(&mut document);
-    let mut sensitive = Vec::new();
-    if is_secret(&object.group, &object.kind) {
-        seal_live(&mut document, &object.group, &object.kind, std::slice::from_ref(key));
-        sensitive.extend(["data", "metadata.annotations"].map(Into::into));
-    }
-    seal_last_applied(std::slice::from_ref(key), &mut document);
+    prepare(&mut document, key);
+    let sensitive = if is_secret(&object.group, &object.kind) {
+        ["data", "metadata.annotations"].map(Into::into).to_vec()
+    } else {
+        Vec::new()
+    };
     DeclaredObject {
         address,
         resource_type: object.kind.clone(),
@@ -139,18 +135,6 @@ fn subset(address: Box<str>, object: ObjectName, mut document: Value, key: &Seal
         sensitive,
         key: key.clone(),
         body: DeclaredBody::Subset(pack(&document)),
-    }
-}
-
-/// Null is written where nothing is to be.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

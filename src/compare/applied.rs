@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::{
+    declared::prepare,
     packed::pack,
-    terraform::{LAST_APPLIED, is_secret},
+    secrets::{LAST_APPLIED, is_secret},
 };
 use crate::model::{
     Applied, DeclaredBody, DeclaredObject, Kind, ObjectKey, ObjectName, SealKey, UnknownReason,
@@ -19,10 +20,11 @@ pub fn applied(object: &Value, key: &ObjectKey, seal_key: &SealKey) -> Option<Ap
     let text = object["metadata"]["annotations"].get(LAST_APPLIED)?;
     let document = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let (version, body) = match document {
-        Some(document) if is_of(&document, key) => {
+        Some(mut document) if is_of(&document, key) => {
             let api_version = document["apiVersion"].as_str().unwrap_or_default();
-            let version = api_version.rsplit('/').next().unwrap_or_default().into();
-            (version, DeclaredBody::Subset(pack(&without_nulls(document))))
+            let version: Box<str> = api_version.rsplit('/').next().unwrap_or_default().into();
+            prepare(&mut document, seal_key);
+            (version, DeclaredBody::Subset(pack(&document)))
         }
         Some(_) | None => (key.kind.version.clone(), DeclaredBody::Opaque(UnknownReason::UnreadableBaseline)),
     };
@@ -69,18 +71,6 @@ fn rest(object: &Value, seal_key: &SealKey) -> u64 {
         }
     }
     seal_key.short_digest(rest.to_string().as_bytes())
-}
-
-/// Null is written where nothing is to be.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let there = members.into_iter().filter(|(_, member)| !member.is_null());
-            Value::Object(there.map(|(name, member)| (name, without_nulls(member))).collect())
-        }
-        Value::Array(elements) => Value::Array(elements.into_iter().map(without_nulls).collect()),
-        scalar => scalar,
-    }
 }
 
 #[cfg(test)]

@@ -52,6 +52,13 @@ impl Quantity {
         matches!((Self::parse(one), Self::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
     }
 
+    /// Whether two texts are the same amount once they are rounded up to thousandths, as the server does it with amounts of
+    /// resources; not so if one of them is none.
+    pub fn are_same_in_thousandths(one: &str, other: &str) -> bool {
+        let thousandths = |text| Self::parse(text).map(|quantity| div_up(quantity.nanos, NANOS / 1000));
+        matches!((thousandths(one), thousandths(other)), (Ok(one), Ok(other)) if one == other)
+    }
+
     /// Whether both are the same amount, however it is written.
     pub fn is_same_amount(&self, other: &Self) -> bool {
         self.nanos == other.nanos
@@ -283,6 +290,19 @@ mod tests {
             let _ = Quantity::parse(text);
         }
         assert_eq!(Quantity::parse("1000E").map(|q| q.millis()), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn resources_are_counted_in_thousandths() {
+        for (one, other, same) in [
+            ("0.0001", "1m", true),
+            ("1Gi", "1024Mi", true),
+            ("1m", "2m", false),
+            ("4Ei", "5Ei", false),
+            ("x", "x", false),
+        ] {
+            assert_eq!(Quantity::are_same_in_thousandths(one, other), same, "{one} {other}");
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     compare::{
-        Algorithm, FingerprintError, Recorded, SpecView, applied as applied_to, fingerprint, is_declared_key,
-        keep, terraform::LAST_APPLIED, tfdrift,
+        Algorithm, FingerprintError, LAST_APPLIED, Recorded, SpecView, applied as applied_to, fingerprint,
+        is_declared_key, keep, tfdrift,
     },
     model::{
         Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Sealing, Stamp, StreamSpec,

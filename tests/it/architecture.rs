@@ -12,7 +12,17 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
     (
         "compare",
         &["model"],
-        &["serde", "serde_json", "serde_json_canonicalizer", "base64", "flate2", "hmac", "sha2", "thiserror"],
+        &[
+            "serde",
+            "serde_json",
+            "serde_json_canonicalizer",
+            "base64",
+            "flate2",
+            "hmac",
+            "sha2",
+            "jiff",
+            "thiserror",
+        ],
     ),
     ("split", &[], &["memchr", "thiserror"]),
     (

@@ -24,6 +24,8 @@ mod built_in_rules;
 mod command_line;
 /// Catalogue and flags are what the documents say.
 mod contracts;
+/// What somebody wrote down beside what is there.
+mod declared;
 /// `drift-exporter demo`, as people run it.
 mod demo;
 /// What Terraform manages in the demo, at rest and in the story.

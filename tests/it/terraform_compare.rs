@@ -163,3 +163,11 @@ fn a_manifest_written_down_declares_only_what_it_says() {
         ["spec.ports[port=443,protocol=TCP].port", "spec.ports[port=443,protocol=TCP].protocol"]
     );
 }
+
+#[test]
+fn modes_of_files_are_read_as_go_reads_them() {
+    let yaml = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {volumes: [{name: a, secret: {defaultMode: 0644}}]}}";
+    let volume = json!({"name": "a", "secret": {"defaultMode": 420}});
+    let live = json!({"metadata": {"name": "web"}, "spec": {"volumes": [volume]}});
+    assert_eq!(compared("kubectl_manifest", &json!({"yaml_body": yaml}), &live).findings, []);
+}

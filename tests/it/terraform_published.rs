@@ -115,7 +115,7 @@ async fn what_was_published_is_read_as_it_was() {
     let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
     assert_eq!(compare(&told.objects[1], &live), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let wanted = followed.wanted.borrow().clone();
+    let wanted = followed.wanted();
     let keys = |kind: &str| wanted.documents[&("".into(), kind.into())].keys();
     assert_eq!((keys("Secret").len(), &keys("Secret")[1]), (2, &told.objects[1].key));
     assert_eq!(keys("ConfigMap"), &keys("Secret")[..1], "nothing in it is sealed");

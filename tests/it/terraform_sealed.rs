@@ -3,8 +3,8 @@
 use drift_exporter::{
     baseline::terraform::decode,
     compare::{
-        compare_kept, keep,
-        terraform::{Comparison, compare, seal_live},
+        compare_kept, keep, seal_live,
+        terraform::{Comparison, compare},
     },
     model::{Kind, SealKey, Sealing},
 };

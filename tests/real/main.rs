@@ -11,6 +11,8 @@ mod support;
 
 /// The live page in a real Chromium.
 mod browser;
+/// What is declared beside what is there, by the word of kubectl.
+mod declared;
 /// What Helm manages in the demo, made anew.
 mod demo_release;
 /// The demo's Terraform-managed shop, made anew.

@@ -27,6 +27,7 @@ pub struct Cluster {
     port: u16,
     etcd_port: u16,
     runtime: Runtime,
+    setup: Setup,
 }
 
 /// Users that the API server knows.
@@ -47,18 +48,40 @@ impl User {
     }
 }
 
+/// What the API server is told to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// How much of requests is written to the audit log.
+    pub audit: &'static str,
+    /// What is not asked before something is written.
+    pub without_admission: &'static str,
+}
+
+impl Default for Setup {
+    /// Service accounts need a controller.
+    fn default() -> Self {
+        Self { audit: "Metadata", without_admission: "ServiceAccount" }
+    }
+}
+
 const AUDIT_POLICY: &str =
-    "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: Metadata\n";
+    "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: ";
 const TOKENS: &str = "admin-token,admin,1,system:masters\nexporter-token,exporter,2\n";
 
 impl Cluster {
     /// Starts a cluster and waits until it answers.
     pub fn start() -> Self {
+        Self::start_as(Setup::default())
+    }
+
+    /// Starts a cluster of another kind.
+    pub fn start_as(setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key = rcgen::KeyPair::generate().expect("a key");
         fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("the key can be written");
         fs::write(folder.path().join("public.pem"), key.public_key_pem()).expect("the key can be written");
-        fs::write(folder.path().join("audit.yaml"), AUDIT_POLICY).expect("the policy can be written");
+        fs::write(folder.path().join("audit.yaml"), format!("{AUDIT_POLICY}{}\n", setup.audit))
+            .expect("the policy can be written");
         fs::write(folder.path().join("tokens.csv"), TOKENS).expect("the tokens can be written");
         let (etcd_port, peer_port, port) = (free_port(), free_port(), free_port());
         let client = format!("http://127.0.0.1:{etcd_port}");
@@ -80,7 +103,7 @@ impl Cluster {
         );
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let mut cluster = Self { apiserver: None, _etcd: etcd, folder, port, etcd_port, runtime };
+        let mut cluster = Self { apiserver: None, _etcd: etcd, folder, port, etcd_port, runtime, setup };
         cluster.start_apiserver();
         cluster
     }
@@ -98,7 +121,7 @@ impl Cluster {
                 .args(["--service-account-signing-key-file", &file("key.pem")])
                 .args(["--token-auth-file", &file("tokens.csv"), "--authorization-mode", "RBAC"])
                 .args(["--service-cluster-ip-range", "10.0.0.0/16", "--allow-privileged=true"])
-                .args(["--disable-admission-plugins", "ServiceAccount"])
+                .args(["--disable-admission-plugins", self.setup.without_admission])
                 .args(["--audit-policy-file", &file("audit.yaml"), "--audit-log-path", &file("audit.log")])
                 .args(["--etcd-compaction-interval", "0"]),
             &self.folder.path().join("apiserver.log"),
@@ -157,12 +180,17 @@ impl Cluster {
         self.runtime.block_on(future)
     }
 
-    /// What a user asked of the API server: verb and resource of each request.
-    pub fn audit(&self, user: User) -> Vec<(String, String)> {
+    /// What was asked of the API server, as far as it is written down.
+    pub fn audited(&self) -> Vec<serde_json::Value> {
         let log =
             fs::read_to_string(self.folder.path().join("audit.log")).expect("the audit log can be read");
-        log.lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// What a user asked of the API server: verb and resource of each request.
+    pub fn audit(&self, user: User) -> Vec<(String, String)> {
+        self.audited()
+            .into_iter()
             .filter(|entry| entry["user"]["username"] == user.name())
             .map(|entry| {
                 let text = |value: &serde_json::Value| value.as_str().unwrap_or("").to_owned();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::resource::is_built_in;
 use crate::{
-    compare::terraform::{is_sealed, seal},
+    compare::{is_sealed, seal},
     model::{ObjectName, SealKey},
 };
 

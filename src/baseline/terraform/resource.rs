@@ -6,11 +6,9 @@ use super::{identity::object_of, secrets::seal_at};
 use crate::{
     baseline::documents::object_of_document,
     compare::{
-        pack,
-        terraform::{
-            PART_TYPES, is_secret, mark_absent, mark_unset, object_type, seal_binary_data, seal_field,
-            seal_last_applied, seal_live, sensitive_attributes,
-        },
+        declared::prepare,
+        is_secret, pack, seal_binary_data, seal_last_applied, seal_live,
+        terraform::{PART_TYPES, mark_absent, mark_unset, object_type, seal_field, sensitive_attributes},
     },
     model::{DeclaredBody, DeclaredObject, SealKey, SkipReason, UnknownReason},
 };
@@ -85,8 +83,10 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         // A state writes the type beside the value, `terraform show -json` only the value.
         if object.get("type").is_some_and(Value::is_array) { object["value"].take() } else { object }
     } else {
-        serde_saphyr::from_str(attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?)
-            .map_err(|_| SkipReason::Unreadable)?
+        // Go's reader takes `0644` for octal.
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        let text = attributes["yaml_body"].as_str().ok_or(SkipReason::Unreadable)?;
+        serde_saphyr::from_str_with_options(text, options).map_err(|_| SkipReason::Unreadable)?
     };
     let mut object = object_of_document(&document).ok_or(SkipReason::NoIdentity)?;
     // The provider may have put it elsewhere than where the body says.
@@ -103,11 +103,15 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
         sensitive.extend(["data", "metadata.annotations"].map(Into::into));
     }
     sensitive.iter().for_each(|path| seal_field(&mut document, path, keys));
-    seal_last_applied(keys, &mut document);
-    if is_manifest && !is_built_in(&object.group) {
-        mark_unset(&mut document);
+    if is_manifest {
+        seal_last_applied(keys, &mut document);
+        if !is_built_in(&object.group) {
+            mark_unset(&mut document);
+        }
+        prune(&mut document);
+    } else {
+        prepare(&mut document, key);
     }
-    prune(&mut document);
     let body = pack(&document);
     let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
     let key = key.clone();

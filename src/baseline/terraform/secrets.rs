@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{compare::terraform::seal_all, model::SealKey};
+use crate::{compare::seal_all, model::SealKey};
 
 /// Attributes, without indices, that a state marks as sensitive: `[{"type":"get_attr","value":"data"}, …]` each.
 pub(super) fn sensitive_paths(marked: &Value) -> Vec<Box<str>> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    compare::terraform::{is_secret, sensitive_fields},
+    compare::{is_secret, terraform::sensitive_fields},
     model::{DeclaredObject, SealKey, Sealing},
 };
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{
-    findings::Findings,
-    table::{Holds, Row, Table},
+use super::table::{Holds, INLINE, Row, Table};
+use crate::{
+    compare::findings::{Findings, text},
+    model::Segment,
 };
-use crate::model::Segment;
 
 type Block = Map<String, Value>;
 
@@ -22,7 +22,7 @@ pub(super) fn compare_blocks<'a>(
 ) {
     for field in &table.shape(shape).fields {
         let (state, live) = (member(state, field.attribute), member(live, field.attribute));
-        findings.within(field.attribute, field.field, |findings| match field.holds {
+        let compare = |findings: &mut Findings<'a>| match field.holds {
             Holds::Text | Holds::Number | Holds::Bool => compare_scalars(field, state, live, findings),
             Holds::Map => compare_maps(field, state, live, findings),
             Holds::List | Holds::Set => compare_lists(field, state, live, findings),
@@ -32,7 +32,11 @@ pub(super) fn compare_blocks<'a>(
             Holds::Many(shape) | Holds::Any(shape) => {
                 compare_many(table, shape, field, elements(state), elements(live), findings);
             }
-        });
+        };
+        match field.field {
+            INLINE => findings.inline(field.attribute, compare),
+            name => findings.within(field.attribute, name, compare),
+        }
     }
 }
 
@@ -207,13 +211,4 @@ fn names(keys: &[(&str, &str)], elements: &[Value]) -> Option<Vec<Name>> {
 
 fn elements(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// A scalar as findings write it.
-pub(super) fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
-    }
 }

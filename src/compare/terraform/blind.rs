@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use super::{
     absent::{is_absent, is_of_first},
-    sealed::{is_same, is_sealed, shown_path},
     table::{Holds, Row, Table},
 };
 use crate::{
-    compare::owners::Owners,
+    compare::{
+        owners::Owners,
+        sealed::{is_same, is_sealed, shown_path},
+    },
     model::{FieldPath, SealKey, Segment},
 };
 

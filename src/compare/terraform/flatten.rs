@@ -5,11 +5,15 @@ use serde_json::{Map, Value, json};
 
 use super::{
     absent::{ABSENT, is_absent, is_of_first},
-    attributes,
-    sealed::{is_same, is_sealed, octal},
     table::{Holds, Row, Table},
 };
-use crate::model::SealKey;
+use crate::{
+    compare::{
+        findings,
+        sealed::{is_same, is_sealed, octal},
+    },
+    model::SealKey,
+};
 
 /// The attributes that the provider would read from an object. What the state has decides about some of them. What is sealed
 /// in the object is known by digests of this key.
@@ -95,7 +99,7 @@ impl Flatten<'_> {
                 let is_read = |element: &&Value| {
                     let name = element.get("name").filter(|name| !is_zero(Some(name)));
                     let is_name = |other: &&str| {
-                        self.is(name, &attributes::text(self.state.get(*other).unwrap_or(&Value::Null)))
+                        self.is(name, &findings::text(self.state.get(*other).unwrap_or(&Value::Null)))
                     };
                     name.is_none() || !field.without.iter().any(is_name)
                 };

@@ -2,12 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    documents::NOT_DECLARED,
-    sealed::{is_sealed, seal_member, seal_text, seal_with},
-    secrets::{seal_last_applied, seal_live},
+use crate::{
+    compare::{
+        declared::NOT_DECLARED,
+        sealed::{is_sealed, seal_member, seal_text, seal_with},
+        secrets::{seal_last_applied, seal_live},
+    },
+    model::{Kind, SealKey, Sealing},
 };
-use crate::model::{Kind, SealKey, Sealing};
 
 /// Replaces what may not be told of a live object of a kind by digests: what every Secret holds, what is marked in this object,
 /// and copies of it that kubectl wrote down.
@@ -132,7 +134,7 @@ mod tests {
 
     use super::{seal_field, seal_forged, seal_object};
     use crate::{
-        compare::terraform::sealed::{is_same, is_sealed},
+        compare::sealed::{is_same, is_sealed},
         model::{Kind, ObjectName, SealKey, Sealing},
     };
 

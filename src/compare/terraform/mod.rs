@@ -7,29 +7,30 @@ mod absent;
 mod attributes;
 mod blind;
 mod documents;
-mod findings;
 mod flatten;
 mod live;
 mod parts;
-mod sealed;
-mod secrets;
 mod sensitive;
 mod table;
 mod types;
 
 use serde_json::Value;
 
+use self::table::Table;
 pub use self::{
     absent::{mark_absent, mark_unset},
     live::{seal_field, seal_object},
-    sealed::{is_sealed, seal, seal_all},
-    secrets::{LAST_APPLIED, is_secret, seal_binary_data, seal_last_applied, seal_live},
     sensitive::sensitive_fields,
     types::{PART_TYPES, object_type, sensitive_attributes},
 };
 pub(super) use self::{blind::OWN_MANAGERS, live::seal_forged};
-use self::{findings::Findings, table::Table};
-use super::{owners::Owners, packed::unpack};
+use super::{
+    declared::{Shapes, compare_document},
+    findings::Findings,
+    owners::Owners,
+    packed::unpack,
+    secrets::sealed,
+};
 use crate::model::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
 
 /// What a state and a live object have to say about each other.
@@ -48,17 +49,10 @@ pub struct Comparison {
 
 /// Compares an object with what a state declares for it.
 pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
-    let mut sealed = Value::Null;
     let ObjectName { group, kind, .. } = &declared.object;
-    let live = if is_secret(group, kind) {
-        sealed.clone_from(live);
-        seal_live(&mut sealed, group, kind, std::slice::from_ref(&declared.key));
-        &sealed
-    } else {
-        live
-    };
+    let live = &*sealed(live, group, kind, &declared.key);
     let owners = Owners::of(live);
-    let mut findings = Findings::new(&owners, declared);
+    let mut findings = Findings::new(&owners, &declared.key, &declared.sensitive);
     let mut blind = Vec::new();
     let body = declared.body.packed().map(unpack).unwrap_or_default();
     match &declared.body {
@@ -72,7 +66,7 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
             }
         }
         DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),
-        DeclaredBody::Subset(_) => documents::compare_subset(&body, live, &mut findings),
+        DeclaredBody::Subset(_) => compare_document(&body, live, Shapes::built_in(), &mut findings),
         DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
         DeclaredBody::Opaque(_) => {}
     }

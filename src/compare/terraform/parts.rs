@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{attributes, findings::Findings, flatten::flatten_element, table::Table};
+use super::{attributes, flatten::flatten_element, table::Table};
 use crate::{
-    compare::owners::Owners,
+    compare::{
+        findings::{Findings, text},
+        owners::Owners,
+    },
     model::{DeclaredObject, SealKey, Segment},
 };
 
@@ -63,8 +66,8 @@ fn compare_keys<'a>(
     let owned = owners.names_of(manager, path).filter(|name| live.get(name).is_some());
     let names: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
     for name in names {
-        let text = |value: Option<&Value>| value.map(attributes::text).unwrap_or_default();
-        let (expected, actual) = (text(declared.get(name)), text(live.get(name)));
+        let written = |value: Option<&Value>| value.map(text).unwrap_or_default();
+        let (expected, actual) = (written(declared.get(name)), written(live.get(name)));
         let same_presence = declared.get(name).is_some() == live.get(name).is_some();
         if !same_presence || !findings.is_same(&expected, &actual) {
             let outer = path.iter().map(|name| Segment::Field((*name).into()));

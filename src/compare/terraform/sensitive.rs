@@ -2,11 +2,13 @@
 
 use super::{
     parts::{template_of, variable_shape},
-    secrets::{SEALED_IN_SECRETS, is_secret},
     table::{INLINE, Table},
     types::PART_TYPES,
 };
-use crate::model::{DeclaredObject, is_within};
+use crate::{
+    compare::secrets::{SEALED_IN_SECRETS, is_secret},
+    model::{DeclaredObject, is_within},
+};
 
 /// Attributes that say which object it is. That is known of every object, and no part of what is declared.
 const IDENTITY: &[&str] = &[

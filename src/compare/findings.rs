@@ -5,15 +5,12 @@ use std::cell::Cell;
 use serde_json::Value;
 
 use super::{
-    attributes::text,
-    sealed::{is_of_another_key, is_same, is_same_amount, is_sealed, shown, shown_path},
+    field_class::class_of,
+    owners::Owners,
+    sealed::{is_exactly, is_of_another_key, is_same, is_same_amount, is_sealed, shown, shown_path},
     secrets::LAST_APPLIED,
-    table::INLINE,
 };
-use crate::{
-    compare::{field_class::class_of, owners::Owners},
-    model::{DeclaredObject, FieldPath, Finding, SealKey, Segment, is_within},
-};
+use crate::model::{FieldPath, Finding, SealKey, Segment, is_within};
 
 /// The findings of one walk over an object.
 pub(super) struct Findings<'a> {
@@ -31,11 +28,12 @@ pub(super) struct Findings<'a> {
 }
 
 impl<'a> Findings<'a> {
-    pub(super) fn new(owners: &'a Owners<'a>, declared: &'a DeclaredObject) -> Self {
+    /// None yet. The attributes that are sensitive are written without indices.
+    pub(super) fn new(owners: &'a Owners<'a>, key: &'a SealKey, sensitive: &'a [Box<str>]) -> Self {
         Self {
             owners,
-            sensitive: &declared.sensitive,
-            key: &declared.key,
+            sensitive,
+            key,
             other_key: Cell::new(false),
             path: Vec::new(),
             attributes: Vec::new(),
@@ -46,12 +44,13 @@ impl<'a> Findings<'a> {
 
     /// Goes into an attribute that is read from a field, and back out.
     pub(super) fn within(&mut self, attribute: &'a str, field: &str, walk: impl FnOnce(&mut Self)) {
+        self.inline(attribute, |findings| findings.at(Segment::Field(field.into()), walk));
+    }
+
+    /// Goes into an attribute that no field of its own stands for, and back out.
+    pub(super) fn inline(&mut self, attribute: &'a str, walk: impl FnOnce(&mut Self)) {
         self.attributes.push(attribute);
-        if field == INLINE {
-            walk(self);
-        } else {
-            self.at(Segment::Field(field.into()), walk);
-        }
+        walk(self);
         self.attributes.pop();
     }
 
@@ -76,6 +75,21 @@ impl<'a> Findings<'a> {
         self.found.len()
     }
 
+    /// Whether a walk finds nothing. What it does find is forgotten.
+    pub(super) fn finds_nothing(&mut self, walk: impl FnOnce(&mut Self)) -> bool {
+        let before = self.count();
+        walk(self);
+        let nothing = self.count() == before;
+        self.found.truncate(before);
+        self.found_attributes.truncate(before);
+        nothing
+    }
+
+    /// Whether values here may not be told.
+    pub(super) fn is_sensitive(&self) -> bool {
+        self.is_covered(&self.attributes.join("."))
+    }
+
     /// Whether two texts are the same, sealed or not. What is sealed with other keys only is taken to be the same.
     pub(super) fn is_same(&self, expected: &str, actual: &str) -> bool {
         if is_of_another_key(self.key, actual) {
@@ -83,6 +97,15 @@ impl<'a> Findings<'a> {
             return true;
         }
         is_same(self.key, expected, actual)
+    }
+
+    /// Whether two texts are the same to the byte, sealed or not. What is sealed with other keys only is taken to be the same.
+    pub(super) fn is_exactly(&self, expected: &str, actual: &str) -> bool {
+        if is_of_another_key(self.key, actual) {
+            self.other_key.set(true);
+            return true;
+        }
+        is_exactly(self.key, expected, actual)
     }
 
     /// Whether all these texts are the same as those.
@@ -108,7 +131,7 @@ impl<'a> Findings<'a> {
     /// The lists that are here differ. What is compared with digests is shown as digests.
     pub(super) fn lists_differ(&mut self, expected: &[Value], actual: &[Value]) {
         let mut all = expected.iter().chain(actual);
-        let private = self.is_covered(&self.attributes.join(".")) || all.any(|one| is_sealed(&text(one)));
+        let private = self.is_sensitive() || all.any(|one| is_sealed(&text(one)));
         let list = |values: &[Value]| match values {
             [] => String::new(),
             values if private => {
@@ -143,5 +166,14 @@ impl<'a> Findings<'a> {
 
     fn is_covered(&self, attribute: &str) -> bool {
         self.sensitive.iter().any(|path| is_within(attribute, path))
+    }
+}
+
+/// A scalar as findings write it.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }

@@ -1,5 +1,7 @@
 //! Secrets, of which nobody keeps the values.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::sealed::{seal_encoded, seal_with};
@@ -27,6 +29,16 @@ pub fn seal_live(document: &mut Value, group: &str, kind: &str, keys: &[SealKey]
     {
         seal_secret(members, keys);
     }
+}
+
+/// An object as it may be compared: a Secret with digests under this key, any other as it is.
+pub(super) fn sealed<'a>(live: &'a Value, group: &str, kind: &str, key: &SealKey) -> Cow<'a, Value> {
+    if !is_secret(group, kind) {
+        return Cow::Borrowed(live);
+    }
+    let mut sealed = live.clone();
+    seal_live(&mut sealed, group, kind, std::slice::from_ref(key));
+    Cow::Owned(sealed)
 }
 
 fn seal_secret(members: &mut Map<String, Value>, keys: &[SealKey]) {

@@ -4,13 +4,10 @@
 //! declare them, since nobody keeps what they were sealed from. Of what may be an amount there are, after another mark, digests
 //! of how much it is as well, so that `1Gi` and `1024Mi` stay the same where amounts are compared.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Number, Value};
 
-use crate::{
-    compare::quantity::Quantity,
-    model::{FieldPath, SealKey, Segment},
-};
+use super::{encoded::decode, quantity::Quantity};
+use crate::model::{FieldPath, SealKey, Segment};
 
 /// What sealed texts begin with.
 const MARK: char = '\u{1}';
@@ -62,7 +59,7 @@ pub(super) fn seal_with(keys: &[SealKey], value: &mut Value) {
 pub(super) fn seal_member(keys: &[SealKey], name: &str, value: &mut Value) {
     if let ("caBundle", Value::String(text)) = (name, &mut *value)
         && !is_sealed(text)
-        && let Ok(bytes) = STANDARD.decode(&*text)
+        && let Some(bytes) = decode(text)
     {
         *text = written(keys, &[text.as_bytes(), String::from_utf8_lossy(&bytes).as_bytes()], None);
     } else {
@@ -74,7 +71,7 @@ pub(super) fn seal_member(keys: &[SealKey], name: &str, value: &mut Value) {
 pub(super) fn seal_encoded(keys: &[SealKey], value: &mut Value) {
     if let Value::String(text) = value
         && !is_sealed(text)
-        && let Ok(bytes) = STANDARD.decode(&*text)
+        && let Some(bytes) = decode(text)
     {
         *text = if bytes.is_empty() { String::new() } else { seal_bytes(keys, &bytes) };
     } else {
@@ -184,6 +181,18 @@ pub(super) fn is_same_amount(key: &SealKey, one: &str, other: &str) -> bool {
     }
 }
 
+/// Whether two texts are the same to the byte. Bytes that are no text may be the same by what a state has of them, and not
+/// by this.
+pub(super) fn is_exactly(key: &SealKey, one: &str, other: &str) -> bool {
+    one == other
+        || match (is_sealed(one), is_sealed(other)) {
+            (true, true) => digest_of(key, one).is_some_and(|digest| digest_of(key, other) == Some(digest)),
+            (true, false) => digest_of(key, one) == Some(&key.digest(other.as_bytes())),
+            (false, true) => is_exactly(key, other, one),
+            (false, false) => false,
+        }
+}
+
 fn have_common<'a, I: Iterator<Item = &'a str>>(
     mut some: impl Iterator<Item = &'a str>,
     others: impl Fn() -> I,
@@ -205,6 +214,7 @@ fn part(sealed: &str, number: usize) -> impl Iterator<Item = &str> {
     sealed.split(MARK).nth(number).unwrap_or_default().split(' ').filter(|digest| !digest.is_empty())
 }
 
+/// The digest of the value itself, which is the first of each key.
 fn digest_of<'a>(key: &SealKey, sealed: &'a str) -> Option<&'a str> {
     digests(sealed).find(|digest| digest.split(':').nth(1) == Some(key.id()))
 }
@@ -216,7 +226,8 @@ mod tests {
     use sha2::Sha256;
 
     use super::{
-        is_of_another_key, is_same, is_same_amount, seal, seal_all, seal_bytes, seal_text, seal_with, shown,
+        is_exactly, is_of_another_key, is_same, is_same_amount, seal, seal_all, seal_bytes, seal_text,
+        seal_with, shown,
     };
     use crate::model::SealKey;
 
@@ -304,6 +315,9 @@ mod tests {
         let key = key(1);
         let sealed = seal_bytes(std::slice::from_ref(&key), b"a\xffb");
         assert!(is_same(&key, &sealed, "a\u{fffd}b") && !is_same(&key, &sealed, "ab"));
+        let other = seal_bytes(std::slice::from_ref(&key), b"a\xfeb");
+        assert!(is_same(&key, &sealed, &other) && !is_exactly(&key, &sealed, &other));
+        assert!(is_exactly(&key, &sealed, &sealed) && !is_exactly(&key, &sealed, "a\u{fffd}b"));
     }
 
     #[test]

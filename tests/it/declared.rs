@@ -1,0 +1,381 @@
+//! What somebody wrote down beside what is there, case by case. The real API server and kubectl say the same, in
+//! `tests/real/declared`.
+
+use drift_exporter::{
+    compare::{
+        declared::{Comparison, Shapes, compare, prepare},
+        seal_live,
+    },
+    model::SealKey,
+};
+use serde_json::{Value, json};
+
+fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Shapes) -> Comparison {
+    let key = SealKey::new([7; 32]);
+    let (api_version, kind) = kind.split_once(' ').unwrap();
+    let mut document = declared.clone();
+    document["apiVersion"] = api_version.into();
+    document["kind"] = kind.into();
+    prepare(&mut document, &key);
+    compare(&document, live, shapes, &key)
+}
+
+/// Path, expected and actual of each finding.
+#[track_caller]
+fn check(kind: &str, declared: &Value, live: &Value, findings: &[(&str, &str, &str)]) {
+    let found = compared(kind, declared, live, &Shapes::default()).findings;
+    let found: Vec<_> = found.iter().map(|found| (&*found.path, &*found.expected, &*found.actual)).collect();
+    assert_eq!(found, findings, "{declared} beside {live}");
+}
+
+fn pod(spec: &Value) -> Value {
+    json!({"spec": {"template": {"spec": spec}}})
+}
+
+const DEPLOYMENT: &str = "apps/v1 Deployment";
+
+#[test]
+fn what_nobody_declares_is_not_compared() {
+    let declared = json!({"metadata": {"name": "a", "labels": {"a": "1"}, "creationTimestamp": null}, "spec": {"replicas": 2}, "status": {}});
+    let live = json!({"metadata": {"name": "b", "labels": {"a": "1", "b": "2"}, "uid": "x"},
+        "spec": {"replicas": 2, "paused": true}, "status": {"replicas": 1}});
+    check(DEPLOYMENT, &declared, &live, &[]);
+    check(
+        DEPLOYMENT,
+        &declared,
+        &json!({"metadata": {"labels": {"b": "2"}}, "spec": {"replicas": 3}}),
+        &[("spec.replicas", "2", "3"), ("metadata.labels.a", "1", "")],
+    );
+}
+
+#[test]
+fn empty_values_are_none_where_the_server_drops_them() {
+    let declared = json!({"hostNetwork": false, "tolerations": [], "nodeSelector": {}, "hostname": "", "affinity": null});
+    check(DEPLOYMENT, &pod(&declared), &pod(&json!({})), &[]);
+    let live = json!({"hostNetwork": true, "tolerations": [{"key": "a"}], "nodeSelector": {"a": "b"}, "hostname": "x"});
+    check(
+        DEPLOYMENT,
+        &pod(&declared),
+        &pod(&live),
+        &[
+            ("spec.template.spec.hostNetwork", "false", "true"),
+            ("spec.template.spec.hostname", "", "x"),
+            ("spec.template.spec.tolerations[0].key", "", "a"),
+        ],
+    );
+}
+
+#[test]
+fn empty_values_are_values_where_the_server_keeps_them() {
+    let declared = json!({"automountServiceAccountToken": false, "securityContext": {"runAsUser": 0}, "volumes": [{"name": "a", "emptyDir": {}}]});
+    check(DEPLOYMENT, &pod(&declared), &pod(&declared), &[]);
+    check(
+        DEPLOYMENT,
+        &pod(&declared),
+        &pod(&json!({"securityContext": {}, "volumes": [{"name": "a", "hostPath": {}}]})),
+        &[
+            ("spec.template.spec.automountServiceAccountToken", "false", ""),
+            ("spec.template.spec.securityContext.runAsUser", "0", ""),
+            ("spec.template.spec.volumes[name=a].emptyDir", "{}", ""),
+        ],
+    );
+    check("v1 ConfigMap", &json!({"data": {"a": ""}}), &json!({"data": {}}), &[("data.a", "\"\"", "")]);
+}
+
+#[test]
+fn what_is_declared_empty_is_not_compared_where_others_fill_it() {
+    let declared = json!({"spec": {"type": "", "clusterIP": "", "clusterIPs": [], "ports": [{"port": 80, "nodePort": 0, "targetPort": 0}]}});
+    let live = json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001, "targetPort": 80}]}});
+    check("v1 Service", &declared, &live, &[]);
+    let none = json!({"spec": {"clusterIP": "None"}});
+    check("v1 Service", &none, &live, &[("spec.clusterIP", "None", "10.0.0.1")]);
+    let hook = |bundle: &str| json!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": bundle}}]});
+    let kind = "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration";
+    for placeholder in ["", "Cg=="] {
+        check(kind, &hook(placeholder), &hook("Y2VydA=="), &[]);
+    }
+    let path = "webhooks[name=a].clientConfig.caBundle";
+    check(kind, &hook("b3RoZXI="), &hook("Y2VydA=="), &[(path, "b3RoZXI=", "Y2VydA==")]);
+}
+
+#[test]
+fn amounts_times_and_bytes_are_the_same_however_they_are_written() {
+    let resources = |cpu: Value, memory: &str| json!({"containers": [{"name": "a", "resources": {"limits": {"cpu": cpu, "memory": memory}}}]});
+    check(DEPLOYMENT, &pod(&resources(json!(0.5), "1.5Gi")), &pod(&resources(json!("500m"), "1536Mi")), &[]);
+    check(DEPLOYMENT, &pod(&resources(json!("0.0001"), "0")), &pod(&resources(json!("1m"), "0")), &[]);
+    let path = "spec.template.spec.containers[name=a].resources.limits.cpu";
+    check(
+        DEPLOYMENT,
+        &pod(&resources(json!(1), "1")),
+        &pod(&resources(json!("1001m"), "1")),
+        &[(path, "1", "1001m")],
+    );
+    let lease = |time: &str| json!({"spec": {"renewTime": time}});
+    let kind = "coordination.k8s.io/v1 Lease";
+    check(kind, &lease("2026-01-01T02:00:00.250000+01:00"), &lease("2026-01-01T01:00:00.250000Z"), &[]);
+    let blob = |text: &str| json!({"binaryData": {"a": text}});
+    check("v1 ConfigMap", &blob("aGVs\nbG8=\n"), &blob("aGVsbG8="), &[]);
+    check("v1 ConfigMap", &blob("aGVsbG8="), &blob("aGVsbG9v"), &[("binaryData.a", "aGVsbG8=", "aGVsbG9v")]);
+}
+
+#[test]
+fn elements_are_known_by_their_keys_and_added_ones_are_drift() {
+    let ports = |ports: Value| json!({"spec": {"ports": ports}});
+    let declared =
+        ports(json!([{"port": 53, "name": "tcp"}, {"port": 53, "protocol": "UDP", "name": "udp"}]));
+    let both = [
+        json!({"port": 53, "protocol": "UDP", "name": "udp"}),
+        json!({"port": 53, "protocol": "TCP", "name": "tcp"}),
+    ];
+    check("v1 Service", &declared, &ports(json!(both)), &[]);
+    check(
+        "v1 Service",
+        &declared,
+        &ports(json!([both[1], {"port": 80, "protocol": "TCP"}])),
+        &[
+            ("spec.ports[port=53,protocol=UDP].name", "udp", ""),
+            ("spec.ports[port=53,protocol=UDP].port", "53", ""),
+            ("spec.ports[port=53,protocol=UDP].protocol", "UDP", ""),
+            ("spec.ports[port=80,protocol=TCP].port", "", "80"),
+            ("spec.ports[port=80,protocol=TCP].protocol", "", "TCP"),
+        ],
+    );
+    let env = |env: Value| pod(&json!({"containers": [{"name": "a", "env": env}]}));
+    let twice = env(json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]));
+    check(DEPLOYMENT, &twice, &twice, &[]);
+    let changed = env(json!([{"name": "A", "value": "1"}, {"name": "A", "value": "3"}]));
+    check(
+        DEPLOYMENT,
+        &twice,
+        &changed,
+        &[("spec.template.spec.containers[name=a].env[name=A].value", "2", "3")],
+    );
+}
+
+#[test]
+fn sets_have_no_order_and_other_lists_do() {
+    let kept = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    check(
+        "v1 PersistentVolumeClaim",
+        &kept(json!(["a/b", "c/d"])),
+        &kept(json!(["c/d", "kubernetes.io/pvc-protection", "a/b"])),
+        &[],
+    );
+    check(
+        "v1 PersistentVolumeClaim",
+        &kept(json!(["a/b"])),
+        &kept(json!(["c/d"])),
+        &[("metadata.finalizers[=a/b]", "a/b", ""), ("metadata.finalizers[=c/d]", "", "c/d")],
+    );
+    let args = |args: Value| pod(&json!({"containers": [{"name": "a", "args": args}]}));
+    let path = "spec.template.spec.containers[name=a].args";
+    check(
+        DEPLOYMENT,
+        &args(json!(["a", "b"])),
+        &args(json!(["b", "a"])),
+        &[(path, "[\"a\",\"b\"]", "[\"b\",\"a\"]")],
+    );
+    let metrics = |first: &str, other: &str| json!({"spec": {"metrics": [{"type": first}, {"type": other}]}});
+    check(
+        "autoscaling/v2 HorizontalPodAutoscaler",
+        &metrics("Pods", "Resource"),
+        &metrics("Resource", "Pods"),
+        &[],
+    );
+}
+
+#[test]
+fn a_list_that_is_one_value_is_compared_whole_but_for_defaults() {
+    let policy = |peer: Value, port: Value| json!({"spec": {"ingress": [{"from": [peer], "ports": [port]}]}});
+    let declared = policy(json!({"podSelector": {"matchLabels": {"a": "b"}}}), json!({"port": 80}));
+    let kind = "networking.k8s.io/v1 NetworkPolicy";
+    check(
+        kind,
+        &declared,
+        &policy(json!({"podSelector": {"matchLabels": {"a": "b"}}}), json!({"port": 80, "protocol": "TCP"})),
+        &[],
+    );
+    let wider = json!({"podSelector": {"matchLabels": {"a": "b"}}, "namespaceSelector": {}});
+    check(
+        kind,
+        &declared,
+        &policy(wider, json!({"port": 80, "protocol": "UDP", "endPort": 90})),
+        &[
+            ("spec.ingress[0].from[0].namespaceSelector", "", "{}"),
+            ("spec.ingress[0].ports[0].endPort", "", "90"),
+            ("spec.ingress[0].ports[0].protocol", "", "UDP"),
+        ],
+    );
+    let rules = |rules: Value| json!({"rules": rules});
+    let rule = |verb: &str| json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
+    let kind = "rbac.authorization.k8s.io/v1 Role";
+    let more = rules(json!([rule("delete"), rule("get"), rule("list")]));
+    let paths = ["apiGroups", "resources", "verbs"].map(|field| format!("rules[0].{field}"));
+    check(
+        kind,
+        &rules(json!([rule("get"), rule("list")])),
+        &more,
+        &[(&paths[0], "", "[\"\"]"), (&paths[1], "", "[\"pods\"]"), (&paths[2], "", "[\"delete\"]")],
+    );
+}
+
+#[test]
+fn what_the_system_adds_to_pods_is_no_drift_and_in_templates_it_is() {
+    let spec = |volumes: Value, tolerations: Value| json!({"volumes": volumes, "tolerations": tolerations});
+    let declared = spec(json!([{"name": "a", "emptyDir": {}}]), json!([{"key": "a", "operator": "Exists"}]));
+    let live = spec(
+        json!([{"name": "a", "emptyDir": {}}, {"name": "kube-api-access-x2x2x", "projected": {"defaultMode": 420}}]),
+        json!([{"key": "a", "operator": "Exists"}, {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]),
+    );
+    check("v1 Pod", &json!({"spec": declared}), &json!({"spec": live}), &[]);
+    let found = compared(DEPLOYMENT, &pod(&declared), &pod(&live), &Shapes::default()).findings;
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+#[test]
+fn old_names_count_unless_the_new_one_is_declared_too() {
+    let live = pod(&json!({"serviceAccountName": "b", "serviceAccount": "b"}));
+    let path = "spec.template.spec.serviceAccount";
+    check(DEPLOYMENT, &pod(&json!({"serviceAccount": "b"})), &live, &[]);
+    check(DEPLOYMENT, &pod(&json!({"serviceAccount": "a"})), &live, &[(path, "a", "b")]);
+    check(DEPLOYMENT, &pod(&json!({"serviceAccount": "a", "serviceAccountName": "b"})), &live, &[]);
+}
+
+#[test]
+fn rules_that_are_gathered_are_the_controllers() {
+    let gathered = |rules: Value| json!({"aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": rules});
+    let kind = "rbac.authorization.k8s.io/v1 ClusterRole";
+    check(kind, &gathered(json!([])), &gathered(json!([{"verbs": ["get"]}])), &[]);
+}
+
+#[test]
+fn a_secret_is_compared_by_its_bytes_and_never_told() {
+    let declared = json!({"stringData": {"text": "canary", "both": "canary"}, "data": {"both": "bG9zdA==", "bytes": "gP/+/Q==", "lines": "Y2Fu\nYXJ5\n"}});
+    let live = |bytes: &str, text: &str| json!({"data": {"text": text, "both": "Y2FuYXJ5", "bytes": bytes, "lines": "Y2FuYXJ5", "added": "eA=="}});
+    assert_eq!(
+        compared("v1 Secret", &declared, &live("gP/+/Q==", "Y2FuYXJ5"), &Shapes::default()),
+        Comparison::default()
+    );
+    // Both are no text, and what is left of them as a text is the same.
+    let found = compared("v1 Secret", &declared, &live("gP/+/g==", "Y2FuYXJ6"), &Shapes::default()).findings;
+    let paths: Vec<_> = found.iter().map(|found| &*found.path).collect();
+    assert_eq!(paths, ["data.bytes", "data.text"]);
+    let told = format!("{found:?}");
+    assert!(
+        told.contains("hmac:") && !told.contains("anary") && !told.contains("gP/+") && !told.contains("Y2Fu"),
+        "{told}"
+    );
+}
+
+#[test]
+fn nothing_is_said_about_a_secret_that_is_sealed_with_another_key() {
+    let mut live = json!({"data": {"a": "eA=="}});
+    seal_live(&mut live, "", "Secret", &[SealKey::new([8; 32])]);
+    let comparison = compared("v1 Secret", &json!({"stringData": {"a": "x"}}), &live, &Shapes::default());
+    assert_eq!(comparison, Comparison { findings: Vec::new(), other_key: true });
+}
+
+#[test]
+fn the_writer_is_who_owns_exactly_the_element() {
+    let fields =
+        json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:targetPort": {}}}}});
+    let live = json!({"metadata": {"managedFields": [{"manager": "kubectl-edit", "time": "2026-01-01T00:00:00Z", "fieldsV1": fields}]},
+        "spec": {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}});
+    let found = compared(
+        "v1 Service",
+        &json!({"spec": {"ports": [{"port": 80, "targetPort": 80}]}}),
+        &live,
+        &Shapes::default(),
+    );
+    assert_eq!(found.findings[0].writer.as_ref().map(|writer| &*writer.manager), Some("kubectl-edit"));
+}
+
+/// What an API server says about a kind of ours.
+fn openapi() -> Shapes {
+    let text = json!({"type": "string"});
+    let port = json!({"type": "object", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
+    let amount =
+        json!({"x-kubernetes-int-or-string": true, "pattern": "^([0-9]+)(([KMGTPE]i)|[numkMGTPE])?$"});
+    let spec = json!({"type": "object", "properties": {
+        "size": {"type": "integer"}, "memory": amount, "limits": {"type": "object", "additionalProperties": amount},
+        "tags": {"type": "array", "items": text, "x-kubernetes-list-type": "set"}, "steps": {"type": "array", "items": text},
+        "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let own = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
+    let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
+    let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
+    let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
+    Shapes::of_openapi(document.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn custom_resources_are_kept_as_they_are_by_the_word_of_their_schema() {
+    let shapes = openapi();
+    assert!(shapes.has("example.com/v1", "Widget") && !shapes.has("example.com/v2", "Widget"));
+    let paths = |declared: Value, live: Value| -> Vec<String> {
+        let comparison =
+            compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &shapes);
+        comparison.findings.into_iter().map(|found| found.path.into()).collect()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(
+        paths(
+            json!({"ports": [{"port": 80}], "tags": ["a", "b"]}),
+            json!({"ports": [{"protocol": "TCP", "port": 80}], "tags": ["b", "a"]})
+        ),
+        none
+    );
+    assert_eq!(
+        paths(
+            json!({"memory": "1024Mi", "limits": {"a": 1000}}),
+            json!({"memory": "1Gi", "limits": {"a": "1k"}})
+        ),
+        none
+    );
+    assert_eq!(paths(json!({"steps": ["a", "b"]}), json!({"steps": ["b", "a"]})), ["spec.steps"]);
+    // Nothing is dropped, and a text is no number.
+    assert_eq!(
+        paths(json!({"size": 0, "free": {"a": [], "b": "1"}}), json!({"free": {"b": 1}})),
+        ["spec.free.a", "spec.free.b", "spec.size"]
+    );
+}
+
+#[test]
+fn of_kinds_that_nobody_knows_something_is_guessed() {
+    let check = |declared: Value, live: Value, paths: &[(&str, &str, &str)]| {
+        check("example.com/v1 Unheard", &json!({"spec": declared}), &json!({"spec": live}), paths);
+    };
+    check(
+        json!({"list": ["b", "a"], "parts": [{"key": "x", "v": 1}, {"key": "y"}]}),
+        json!({"list": ["a", "b"], "parts": [{"key": "y"}, {"key": "x", "v": 1, "more": 2}]}),
+        &[],
+    );
+    check(
+        json!({"parts": [{"name": "x", "v": 1}]}),
+        json!({"parts": [{"name": "x", "v": 2}]}),
+        &[("spec.parts[name=x].v", "1", "2")],
+    );
+    check(json!({"parts": [{"v": 1}, {"v": 2}]}), json!({"parts": [{"v": 2}, {"v": 1}]}), &[]);
+    check(
+        json!({"parts": [{"v": 1}, {"v": 2}]}),
+        json!({"parts": [{"v": 1}, {"v": 3}]}),
+        &[("spec.parts[1].v", "2", "3")],
+    );
+    check(json!({"resources": {"memory": "1024Mi"}}), json!({"resources": {"memory": "1Gi"}}), &[]);
+}
+
+#[test]
+fn of_a_document_only_what_it_declares_is_left() {
+    let key = SealKey::new([7; 32]);
+    let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3", "own": "1"});
+    let mut document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
+        "metadata": {"name": "a", "namespace": "b", "uid": "c", "annotations": annotations}, "spec": {"replicas": null, "paused": false}});
+    prepare(&mut document, &key);
+    let left = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": {"own": "1"}}, "spec": {"paused": false}});
+    assert_eq!(document, left);
+    for mut nothing in [json!([1]), json!("a"), Value::Null] {
+        prepare(&mut nothing, &key);
+        assert_eq!(compare(&nothing, &json!({"spec": 1}), &Shapes::default(), &key), Comparison::default());
+    }
+}

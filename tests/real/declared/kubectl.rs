@@ -1,0 +1,130 @@
+//! The real kubectl, which applies, and judges.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread,
+};
+
+use serde_json::Value;
+
+use super::objects::NAMESPACE;
+use crate::support::{
+    cluster::{Cluster, User},
+    parts::program,
+};
+
+pub(super) struct Kubectl {
+    kubeconfig: PathBuf,
+    folder: PathBuf,
+}
+
+/// How many objects one process is asked about.
+const AT_ONCE: usize = 80;
+
+impl Kubectl {
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        let folder = cluster.folder().join("manifests");
+        fs::create_dir_all(&folder).unwrap();
+        Self { kubeconfig: cluster.kubeconfig(User::Admin), folder }
+    }
+
+    /// Applies documents, or creates them.
+    #[track_caller]
+    pub(super) fn send(&self, arguments: &[&str], documents: &[String]) {
+        let file = self.folder.join("sent.yaml");
+        fs::write(&file, documents.join("\n---\n")).unwrap();
+        let Output { status, stderr, .. } = self.run(arguments, &file);
+        assert!(status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&stderr));
+    }
+
+    /// Which of the documents an apply would change, and about which kubectl cannot tell.
+    pub(super) fn diff(&self, arguments: &[&str], documents: &[Asked]) -> Judged {
+        let chunks: Vec<_> = documents.chunks(AT_ONCE).enumerate().collect();
+        let judge = |(number, chunk): &(usize, &[Asked])| self.diff_some(arguments, *number, chunk);
+        let mut all = Judged::default();
+        for pair in chunks.chunks(2) {
+            thread::scope(|scope| {
+                let running: Vec<_> = pair.iter().map(|chunk| scope.spawn(|| judge(chunk))).collect();
+                for judged in running {
+                    let judged = judged.join().unwrap();
+                    all.differ.extend(judged.differ);
+                    all.untold.extend(judged.untold);
+                }
+            });
+        }
+        all
+    }
+
+    fn diff_some(&self, arguments: &[&str], number: usize, documents: &[Asked]) -> Judged {
+        let mut judged = Judged::default();
+        let mut left: Vec<&Asked> = documents.iter().collect();
+        loop {
+            let file = self.folder.join(format!("judged-{number}.yaml"));
+            let texts: Vec<&str> = left.iter().map(|asked| asked.text.as_str()).collect();
+            fs::write(&file, texts.join("\n---\n")).unwrap();
+            let Output { status, stdout, stderr } = self.run(&[&["diff"], arguments].concat(), &file);
+            let said = String::from_utf8_lossy(&stderr);
+            if status.code().is_some_and(|code| code < 2) {
+                judged.differ.extend(String::from_utf8_lossy(&stdout).lines().filter_map(named));
+                return judged;
+            }
+            println!("kubectl diff: {said}");
+            // What cannot be applied any more is named, and ends it all.
+            let before = left.len();
+            let is_named = |asked: &&Asked| said.contains(&format!("\"{}\"", asked.name));
+            judged.untold.extend(left.iter().copied().filter(is_named).map(|asked| asked.file.clone()));
+            left.retain(|asked| !is_named(asked));
+            assert!(left.len() < before, "kubectl diff: {said}");
+        }
+    }
+
+    fn run(&self, arguments: &[&str], file: &Path) -> Output {
+        Command::new(program("kube-apiserver", "kubectl"))
+            .args(arguments)
+            .args(["--namespace", NAMESPACE, "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .arg("--filename")
+            .arg(file)
+            // Some are written anew without any change but of this.
+            .env("KUBECTL_EXTERNAL_DIFF", "diff -q -N -Igeneration")
+            .output()
+            .expect("kubectl can be run")
+    }
+}
+
+/// A document that kubectl is asked about.
+#[derive(Clone)]
+pub(super) struct Asked {
+    /// What kubectl calls the file in which it compares it.
+    pub(super) file: String,
+    /// The object's name.
+    pub(super) name: String,
+    /// The document as YAML.
+    pub(super) text: String,
+}
+
+impl Asked {
+    pub(super) fn new(document: &Value, live: &Value, text: String) -> Self {
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let version = word(&document["apiVersion"]).replace('/', ".");
+        let (kind, metadata) = (word(&document["kind"]), &live["metadata"]);
+        let name = word(&metadata["name"]);
+        Self { file: format!("{version}.{kind}.{}.{name}", word(&metadata["namespace"])), name, text }
+    }
+}
+
+/// What kubectl says about some documents, by the names of their files.
+#[derive(Default)]
+pub(super) struct Judged {
+    pub(super) differ: BTreeSet<String>,
+    pub(super) untold: BTreeSet<String>,
+}
+
+/// `Files /tmp/LIVE-1/apps.v1.Deployment.shop.web and … differ`.
+fn named(line: &str) -> Option<String> {
+    let file = line.strip_prefix("Files ")?.split_once(" and ")?.0.rsplit('/').next()?;
+    Some(file.to_owned())
+}

@@ -1,0 +1,106 @@
+//! The objects of the cluster, by the documents that declare them.
+
+use std::{cell::RefCell, collections::HashMap, time::Duration};
+
+use drift_exporter::compare::declared::Shapes;
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use crate::support::{cluster::Cluster, process::eventually};
+
+pub(super) const NAMESPACE: &str = "shop";
+
+pub(super) struct Objects<'a> {
+    cluster: &'a Cluster,
+    client: kube::Client,
+    /// The kinds of each API version.
+    resources: RefCell<HashMap<String, Kinds>>,
+}
+
+/// What kinds are called in paths, and whether they are in namespaces.
+type Kinds = HashMap<String, (String, bool)>;
+
+impl<'a> Objects<'a> {
+    pub(super) fn new(cluster: &'a Cluster) -> Self {
+        let objects = Self { cluster, client: cluster.client(), resources: RefCell::default() };
+        let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        objects.send(&Method::POST, "/api/v1/namespaces", "application/json", &own).unwrap();
+        // No controller makes it.
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        objects.create(&account).unwrap();
+        objects
+    }
+
+    pub(super) fn get(&self, document: &Value) -> Value {
+        self.send(&Method::GET, &self.path(document), "application/json", &Value::Null).unwrap()
+    }
+
+    pub(super) fn create(&self, document: &Value) -> Result<Value, String> {
+        let path = self.path(document);
+        let (collection, _) = path.rsplit_once('/').unwrap();
+        self.send(
+            &Method::POST,
+            &format!("{collection}?fieldManager=kubectl-create"),
+            "application/json",
+            document,
+        )
+    }
+
+    pub(super) fn delete(&self, document: &Value) {
+        let now = json!({"gracePeriodSeconds": 0});
+        self.send(&Method::DELETE, &self.path(document), "application/json", &now).unwrap();
+    }
+
+    /// Edits an object by a JSON patch.
+    pub(super) fn patch(&self, document: &Value, patch: &Value) -> Result<Value, String> {
+        let url = format!("{}?fieldManager=kubectl-edit", self.path(document));
+        self.send(&Method::PATCH, &url, "application/json-patch+json", patch)
+    }
+
+    /// What the API server says about a group of our own, once it does.
+    pub(super) fn shapes(&self, group: &str) -> Shapes {
+        let path = format!("/openapi/v3/apis/{group}/v1");
+        eventually("the kinds are described", Duration::from_secs(30), || {
+            let request = Request::get(&path).body(Vec::new()).unwrap();
+            let text = self.cluster.block_on(self.client.request_text(request)).ok()?;
+            let shapes = Shapes::of_openapi(text.as_bytes()).unwrap();
+            shapes.has(&format!("{group}/v1"), "Widget").then_some(shapes)
+        })
+    }
+
+    fn path(&self, document: &Value) -> String {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text(&document["apiVersion"]), text(&document["kind"]));
+        let start =
+            if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+        let mut resources = self.resources.borrow_mut();
+        let of_version = resources.entry(version).or_insert_with(|| self.discover(&start));
+        let (plural, is_namespaced) = &of_version[&kind];
+        let name = text(&document["metadata"]["name"]);
+        if *is_namespaced {
+            format!("{start}/namespaces/{NAMESPACE}/{plural}/{name}")
+        } else {
+            format!("{start}/{plural}/{name}")
+        }
+    }
+
+    fn discover(&self, path: &str) -> Kinds {
+        let list = eventually("the kinds are served", Duration::from_secs(30), || {
+            self.send(&Method::GET, path, "application/json", &Value::Null).ok()
+        });
+        let resources = list["resources"].as_array().cloned().unwrap_or_default().into_iter();
+        let own = resources.filter(|resource| !resource["name"].as_str().unwrap_or_default().contains('/'));
+        own.map(|resource| {
+            let text = |name: &str| resource[name].as_str().unwrap_or_default().to_owned();
+            (text("kind"), (text("name"), resource["namespaced"] == true))
+        })
+        .collect()
+    }
+
+    fn send(&self, method: &Method, path: &str, form: &str, body: &Value) -> Result<Value, String> {
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
+        let request =
+            Request::builder().method(method).uri(path).header("content-type", form).body(body).unwrap();
+        self.cluster.block_on(self.client.request(request)).map_err(|error| error.to_string())
+    }
+}

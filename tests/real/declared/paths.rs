@@ -1,0 +1,52 @@
+//! Where a finding is, as JSON Pointers have it, and whether that is where the edit was.
+
+use drift_exporter::model::{FieldPath, Segment};
+use serde_json::Value;
+
+use super::values::TELLING;
+
+/// The pointers of a path in an object: several where elements share their keys, none where it leads nowhere.
+pub(super) fn pointers(path: &str, object: &Value) -> Vec<String> {
+    let path: FieldPath = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut places = vec![(String::new(), object)];
+    for segment in path.segments() {
+        places = places.into_iter().flat_map(|(pointer, at)| step(segment, &pointer, at)).collect();
+    }
+    places.into_iter().map(|(pointer, _)| pointer).collect()
+}
+
+fn step<'a>(segment: &Segment, pointer: &str, at: &'a Value) -> Vec<(String, &'a Value)> {
+    let text = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let is_it = |index: usize, element: &Value| match segment {
+        Segment::Field(_) => false,
+        Segment::Index(own) => index == *own,
+        Segment::Value(value) => *text(element) == **value,
+        Segment::Element(keys) => keys.iter().all(|(key, value)| *text(&element[&**key]) == **value),
+    };
+    if let Segment::Field(name) = segment {
+        return vec![(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), &at[&**name])];
+    }
+    let elements = at.as_array().into_iter().flatten().enumerate();
+    let own = elements.filter(|(index, element)| is_it(*index, element));
+    own.map(|(index, element)| (format!("{pointer}/{index}"), element)).collect()
+}
+
+/// Whether a finding is just where an edit was: there, or the list that is one value, or in the element whose key was edited.
+pub(super) fn is_at(found: &str, edited: &str) -> bool {
+    let (parent, last) = edited.rsplit_once('/').unwrap_or((edited, ""));
+    let is_list = edited.strip_prefix(found).is_some_and(|rest| rest.split('/').skip(1).all(is_index));
+    let in_element = || TELLING.contains(&last) && is_index(parent.rsplit('/').next().unwrap_or_default());
+    is_within(found, edited) || is_list || in_element() && is_within(found, parent)
+}
+
+fn is_within(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn is_index(step: &str) -> bool {
+    !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit())
+}

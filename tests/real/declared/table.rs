@@ -1,0 +1,90 @@
+//! The table of what the API server makes of declared fields is what the API server says and answers.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use drift_exporter::compare::declared::Shapes;
+use http::Request;
+use serde_json::{Map, Value};
+
+use crate::support::cluster::{Cluster, Setup};
+
+const FOLDER: &str = "src/compare/declared/table";
+
+#[test]
+fn the_table_is_what_it_is_derived_from() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
+    let cluster = Cluster::start_as(Setup { audit: "Request", ..Setup::default() });
+    let write = |name: &str, value: &Value| {
+        let file = cluster.folder().join(name);
+        fs::write(&file, value.to_string()).unwrap();
+        file
+    };
+    let openapi = write("openapi.json", &documents(&cluster));
+    let derive = |mode: &str, files: &[&Path]| {
+        let Output { status, stdout, stderr } = Command::new(folder.join("derive"))
+            .arg(mode)
+            .args(files)
+            .output()
+            .expect("python3 runs the script");
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap()
+    };
+    let questions: Vec<Value> = serde_json::from_str(&derive("ask", &[&openapi])).unwrap();
+    let answers = write("answers.json", &ask(&cluster, &questions));
+    let derived = derive("write", &[&openapi, &answers, &folder.join("exceptions")]);
+    if std::env::var_os("UPDATE_TABLE").is_some() {
+        fs::write(folder.join("shapes"), &derived).unwrap();
+    }
+    let committed = fs::read_to_string(folder.join("shapes")).unwrap();
+    assert!(committed == derived, "{FOLDER}/shapes is old: make declared-table");
+    println!("{} questions, {} bytes", questions.len(), derived.len());
+}
+
+/// All documents below `/openapi/v3`, by their names.
+fn documents(cluster: &Cluster) -> Value {
+    let client = cluster.client();
+    let get = |path: &str| -> Value {
+        let request = Request::get(path).body(Vec::new()).unwrap();
+        cluster.block_on(client.request(request)).unwrap()
+    };
+    let index = get("/openapi/v3");
+    let names = index["paths"].as_object().unwrap().keys();
+    let of_versions = names.filter(|name| *name == "api/v1" || name.split('/').count() == 3);
+    let documents: Map<String, Value> =
+        of_versions.map(|name| (name.clone(), get(&format!("/openapi/v3/{name}")))).collect();
+    for (name, document) in documents.iter().filter(|(name, _)| name.starts_with("api")) {
+        let read = Shapes::of_openapi(document.to_string().as_bytes());
+        assert!(read.is_ok(), "{name}: {read:?}");
+    }
+    documents.into()
+}
+
+/// The questions as the API server read them.
+fn ask(cluster: &Cluster, questions: &[Value]) -> Value {
+    let client = cluster.client();
+    for (number, question) in questions.iter().enumerate() {
+        let request = Request::post(format!("{}?dryRun=All", question["path"].as_str().unwrap()))
+            .header("content-type", "application/json")
+            .header("audit-id", format!("question-{number}"))
+            .body(question["body"].to_string().into_bytes())
+            .unwrap();
+        // Mostly it is refused: only how it was read counts.
+        let _: Result<Value, _> = cluster.block_on(client.request(request));
+    }
+    let mut read: HashMap<String, Value> = cluster
+        .audited()
+        .into_iter()
+        .filter_map(|mut entry| Some((entry["auditID"].as_str()?.to_owned(), entry["requestObject"].take())))
+        .collect();
+    let answers = (0..questions.len()).map(|number| {
+        let answer = read.remove(&format!("question-{number}")).unwrap_or_default();
+        assert!(answer.is_object(), "no answer to {}", questions[number]);
+        answer
+    });
+    answers.collect()
+}
