@@ -112,16 +112,12 @@ fn compare_by_keys<'a>(
     findings: &mut Findings<'a>,
 ) {
     let mut left: Vec<_> = live.iter().map(|element| Some((name_of(keys, element), element))).collect();
-    for (at, element) in declared.iter().enumerate() {
+    for element in declared {
         let name = name_of(keys, element);
         let is_it = |other: &Option<(Vec<String>, &Value)>| {
             other.as_ref().is_some_and(|(other, _)| findings.are_same(&name, other))
         };
-        // Mostly it is where it was declared, unless there is one of the same name before it.
-        let found = match left.get(at) {
-            Some(there) if is_it(there) && !left[..at].iter().any(is_it) => Some(at),
-            _ => left.iter().position(is_it),
-        };
+        let found = left.iter().position(is_it);
         let there = found.and_then(|at| left[at].take()).map_or(&Value::Null, |(_, element)| element);
         findings
             .at(segment(keys, &name), |findings| compare_values(place.element(), element, there, findings));
