@@ -72,6 +72,12 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	else \
 	  echo "SKIPPED: the tests with a real Helm. They need Go to build it."; \
 	fi
+	@if command -v terraform >/dev/null && $(call can_have,$(ORACLE_PARTS) $(HELM_PARTS)); then \
+	  parts/build $(ORACLE_PARTS) $(HELM_PARTS) >/dev/null; \
+	  cargo test --test real -- --test-threads=1 five_sources; \
+	else \
+	  echo "SKIPPED: the test with all sources at once. It needs terraform on the path, and Go to build Helm and Terraform's Kubernetes provider."; \
+	fi
 
 .PHONY: oracle
 oracle: ## what Terraform itself calls drift, beside what we do, for some hundred edits and two providers; prints a matrix

@@ -15,7 +15,12 @@ use super::{
     team_rules::TeamReader,
 };
 use crate::{
-    baseline::{Wanted, helm, manifest, terraform},
+    baseline::{
+        Declares, Wanted,
+        helm::{self, ReleaseSources},
+        manifest::{self, ManifestSources},
+        terraform::{self, StateSources},
+    },
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
     model::{Change, Clock, Plan, WantedKind},
     rules::RuleSet,
@@ -56,9 +61,7 @@ pub struct Ingest {
 struct Keepers {
     team_reader: TeamReader,
     rule_keeper: RuleKeeper,
-    state_reader: terraform::Follow,
-    release_reader: helm::Follow,
-    manifest_reader: manifest::Follow,
+    readers: Readers,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
     readings: watch::Receiver<Arc<Reading>>,
@@ -120,10 +123,7 @@ impl Keepers {
         let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));
         let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
         let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));
-        let (declared_in, declared) = watch::channel(Arc::default());
         let (manifests_in, manifests) = watch::channel(Arc::new(manifest_sources(first)));
-        let (released_in, released) = watch::channel(Arc::default());
-        let (written_in, written) = watch::channel(Arc::default());
         let (teams_in, teams) = watch::channel(Arc::default());
         let (problems_in, team_problems) = watch::channel(Arc::default());
         let outputs = Outputs {
@@ -135,41 +135,11 @@ impl Keepers {
             manifests: manifests_in,
             problems: problems_in,
         };
-        let state_reader = terraform::Follow {
-            client: client.clone(),
-            sources: states,
-            changes: changes.clone(),
-            declares: declared_in,
-            clock: parts.clock.clone(),
-            key: parts.seal_key.clone(),
-        };
-        let release_reader = helm::Follow {
-            client: client.clone(),
-            sources: releases,
-            changes: changes.clone(),
-            declares: released_in,
-            clock: parts.clock.clone(),
-            key: parts.seal_key.clone(),
-        };
-        let manifest_reader = manifest::Follow {
-            client: client.clone(),
-            sources: manifests,
-            changes: changes.clone(),
-            declares: written_in,
-            key: parts.seal_key.clone(),
-        };
+        let (readers, declared) = Readers::new(parts, changes, states, releases, manifests);
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(
-                settings.clone(),
-                teams,
-                vec![declared, released, written],
-                parts.seal_key.clone(),
-                outputs,
-            ),
-            state_reader,
-            release_reader,
-            manifest_reader,
+            rule_keeper: RuleKeeper::new(settings.clone(), teams, declared, parts.seal_key.clone(), outputs),
+            readers,
             kinds,
             rules,
             readings,
@@ -178,20 +148,64 @@ impl Keepers {
     }
 }
 
+/// Those who read what is declared elsewhere than on the objects.
+#[derive(Debug)]
+struct Readers {
+    states: terraform::Follow,
+    releases: helm::Follow,
+    manifests: manifest::Follow,
+}
+
+impl Readers {
+    /// One of each source, and where each tells what is declared.
+    fn new(
+        parts: &Parts,
+        changes: &mpsc::Sender<Change>,
+        states: watch::Receiver<Arc<StateSources>>,
+        releases: watch::Receiver<Arc<ReleaseSources>>,
+        manifests: watch::Receiver<Arc<ManifestSources>>,
+    ) -> (Self, Vec<watch::Receiver<Arc<Declares>>>) {
+        let told = [(); 3].map(|()| watch::channel(Arc::default()));
+        let declared = told.iter().map(|(_, receiver)| receiver.clone()).collect();
+        let [by_states, by_releases, by_manifests] = told.map(|(sender, _)| sender);
+        let (client, clock, key) = (&parts.client, &parts.clock, &parts.seal_key);
+        let states = terraform::Follow {
+            client: client.clone(),
+            sources: states,
+            changes: changes.clone(),
+            declares: by_states,
+            clock: clock.clone(),
+            key: key.clone(),
+        };
+        let releases = helm::Follow {
+            client: client.clone(),
+            sources: releases,
+            changes: changes.clone(),
+            declares: by_releases,
+            clock: clock.clone(),
+            key: key.clone(),
+        };
+        let manifests = manifest::Follow {
+            client: client.clone(),
+            sources: manifests,
+            changes: changes.clone(),
+            declares: by_manifests,
+            key: key.clone(),
+        };
+        (Self { states, releases, manifests }, declared)
+    }
+
+    /// Follows what is declared until nobody listens.
+    async fn run(self) {
+        let Self { states, releases, manifests } = self;
+        tokio::join!(terraform::follow(states), helm::follow(releases), manifest::follow(manifests));
+    }
+}
+
 impl Ingest {
     /// Follows the API server until told to stop.
     pub async fn run(self) {
-        let Keepers {
-            team_reader,
-            mut rule_keeper,
-            state_reader,
-            release_reader,
-            manifest_reader,
-            kinds,
-            rules,
-            readings,
-            ..
-        } = self.keepers;
+        let Keepers { team_reader, mut rule_keeper, readers, kinds, rules, readings, .. } = self.keepers;
         tokio::select! {
             () = team_reader.first() => rule_keeper.renew(),
             () = self.stop.cancelled() => return,
@@ -199,14 +213,11 @@ impl Ingest {
         let ticks = tick(self.parts.changes.clone());
         let planning = self.planner.run(kinds, Vec::clone);
         let follow = follow(self.plans, readings, self.parts);
-        let states = terraform::follow(state_reader);
-        let releases = helm::follow(release_reader);
-        let manifests = manifest::follow(manifest_reader);
         let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
         let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, ticks, rules, states, releases, manifests) } => {}
+            _ = async { tokio::join!(planning, follow, ticks, rules, readers.run()) } => {}
             () = self.stop.cancelled() => {}
         }
     }

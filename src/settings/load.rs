@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 use super::{
     HelmFrom, ManifestFrom, Overrides, Settings, ShownLabel, TeamRulesFrom, TerraformFrom,
     file::{
-        HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry, TeamRulesEntry,
-        TerraformEntry,
+        AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry,
+        TeamRulesEntry, TerraformEntry,
     },
     problem::Problem,
     read::{Read, read},
@@ -78,22 +78,14 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         check_namespaces(key, names, problems);
     }
     let kinds = kinds(&file.kinds, problems);
-    let annotation = file.sources.as_ref().and_then(|sources| sources.annotation.as_ref());
-    let prefix = annotation.and_then(|annotation| annotation.prefix.as_deref());
-    if let Some(prefix) = prefix.filter(|prefix| !is_prefix(prefix)) {
-        let message = format!("`{prefix}` cannot stand before the / in the name of a label; want a DNS name");
-        problems.push(wrong("sources.annotation.prefix", message));
-    }
-    let annotation_prefix: Box<str> = prefix.map_or(usual.annotation_prefix, Into::into);
+    let from = file.sources.clone().unwrap_or_default();
+    let prefix = from.annotation.as_ref().and_then(|entry| annotation_prefix(entry, problems));
+    let annotation_prefix = prefix.unwrap_or(usual.annotation_prefix);
     let sources = file.sources.as_ref().map_or(usual.sources, switched_on);
-    let terraform = file.sources.as_ref().and_then(|sources| sources.terraform.as_ref());
-    let terraform = terraform.map(|entry| terraform_from(entry, problems)).unwrap_or_default();
-    let helm = file.sources.as_ref().and_then(|sources| sources.helm.as_ref());
-    let helm = helm.map(|entry| helm_from(entry, problems)).unwrap_or_default();
-    let manifest = file.sources.as_ref().and_then(|sources| sources.manifest.as_ref());
-    let manifest = manifest.map(|entry| manifest_from(entry, problems)).unwrap_or_default();
-    let status_hash = file.sources.as_ref().and_then(|sources| sources.status_hash.as_deref());
-    let records = status_hash.map(|entries| records(entries, problems)).filter(|own| !own.is_empty());
+    let terraform = from.terraform.map(|entry| terraform_from(&entry, problems)).unwrap_or_default();
+    let helm = from.helm.map(|entry| helm_from(&entry, problems)).unwrap_or_default();
+    let manifest = from.manifest.map(|entry| manifest_from(&entry, problems)).unwrap_or_default();
+    let records = from.status_hash.map(|entries| records(&entries, problems)).filter(|own| !own.is_empty());
     let jobs = file.terraform_jobs.as_ref().map(|entry| jobs(entry, problems));
     if sources.is_empty() {
         problems
@@ -138,6 +130,16 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         shown_values: file.api.values.unwrap_or(usual.shown_values),
         log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
     })
+}
+
+/// What stands before the names of label and annotations, where it is said.
+fn annotation_prefix(entry: &AnnotationEntry, problems: &mut Vec<Problem>) -> Option<Box<str>> {
+    let prefix = entry.prefix.as_deref()?;
+    if !is_prefix(prefix) {
+        let message = format!("`{prefix}` cannot stand before the / in the name of a label; want a DNS name");
+        problems.push(wrong("sources.annotation.prefix", message));
+    }
+    Some(prefix.into())
 }
 
 fn switched_on(sources: &SourcesEntry) -> Vec<Source> {

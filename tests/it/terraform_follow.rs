@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::terraform::StateSources,
-    model::{BaselineFault, DownReason, Origin, Scope, StreamHealth},
+    model::{BaselineFault, Change, DownReason, Origin, Scope, Source, StreamHealth},
 };
 use flate2::{Compression, write::GzEncoder};
 use jiff::SignedDuration;
@@ -124,6 +124,7 @@ async fn a_state_that_changes_is_told_once_and_one_that_goes_is_told_gone() {
     assert_eq!(followed.baseline().await.version.as_ref().unwrap().serial, 6);
     server.delete("secrets", "terraform", "tfstate-default-shop");
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
+    assert!(matches!(followed.changes.recv().await, Some(Change::SourceGone(Source::Terraform))));
     followed.silent(10).await;
     assert!(followed.wanted().kinds.is_empty());
 }

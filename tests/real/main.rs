@@ -17,6 +17,8 @@ mod declared;
 mod demo_release;
 /// The demo's Terraform-managed shop, made anew.
 mod demo_state;
+/// Five sources on one API server.
+mod five_sources;
 /// Real Helm installs, upgrades and rolls back, and the exporter goes by its releases.
 mod helm_source;
 /// What Terraform itself calls drift, beside what we do.

@@ -20,7 +20,12 @@ use super::{
     reading::{Reading, in_doubt, read},
 };
 use crate::{
-    baseline::{declare::DocumentReader, newest::other_than, scopes::Scopes, wanted::Declares},
+    baseline::{
+        declare::{Declared, DocumentReader},
+        newest::other_than,
+        scopes::Scopes,
+        wanted::Declares,
+    },
     model::{
         Baseline, BaselineFault, BaselineTrouble, BaselineVersion, Change, Origin, SealKey, Source,
         StreamHealth,
@@ -265,7 +270,7 @@ async fn off_the_loop(
 
 impl Place {
     fn take(&mut self, path: &Path, mut reading: Reading) {
-        let nothing = Default::default();
+        let nothing = Declared::default();
         let before = self.good.as_ref().map_or(&nothing, |good| &good.declared);
         for skipped in reading.declared.skipped.iter().filter(|own| !before.skipped.contains(own)) {
             let (file, reason) = (&skipped.address, skipped.reason);

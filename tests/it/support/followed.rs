@@ -81,11 +81,11 @@ impl<S> Followed<S> {
         let key = SealKey::new([7; 32]);
         let (sender, receiver) = watch::channel(Arc::new(sources));
         let (changes, told) = mpsc::channel(1);
-        let (declares, declared) = watch::channel(Arc::default());
+        let (declares, read) = watch::channel(Arc::default());
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
         let inputs = Inputs { sources: receiver, changes, declares, clock, key };
-        (Self { sources: sender, changes: told, declares: declared }, inputs)
+        (Self { sources: sender, changes: told, declares: read }, inputs)
     }
 
     /// What has to be watched for what is declared.

@@ -1,0 +1,244 @@
+//! One API server, five ways to declare objects: five edits by hand are five claims, and five reverts end them.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{
+    cluster::{Cluster, User},
+    exporter::Exporter,
+    helm::Helm,
+    objects::create_namespace,
+    parts::program,
+    process::eventually,
+    terraform::{Provider, Terraform},
+};
+
+const SETTINGS: &str = "\
+sources:
+  terraform: {}
+  helm: {}
+  last_applied: {}
+  manifest: {paths: [MANIFESTS], namespace: written}
+  status_hash: []
+";
+
+/// An edit and its revert, each an argument list of kubectl, and what it is to be seen as.
+struct Edit {
+    source: &'static str,
+    object: &'static str,
+    field: &'static str,
+    edit: &'static [&'static str],
+    revert: &'static [&'static str],
+}
+
+const EDITS: &[Edit] = &[
+    Edit {
+        source: "terraform",
+        object: "deployment/checkout-eu",
+        field: "replicas",
+        edit: &["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=5"],
+        revert: &["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=2"],
+    },
+    Edit {
+        source: "helm",
+        object: "service/shop-web",
+        field: "ports",
+        edit: &[
+            "patch",
+            "service",
+            "shop-web",
+            "-n",
+            "charted",
+            "-p",
+            r#"{"spec":{"ports":[{"port":80,"targetPort":9}]}}"#,
+        ],
+        revert: &[
+            "patch",
+            "service",
+            "shop-web",
+            "-n",
+            "charted",
+            "-p",
+            r#"{"spec":{"ports":[{"port":80,"targetPort":"http"}]}}"#,
+        ],
+    },
+    Edit {
+        source: "last_applied",
+        object: "deployment/api",
+        field: "image",
+        edit: &["set", "image", "deployment/api", "api=nginx:9", "-n", "applied"],
+        revert: &["set", "image", "deployment/api", "api=nginx:1", "-n", "applied"],
+    },
+    Edit {
+        source: "manifest",
+        object: "configmap/config",
+        field: "data",
+        edit: &["patch", "configmap", "config", "-n", "written", "-p", r#"{"data":{"a":"other"}}"#],
+        revert: &["patch", "configmap", "config", "-n", "written", "-p", r#"{"data":{"a":"b"}}"#],
+    },
+    Edit {
+        source: "status_hash",
+        object: "simpleresource/db",
+        field: "hash",
+        edit: &[
+            "patch",
+            "simpleresource",
+            "db",
+            "-n",
+            "operated",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"length":9}}"#,
+        ],
+        revert: &[
+            "patch",
+            "simpleresource",
+            "db",
+            "-n",
+            "operated",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"length":8}}"#,
+        ],
+    },
+];
+
+struct World {
+    cluster: Cluster,
+}
+
+impl World {
+    #[track_caller]
+    fn kubectl(&self, arguments: &[&str], input: &str) {
+        let mut child = Command::new(program("kube-apiserver", "kubectl"))
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.cluster.kubeconfig(User::Admin))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+
+    fn make_objects(&self, manifests: &Path) -> Terraform {
+        let client = self.cluster.client();
+        self.cluster.block_on(async {
+            for name in ["payments", "terraform", "charted", "applied", "written", "operated"] {
+                create_namespace(&client, name).await;
+            }
+        });
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let kubeconfig = self.cluster.kubeconfig(User::Admin);
+        let terraform = Terraform::init(&root.join("src/demo/terraform"), Provider::Current, &kubeconfig);
+        terraform.apply();
+        let chart = root.join("tests/real/chart").display().to_string();
+        Helm::new(&kubeconfig, "secret").run(&["install", "shop", &chart, "-n", "charted"]);
+        let pod = json!({"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [{"name": "api", "image": "nginx:1"}]}});
+        let api = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api", "namespace": "applied"},
+            "spec": {"selector": {"matchLabels": {"app": "api"}}, "template": pod}});
+        self.kubectl(&["apply", "-f", "-"], &api.to_string());
+        let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n";
+        fs::write(manifests.join("config.yaml"), config).unwrap();
+        self.kubectl(&["create", "-n", "written", "-f", "-"], config);
+        self.operate();
+        terraform
+    }
+
+    /// Makes a custom resource, and records what was applied as its operator does.
+    fn operate(&self) {
+        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}});
+        let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}});
+        let names =
+            json!({"plural": "simpleresources", "singular": "simpleresource", "kind": "SimpleResource"});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "simpleresources.infra.opr8r"},
+            "spec": {"group": "infra.opr8r", "scope": "Namespaced", "names": names, "versions": [version]}});
+        self.kubectl(&["create", "-f", "-"], &definition.to_string());
+        self.kubectl(&["wait", "--for=condition=Established", "crd/simpleresources.infra.opr8r"], "");
+        let resource = json!({"apiVersion": "infra.opr8r/v1alpha1", "kind": "SimpleResource",
+            "metadata": {"name": "db", "namespace": "operated"}, "spec": {"prefix": "shop", "length": 8, "vars": {"a": "b"}}});
+        self.kubectl(&["create", "-f", "-"], &resource.to_string());
+        let hash: String = Sha256::digest("8:shopa=b").iter().map(|byte| format!("{byte:02x}")).collect();
+        let status = json!({"status": {"phase": "Ready", "lastAppliedHash": hash}}).to_string();
+        let patch =
+            ["patch", "simpleresource", "db", "-n", "operated", "--subresource=status", "--type=merge", "-p"];
+        self.kubectl(&[&patch[..], &[&status]].concat(), "");
+    }
+}
+
+fn asked(exporter: &Exporter, path: &str) -> Value {
+    serde_json::from_str(&exporter.get(path).unwrap().text()).unwrap()
+}
+
+/// All claims that drift: source, object, class of the field, tool.
+fn drifted(exporter: &Exporter) -> Vec<[String; 4]> {
+    let all = asked(exporter, "/v1/resources?namespace=*&limit=1000");
+    let claims = all["resources"].as_array().unwrap().iter().filter(|own| own["driftDetected"] == true);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut told: Vec<[String; 4]> = claims
+        .map(|own| {
+            let object = format!("{}/{}", text(&own["resourceType"]), text(&own["resourceName"]));
+            [text(&own["source"]), object, text(&own["differences"][0]["field"]), text(&own["actor"])]
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+#[test]
+fn five_edits_are_five_claims_and_five_reverts_end_them() {
+    let world = World { cluster: Cluster::start() };
+    let folder = tempfile::tempdir().unwrap();
+    let _terraform = world.make_objects(folder.path());
+    let settings = world.cluster.folder().join("sources.yaml");
+    fs::write(&settings, SETTINGS.replace("MANIFESTS", &folder.path().display().to_string())).unwrap();
+    let flags = ["--config.file", settings.to_str().unwrap()];
+    let kubeconfig = world.cluster.kubeconfig(User::Admin);
+    let exporter = Exporter::start(&kubeconfig, world.cluster.folder(), &flags).ready();
+    for edit in EDITS {
+        eventually(edit.source, Duration::from_secs(30), || {
+            let (kind, name) = edit.object.split_once('/').unwrap();
+            let namespace = edit.edit.iter().skip_while(|word| **word != "-n").nth(1).unwrap();
+            let answer = exporter.get(&format!("/v1/resources/{kind}/{namespace}/{name}"))?;
+            let object: Value = serde_json::from_str(&answer.text()).ok()?;
+            let claims = object["claims"].as_array()?;
+            claims.iter().find(|own| own["source"] == edit.source && own["verdict"] == "in_sync").map(drop)
+        });
+    }
+    assert_eq!(drifted(&exporter), Vec::<[String; 4]>::new(), "nothing was edited");
+
+    EDITS.iter().for_each(|edit| world.kubectl(edit.edit, ""));
+    let mut wanted: Vec<[String; 4]> = EDITS
+        .iter()
+        .map(|edit| [edit.source, edit.object, edit.field, "kubectl"].map(str::to_owned))
+        .collect();
+    wanted.sort();
+    eventually("five claims drift", Duration::from_secs(5), || (drifted(&exporter).len() == 5).then_some(()));
+    assert_eq!(drifted(&exporter), wanted);
+
+    EDITS.iter().for_each(|edit| world.kubectl(edit.revert, ""));
+    eventually("nothing drifts", Duration::from_secs(5), || drifted(&exporter).is_empty().then_some(()));
+    let history = asked(&exporter, "/v1/history?limit=1000");
+    let ends = history["transitions"].as_array().unwrap().iter().filter(|own| !own["cause"].is_null());
+    let mut causes: Vec<(&str, &str)> =
+        ends.map(|own| (own["source"].as_str().unwrap(), own["cause"].as_str().unwrap())).collect();
+    causes.sort_unstable();
+    let mut all: Vec<(&str, &str)> = EDITS.iter().map(|edit| (edit.source, "reverted")).collect();
+    all.sort_unstable();
+    assert_eq!(causes, all);
+}
