@@ -35,6 +35,10 @@ pub(crate) struct Canaries {
 }
 
 impl Canaries {
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
     pub(crate) fn plant(&mut self) -> String {
         let canary: String = std::iter::repeat_with(fastrand::alphanumeric).take(24).collect();
         self.all.push(canary.clone());

@@ -104,7 +104,7 @@ fn no_secret_of_a_release_comes_out_anywhere() {
     let mut canaries = Canaries::default();
     let manifest = make_objects(&cluster, &mut canaries);
     let release = release(&manifest, &mut canaries);
-    assert!(canaries.0.len() >= 1_000, "{}", canaries.0.len());
+    assert!(canaries.count() >= 1_000, "{}", canaries.count());
     post(&cluster, "/api/v1/namespaces/shop/secrets", &stored("web", &release));
     // What cannot be read is complained about; what is wrong may stand next to a secret.
     let cut = release.windows(10).position(|part| part == b"\"manifest\"").unwrap() + 400;

@@ -12,7 +12,10 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::terraform::{Follow, StateSources, Wanted, follow, random_key},
+    baseline::{
+        Wanted,
+        terraform::{Follow, StateSources, follow, random_key},
+    },
     model::{Baseline, Change, Clock, Origin, Scope, StreamHealth},
     watch::{Connection, client_from},
 };
@@ -112,8 +115,9 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
         StateSources { enabled: true, scope: Scope::new(["terraform"], []), ..StateSources::default() };
     let (_sources, sources) = watch::channel(Arc::new(sources));
     let (sender, mut changes) = mpsc::channel(16);
-    let (wanted, mut wanted_told) = watch::channel(Arc::new(Wanted::default()));
-    let inputs = Follow { client, sources, changes: sender, wanted, clock: Clock::system(), key };
+    let (declares, mut read) = watch::channel(Arc::default());
+    let own_key = key.clone();
+    let inputs = Follow { client, sources, changes: sender, declares, clock: Clock::system(), key };
     cluster.block_on(async {
         tokio::spawn(follow(inputs));
         // Which of the two is found first is up to the server.
@@ -124,8 +128,9 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
         assert!(one.version.as_ref().unwrap().written.is_some());
         assert_eq!((&*two.name, two.origin, two.objects.len()), ("shop-prod", Origin::Published, 250));
         assert!(matches!(next(&mut changes).await, Change::Source(_, StreamHealth::Up)));
-        wanted_told.changed().await.unwrap();
-        let sealing = wanted_told.borrow().documents[&("".into(), "ConfigMap".into())].clone();
+        read.changed().await.unwrap();
+        let wanted = Wanted::of(&own_key, [&**read.borrow()].into_iter());
+        let sealing = wanted.documents[&("".into(), "ConfigMap".into())].clone();
         assert_eq!(sealing.fields("v1", "shop", "c0"), ["data"]);
         assert_eq!(sealing.keys().len(), 2, "that of the process, and that of the baseline");
     });

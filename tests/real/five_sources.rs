@@ -37,7 +37,7 @@ struct Edit {
     source: &'static str,
     object: &'static str,
     field: &'static str,
-    edit: &'static [&'static str],
+    change: &'static [&'static str],
     revert: &'static [&'static str],
 }
 
@@ -46,14 +46,14 @@ const EDITS: &[Edit] = &[
         source: "terraform",
         object: "deployment/checkout-eu",
         field: "replicas",
-        edit: &["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=5"],
+        change: &["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=5"],
         revert: &["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=2"],
     },
     Edit {
         source: "helm",
         object: "service/shop-web",
         field: "ports",
-        edit: &[
+        change: &[
             "patch",
             "service",
             "shop-web",
@@ -76,21 +76,21 @@ const EDITS: &[Edit] = &[
         source: "last_applied",
         object: "deployment/api",
         field: "image",
-        edit: &["set", "image", "deployment/api", "api=nginx:9", "-n", "applied"],
+        change: &["set", "image", "deployment/api", "api=nginx:9", "-n", "applied"],
         revert: &["set", "image", "deployment/api", "api=nginx:1", "-n", "applied"],
     },
     Edit {
         source: "manifest",
         object: "configmap/config",
         field: "data",
-        edit: &["patch", "configmap", "config", "-n", "written", "-p", r#"{"data":{"a":"other"}}"#],
+        change: &["patch", "configmap", "config", "-n", "written", "-p", r#"{"data":{"a":"other"}}"#],
         revert: &["patch", "configmap", "config", "-n", "written", "-p", r#"{"data":{"a":"b"}}"#],
     },
     Edit {
         source: "status_hash",
         object: "simpleresource/db",
         field: "hash",
-        edit: &[
+        change: &[
             "patch",
             "simpleresource",
             "db",
@@ -173,7 +173,9 @@ impl World {
         let resource = json!({"apiVersion": "infra.opr8r/v1alpha1", "kind": "SimpleResource",
             "metadata": {"name": "db", "namespace": "operated"}, "spec": {"prefix": "shop", "length": 8, "vars": {"a": "b"}}});
         self.kubectl(&["create", "-f", "-"], &resource.to_string());
-        let hash: String = Sha256::digest("8:shopa=b").iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits =
+            |byte: &u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap());
+        let hash: String = Sha256::digest("8:shopa=b").iter().flat_map(digits).collect();
         let status = json!({"status": {"phase": "Ready", "lastAppliedHash": hash}}).to_string();
         let patch =
             ["patch", "simpleresource", "db", "-n", "operated", "--subresource=status", "--type=merge", "-p"];
@@ -213,7 +215,7 @@ fn five_edits_are_five_claims_and_five_reverts_end_them() {
     for edit in EDITS {
         eventually(edit.source, Duration::from_secs(30), || {
             let (kind, name) = edit.object.split_once('/').unwrap();
-            let namespace = edit.edit.iter().skip_while(|word| **word != "-n").nth(1).unwrap();
+            let namespace = edit.change.iter().skip_while(|word| **word != "-n").nth(1).unwrap();
             let answer = exporter.get(&format!("/v1/resources/{kind}/{namespace}/{name}"))?;
             let object: Value = serde_json::from_str(&answer.text()).ok()?;
             let claims = object["claims"].as_array()?;
@@ -222,7 +224,7 @@ fn five_edits_are_five_claims_and_five_reverts_end_them() {
     }
     assert_eq!(drifted(&exporter), Vec::<[String; 4]>::new(), "nothing was edited");
 
-    EDITS.iter().for_each(|edit| world.kubectl(edit.edit, ""));
+    EDITS.iter().for_each(|edit| world.kubectl(edit.change, ""));
     let mut wanted: Vec<[String; 4]> = EDITS
         .iter()
         .map(|edit| [edit.source, edit.object, edit.field, "kubectl"].map(str::to_owned))
