@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tempfile::TempDir;
@@ -21,6 +22,9 @@ use crate::{
     state::{Transition, Turn},
     watch::{ConnectError, Connection, Timing, client_from},
 };
+
+/// How long the demo's API server keeps a connection that nobody uses.
+const IDLE: Duration = Duration::from_secs(90);
 
 /// How the demo goes.
 #[derive(Debug)]
@@ -74,7 +78,8 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let (folder, kubeconfig) = write_kubeconfig(api_address)
         .map_err(|source| DemoError::Kubeconfig { folder: env::temp_dir(), source })?;
 
-    let limits = ServerLimits { connections, ..ServerLimits::default() };
+    // API servers keep connections for long on which nobody asks; whoever asks every few seconds relies on that.
+    let limits = ServerLimits { connections, headers: IDLE, ..ServerLimits::default() };
     let cluster = shop.cluster().clone();
     let server = tokio::spawn(serve(api, router(cluster.clone(), stop.clone()), limits, stop.clone()));
     let connection = Connection { kubeconfig: Some(kubeconfig.clone()), context: None };

@@ -56,7 +56,10 @@ impl From<BaselineFault> for Broken {
 impl<'a> Text<'a> {
     /// What comes from here, inflated if it is gzip.
     pub fn new(mut bytes: impl BufRead + 'a, limit: u64) -> Result<Self, Broken> {
-        let packed = bytes.fill_buf().map_err(Broken::System)?.starts_with(&[0x1f, 0x8b]);
+        let mut mark = Vec::new();
+        bytes.by_ref().take(2).read_to_end(&mut mark).map_err(Broken::System)?;
+        let packed = mark == [0x1f, 0x8b];
+        let bytes = io::Cursor::new(mark).chain(bytes);
         let reader: Box<dyn Read + 'a> =
             if packed { Box::new(GzDecoder::new(bytes)) } else { Box::new(bytes) };
         Ok(Self { reader, left: limit, in_parts: false })

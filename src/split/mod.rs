@@ -3,6 +3,8 @@
 
 use memchr::memchr2;
 
+const LONGEST_KEY: usize = 256;
+
 /// Feeds on the bytes of an object and hands out each item of its list, and the other members that are asked for.
 #[derive(Debug)]
 pub struct Splitter {
@@ -11,6 +13,8 @@ pub struct Splitter {
     /// The key of the member that is being read.
     key: Vec<u8>,
     value: ValueScan,
+    /// Whether earlier chunks held something of it.
+    begun: bool,
     /// The beginning of a value that earlier chunks held.
     partial: Vec<u8>,
 }
@@ -78,6 +82,7 @@ impl Splitter {
             place: Place::default(),
             key: Vec::new(),
             value: ValueScan::default(),
+            begun: false,
             partial: Vec::new(),
         }
     }
@@ -89,10 +94,14 @@ impl Splitter {
             match self.place {
                 Place::Value | Place::Item => {
                     let Some(length) = self.value.advance(&chunk[at..]) else {
+                        self.begun = true;
                         self.keep(&chunk[at..])?;
                         return Ok(());
                     };
                     let end = at + length;
+                    if length == 0 && !self.begun {
+                        return Err(SplitError::NotAList);
+                    }
                     if self.partial.is_empty() {
                         self.emit(&chunk[at..end], &mut part);
                     } else {
@@ -130,6 +139,9 @@ impl Splitter {
                 Place::Key
             }
             (Place::Key, b'"') => Place::BeforeValue,
+            // No key that anybody wants is this long, or has signs in it that have to be escaped.
+            (Place::Key, b'\\') => return Err(SplitError::NotAList),
+            (Place::Key, _) if self.key.len() >= LONGEST_KEY => return Err(SplitError::NotAList),
             (Place::Key, byte) => {
                 self.key.push(byte);
                 Place::Key
@@ -145,6 +157,7 @@ impl Splitter {
     fn begin(&mut self, place: Place) -> usize {
         self.place = place;
         self.value = ValueScan::default();
+        self.begun = false;
         0
     }
 
@@ -274,6 +287,19 @@ mod tests {
         assert_eq!(split(&[br#"{"items":[{"a":1}"#]), Err(SplitError::Truncated));
         assert_eq!(split(&[br#"{"items":[{"a":1"#]), Err(SplitError::Truncated));
         assert_eq!(split(&[b""]), Err(SplitError::Truncated));
+        for text in [
+            r#"{"items":[}"#,
+            r#"{"items":[{"a":1}}"#,
+            r#"{"items":[,]}"#,
+            r#"{"a":}"#,
+            r#"{"a":,"b":1}"#,
+            r#"{"a\"b":1}"#,
+        ] {
+            for cut in 0..=text.len() {
+                let chunks = [&text.as_bytes()[..cut], &text.as_bytes()[cut..]];
+                assert!(split(&chunks).is_err() || text.contains("[,]"), "{text} cut at {cut}");
+            }
+        }
     }
 
     #[test]
@@ -304,6 +330,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn whatever_comes_it_ends(items in prop::collection::vec(any_json(), 0..4), at in any::<prop::sample::Index>(), byte in any::<u8>(), size in 1_usize..64) {
+            let mut text = serde_json::to_vec(&json!({"metadata": {}, "items": items})).unwrap();
+            let at = at.index(text.len());
+            text[at] = byte;
+            let mut splitter = Splitter::new(LIST);
+            let mut parts = 0;
+            for chunk in text.chunks(size) {
+                if splitter.push(chunk, |_| parts += 1).is_err() {
+                    break;
+                }
+            }
+            prop_assert!(parts <= text.len());
+        }
+
         #[test]
         fn any_items_come_out_as_they_went_in(items in prop::collection::vec(any_json(), 0..8), size in 1_usize..64) {
             let text = serde_json::to_vec(&json!({"metadata": {"resourceVersion": "1"}, "items": items})).unwrap();

@@ -82,7 +82,7 @@ pub(super) fn without_sealed(mut facts: Facts, sealed: &[&str]) -> Facts {
     if is_sealed("spec.ports") || is_sealed("spec.template.spec.containers.ports") {
         facts.port = None;
     }
-    if is_sealed("spec.externalName") {
+    if is_sealed("spec.externalName") || is_sealed("spec.loadBalancerIP") {
         facts.endpoint = None;
     }
     if is_sealed("metadata.labels") {

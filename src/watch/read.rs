@@ -174,8 +174,9 @@ impl ObjectReader {
             return;
         };
         let kind = &self.stream.kind;
-        // Objects in lists do not say what they are.
+        // Objects in lists do not say what they are, and those of watches do.
         members.insert("kind".to_owned(), (*kind.kind).into());
+        members.insert("apiVersion".to_owned(), kind.api_version().into());
         let whole = Value::Object(members);
         let own = applied.and_then(|sealing| applied_to(&whole, &object.key, sealing.own_key()));
         object.applied = own.map(Box::new);
