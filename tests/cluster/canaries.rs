@@ -78,7 +78,7 @@ impl Canaries {
             assert!(!document.windows(WINDOW).any(is_hidden), "a kept document tells a secret: {}", told());
         }
         println!(
-            "{} documents in {} MiB of memory have none of {} hidden values; {} of these are in texts that were let go of",
+            "{} documents in {} MiB of memory have none of {} hidden values; {} of these are elsewhere, as texts that were read and not wiped",
             documents.len(),
             memory.iter().map(Vec::len).sum::<usize>() >> 20,
             self.hidden.len(),
