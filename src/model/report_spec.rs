@@ -76,16 +76,6 @@ impl RecordSpec {
             grace: SignedDuration::from_mins(5),
         }
     }
-
-    /// Whether something is to be read of this object.
-    pub fn wants<'a>(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        value_of: impl Fn(&str) -> Option<&'a str>,
-    ) -> bool {
-        wants(&self.objects, kind, namespace, value_of)
-    }
 }
 
 impl RecordAlgorithm {
@@ -130,28 +120,6 @@ impl JobSpec {
         };
         Self { objects: WantedKind { selector: Some(Selector::exists(label)), ..jobs }, label: label.into() }
     }
-
-    /// Whether this is one of them.
-    pub fn wants<'a>(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        value_of: impl Fn(&str) -> Option<&'a str>,
-    ) -> bool {
-        wants(&self.objects, kind, namespace, value_of)
-    }
-}
-
-/// Streams are shared, so objects come that others want.
-fn wants<'a>(
-    objects: &WantedKind,
-    kind: &Kind,
-    namespace: &str,
-    value_of: impl Fn(&str) -> Option<&'a str>,
-) -> bool {
-    objects.means(kind)
-        && objects.scope.has(namespace)
-        && objects.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
 }
 
 fn within(part: &str, field: &str) -> FieldPath {

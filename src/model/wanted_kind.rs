@@ -82,6 +82,18 @@ impl WantedKind {
         }
     }
 
+    /// Whether this object is meant, by its kind, namespace and labels: streams are shared, so objects come that others want.
+    pub fn wants<'a>(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        value_of: impl Fn(&str) -> Option<&'a str>,
+    ) -> bool {
+        self.means(kind)
+            && self.scope.has(namespace)
+            && self.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
+    }
+
     /// Whether this kind is meant, in whatever version.
     pub fn means(&self, kind: &Kind) -> bool {
         let named = match &self.kind {

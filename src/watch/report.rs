@@ -47,9 +47,9 @@ impl ReportReader {
         let object: Value = serde_json::from_str(text).ok()?;
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
         let label = |name: &str| object["metadata"]["labels"][name].as_str();
-        let spec = self.records.iter().find(|spec| spec.wants(kind, namespace, label));
+        let spec = self.records.iter().find(|spec| spec.objects.wants(kind, namespace, label));
         let record = spec.map(|spec| self.record(spec, kind, text, &object));
-        let run = self.jobs.as_ref().filter(|spec| spec.wants(kind, namespace, label));
+        let run = self.jobs.as_ref().filter(|spec| spec.objects.wants(kind, namespace, label));
         let run = run.map(|spec| job_run(spec, &object));
         if let Some(record) = &record {
             judge_health(record, facts);
