@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fs,
     io::Write as _,
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -84,6 +85,30 @@ impl Canaries {
             self.hidden.len(),
             found(&plain(&self.hidden), &memory)
         );
+    }
+
+    /// Looks for each of them wherever a running exporter tells something.
+    #[track_caller]
+    pub(crate) fn are_told_nowhere(&self, exporter: &Exporter, history: &Path) {
+        self.are_not_in("the metrics page", &exporter.metrics());
+        let mut paths: Vec<String> =
+            ["/", "/v1/resources?namespace=*", "/v1/history", "/v1/status", "/v1/rules"]
+                .map(ToOwned::to_owned)
+                .to_vec();
+        for (at, kind) in ["secret", "configmap", "deployment.apps", "widget.example.com"].iter().enumerate()
+        {
+            paths.push(format!("/v1/resources/{kind}/shop/object-{at}"));
+            paths.push(format!("/objects/{kind}/shop/object-{at}"));
+        }
+        for path in paths {
+            let answer = exporter.get(&path).unwrap();
+            assert_eq!(answer.status, 200, "{path}");
+            self.are_not_in(&path, &answer.text());
+        }
+        let log = exporter.logged();
+        assert!(log.contains("DEBUG"), "the log tells everything there is");
+        self.are_not_in("the log", &log);
+        self.are_not_in("the history file", &fs::read_to_string(history).unwrap());
     }
 
     /// Looks for each of them in a text, plain and as base64 writes it, wherever it begins.
@@ -284,24 +309,7 @@ fn no_secret_comes_out_anywhere() {
         exporter.wait_for("drift_terraform_state_readable", &labels, Some(0.0), Duration::from_secs(30));
     }
 
-    canaries.are_not_in("the metrics page", &exporter.metrics());
-    let mut paths: Vec<String> = ["/", "/v1/resources?namespace=*", "/v1/history", "/v1/status", "/v1/rules"]
-        .map(ToOwned::to_owned)
-        .to_vec();
-    for (at, kind) in ["secret", "configmap", "deployment.apps", "widget.example.com"].iter().enumerate() {
-        paths.push(format!("/v1/resources/{kind}/shop/object-{at}"));
-        paths.push(format!("/objects/{kind}/shop/object-{at}"));
-    }
-    for path in paths {
-        let answer = exporter.get(&path).unwrap();
-        assert_eq!(answer.status, 200, "{path}");
-        canaries.are_not_in(&path, &answer.text());
-    }
-    let log = exporter.logged();
-    assert!(log.contains("DEBUG"), "the log tells everything there is");
-    canaries.are_not_in("the log", &log);
-    canaries.are_not_in("the history file", &fs::read_to_string(&history).unwrap());
-
+    canaries.are_told_nowhere(&exporter, &history);
     canaries.are_not_kept_in(exporter.running.pid());
 
     for input in [&state[..], &state[..cut]] {
