@@ -4,6 +4,11 @@ use serde_json::Value;
 
 use crate::model::ObjectName;
 
+/// The API server takes no longer name for any object.
+const LONGEST_NAME: usize = 253;
+/// A template's path is no longer.
+const LONGEST_PATH: usize = 1024;
+
 /// A document that could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadDocument {
@@ -51,11 +56,15 @@ pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
     Some(ObjectName {
         group: group.into(),
         version: version.into(),
-        kind: word(&document["kind"])?.into(),
-        namespace: metadata["namespace"].as_str().unwrap_or("").into(),
-        // What a template left behind is no name.
-        name: word(&metadata["name"]).filter(|name| !name.contains(['{', '}', ' ']))?.into(),
+        kind: word(&document["kind"]).filter(|kind| is_name(kind))?.into(),
+        namespace: Some(metadata["namespace"].as_str().unwrap_or("")).filter(|name| is_name(name))?.into(),
+        name: word(&metadata["name"]).filter(|name| is_name(name))?.into(),
     })
+}
+
+/// Whether an object could be called so. What a template left behind is no name, and neither is a page of text.
+fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_NAME && !text.contains(['{', '}', '/', ' ']) && !text.contains(char::is_control)
 }
 
 /// `apps/v1` as group and version.
@@ -72,7 +81,9 @@ impl Document {
     /// The template that Helm made it from, as Helm writes it down in the first line.
     pub fn template(&self) -> Option<&str> {
         let line = self.text.lines().map(str::trim).find(|line| !line.is_empty())?;
-        line.strip_prefix("# Source:").map(str::trim).filter(|path| !path.is_empty())
+        line.strip_prefix("# Source:")
+            .map(str::trim)
+            .filter(|path| !path.is_empty() && path.len() <= LONGEST_PATH)
     }
 
     /// The objects in it.
@@ -127,8 +138,8 @@ impl Document {
     }
 }
 
-/// As Helm and kubectl read it: `0644` is octal, and of two members of one name the last counts. Large lists are ordinary;
-/// anchors that multiply are not, and stay bounded as the library sees fit.
+/// As Helm and kubectl read it: `0644` is octal, of two members of one name the last counts, and one anchor may be meant often.
+/// Large lists are ordinary; anchors that multiply are not, and stay bounded as the library sees fit.
 fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         legacy_octal_numbers: true,
@@ -136,7 +147,7 @@ fn yaml_options() -> serde_saphyr::Options {
         budget: serde_saphyr::budget! {
             max_nodes: 50_000_000,
             max_events: 100_000_000,
-            max_total_scalar_bytes: 1 << 30,
+            enforce_alias_anchor_ratio: false,
         },
     }
 }
@@ -214,6 +225,14 @@ mod tests {
     }
 
     #[test]
+    fn an_anchor_may_be_meant_often_but_not_without_end() {
+        let often = format!("a: &a {{b: c}}\nlist:\n{}", "- *a\n".repeat(1000));
+        assert_eq!(read_objects(&often)[0].as_ref().unwrap()["list"][999], json!({"b": "c"}));
+        let large = format!("a: &a {}\nlist:\n{}", "x".repeat(4 << 20), "- *a\n".repeat(32));
+        assert!(read_objects(&large)[0].is_err(), "no document becomes 128 MiB");
+    }
+
+    #[test]
     fn documents_know_their_template_and_their_object() {
         let text = "---\n# Source: shop/templates/a.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\nkind: A\n";
         let documents = documents(text);
@@ -224,7 +243,7 @@ mod tests {
             (&*name.group, &*name.version, &*name.kind, &*name.name),
             ("apps", "v1", "Deployment", "a")
         );
-        for left in ["{{ .Values.name }}", ""] {
+        for left in ["{{ .Values.name }}", "", "a/b", "a\nb", "no name", &"a".repeat(254)] {
             let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": left}});
             assert_eq!(object_of_document(&document), None);
         }
