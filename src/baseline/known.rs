@@ -39,6 +39,8 @@ pub(super) struct Known<T> {
     pub(super) good: Option<Reading>,
     pub(super) fault: Option<BaselineTrouble>,
     pub(super) refusal: Option<Refusal>,
+    /// How long it was last waited after a refusal.
+    pause: Duration,
     pub(super) lock: Option<Lock>,
     /// When the moment after somebody's work is over.
     pub(super) settled_at: Option<Instant>,
@@ -57,6 +59,7 @@ impl<T> Known<T> {
             good: None,
             fault: None,
             refusal: None,
+            pause: Duration::ZERO,
             lock: None,
             settled_at: None,
             told: None,
@@ -66,7 +69,7 @@ impl<T> Known<T> {
 
     /// It was read.
     pub(super) fn take_good(&mut self, reading: Reading) {
-        (self.good, self.fault, self.tried) = (Some(reading), None, true);
+        (self.good, self.fault, self.tried, self.pause) = (Some(reading), None, true, Duration::ZERO);
     }
 
     /// It cannot be read. What it last declared stays.
@@ -77,9 +80,11 @@ impl<T> Known<T> {
         (self.fault, self.tried) = (Some(trouble), true);
     }
 
-    /// The server does not let us read it now. The lock stays where it is: nobody has seen what was written under it.
+    /// The server does not let us read it now. It is asked again, less and less often. The lock stays where it is: nobody has
+    /// seen what was written under it.
     pub(super) fn take_refusal(&mut self, refusal: Refusal, now: Instant) {
-        (self.refusal, self.read_at, self.tried) = (Some(refusal), Some(now + SOON), true);
+        self.pause = (self.pause * 2).clamp(SOON, SELDOM);
+        (self.refusal, self.read_at, self.tried) = (Some(refusal), Some(now + self.pause), true);
     }
 
     /// Objects that were changed may be told of after what declares them.

@@ -58,6 +58,27 @@ pub(super) struct Scopes {
     namespaced: BTreeMap<(Box<str>, Box<str>), bool>,
 }
 
+/// What came of asking.
+#[derive(Debug)]
+pub(super) struct Learned {
+    /// Whether anything is known now that was not.
+    pub(super) anything: bool,
+    /// Groups with their versions that the server told nothing about, and why.
+    refused: BTreeMap<String, Refusal>,
+}
+
+impl Learned {
+    /// Whether it could be asked where an object is. Nothing can be said about others.
+    pub(super) fn covers(&self, object: &ObjectName) -> bool {
+        self.refused.is_empty() || !self.refused.contains_key(&format!("{}/{}", object.group, object.version))
+    }
+
+    /// Why something could not be asked.
+    pub(super) fn refusal(self) -> Option<Refusal> {
+        self.refused.into_values().next()
+    }
+}
+
 impl Scopes {
     /// Says where an object is that may not say so itself: in this namespace, unless it has none.
     pub(super) fn place(&self, object: &mut ObjectName, namespace: &str) {
@@ -68,21 +89,25 @@ impl Scopes {
         }
     }
 
-    /// Asks the API server about the kinds of these objects that are not known. Says whether anything was learned.
+    /// Asks the API server about the kinds of these objects that are not known.
     pub(super) async fn learn<'a>(
         &mut self,
         client: &Client,
         objects: impl Iterator<Item = &'a ObjectName>,
-    ) -> Result<bool, Refusal> {
+    ) -> Learned {
         let unknown = objects.filter(|object| self.is_namespaced(object).is_none());
         let versions: BTreeSet<String> =
             unknown.map(|object| format!("{}/{}", object.group, object.version)).collect();
-        let before = self.namespaced.len();
+        let (before, mut refused) = (self.namespaced.len(), BTreeMap::new());
         for version in versions {
             let doing = format!("ask which kinds {version} has");
             let group = version.split('/').next().unwrap_or_default();
             let asked = timeout(PATIENCE, client.list_api_group_resources(&version)).await;
-            match asked.map_err(|_| Refusal::stalled(&doing))? {
+            let Ok(asked) = asked else {
+                refused.insert(version, Refusal::stalled(&doing));
+                continue;
+            };
+            match asked {
                 Ok(list) => {
                     let kinds = list.resources.into_iter().filter(|own| !own.name.contains('/'));
                     self.namespaced
@@ -91,11 +116,11 @@ impl Scopes {
                 Err(error) => match Refusal::new(&error, &doing) {
                     // It is not there yet, or not any more.
                     refusal if refusal.reason == DownReason::NotFound => {}
-                    refusal => return Err(refusal),
+                    refusal => drop(refused.insert(version, refusal)),
                 },
             }
         }
-        Ok(self.namespaced.len() > before)
+        Learned { anything: self.namespaced.len() > before, refused }
     }
 
     /// Whether it is known of all these objects where they are.

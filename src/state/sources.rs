@@ -12,7 +12,9 @@ use super::{
     opinion::Presence,
     settle::Moment,
 };
-use crate::model::{Baseline, Cause, Kind, LiveObject, ObjectKey, SkipReason, Source, StreamHealth};
+use crate::model::{
+    Baseline, BaselineFault, Cause, Kind, LiveObject, ObjectKey, SkipReason, Source, StreamHealth,
+};
 
 impl Engine {
     /// Takes in a baseline as it is from now on.
@@ -45,6 +47,11 @@ impl Engine {
         for (reason, word, what) in [
             (SkipReason::Duplicate, DUPLICATE_ADDRESS, "Something is there twice; the first of each counts."),
             (SkipReason::NotYaml, NOT_YAML, "Documents are no YAML; they are not compared."),
+            (
+                SkipReason::Unreadable,
+                BaselineFault::Unreadable.as_str(),
+                "Files cannot be read; what they declare is not known.",
+            ),
         ] {
             let count = |own: &Baseline| own.skipped.iter().filter(|own| own.reason == reason).count();
             if count(baseline) > before.map_or(0, |own| count(own)) {

@@ -270,6 +270,37 @@ async fn the_server_is_asked_which_custom_kinds_have_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
+    let server = StateServer::default();
+    server.serve("example.com/v1", "Fleet", false);
+    server.forbid("/apis/example.com/v1", "");
+    let custom = "---\n# Source: c/t/f.yaml\napiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: f}\n";
+    let manifest = manifest(&["a"]) + custom;
+    server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
+    let mut followed = Followed::start_releases(&server, enabled());
+    assert_eq!(followed.baseline().await.objects.len(), 1);
+    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
+    server.allow();
+    assert_eq!(followed.baseline().await.objects.len(), 2);
+    followed.up().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn releases_that_may_not_be_read_are_asked_for_less_and_less_and_hold_up_nothing() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["a"]);
+    server.forbid("secrets", "shop");
+    let mut followed = Followed::start_releases(&server, enabled());
+    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
+    followed.silent(40).await;
+    let asked = server.requests().iter().filter(|asked| asked.name.is_some()).count();
+    assert!((5..=7).contains(&asked), "{asked} times in 40 s");
+    server.allow();
+    followed.baseline().await;
+    followed.up().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn both_drivers_are_followed_and_what_is_forbidden_is_told() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
 use drift_exporter::{
     baseline::manifest::ManifestSources,
-    model::{Baseline, BaselineFault, DeclaredBody, Origin, SkipReason, UnknownReason},
+    model::{Baseline, BaselineFault, DeclaredBody, Origin, SkipReason, StreamHealth, UnknownReason},
 };
 use tempfile::TempDir;
 
@@ -128,6 +128,22 @@ async fn what_breaks_leaves_the_rest_alone_and_what_it_declared_in_doubt() {
         ("e.yaml", SkipReason::Unreadable),
     ];
     assert_eq!(skipped(&twice), reasons);
+    // What a template left in a name hides which object it is.
+    write(&folder, "c.yaml", &config_map("\"{{ .Values.c }}\""));
+    let nameless = followed.baseline().await;
+    assert_eq!(
+        told(&nameless),
+        ["a.yaml: shop/a", "a.yaml: shop/b ?", "d.yaml: shop/c"],
+        "another file has it"
+    );
+    fs::remove_file(folder.path().join("d.yaml")).unwrap();
+    followed.baseline().await;
+    write(&folder, "c.yaml", &config_map("c"));
+    assert_eq!(told(&followed.baseline().await)[2], "c.yaml: shop/c");
+    write(&folder, "c.yaml", &config_map("\"{{ .Values.c }}\""));
+    assert_eq!(told(&followed.baseline().await)[2], "c.yaml: shop/c ?");
+    write(&folder, "c.yaml", &config_map("c"));
+    followed.baseline().await;
     // Mended, nothing is in doubt.
     write(&folder, "a.yaml", &config_map("b"));
     assert_eq!(told(&followed.baseline().await), ["a.yaml: shop/b", "c.yaml: shop/c"]);
@@ -169,9 +185,45 @@ async fn thousands_of_files_are_read_like_a_few() {
     let mut followed = Followed::start_manifests(&server, sources(folder.path()));
     followed.baseline().await;
     followed.up().await;
-    for at in 0..2_000 {
+    for at in 0..10_000 {
         write(&folder, &format!("{}/{at}.yaml", at % 100), &config_map(&format!("c{at}")));
     }
     let baseline = followed.baseline().await;
-    assert_eq!((baseline.objects.len(), &baseline.fault), (2_001, &None));
+    assert_eq!((baseline.objects.len(), &baseline.fault), (10_001, &None));
+}
+
+/// How often the server was asked which kinds it has.
+fn asked_for_kinds(server: &StateServer) -> usize {
+    server.requests().iter().filter(|asked| asked.plural.starts_with("/apis/")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_the_cluster_does_not_have_are_asked_for_seldom_and_hide_nothing() {
+    let (server, folder) = (StateServer::default(), tempfile::tempdir().unwrap());
+    let custom = "---\napiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: f}\n";
+    write(&folder, "a.yaml", &(config_map("a") + custom));
+    let mut followed = Followed::start_manifests(&server, sources(folder.path()));
+    assert_eq!(told(&followed.baseline().await), ["a.yaml: shop/a", "a.yaml: shop/f"]);
+    followed.up().await;
+    followed.silent(100).await;
+    let asked = asked_for_kinds(&server);
+    assert!((2..=5).contains(&asked), "{asked} times in 100 s");
+    server.serve("example.com/v1", "Fleet", false);
+    assert_eq!(told(&followed.baseline().await), ["a.yaml: /f", "a.yaml: shop/a"]);
+    followed.silent(100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
+    let (server, folder) = (StateServer::default(), tempfile::tempdir().unwrap());
+    server.serve("example.com/v1", "Fleet", false);
+    server.forbid("/apis/example.com/v1", "");
+    let custom = "---\napiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: f}\n";
+    write(&folder, "a.yaml", &(config_map("a") + custom));
+    let mut followed = Followed::start_manifests(&server, sources(folder.path()));
+    assert_eq!(told(&followed.baseline().await), ["a.yaml: shop/a"]);
+    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
+    server.allow();
+    assert_eq!(told(&followed.baseline().await), ["a.yaml: /f", "a.yaml: shop/a"]);
+    followed.up().await;
 }

@@ -11,6 +11,8 @@ use std::{
 
 /// Whoever has more of them has named the wrong directory.
 const MOST_FILES: usize = 50_000;
+/// So has whoever has more of these: links may lead to each of them in many ways.
+const MOST_FOLDERS: usize = 50_000;
 /// Directories within directories; links may go round in circles.
 const DEEPEST: usize = 32;
 const EXTENSIONS: &[&str] = &["yaml", "yml", "json"];
@@ -28,13 +30,15 @@ pub(super) struct Stamp {
 pub(super) type Files = BTreeMap<PathBuf, Stamp>;
 
 /// Looks for manifests: a file itself, or all in a directory and those below it. Links are followed, as git-sync and volumes
-/// need it; what begins with a dot is not looked at.
+/// need it; what begins with a dot is not looked at. A directory that cannot be looked into stands for itself, and is found
+/// unreadable like any manifest.
 pub(super) fn scan(path: &Path) -> io::Result<Files> {
     let facts = fs::metadata(path)?;
     let mut files = Files::new();
     if facts.is_dir() {
-        let mut above = BTreeSet::new();
-        descend(path, Path::new(""), &facts, &mut above, &mut files)?;
+        let mut walk = Walk { root: path, above: BTreeSet::new(), folders: 0, files };
+        walk.descend(Path::new(""), &facts)?;
+        files = walk.files;
     } else if facts.is_file() {
         files.insert(path.file_name().unwrap_or_default().into(), stamp(&facts));
     } else {
@@ -43,36 +47,55 @@ pub(super) fn scan(path: &Path) -> io::Result<Files> {
     Ok(files)
 }
 
-fn descend(
-    root: &Path,
-    way: &Path,
-    facts: &Metadata,
-    above: &mut BTreeSet<(u64, u64)>,
-    files: &mut Files,
-) -> io::Result<()> {
-    let identity = (facts.dev(), facts.ino());
-    if above.len() >= DEEPEST || !above.insert(identity) {
-        return Ok(());
-    }
-    for entry in fs::read_dir(root.join(way))? {
-        let name = entry?.file_name();
-        if name.as_encoded_bytes().starts_with(b".") {
-            continue;
+/// A walk through a directory and all below it.
+struct Walk<'a> {
+    root: &'a Path,
+    /// The directories that it is in.
+    above: BTreeSet<(u64, u64)>,
+    /// How many directories it has been in.
+    folders: usize,
+    files: Files,
+}
+
+impl Walk<'_> {
+    fn descend(&mut self, way: &Path, facts: &Metadata) -> io::Result<()> {
+        let identity = (facts.dev(), facts.ino());
+        if self.above.len() >= DEEPEST || !self.above.insert(identity) {
+            return Ok(());
         }
-        let way = way.join(name);
-        // What went meanwhile, or is a link to nothing, is not there.
-        let Ok(facts) = fs::metadata(root.join(&way)) else { continue };
-        if facts.is_dir() {
-            descend(root, &way, &facts, above, files)?;
-        } else if facts.is_file() && is_manifest(&way) {
-            if files.len() >= MOST_FILES {
-                return Err(io::Error::other(format!("more than {MOST_FILES} manifests are in it")));
+        self.folders += 1;
+        if self.folders > MOST_FOLDERS {
+            return Err(io::Error::other(format!("more than {MOST_FOLDERS} directories are in it")));
+        }
+        for entry in fs::read_dir(self.root.join(way))? {
+            let name = entry?.file_name();
+            if !name.as_encoded_bytes().starts_with(b".") {
+                self.meet(way.join(name))?;
             }
-            files.insert(way, stamp(&facts));
         }
+        self.above.remove(&identity);
+        Ok(())
     }
-    above.remove(&identity);
-    Ok(())
+
+    fn meet(&mut self, way: PathBuf) -> io::Result<()> {
+        // What went meanwhile, or is a link to nothing, is not there.
+        let Ok(facts) = fs::metadata(self.root.join(&way)) else { return Ok(()) };
+        if facts.is_dir() {
+            match self.descend(&way, &facts) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) => drop(self.above.remove(&(facts.dev(), facts.ino()))),
+                Ok(()) => return Ok(()),
+            }
+        } else if !facts.is_file() || !is_manifest(&way) {
+            return Ok(());
+        }
+        if self.files.len() >= MOST_FILES {
+            return Err(io::Error::other(format!("more than {MOST_FILES} manifests are in it")));
+        }
+        self.files.insert(way, stamp(&facts));
+        Ok(())
+    }
 }
 
 fn is_manifest(path: &Path) -> bool {
@@ -126,5 +149,19 @@ mod tests {
         symlink(".2", root.join("next")).unwrap();
         fs::rename(root.join("next"), root.join("current")).unwrap();
         assert_ne!(scan(root).unwrap(), before);
+    }
+
+    #[test]
+    fn links_that_multiply_have_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        for at in 0..30 {
+            let path = folder.path().join(at.to_string());
+            fs::create_dir(&path).unwrap();
+            for way in ["left", "right"] {
+                symlink(format!("../{}", at + 1), path.join(way)).unwrap();
+            }
+        }
+        let error = scan(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("directories"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     baseline::{
         declare::DocumentReader,
         follow::Follow,
-        known::{Known, Reading},
+        known::{Known, Reading, SELDOM},
         newest::other_than,
         scopes::Scopes,
         teller::{Closed, Teller},
@@ -28,8 +28,9 @@ use crate::{
 
 /// How often directories are looked at: mounted volumes do not tell of changes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looking may take one part in so many of the time.
+/// Looking may take one part in so many of the time, but not at any price.
 const SHARE: u32 = 50;
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Where manifests are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,12 +81,15 @@ impl Follower {
         let sources = newest.borrow_and_update().clone();
         self.change_sources(sources).await?;
         loop {
-            let begun = Instant::now();
+            let mut looking = Duration::ZERO;
             for path in self.sources.clone().looked_at() {
-                self.look(path).await?;
+                let begun = Instant::now();
+                let found = found_at(path).await;
+                looking += begun.elapsed();
+                self.take(path, found).await?;
             }
             self.places.report(self.sources.enabled, Vec::new()).await?;
-            let next = Instant::now() + LOOK.max(begun.elapsed() * SHARE);
+            let next = Instant::now() + (looking * SHARE).clamp(LOOK, LONGEST);
             tokio::select! {
                 biased;
                 () = self.follow.changes.closed() => return Err(Closed),
@@ -104,11 +108,8 @@ impl Follower {
         self.places.keep(|path| self.sources.looked_at().contains(path)).await
     }
 
-    /// Looks at a path, and reads what is there if it is another one than before and nobody is writing it.
-    async fn look(&mut self, path: &Path) -> Result<(), Closed> {
-        let scanned = path.to_owned();
-        let found = tokio::task::spawn_blocking(move || scan(&scanned)).await;
-        let found = found.unwrap_or_else(|error| Err(io::Error::other(error)));
+    /// Takes what was found at a path, and reads it if it is another one than before and nobody is writing it.
+    async fn take(&mut self, path: &Path, found: io::Result<Files>) -> Result<(), Closed> {
         let anew = || Known::new(path.display().to_string().into(), Origin::Manifests, Place::default());
         let known = self.places.known.entry(path.to_owned()).or_insert_with(anew);
         match found {
@@ -126,7 +127,8 @@ impl Follower {
                 ));
             }
             Ok(files) => {
-                let is_new = known.own.read.as_ref() != Some(&files);
+                let is_due = known.read_at.is_some_and(|at| at <= Instant::now());
+                let is_new = is_due || known.own.read.as_ref() != Some(&files);
                 // Who writes a file may not have come to its end. At first nothing can be held that was not read.
                 let rests = known.own.seen.as_ref() == Some(&files) || known.own.seen.is_none();
                 known.own.seen = Some(files.clone());
@@ -146,26 +148,38 @@ impl Follower {
         let reader = known.own.reader.take().unwrap_or_else(|| DocumentReader::new(key.clone()));
         let (mut reader, mut reading) =
             off_the_loop(path, &files, &self.sources.namespace, reader, &self.scopes).await;
+        (known.read_at, known.refusal) = (None, None);
         if let Some(own) = &reading {
             let objects = own.objects.iter().map(|own| &own.object);
-            // Where nobody answers, it is taken that kinds have namespaces, and asked again.
-            let learned = self.scopes.learn(&self.follow.client, objects).await.unwrap_or(false);
-            if learned {
+            let learned = self.scopes.learn(&self.follow.client, objects).await;
+            if learned.anything {
                 let fresh = reader.fresh();
                 (reader, reading) =
                     off_the_loop(path, &files, &self.sources.namespace, fresh, &self.scopes).await;
             }
+            if let Some(own) = &mut reading {
+                let placed = self.scopes.knows(own.objects.iter().map(|own| &own.object));
+                known.read_at = (!placed).then(|| Instant::now() + SELDOM);
+                own.objects.retain(|own| learned.covers(&own.object));
+            }
+            known.refusal = learned.refusal();
         }
         known.own.reader = Some(reader);
         match reading {
             Some(reading) => {
-                let placed = self.scopes.knows(reading.objects.iter().map(|own| &own.object));
-                known.own.read = placed.then_some(files);
+                known.own.read = Some(files);
                 known.take(reading);
             }
             None => known.take_trouble(format!("{} cannot be understood", path.display())),
         }
     }
+}
+
+/// Looks at a path.
+async fn found_at(path: &Path) -> io::Result<Files> {
+    let path = path.to_owned();
+    let found = tokio::task::spawn_blocking(move || scan(&path)).await;
+    found.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 /// Reading many files takes its time, and others wait for the loop. None where it panicked.
@@ -189,7 +203,9 @@ async fn off_the_loop(
 impl Known<Place> {
     fn take(&mut self, mut reading: Reading) {
         self.log_skipped(&reading);
-        info!(path = %self.name, objects = reading.objects.len(), "Manifests were read.");
+        if self.good.as_ref().is_none_or(|good| good.objects != reading.objects) {
+            info!(path = %self.name, objects = reading.objects.len(), "Manifests were read.");
+        }
         if let Some(before) = &self.good {
             let doubts = in_doubt(before, &reading);
             reading.objects.extend(doubts);

@@ -75,12 +75,19 @@ fn text_of(path: &Path, limit: u64) -> io::Result<String> {
 
 /// What was declared before by files that are now broken, and is not declared any more: nobody knows whether it still is.
 pub(super) fn in_doubt(before: &Reading, now: &Reading) -> Vec<Arc<DeclaredObject>> {
-    let breaks = |skipped: &&Skipped| matches!(skipped.reason, SkipReason::NotYaml | SkipReason::Unreadable);
-    let broken: BTreeSet<&str> = now.skipped.iter().filter(breaks).map(|skipped| &*skipped.address).collect();
-    let declared: BTreeSet<_> = now.objects.iter().map(|object| &object.object).collect();
-    let is_in_doubt = |object: &&Arc<DeclaredObject>| {
-        broken.contains(&*object.address) && !declared.contains(&object.object)
+    let breaks = |skipped: &&Skipped| match skipped.reason {
+        SkipReason::NotYaml | SkipReason::Unreadable => true,
+        // An object whose name nobody can tell: a template was left in it.
+        SkipReason::NoIdentity => !skipped.resource_type.is_empty(),
+        _ => false,
     };
+    let broken: BTreeSet<&Path> =
+        now.skipped.iter().filter(breaks).map(|skipped| Path::new(&*skipped.address)).collect();
+    let declared: BTreeSet<_> = now.objects.iter().map(|object| &object.object).collect();
+    // Directories are told as unreadable, too.
+    let is_broken = |address: &str| Path::new(address).ancestors().any(|path| broken.contains(path));
+    let is_in_doubt =
+        |object: &&Arc<DeclaredObject>| is_broken(&object.address) && !declared.contains(&object.object);
     let unreadable = DeclaredBody::Opaque(UnknownReason::UnreadableBaseline);
     let doubt = |object: &Arc<DeclaredObject>| match &object.body {
         // The very same one as before: it did not change.

@@ -66,18 +66,16 @@ impl Follower {
         loop {
             self.meet(&shown).await?;
             self.releases.settle().await?;
-            let mut wake = self.releases.settled_at();
+            let mut wake = None;
             // What was begun meanwhile comes before what it left behind.
             if shown.all_answered() && notices.is_empty() {
-                match self.releases.next_due() {
-                    Some(place) => {
-                        self.read(&place).await?;
-                        continue;
-                    }
-                    None => self.releases.report(self.sources.enabled, shown.refusals().collect()).await?,
+                if let Some(place) = self.releases.next_due() {
+                    self.read(&place).await?;
                 }
-                wake = wake.into_iter().chain(self.releases.read_at()).min();
+                self.releases.report(self.sources.enabled, shown.refusals().collect()).await?;
+                wake = self.releases.read_at();
             }
+            let wake = wake.into_iter().chain(self.releases.settled_at()).min();
             tokio::select! {
                 biased;
                 () = self.follow.changes.closed() => return Err(Closed),

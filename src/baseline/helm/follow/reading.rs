@@ -29,6 +29,8 @@ pub(super) enum Outcome {
         reading: Reading,
         /// Whether it is known of all its objects where they are. Else their kinds are asked for again.
         placed: bool,
+        /// Why nobody could be asked about some of them, which are left out.
+        refusal: Option<Refusal>,
     },
     /// Something is wrong with what is there.
     Fault(BaselineFault),
@@ -53,16 +55,16 @@ pub(super) async fn read(
     };
     let (mut reader, mut outcome) = off_the_loop(&fetched, place, reader, scopes).await;
     if let Outcome::Read { reading, .. } = &outcome {
-        let objects = reading.objects.iter().map(|own| &own.object);
-        match scopes.learn(client, objects).await {
+        let learned = scopes.learn(client, reading.objects.iter().map(|own| &own.object)).await;
+        if learned.anything {
             // Where they are was decided without knowing.
-            Ok(true) => (reader, outcome) = off_the_loop(&fetched, place, reader.fresh(), scopes).await,
-            Ok(false) => {}
-            Err(refusal) => return (reader, Outcome::Refused(refusal)),
+            (reader, outcome) = off_the_loop(&fetched, place, reader.fresh(), scopes).await;
         }
-    }
-    if let Outcome::Read { reading, placed } = &mut outcome {
-        *placed = scopes.knows(reading.objects.iter().map(|own| &own.object));
+        if let Outcome::Read { reading, placed, refusal } = &mut outcome {
+            *placed = scopes.knows(reading.objects.iter().map(|own| &own.object));
+            reading.objects.retain(|own| learned.covers(&own.object));
+            *refusal = learned.refusal();
+        }
     }
     (reader, outcome)
 }
@@ -110,7 +112,14 @@ async fn off_the_loop(
     let (fetched, place, scopes) = (fetched.to_vec(), place.clone(), scopes.clone());
     let task = tokio::task::spawn_blocking(move || {
         let outcome = understand(&fetched, &place, &mut reader, &scopes);
-        (reader, outcome.map_or_else(Outcome::Fault, |reading| Outcome::Read { reading, placed: true }))
+        (
+            reader,
+            outcome.map_or_else(Outcome::Fault, |reading| Outcome::Read {
+                reading,
+                placed: true,
+                refusal: None,
+            }),
+        )
     });
     task.await.unwrap_or((fresh, Outcome::Fault(BaselineFault::Unreadable)))
 }

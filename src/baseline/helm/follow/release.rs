@@ -86,7 +86,7 @@ impl Known<Release> {
         (self.read_at, self.refusal) = (None, None);
         let mut is_other = false;
         match outcome {
-            Outcome::Read { reading, placed } => {
+            Outcome::Read { reading, placed, refusal } => {
                 let before = self.good.as_ref().map(|good| &good.version);
                 is_other = before.map_or(!self.own.stood, |before| *before != reading.version);
                 self.log(&reading);
@@ -94,6 +94,7 @@ impl Known<Release> {
                     self.read_at = Some(now + SELDOM);
                 }
                 self.take_good(reading);
+                self.refusal = refusal;
             }
             Outcome::Fault(fault) => self.take_fault(explain(fault, place)),
             Outcome::Refused(refusal) => return self.take_refusal(refusal, now),

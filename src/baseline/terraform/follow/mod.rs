@@ -76,18 +76,16 @@ impl Follower {
             }
             self.meet(&seen).await?;
             self.states.settle().await?;
-            let mut wake = look_at.into_iter().chain(self.states.settled_at()).min();
+            let mut wake = None;
             // Locks that were taken meanwhile come before what was written under them.
             if seen.all_answered() && notices.is_empty() {
-                match self.states.next_due() {
-                    Some(place) => {
-                        self.read(&place).await?;
-                        continue;
-                    }
-                    None => self.states.report(self.sources.enabled, seen.refusals().collect()).await?,
+                if let Some(place) = self.states.next_due() {
+                    self.read(&place).await?;
                 }
-                wake = wake.into_iter().chain(self.states.read_at()).min();
+                self.states.report(self.sources.enabled, seen.refusals().collect()).await?;
+                wake = self.states.read_at();
             }
+            let wake = wake.into_iter().chain(look_at).chain(self.states.settled_at()).min();
             tokio::select! {
                 biased;
                 () = self.follow.changes.closed() => return Err(Closed),
