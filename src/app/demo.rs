@@ -17,7 +17,7 @@ use crate::{
     baseline::terraform::random_key,
     demo::{Refusal, Scene, Shop, play, roll_out, router},
     expose::{ServerLimits, serve},
-    model::{Clock, Source},
+    model::{Clock, Scope, Source, WantedKind},
     settings::Settings,
     state::{Transition, Turn},
     watch::{ConnectError, Connection, Timing, client_from},
@@ -69,8 +69,8 @@ pub enum DemoError {
 /// Runs the demo until it is told to stop, and tells on `out` what happens.
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let Demo { page, connections, speed, clock, stop } = demo;
-    let sources = vec![Source::Annotation, Source::Terraform, Source::Helm];
-    let settings = Settings { sources, ..Settings::default() };
+    let sources = vec![Source::Annotation, Source::Terraform, Source::Helm, Source::LastApplied];
+    let settings = Settings { sources, kinds: kinds(), ..Settings::default() };
     let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
     let api = TcpListener::bind("127.0.0.1:0").await.map_err(DemoError::Listen)?;
     let api_address = api.local_addr().map_err(DemoError::Listen)?;
@@ -115,6 +115,19 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let _ = server.await;
     drop(folder);
     ended
+}
+
+/// What is watched beside what states and releases declare: what has the label, and all that people may apply in `marketing`.
+fn kinds() -> Vec<WantedKind> {
+    let applied = [
+        ("v1", "ConfigMap"),
+        ("v1", "Service"),
+        ("apps/v1", "Deployment"),
+        ("networking.k8s.io/v1", "Ingress"),
+    ];
+    let of_marketing = |kind: WantedKind| WantedKind { scope: Scope::new(["marketing"], []), ..kind };
+    let applied = applied.iter().filter_map(|(version, kind)| WantedKind::parse(version, kind).ok());
+    Settings::default().wanted_kinds().into_iter().chain(applied.map(of_marketing)).collect()
 }
 
 /// Writes a kubeconfig in a folder of its own, which goes when it is let go of.

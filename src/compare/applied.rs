@@ -28,7 +28,21 @@ pub fn applied(object: &Value, key: &ObjectKey, seal_key: &SealKey) -> Option<Ap
         }
         Some(_) | None => (key.kind.version.clone(), DeclaredBody::Opaque(UnknownReason::UnreadableBaseline)),
     };
-    let declared = DeclaredObject {
+    let declared = declared(key, version, body, seal_key);
+    Some(Applied { declared, rest: rest(object, seal_key) })
+}
+
+/// The same of an object that something was applied to, and that cannot be read.
+pub fn applied_unreadably(key: &ObjectKey, seal_key: &SealKey) -> Option<Applied> {
+    let Kind { group, version, kind, .. } = &*key.kind;
+    let body = DeclaredBody::Opaque(UnknownReason::Unreadable);
+    let declared = declared(key, version.clone(), body, seal_key);
+    (!is_secret(group, kind)).then_some(Applied { declared, rest: 0 })
+}
+
+fn declared(key: &ObjectKey, version: Box<str>, body: DeclaredBody, seal_key: &SealKey) -> DeclaredObject {
+    let Kind { group, kind, .. } = &*key.kind;
+    DeclaredObject {
         address: Box::default(),
         resource_type: kind.clone(),
         object: ObjectName {
@@ -42,19 +56,19 @@ pub fn applied(object: &Value, key: &ObjectKey, seal_key: &SealKey) -> Option<Ap
         sensitive: Vec::new(),
         key: seal_key.clone(),
         body,
-    };
-    Some(Applied { declared, rest: rest(object, seal_key) })
+    }
 }
 
-/// Whether a document declares this object. Copied annotations declare another one.
+/// Whether a document declares this object. Copied annotations declare another one. The API server takes no notice of namespaces
+/// of kinds that have none.
 fn is_of(document: &Value, key: &ObjectKey) -> bool {
     let group = document["apiVersion"].as_str().and_then(|version| version.rsplit_once('/'));
     let metadata = &document["metadata"];
-    let namespace = metadata["namespace"].as_str().unwrap_or(&key.namespace);
+    let namespace = metadata["namespace"].as_str().filter(|_| key.kind.namespaced);
     group.map_or("", |(group, _)| group) == &*key.kind.group
         && document["kind"] == *key.kind.kind
         && metadata["name"] == *key.name
-        && namespace == &*key.namespace
+        && namespace.is_none_or(|own| own == &*key.namespace)
 }
 
 /// A hash of all but what was applied, to tell whether only that moved.

@@ -23,7 +23,7 @@ pub mod terraform;
 mod views;
 
 pub use crate::model::Algorithm;
-pub use applied::applied;
+pub use applied::{applied, applied_unreadably};
 pub use canonical::is_declared_key;
 pub use field_class::class_of;
 pub use fingerprint::{FingerprintError, Recorded, fingerprint, sha256_jcs, tfdrift};

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod helm;
+mod kubectl;
 mod rollout;
 mod shop;
 mod stored;

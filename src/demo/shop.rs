@@ -1,5 +1,5 @@
-//! What runs in the demo cluster: a small shop with hashes in its annotations, beside what Terraform manages by its state
-//! and Helm by its release.
+//! What runs in the demo cluster: a small shop with hashes in its annotations, beside what Terraform manages by its state,
+//! Helm by its release, and somebody with kubectl.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     cluster::{Cluster, Refusal},
-    helm,
+    helm, kubectl,
     rollout::settle,
     terraform,
 };
@@ -78,6 +78,7 @@ impl Shop {
         shop.repair()?;
         terraform::apply(&shop.cluster)?;
         helm::install(&shop.cluster)?;
+        kubectl::apply(&shop.cluster)?;
         settle(&shop.cluster);
         Ok(Self { cluster: shop.cluster.in_time_of(clock), prefix: shop.prefix })
     }
@@ -90,7 +91,7 @@ impl Shop {
     /// Makes what is missing, as `terraform apply` would; what it made.
     pub(super) fn repair(&self) -> Result<Vec<ObjectKey>, Refusal> {
         let namespace = Kind::namespace();
-        for name in ["default", "shop", "payments", "platform", terraform::NAMESPACE] {
+        for name in ["default", "shop", "payments", "platform", kubectl::NAMESPACE, terraform::NAMESPACE] {
             let key =
                 ObjectKey { kind: Arc::new(namespace.clone()), namespace: "".into(), name: name.into() };
             if self.cluster.get(&key).is_none() {

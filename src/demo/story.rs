@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::{
     cluster::Refusal,
-    helm,
+    helm, kubectl,
     shop::{Shop, TERRAFORM, deployment, service},
     terraform,
 };
@@ -59,6 +59,8 @@ enum Deed {
     BeginRollback,
     /// Helm has deployed it, and what others changed in it is as declared.
     FinishRollback,
+    /// Somebody applies their manifest once more.
+    ApplyManifest,
     /// Terraform takes over into its state what an object's attribute is now.
     Accept {
         address: &'static str,
@@ -70,7 +72,7 @@ enum Deed {
 /// Plays the story again and again, `speed` times as fast, and tells of each scene.
 pub async fn play(shop: Shop, speed: f32, scenes: mpsc::Sender<Scene>) {
     loop {
-        for act in acts() {
+        for act in edits().into_iter().chain(ends()) {
             sleep(Duration::from_secs_f32(act.pause / speed)).await;
             if scenes.send(Scene::Does { who: act.who, what: act.what }).await.is_err() {
                 return;
@@ -79,6 +81,12 @@ pub async fn play(shop: Shop, speed: f32, scenes: mpsc::Sender<Scene>) {
                 let _ = scenes.send(Scene::Fails { why: refusal.to_string() }).await;
             }
         }
+    }
+}
+
+impl Act {
+    fn new(pause: f32, who: &'static str, what: &str, deed: Deed) -> Self {
+        Self { pause, who, what: what.to_owned(), deed }
     }
 }
 
@@ -98,6 +106,7 @@ impl Deed {
             Self::ApplyState => terraform::apply(cluster),
             Self::BeginRollback => helm::begin_rollback(cluster),
             Self::FinishRollback => helm::finish_rollback(cluster),
+            Self::ApplyManifest => kubectl::apply(cluster),
             Self::Accept { address, attribute, value } => {
                 terraform::accept(cluster, address, attribute, value)
             }
@@ -113,69 +122,73 @@ const CONTAINER_IMAGE: &str = "/spec/0/template/0/spec/0/container/0/image";
 /// The horizontal autoscaler is part of this program.
 const AUTOSCALER: &str = "kube-controller-manager";
 
-/// One round. At its end everything is as it was at its beginning.
+/// What people and the autoscaler do in the shop, in Terraform's state, in Helm's release and in what somebody applied.
 #[rustfmt::skip]
-fn acts() -> Vec<Act> {
-    let (catalog, checkout, search) = (deployment("shop", "catalog"), deployment("shop", "checkout"), deployment("shop", "search"));
-    let (ledger, cart) = (deployment("payments", "ledger"), service("shop", "cart"));
-    // These have no label and no annotation: they are in Terraform's state.
-    let (eu, us, refunds) = (deployment("payments", "checkout-eu"), deployment("payments", "checkout-us"), deployment("payments", "refunds"));
-    let (rates, password) = (in_payments("", "ConfigMap", "configmaps", "exchange-rates"), in_payments("", "Secret", "secrets", "psp-credentials"));
-    let policy = in_payments("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds");
-    let act = |pause, who, what: &str, deed| Act { pause, who, what: what.to_owned(), deed };
+fn edits() -> Vec<Act> {
     vec![
-        act(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
-            Deed::Scale(catalog.clone(), "kubectl", 6)),
-        act(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=5",
-            Deed::Scale(eu.clone(), "kubectl", 5)),
-        act(5.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={HOTFIX}"),
-            Deed::Merge(checkout.clone(), "kubectl-set", image("checkout", HOTFIX))),
-        act(3.0, "bob", &format!("kubectl -n payments set image deployment refunds refunds={REFUNDS_HOTFIX}"),
-            Deed::Merge(refunds, "kubectl-set", image("refunds", REFUNDS_HOTFIX))),
-        act(5.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
-            Deed::Scale(search.clone(), AUTOSCALER, 7)),
-        act(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
-            Deed::Scale(us.clone(), AUTOSCALER, 6)),
-        act(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
+        Act::new(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
+            Deed::Scale(deployment("shop", "catalog"), "kubectl", 6)),
+        Act::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=5",
+            Deed::Scale(deployment("payments", "checkout-eu"), "kubectl", 5)),
+        Act::new(5.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={HOTFIX}"),
+            Deed::Merge(deployment("shop", "checkout"), "kubectl-set", image("checkout", HOTFIX))),
+        Act::new(3.0, "bob", &format!("kubectl -n payments set image deployment refunds refunds={REFUNDS_HOTFIX}"),
+            Deed::Merge(deployment("payments", "refunds"), "kubectl-set", image("refunds", REFUNDS_HOTFIX))),
+        Act::new(5.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
+            Deed::Scale(deployment("shop", "search"), AUTOSCALER, 7)),
+        Act::new(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
+            Deed::Scale(deployment("payments", "checkout-us"), AUTOSCALER, 6)),
+        Act::new(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
             Deed::Merge(deployment("platform", "notifier"), "kubectl-set", limits("notifier", "1Gi"))),
-        act(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
-            Deed::Restart(ledger.clone(), "kubectl-rollout")),
-        act(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
-            Deed::Merge(rates, "kubectl-edit", json!({"data": {"GBP": "0.8702"}}))),
-        act(5.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
-            Deed::Merge(cart.clone(), "kubectl-edit", json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}))),
-        act(3.0, "dave", "kubectl -n payments edit secret psp-credentials      # another password",
-            Deed::Merge(password, "kubectl-edit", json!({"stringData": {"password": "tried-by-dave"}}))),
-        act(3.0, "dave", "kubectl -n payments delete networkpolicy refunds",
-            Deed::Delete(policy)),
-        act(7.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
-            Deed::Scale(catalog, "kubectl", 3)),
-        act(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=2",
-            Deed::Scale(eu, "kubectl", 2)),
-        act(5.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
-            Deed::Apply(checkout.clone(), json!({}))),
-        act(3.0, "terraform", "terraform apply -refresh-only      # the state takes over bob's hotfix of refunds",
+        Act::new(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
+            Deed::Restart(deployment("payments", "ledger"), "kubectl-rollout")),
+        Act::new(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
+            Deed::Merge(in_payments("", "ConfigMap", "configmaps", "exchange-rates"), "kubectl-edit", json!({"data": {"GBP": "0.8702"}}))),
+        Act::new(5.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
+            Deed::Merge(service("shop", "cart"), "kubectl-edit", json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}))),
+        Act::new(3.0, "frank", "kubectl -n marketing edit deployment banner      # another greeting",
+            Deed::Merge(deployment(kubectl::NAMESPACE, "banner"), "kubectl-edit", greeting("banner", "All you can carry for half the price"))),
+        Act::new(3.0, "dave", "kubectl -n payments edit secret psp-credentials      # another password",
+            Deed::Merge(in_payments("", "Secret", "secrets", "psp-credentials"), "kubectl-edit", json!({"stringData": {"password": "tried-by-dave"}}))),
+        Act::new(3.0, "dave", "kubectl -n payments delete networkpolicy refunds",
+            Deed::Delete(in_payments("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds"))),
+    ]
+}
+
+/// How all that ends: afterwards everything is as it was at the beginning.
+#[rustfmt::skip]
+fn ends() -> Vec<Act> {
+    vec![
+        Act::new(7.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
+            Deed::Scale(deployment("shop", "catalog"), "kubectl", 3)),
+        Act::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=2",
+            Deed::Scale(deployment("payments", "checkout-eu"), "kubectl", 2)),
+        Act::new(5.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
+            Deed::Apply(deployment("shop", "checkout"), json!({}))),
+        Act::new(3.0, "terraform", "terraform apply -refresh-only      # the state takes over bob's hotfix of refunds",
             Deed::Accept { address: "kubernetes_deployment_v1.refunds", attribute: CONTAINER_IMAGE, value: REFUNDS_HOTFIX }),
-        act(5.0, "autoscaler", "less load: search goes back to 3 replicas",
-            Deed::Scale(search, AUTOSCALER, 3)),
-        act(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
-            Deed::Scale(us, AUTOSCALER, 3)),
-        act(3.0, "helm", "helm -n platform rollback notifier      # to the revision that is deployed",
+        Act::new(5.0, "autoscaler", "less load: search goes back to 3 replicas",
+            Deed::Scale(deployment("shop", "search"), AUTOSCALER, 3)),
+        Act::new(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
+            Deed::Scale(deployment("payments", "checkout-us"), AUTOSCALER, 3)),
+        Act::new(3.0, "helm", "helm -n platform rollback notifier      # to the revision that is deployed",
             Deed::BeginRollback),
-        act(2.0, "helm", "Rollback was a success! Happy Helming!",
+        Act::new(2.0, "helm", "Rollback was a success! Happy Helming!",
             Deed::FinishRollback),
-        act(5.0, "dave", "kubectl -n shop delete service cart",
-            Deed::Delete(cart)),
-        act(5.0, "terraform", "terraform apply      # makes the service anew",
+        Act::new(3.0, "frank", "kubectl apply -f banner.json      # as it is in the repository",
+            Deed::ApplyManifest),
+        Act::new(5.0, "dave", "kubectl -n shop delete service cart",
+            Deed::Delete(service("shop", "cart"))),
+        Act::new(5.0, "terraform", "terraform apply      # makes the service anew",
             Deed::Repair),
-        act(3.0, "terraform", "terraform apply      # of payments: takes the lock of its state",
+        Act::new(3.0, "terraform", "terraform apply      # of payments: takes the lock of its state",
             Deed::Lock),
-        act(4.0, "terraform", "Apply complete!      # rates, password, policy and release of payments are as declared",
+        Act::new(4.0, "terraform", "Apply complete!      # rates, password, policy and release of payments are as declared",
             Deed::ApplyState),
-        act(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
-            Deed::Merge(ledger, TERRAFORM, restarted(&Value::Null))),
-        act(5.0, "terraform", "terraform apply      # checkout goes back to the release",
-            Deed::Apply(checkout, image("checkout", RELEASE))),
+        Act::new(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
+            Deed::Merge(deployment("payments", "ledger"), TERRAFORM, restarted(&Value::Null))),
+        Act::new(5.0, "terraform", "terraform apply      # checkout goes back to the release",
+            Deed::Apply(deployment("shop", "checkout"), image("checkout", RELEASE))),
     ]
 }
 
@@ -190,6 +203,11 @@ fn image(container: &str, image: &str) -> Value {
 
 fn limits(container: &str, memory: &str) -> Value {
     let container = json!({"name": container, "resources": {"limits": {"memory": memory}}});
+    json!({"spec": {"template": {"spec": {"containers": [container]}}}})
+}
+
+fn greeting(container: &str, text: &str) -> Value {
+    let container = json!({"name": container, "env": [{"name": "GREETING", "value": text}]});
     json!({"spec": {"template": {"spec": {"containers": [container]}}}})
 }
 

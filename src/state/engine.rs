@@ -74,9 +74,7 @@ impl Engine {
             sources: awaited.map(|source| (*source, StreamHealth::Starting)).collect(),
             ..Snapshot::default()
         };
-        if sources.contains(&Source::StatusHash) {
-            metrics.know_hashes(Source::StatusHash);
-        }
+        sources.iter().for_each(|source| metrics.know_on_objects(*source));
         let looked = clock.now();
         let mut engine = Self {
             clock,

@@ -37,7 +37,7 @@ impl EngineMetrics {
             duration: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0]),
             baseline_errors: Family::default(),
         };
-        metrics.know_hashes(Source::Annotation);
+        metrics.know_on_objects(Source::Annotation);
         registry.register(
             "drift_reconciles",
             "Objects that were read and judged, by verdict; unchanged: nothing that counts differed",
@@ -72,15 +72,14 @@ impl EngineMetrics {
 
     /// Counts a claim that could not be judged, where its baseline is to blame.
     pub(super) fn could_not_judge(&self, source: Source, reason: UnknownReason) {
-        let is_unreadable = source == Source::LastApplied && reason == UnknownReason::UnreadableBaseline;
-        if is_unreadable || HASH_ERRORS.contains(&reason) {
+        if errors_of(source).contains(&reason) {
             self.baseline_failed(source, reason.as_str());
         }
     }
 
-    /// Starts counting at zero for a source whose baselines are hashes.
-    pub(super) fn know_hashes(&self, source: Source) {
-        for reason in HASH_ERRORS {
+    /// Starts counting at zero for a source whose baselines stand on the objects.
+    pub(super) fn know_on_objects(&self, source: Source) {
+        for reason in errors_of(source) {
             self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason.as_str()));
         }
     }
@@ -117,9 +116,16 @@ pub(super) const OTHER_CLUSTER: &str = "other_cluster";
 /// A lock is held for longer than anybody applies.
 pub(super) const STALE_LOCK: &str = "stale_lock";
 
-/// What is wrong with hashes that were read and could not be used.
-const HASH_ERRORS: &[UnknownReason] =
-    &[UnknownReason::BadHash, UnknownReason::UnknownAlgorithm, UnknownReason::Unhashable];
+/// What is wrong with baselines that stand on objects and could not be used.
+fn errors_of(source: Source) -> &'static [UnknownReason] {
+    match source {
+        Source::Annotation | Source::StatusHash => {
+            &[UnknownReason::BadHash, UnknownReason::UnknownAlgorithm, UnknownReason::Unhashable]
+        }
+        Source::LastApplied => &[UnknownReason::UnreadableBaseline],
+        Source::Terraform | Source::Helm | Source::Manifest | Source::Nothing => &[],
+    }
+}
 
 fn baseline_labels(source: Source, reason: &'static str) -> BaselineLabels {
     BaselineLabels { source: source.as_str(), reason }

@@ -105,9 +105,7 @@ impl Engine {
             Some(_) | None => Arc::new(new),
         });
         self.metrics.reconciled(&object.key.kind, claim.verdict.kind().as_str());
-        if let (Source::Annotation | Source::LastApplied | Source::StatusHash, Verdict::Unknown(reason, _)) =
-            (source, &claim.verdict)
-        {
+        if let Verdict::Unknown(reason, _) = &claim.verdict {
             self.metrics.could_not_judge(source, *reason);
         }
         let entry = Entry { object: object.clone(), claim };

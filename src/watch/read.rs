@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     compare::{
-        Algorithm, FingerprintError, LAST_APPLIED, Recorded, SpecView, applied as applied_to, fingerprint,
-        is_declared_key, keep, tfdrift,
+        Algorithm, FingerprintError, LAST_APPLIED, Recorded, SpecView, applied as applied_to,
+        applied_unreadably, fingerprint, is_declared_key, keep, tfdrift,
     },
     model::{
         Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Sealing, Stamp, StreamSpec,
@@ -170,8 +170,7 @@ impl ObjectReader {
         let applied = self.applied.as_ref().filter(|_| metadata.annotations.as_ref().is_some_and(says));
         let Some(sealing) = self.documents.as_ref().or(applied) else { return };
         let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
-            object.document = Some(Box::new(Document::unreadable()));
-            return;
+            return keep_unread(object, applied);
         };
         let kind = &self.stream.kind;
         // Objects in lists do not say what they are, and those of watches do.
@@ -219,7 +218,10 @@ impl ObjectReader {
         let stamp =
             if self.ignores_stamps { Stamp::Unasked } else { Stamp::Unusable(UnknownReason::Unreadable) };
         let mut object = self.object(name, field("namespace"), stamp);
-        object.document = self.documents.is_some().then(|| Box::new(Document::unreadable()));
+        let applied = self.applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
+        if self.documents.is_some() || applied.is_some() {
+            keep_unread(&mut object, applied);
+        }
         object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
@@ -319,6 +321,13 @@ impl ObjectReader {
         let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
         suspects(managed_fields, &self.hash_annotation, &covers_key)
     }
+}
+
+/// Keeps that the object cannot be compared, and that something was applied to it, where it was.
+fn keep_unread(object: &mut LiveObject, applied: Option<&Arc<Sealing>>) {
+    object.document = Some(Box::new(Document::unreadable()));
+    let own = applied.and_then(|sealing| applied_unreadably(&object.key, sealing.own_key()));
+    object.applied = own.map(Box::new);
 }
 
 /// What one pass over the spec gives.

@@ -234,6 +234,9 @@ fn what_terraform_manages_can_be_seen_and_edited_too() {
     let data = |object: &str| in_payments(&["get", object, "-o", "jsonpath={.data}"]);
     assert!(data("cm/exchange-rates").contains("\"GBP\":\"0.9\""));
     assert!(data("secret/psp-credentials").contains("\"password\":\"bmV3\""));
+    // What the demo writes down of its manifest is what kubectl writes.
+    let banner = concat!(env!("CARGO_MANIFEST_DIR"), "/src/demo/kubectl/banner.json");
+    assert!(kubectl.works(&["apply", "-f", banner]).contains("deployment.apps/banner unchanged"));
     let own = demo.kubeconfig.with_file_name("own.yaml");
     let text = "{apiVersion: v1, kind: Secret, metadata: {name: own}, stringData: {a: b}}\n---\n\
                 {apiVersion: v1, kind: ServiceAccount, metadata: {name: own}}\n";

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::json;
+
 use crate::programs::{demo::Demo, process::eventually};
 
 /// Sends a request to the embedded API server, and gives the status line.
@@ -159,6 +161,8 @@ const TURNS: &[&str] = &[
     "Secret psp-credentials kubectl",
     "Secret psp-credentials reverted",
     "NetworkPolicy refunds none",
+    "banner kubectl",
+    "banner reverted",
     "notifier kubectl",
     "notifier reverted",
 ];
@@ -195,6 +199,7 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
         "carol",
         "dave",
         "erin",
+        "frank",
         "terraform",
         "helm",
         "> drift",
@@ -238,6 +243,53 @@ fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
     ] {
         assert!(page.contains(word), "{word} is not on the page of the object");
     }
+}
+
+#[test]
+fn what_kubectl_applied_drifts_with_its_field_and_tool_and_goes_back() {
+    const GREETING: &str = "spec.template.spec.containers[name=banner].env[name=GREETING].value";
+    let demo = Demo::start(&["--no-story"]);
+    let (api, path) =
+        (demo.api_port(), "/apis/apps/v1/namespaces/marketing/deployments/banner?fieldManager=");
+    let set = |manager: &str, greeting: &str| {
+        let image = "registry.example/banner:1.3.0";
+        let container = json!({"name": "banner", "image": image, "ports": [{"containerPort": 8085}], "env": [{"name": "GREETING", "value": greeting}]});
+        let change = json!({"spec": {"template": {"spec": {"containers": [container]}}}}).to_string();
+        assert_eq!(patch(api, &format!("{path}{manager}"), &change), "HTTP/1.1 200 OK");
+    };
+    let claim = |verdict: &str| {
+        eventually("the claim of kubectl", Duration::from_secs(10), || {
+            let object = demo.get("/v1/resources/deployment.apps/marketing/banner").json();
+            let claims = object["claims"].as_array()?;
+            assert_eq!(claims.len(), 1, "{object}");
+            assert_eq!(claims[0]["source"], "last_applied");
+            (claims[0]["verdict"] == verdict).then(|| claims[0].clone())
+        })
+    };
+    claim("in_sync");
+    set("kubectl-edit", "Closed");
+    let drifted = claim("drifted");
+    let difference = &drifted["differences"][0];
+    assert_eq!(drifted["differences"].as_array().map(Vec::len), Some(1), "{drifted}");
+    assert_eq!(
+        [&difference["path"], &difference["field"], &difference["actor"], &difference["manager"]],
+        [GREETING, "env", "kubectl", "kubectl-edit"]
+    );
+    let page = demo.get("/objects/deployment.apps/marketing/banner").text();
+    for word in [GREETING, "last_applied", "kubectl-edit"] {
+        assert!(page.contains(word), "{word} is not on the page of the object");
+    }
+    let series =
+        "{group=\"apps\",kind=\"Deployment\",namespace=\"marketing\",name=\"banner\",source=\"last_applied\"";
+    let metrics = demo.get("/metrics").text();
+    assert!(metrics.contains(&format!("drift_resource_drifted{series}}} 1\n")), "{metrics}");
+    let onset = format!("drift_resource_drifted_timestamp_seconds{series}");
+    let onset = metrics.lines().find(|line| line.starts_with(&onset)).unwrap();
+    assert!(onset.contains("actor=\"kubectl\"") && onset.contains("field=\"env\""), "{onset}");
+    set("kubectl-edit", "Free shipping on Fridays");
+    claim("in_sync");
+    let ended = demo.transitions().into_iter().next().unwrap();
+    assert_eq!((&ended["name"], &ended["cause"]), (&"banner".into(), &"reverted".into()));
 }
 
 #[test]

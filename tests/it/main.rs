@@ -45,6 +45,8 @@ mod helm_follow;
 mod interleavings;
 /// Kinds that come, go and change; settings that change.
 mod kinds;
+/// What kubectl wrote down on objects beside what they are.
+mod last_applied;
 /// `/v1/events`: resuming, calm, ends.
 mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.

@@ -154,7 +154,7 @@ fn a_hangup_reads_the_file_at_once_and_kinds_come_and_go() {
     shop.exporter.wait_for(
         "drift_cache_objects",
         &[("kind", "Namespace")],
-        Some(5.0),
+        Some(6.0),
         Duration::from_secs(20),
     );
     shop.exporter.wait_for(DRIFTED, WEB, None, Duration::from_secs(5));
