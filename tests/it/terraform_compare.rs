@@ -2,7 +2,10 @@
 
 use drift_exporter::{
     baseline::terraform::decode,
-    compare::terraform::{Comparison, compare},
+    compare::{
+        declared::Shapes,
+        terraform::{Comparison, compare},
+    },
     model::{FieldClass, SealKey},
 };
 use serde_json::{Value, json};
@@ -15,7 +18,7 @@ fn compared(resource_type: &str, attributes: &Value, live: &Value) -> Comparison
     let instance = json!({"schema_version": 1, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "web", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live)
+    compare(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live, &Shapes::default())
 }
 
 fn deployment() -> Value {
@@ -142,7 +145,7 @@ fn limits_of_old_schemas_are_blocks() {
         "instances": [{"schema_version": 0, "attributes": old}]});
     let state =
         decode(json!({"version": 4, "resources": [resource]}).to_string().as_bytes(), &key()).unwrap();
-    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({}))).findings, []);
+    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({})), &Shapes::default()).findings, []);
 }
 
 #[test]

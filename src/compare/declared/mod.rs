@@ -4,6 +4,7 @@
 //! server makes of that is data ([`Shapes`]): which fields are amounts, bytes or times, by what elements of lists are known, what
 //! becomes of empty values. Elements that are added to declared lists are drift, fields that are added elsewhere are not.
 
+mod cluster;
 mod lists;
 mod openapi;
 mod place;
@@ -18,8 +19,12 @@ mod walk;
 use serde_json::Value;
 
 pub(super) use self::prepare::NOT_DECLARED;
+pub use self::{
+    cluster::{ClusterShapes, OwnKind},
+    prepare::prepare,
+    shapes::Shapes,
+};
 use self::{place::Place, prepare::group_and_kind, shapes::Holds, walk::compare_members};
-pub use self::{prepare::prepare, shapes::Shapes};
 use super::{findings::Findings, owners::Owners, secrets::sealed};
 use crate::model::{Finding, SealKey};
 

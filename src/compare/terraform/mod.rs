@@ -47,8 +47,8 @@ pub struct Comparison {
     pub other_key: bool,
 }
 
-/// Compares an object with what a state declares for it.
-pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
+/// Compares an object with what a state declares for it. `shapes`: what is known about a kind of the cluster's own.
+pub fn compare(declared: &DeclaredObject, live: &Value, shapes: &Shapes) -> Comparison {
     let ObjectName { group, kind, .. } = &declared.object;
     let live = &*sealed(live, group, kind, &declared.key);
     let owners = Owners::of(live);
@@ -66,7 +66,7 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
             }
         }
         DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),
-        DeclaredBody::Subset(_) => compare_document(&body, live, Shapes::built_in(), &mut findings),
+        DeclaredBody::Subset(_) => compare_document(&body, live, shapes, &mut findings),
         DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
         DeclaredBody::Opaque(_) => {}
     }
