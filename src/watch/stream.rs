@@ -31,9 +31,6 @@ use crate::{
 /// What is read of a LIST. An object larger than this is not one that an API server stores.
 const LIST: Wanted = Wanted { list: "items", members: &["metadata"], largest: 32 << 20 };
 
-/// A watch that ends so long before its time was cut.
-const SLACK: Duration = Duration::from_secs(1);
-
 /// How long a stream waits for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
@@ -182,7 +179,7 @@ impl Stream {
                 backoff.reset();
             }
         }
-        if begun.elapsed() + SLACK < self.timing.watch {
+        if begun.elapsed() < self.timing.watch {
             self.schemas.look_again(&self.spec.kind);
         }
         if begun.elapsed() < self.timing.watch / 2 {

@@ -27,8 +27,8 @@ use crate::{
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(3), Duration::from_secs(12)];
 /// It is never looked at more often than this, whatever happens.
 const REST: Duration = Duration::from_secs(3);
-/// How often it is looked at when nothing happens.
-const IDLE: Duration = Duration::from_mins(5);
+/// How often it is looked at when nothing happens: a schema that is changed while a watch is renewed cuts none.
+const IDLE: Duration = Duration::from_mins(1);
 
 /// What of the index could not be read, in place of an API version.
 const INDEX: &str = "all";
@@ -125,6 +125,10 @@ impl SchemaReader {
                 if is_last || is_final(&fault) {
                     self.give_up(&version, &kinds);
                 }
+                // It would be the same again.
+                if matches!(fault, Fault::Garbled(_)) {
+                    self.read.insert(version, (url, kinds));
+                }
                 return;
             }
         };
@@ -170,13 +174,13 @@ impl SchemaReader {
     }
 }
 
-/// Whether the same question would be answered the same way in some seconds.
+/// Whether the same question would be answered the same way in some seconds, or has taken long enough.
 fn is_final(fault: &Fault) -> bool {
     match fault {
         Fault::Refused { status, .. } => {
             [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED].contains(status)
         }
-        Fault::Garbled(_) => true,
-        Fault::Gone | Fault::Stalled(_) | Fault::Connection(_) | Fault::Stopped => false,
+        Fault::Garbled(_) | Fault::Stalled(_) => true,
+        Fault::Gone | Fault::Connection(_) | Fault::Stopped => false,
     }
 }
