@@ -32,9 +32,12 @@ pub(super) async fn whole(
 ) -> Result<bytes::Bytes, Fault> {
     let body = timeout(silence, Limited::new(response.into_body(), limit).collect());
     let body = body.await.map_err(|_| Fault::Stalled(silence))?;
-    let broken = |error: Box<dyn std::error::Error + Send + Sync>| match error.is::<LengthLimitError>() {
-        true => Fault::Garbled(format!("it has more than {limit} bytes")),
-        false => Fault::Connection(error.to_string()),
+    let broken = |error: Box<dyn std::error::Error + Send + Sync>| {
+        if error.is::<LengthLimitError>() {
+            Fault::Garbled(format!("it has more than {limit} bytes"))
+        } else {
+            Fault::Connection(error.to_string())
+        }
     };
     Ok(body.map_err(broken)?.to_bytes())
 }

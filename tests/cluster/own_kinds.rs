@@ -250,7 +250,7 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
         world.cluster.audited().into_iter().filter(|own| own["user"]["username"] == User::Exporter.name());
     let asked: Vec<String> = asked.filter_map(|own| Some(own["requestURI"].as_str()?.to_owned())).collect();
     let of = |start: &str| asked.iter().filter(|url| url.starts_with(start)).count();
-    println!("{} looks at the index", of("/openapi/v3"));
+    println!("{} looks at the index", of("/openapi/v3") - of("/openapi/v3/"));
     assert_eq!(of("/openapi/v3/"), 2, "each document is read once: {asked:?}");
     assert!(asked.iter().filter(|url| url.starts_with("/openapi/v3/")).all(|url| url.contains("?hash=")));
 }

@@ -71,3 +71,33 @@ impl ClusterShapes {
         self.0.iter().filter(is_other).map(|(kind, _)| kind.clone()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{ClusterShapes, OwnKind, Shapes};
+
+    fn kind(name: &str) -> OwnKind {
+        ("example.com/v1".into(), name.into())
+    }
+
+    #[test]
+    fn what_is_wanted_is_awaited_until_it_is_known_or_given_up() {
+        let mut shapes = ClusterShapes::default();
+        assert_eq!(shapes.of("example.com/v1", "A"), Some(&Shapes::default()), "nobody asks about it");
+        assert!(shapes.want(&[kind("A"), kind("B")].into()) && !shapes.want(&[kind("A"), kind("B")].into()));
+        assert_eq!(shapes.of("example.com/v1", "A"), None);
+        let before = shapes.clone();
+        let known = Arc::new(Shapes { knows_defaults: true, ..Shapes::default() });
+        assert!(shapes.learn("example.com/v1", "A", &known) && !shapes.learn("example.com/v1", "A", &known));
+        assert!(shapes.give_up("example.com/v1", "B") && !shapes.give_up("example.com/v1", "B"));
+        assert!(!shapes.give_up("example.com/v1", "A"), "what is known stands");
+        assert_eq!(shapes.of("example.com/v1", "A"), Some(&*known));
+        assert_eq!(shapes.of("example.com/v1", "B"), Some(&Shapes::default()));
+        assert_eq!(shapes.changes_since(&before), [kind("A"), kind("B")].into());
+        assert!(shapes.changes_since(&shapes.clone()).is_empty());
+        assert!(shapes.want(&[kind("B")].into()), "what is not wanted any more is let go of");
+        assert!(!shapes.learn("example.com/v1", "A", &known) && !shapes.wants("example.com/v1", "A"));
+    }
+}

@@ -226,3 +226,83 @@ fn refers_to(schema: &Value) -> Option<&str> {
 fn is_quantity(schema: &Value) -> bool {
     schema["pattern"].as_str().is_some_and(|pattern| pattern.contains("[KMGTPE]i"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{DEEPEST, Order, Shapes};
+    use crate::compare::declared::{Place, shapes::Holds};
+
+    fn schema(kind: &str, spec: &Value) -> Value {
+        json!({"type": "object", "properties": {"apiVersion": {"type": "string"}, "metadata": {"type": "object"}, "spec": spec},
+            "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": kind}]})
+    }
+
+    fn read(schemas: &Value, wanted: &[&str]) -> Shapes {
+        let text = json!({"components": {"schemas": schemas}}).to_string();
+        let is_wanted = |version: &str, kind: &str| version == "example.com/v1" && wanted.contains(&kind);
+        Shapes::of_openapi(text.as_bytes(), is_wanted).unwrap()
+    }
+
+    fn spec(shapes: &Shapes, name: &str) -> String {
+        let place = Place::new(shapes, shapes.kind("example.com/v1", "Widget").unwrap());
+        format!("{:?}", place.member("spec").member(name).holds)
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_taken_and_a_broken_neighbour_does_no_harm() {
+        let tags = json!({"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}});
+        let schemas = json!({"Widget": schema("Widget", &tags), "Gadget": schema("Gadget", &tags), "odd": 7, "none": null,
+            "two": {"x-kubernetes-group-version-kind": [{"kind": "a"}, {"kind": "b"}]}, "not": {"x-kubernetes-group-version-kind": "Widget"}});
+        let shapes = read(&schemas, &["Widget"]);
+        assert_eq!((shapes.kinds.len(), shapes.all.len()), (1, 2), "{shapes:?}");
+        assert!(spec(&shapes, "tags").ends_with("Set)"), "{shapes:?}");
+        assert_eq!(read(&schemas, &[]), Shapes::default());
+        assert_eq!(read(&schemas, &["Widget", "Gadget"]).kinds.len(), 2);
+    }
+
+    #[test]
+    fn keys_of_lists_have_their_defaults_also_where_elements_are_referred_to() {
+        let port = json!({"type": "object", "properties": {"port": {"type": "integer", "default": 80}, "protocol": {"type": "string", "default": "TCP"}}});
+        let list = |items: Value| {
+            json!({"type": "object", "properties": {"ports": {"type": "array", "items": items,
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol", "zone"]}}})
+        };
+        let reference = json!({"allOf": [{"$ref": "#/components/schemas/Port"}], "default": {}});
+        for items in [port.clone(), reference] {
+            let shapes = read(&json!({"Widget": schema("Widget", &list(items)), "Port": port}), &["Widget"]);
+            let place = Place::new(&shapes, shapes.kind("example.com/v1", "Widget").unwrap());
+            let Holds::List(_, Order::Keys(keys)) = place.member("spec").member("ports").holds else {
+                panic!("{shapes:?}")
+            };
+            let told: Vec<_> = keys.iter().map(|key| (&*key.field, &*key.default)).collect();
+            assert_eq!(told, [("port", "80"), ("protocol", "TCP"), ("zone", "")]);
+        }
+    }
+
+    #[test]
+    fn of_a_kind_that_is_not_described_nothing_is_known() {
+        let kept = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        assert!(
+            !read(&json!({"Widget": schema("Widget", &kept)}), &["Widget"]).has("example.com/v1", "Widget")
+        );
+        let bare = json!({"x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Widget"}]});
+        assert!(!read(&json!({"Widget": bare}), &["Widget"]).has("example.com/v1", "Widget"));
+        let scalars = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+        assert!(
+            read(&json!({"Widget": schema("Widget", &scalars)}), &["Widget"]).has("example.com/v1", "Widget")
+        );
+    }
+
+    #[test]
+    fn types_that_hold_others_without_end_are_followed_so_far() {
+        let next = |at: usize| json!({"$ref": format!("#/components/schemas/t{at}")});
+        let mut schemas = json!({"Widget": schema("Widget", &next(0))});
+        for at in 0..20_000 {
+            schemas[format!("t{at}")] =
+                json!({"type": "object", "properties": {"next": next(at + 1), "self": next(at)}});
+        }
+        assert_eq!(read(&schemas, &["Widget"]).all.len(), DEEPEST);
+    }
+}

@@ -25,7 +25,7 @@ pub use self::{
 };
 pub(super) use self::{blind::OWN_MANAGERS, live::seal_forged};
 use super::{
-    declared::{Shapes, compare_document},
+    declared::{Shapes, compare_document, own_place},
     findings::Findings,
     owners::Owners,
     packed::unpack,
@@ -65,7 +65,9 @@ pub fn compare(declared: &DeclaredObject, live: &Value, shapes: &Shapes) -> Comp
                 blind = blind::blind_fields(table, row.shape, live, absent, &owners, &declared.key);
             }
         }
-        DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),
+        DeclaredBody::Whole(_) => {
+            documents::compare_whole(own_place(&body, shapes), &body, live, &mut findings);
+        }
         DeclaredBody::Subset(_) => compare_document(&body, live, shapes, &mut findings),
         DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
         DeclaredBody::Opaque(_) => {}

@@ -38,10 +38,19 @@ pub struct SchemaReader {
     client: Client,
     timing: Timing,
     schemas: Schemas,
-    /// What was last read about each API version: from where, and about which kinds.
-    read: BTreeMap<Box<str>, (Box<str>, BTreeSet<Box<str>>)>,
+    /// What was last read of each API version.
+    read: BTreeMap<Box<str>, Question>,
     /// What is wrong with each API version, so that it is logged once.
     told: BTreeMap<Box<str>, String>,
+}
+
+/// What is to be read of an API version.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    /// The document, with its hash.
+    url: Box<str>,
+    /// The kinds in it.
+    kinds: BTreeSet<Box<str>>,
 }
 
 impl std::fmt::Debug for SchemaReader {
@@ -104,30 +113,26 @@ impl SchemaReader {
                 }
                 continue;
             };
-            let what: (Box<str>, _) = (url.into(), kinds);
-            if self.read.get(&version) != Some(&what) {
-                self.read_version(version, what, is_last).await;
+            let question = Question { url: url.into(), kinds };
+            if self.read.get(&version) != Some(&question) {
+                self.read_version(version, question, is_last).await;
             }
         }
     }
 
     /// Reads the document of one API version.
-    async fn read_version(
-        &mut self,
-        version: Box<str>,
-        (url, kinds): (Box<str>, BTreeSet<Box<str>>),
-        is_last: bool,
-    ) {
-        let shapes = match self.shapes(&version, &url, &kinds).await {
+    async fn read_version(&mut self, version: Box<str>, question: Question, is_last: bool) {
+        let Question { url, kinds } = &question;
+        let shapes = match self.shapes(&version, &question).await {
             Ok(shapes) => Arc::new(shapes),
             Err(fault) => {
                 self.tell(&version, &fault.to_string());
                 if is_last || is_final(&fault) {
-                    self.give_up(&version, &kinds);
+                    self.give_up(&version, kinds);
                 }
                 // It would be the same again.
                 if matches!(fault, Fault::Garbled(_)) {
-                    self.read.insert(version, (url, kinds));
+                    self.read.insert(version, question);
                 }
                 return;
             }
@@ -139,20 +144,20 @@ impl SchemaReader {
             let nothing = Arc::default();
             let known = described.iter().map(|kind| (kind, &shapes));
             let all = known.chain(others.iter().map(|kind| (kind, &nothing)));
-            all.fold(false, |news, (kind, shapes)| own.learn(&version, kind, shapes) || news)
+            all.filter(|(kind, shapes)| own.learn(&version, kind, shapes)).count() > 0
         });
         if others.is_empty() {
             self.told.remove(&version);
-            debug!(%version, url = %url, "Read what the API server says about its own kinds.");
+            debug!(%version, %url, "Read what the API server says about its own kinds.");
         } else {
             let names: Vec<&str> = others.iter().map(|kind| &***kind).collect();
             self.tell(&version, &format!("it has no schema of {}", names.join(", ")));
         }
-        self.read.insert(version, (url, kinds));
+        self.read.insert(version, question);
     }
 
     /// Reads a document and takes it apart, not here: it may have some megabytes.
-    async fn shapes(&self, version: &str, url: &str, kinds: &BTreeSet<Box<str>>) -> Result<Shapes, Fault> {
+    async fn shapes(&self, version: &str, Question { url, kinds }: &Question) -> Result<Shapes, Fault> {
         let text = document(&self.client, url, self.timing.silence).await?;
         let (version, kinds) = (version.to_owned(), kinds.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -163,7 +168,7 @@ impl SchemaReader {
     }
 
     fn give_up(&self, version: &str, kinds: &BTreeSet<Box<str>>) {
-        self.schemas.change(|own| kinds.iter().fold(false, |news, kind| own.give_up(version, kind) || news));
+        self.schemas.change(|own| kinds.iter().filter(|kind| own.give_up(version, kind)).count() > 0);
     }
 
     fn tell(&mut self, version: &str, reason: &str) {
