@@ -21,12 +21,13 @@ use crate::{
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
     },
+    compare::declared::ClusterShapes,
     expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
     model::{Change, Clock, Plan, WantedKind},
     rules::RuleSet,
     settings::Settings,
     state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
-    watch::{Planner, Reading, StreamParts, WatchMetrics, follow},
+    watch::{Planner, Reading, SchemaReader, StreamParts, WatchMetrics, follow},
 };
 
 /// The two halves of an exporter: what takes in, and what shows.
@@ -48,6 +49,8 @@ pub struct Ingest {
     keepers: Keepers,
     planner: Planner,
     plans: watch::Receiver<Arc<Plan>>,
+    schema_reader: SchemaReader,
+    shapes: watch::Receiver<Arc<ClusterShapes>>,
     parts: StreamParts,
     queue: mpsc::Receiver<Change>,
     engine: Engine,
@@ -97,12 +100,16 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         listeners: Listeners::default(),
         stop: stop.clone(),
     };
+    let timing = parts.timing;
+    let (schema_reader, schemas, shapes) = SchemaReader::new(client.clone(), timing);
     let stream_parts =
-        StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing: parts.timing };
+        StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing, schemas };
     let ingest = Ingest {
         keepers,
         planner,
         plans,
+        schema_reader,
+        shapes,
         parts: stream_parts,
         queue,
         engine,
@@ -205,11 +212,12 @@ impl Ingest {
         let ticks = tick(self.parts.changes.clone());
         let planning = self.planner.run(kinds, Vec::clone);
         let follow = follow(self.plans, readings, self.parts);
-        let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
+        let schemas = self.schema_reader.run();
+        let engine = state::run(self.engine, self.queue, rules, self.shapes, self.publisher, self.clock);
         let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, ticks, rules, readers.run()) } => {}
+            _ = async { tokio::join!(planning, follow, schemas, ticks, rules, readers.run()) } => {}
             () = self.stop.cancelled() => {}
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn keys_or_digests_of<'a>(
 }
 
 /// What an element is known by.
-pub(super) fn name_of(keys: &[&str], element: &Value) -> Vec<String> {
+fn name_of(keys: &[&str], element: &Value) -> Vec<String> {
     let name = |key: &&str| match (*key, text(&element[*key])) {
         // The server writes it where nobody did.
         ("protocol", absent) if absent.is_empty() => "TCP".to_owned(),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{
+    declared::Shapes,
     owners::Owners,
     packed::{pack, unpack},
     terraform::{self, Comparison, OWN_MANAGERS, seal_forged, seal_object},
@@ -38,9 +39,9 @@ pub fn keep(mut object: Value, kind: &Kind, sealing: &Sealing) -> Document {
     Document { packed: pack(&object), content }
 }
 
-/// Compares a kept object with what a state declares for it.
-pub fn compare_kept(declared: &DeclaredObject, document: &Document) -> Comparison {
-    terraform::compare(declared, &unpack(&document.packed))
+/// Compares a kept object with what a state declares for it. `shapes`: what is known about a kind of the cluster's own.
+pub fn compare_kept(declared: &DeclaredObject, document: &Document, shapes: &Shapes) -> Comparison {
+    terraform::compare(declared, &unpack(&document.packed), shapes)
 }
 
 /// Whether Terraform has written to an object.

@@ -21,6 +21,7 @@ use super::{
     settle::{Moment, is_alike},
 };
 use crate::{
+    compare::declared::ClusterShapes,
     model::{
         Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth,
         StreamSpec, VerdictKind,
@@ -47,6 +48,8 @@ pub struct Engine {
     pub(super) version: u64,
     /// What is declared elsewhere than on the objects.
     pub(super) baselines: Baselines,
+    /// How kinds of the cluster's own are compared.
+    pub(super) shapes: Arc<ClusterShapes>,
     /// Which objects are scaled by others.
     pub(super) autoscalers: Autoscalers,
     /// Objects whose controllers are at work or behind, and that does not count yet.
@@ -85,6 +88,7 @@ impl Engine {
             flapping: VecDeque::new(),
             version: 0,
             baselines: Baselines::default(),
+            shapes: Arc::default(),
             autoscalers: Autoscalers::default(),
             resting: Resting::default(),
             looked,

@@ -17,6 +17,7 @@ mod rerate;
 mod rule_book;
 mod run;
 mod settle;
+mod shapes;
 mod snapshot;
 mod sources;
 

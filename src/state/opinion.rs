@@ -10,10 +10,10 @@ use super::{
     claim::DeclaredBy,
 };
 use crate::{
-    compare::{compare_kept, creator, judge, judge_record, terraform::Comparison},
+    compare::{compare_kept, creator, declared::ClusterShapes, judge, judge_record, terraform::Comparison},
     model::{
-        DeclaredBody, DeclaredObject, FieldClass, Finding, Judgement, LiveObject, ObjectKey, Source, Stamp,
-        UnknownReason,
+        DeclaredBody, DeclaredObject, Document, FieldClass, Finding, Judgement, LiveObject, ObjectKey,
+        ObjectName, Source, Stamp, UnknownReason,
     },
 };
 
@@ -43,14 +43,15 @@ pub(super) fn opinions(
     key: &ObjectKey,
     presence: &Presence,
     baselines: &Baselines,
+    shapes: &ClusterShapes,
     now: Timestamp,
 ) -> Vec<Opinion> {
     let elsewhere = Source::ALL.iter().filter(|source| !source.is_on_object());
     let mut opinions: Vec<Opinion> =
-        elsewhere.filter_map(|source| by_baselines(*source, key, presence, baselines)).collect();
+        elsewhere.filter_map(|source| by_baselines(*source, key, presence, baselines, shapes)).collect();
     if let Presence::Exists(object) = presence {
         let plain = |source, judgement| Opinion { source, judgement, details: None };
-        opinions.extend(by_kubectl(object));
+        opinions.extend(by_kubectl(object, shapes));
         if let Some(record) = object.record() {
             opinions.push(plain(Source::StatusHash, judge_record(record, record.rests(now))));
         }
@@ -75,6 +76,7 @@ fn by_baselines(
     key: &ObjectKey,
     presence: &Presence,
     baselines: &Baselines,
+    shapes: &ClusterShapes,
 ) -> Option<Opinion> {
     match presence {
         Presence::Unseen => return None,
@@ -90,7 +92,7 @@ fn by_baselines(
             continue;
         }
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
-        let judgement = judge_declared(state, declared, presence, &mut details);
+        let judgement = judge_declared(state, declared, presence, shapes, &mut details);
         declared_by.push((rank(&judgement), DeclaredBy { address, baseline }));
         judgements.push(judgement);
     }
@@ -105,7 +107,7 @@ fn by_baselines(
 }
 
 /// What kubectl wrote down on an object says about it.
-fn by_kubectl(object: &LiveObject) -> Option<Opinion> {
+fn by_kubectl(object: &LiveObject, shapes: &ClusterShapes) -> Option<Opinion> {
     let (applied, document) = (object.applied.as_ref()?, object.document.as_ref()?);
     let declared = &applied.declared;
     let judgement = match &declared.body {
@@ -113,7 +115,10 @@ fn by_kubectl(object: &LiveObject) -> Option<Opinion> {
         _ if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        _ => judge_comparison(compare_kept(declared, document)),
+        _ => match compare(declared, document, shapes) {
+            Some(comparison) => judge_comparison(comparison),
+            None => Judgement::InFlight,
+        },
     };
     let details = Details { compared: Some(applied.rest), ..Details::default() };
     Some(Opinion { source: Source::LastApplied, judgement, details: Some(details) })
@@ -133,6 +138,7 @@ fn judge_declared(
     state: &BaselineState,
     declared: &DeclaredObject,
     presence: &Presence,
+    shapes: &ClusterShapes,
     details: &mut Details,
 ) -> Judgement {
     if state.in_flight {
@@ -164,13 +170,23 @@ fn judge_declared(
     let Some(document) = object.document.as_ref().filter(|document| !document.is_unreadable()) else {
         return Judgement::Unknown(UnknownReason::Unreadable);
     };
-    let comparison = compare_kept(declared, document);
+    let Some(comparison) = compare(declared, document, shapes) else {
+        return Judgement::InFlight;
+    };
     for path in &comparison.blind {
         if !details.blind.contains(path) {
             details.blind.push(path.clone());
         }
     }
     judge_comparison(comparison)
+}
+
+/// Compares an object with what is declared for it; none while it is being read how its kind is compared.
+fn compare(declared: &DeclaredObject, document: &Document, shapes: &ClusterShapes) -> Option<Comparison> {
+    let ObjectName { group, version, kind, .. } = &declared.object;
+    let api_version = format!("{group}/{version}");
+    let shapes = shapes.of(api_version.trim_start_matches('/'), kind)?;
+    Some(compare_kept(declared, document, shapes))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Engine, Snapshot};
 use crate::{
+    compare::declared::ClusterShapes,
     model::{Change, Clock},
     rules::RuleSet,
 };
@@ -39,12 +40,13 @@ pub fn state_channel(first: Snapshot) -> (StatePublisher, StateReader) {
     (StatePublisher { published: sender, beat: beat.clone() }, StateReader { published: receiver, beat })
 }
 
-/// Applies changes in batches and publishes after each, until nobody can send any more. The newest rules hold from the
-/// moment they are there, for everything that is known already too.
+/// Applies changes in batches and publishes after each, until nobody can send any more. The newest rules, and the newest word about
+/// the cluster's own kinds, hold from the moment they are there, for everything that is known already too.
 pub async fn run(
     mut engine: Engine,
     mut changes: mpsc::Receiver<Change>,
     mut rules: watch::Receiver<Arc<RuleSet>>,
+    mut shapes: watch::Receiver<Arc<ClusterShapes>>,
     publisher: StatePublisher,
     clock: Clock,
 ) {
@@ -57,6 +59,7 @@ pub async fn run(
                 engine.take_rules(rules.borrow_and_update().clone());
                 news = true;
             }
+            Ok(()) = shapes.changed() => news = engine.take_shapes(&shapes.borrow_and_update().clone()),
             received = changes.recv_many(&mut batch, BATCH) => if received == 0 {
                 return;
             }

@@ -35,7 +35,7 @@ impl Engine {
     /// Asks all sources about an object anew, and goes on from what was known.
     pub(super) fn settle(&mut self, key: &ObjectKey, presence: &Presence, moment: Moment) -> bool {
         let before = self.entries(key).to_vec();
-        let opinions = opinions(key, presence, &self.baselines, moment.now);
+        let opinions = opinions(key, presence, &self.baselines, &self.shapes, moment.now);
         self.note_rest(key, presence, moment.now);
         if before.is_empty() && opinions.is_empty() {
             return false;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Request, Response, header::RETRY_AFTER};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use tokio::time::timeout;
 
@@ -32,7 +32,14 @@ pub(super) async fn whole(
 ) -> Result<bytes::Bytes, Fault> {
     let body = timeout(silence, Limited::new(response.into_body(), limit).collect());
     let body = body.await.map_err(|_| Fault::Stalled(silence))?;
-    Ok(body.map_err(|error| Fault::Connection(error.to_string()))?.to_bytes())
+    let broken = |error: Box<dyn std::error::Error + Send + Sync>| {
+        if error.is::<LengthLimitError>() {
+            Fault::Garbled(format!("it has more than {limit} bytes"))
+        } else {
+            Fault::Connection(error.to_string())
+        }
+    };
+    Ok(body.map_err(broken)?.to_bytes())
 }
 
 /// What an answer means that is no success.

@@ -13,7 +13,7 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    Reading,
+    Reading, Schemas,
     backoff::Backoff,
     events::{Lines, WatchLine},
     exchange::{answer, refusal},
@@ -63,6 +63,7 @@ pub(super) struct Stream {
     changes: mpsc::Sender<Change>,
     metrics: KindMetrics,
     timing: Timing,
+    schemas: Schemas,
 }
 
 impl fmt::Debug for Stream {
@@ -74,10 +75,10 @@ impl fmt::Debug for Stream {
 impl Stream {
     /// A stream of these objects.
     pub(super) fn new(spec: Arc<StreamSpec>, parts: StreamParts, reading: &Reading) -> Self {
-        let StreamParts { client, changes, metrics, timing } = parts;
+        let StreamParts { client, changes, metrics, timing, schemas } = parts;
         let reader = ObjectReader::new(spec.clone(), reading);
         let metrics = metrics.of_kind(&spec.kind);
-        Self { spec, client, reader, changes, metrics, timing }
+        Self { spec, client, reader, changes, metrics, timing, schemas }
     }
 
     /// Follows the API server until nobody listens any more.
@@ -91,6 +92,7 @@ impl Stream {
                 // Once is ordinary. Again without any event in between is a fault, and must not become a loop of lists.
                 Err(Fault::Gone) if backoff.first_forgotten() => {
                     self.metrics.restarted(Restart::Gone);
+                    self.schemas.look_again(&self.spec.kind);
                     info!(stream = %self.spec, "The API server has forgotten our version; listing again.");
                 }
                 Err(fault) => {
@@ -166,6 +168,9 @@ impl Stream {
         let url = watch_url(&self.spec, version, self.timing.watch.as_secs());
         let mut body = self.get(&url).await?.into_body();
         let _open = self.metrics.opened();
+        if backoff.has_failed() {
+            self.schemas.look_again(&self.spec.kind);
+        }
         self.send(Change::Stream(self.spec.clone(), StreamHealth::Up)).await?;
         let mut lines = Lines::default();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
@@ -173,6 +178,9 @@ impl Stream {
                 self.event(&line, version).await?;
                 backoff.reset();
             }
+        }
+        if begun.elapsed() < self.timing.watch {
+            self.schemas.look_again(&self.spec.kind);
         }
         if begun.elapsed() < self.timing.watch / 2 {
             // Once is ordinary. A proxy that cuts every watch leaves us blind most of the time, and that must show.

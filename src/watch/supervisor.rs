@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing::{error, info};
 
-use super::{Timing, WatchMetrics, backoff::Backoff, stream::Stream};
+use super::{Schemas, Timing, WatchMetrics, backoff::Backoff, stream::Stream};
 use crate::model::{Change, DownReason, JobSpec, Kind, Plan, RecordSpec, Sealing, StreamHealth, StreamSpec};
 
 /// Everything that a stream is made of, but what it watches.
@@ -28,6 +28,8 @@ pub struct StreamParts {
     pub metrics: WatchMetrics,
     /// How long to wait for what.
     pub timing: Timing,
+    /// Where is told of which kinds something has to be known.
+    pub schemas: Schemas,
 }
 
 impl std::fmt::Debug for StreamParts {
@@ -67,6 +69,11 @@ impl Reading {
         let records = self.records.iter().filter(|spec| spec.objects.means(kind)).cloned().collect();
         let jobs = self.jobs.clone().filter(|spec| spec.objects.means(kind));
         Self { documents, records, jobs, ..self.clone() }
+    }
+
+    /// Whether fields of objects of a kind are compared.
+    pub(super) fn compares(&self, kind: &Kind) -> bool {
+        self.applied.is_some() || self.sealing_of(kind).is_some()
     }
 
     /// What is sealed in objects of a kind; none where whole objects are not kept.
@@ -139,6 +146,7 @@ impl Streams {
                 self.ended(ended).await?;
             }
         }
+        self.parts.schemas.want(plan, &self.reading);
         self.send(Change::Streams(plan.clone())).await?;
         let open: HashSet<Arc<StreamSpec>> = self.running.values().map(|own| own.spec.clone()).collect();
         for spec in plan.streams.iter().filter(|spec| !open.contains(*spec)) {

@@ -36,6 +36,8 @@ mod memory;
 mod operators;
 /// Requests for kinds that are neither Deployments nor Services.
 mod other_kinds;
+/// Kinds of the cluster's own, compared as their schemas say.
+mod own_kinds;
 /// Requests that both refuse.
 mod refusals;
 /// Many objects; our loop beside kube's own.

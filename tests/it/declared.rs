@@ -306,7 +306,7 @@ fn openapi() -> Shapes {
     let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
     let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
     let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
-    Shapes::of_openapi(document.to_string().as_bytes()).unwrap()
+    Shapes::of_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::terraform::{TerraformState, decode},
     compare::{
+        declared::Shapes,
         keep,
         terraform::{compare, sensitive_fields},
     },
@@ -54,7 +55,7 @@ fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
             Some(live) if live["metadata"]["uid"].as_str() != declared.uid.as_deref() => {
                 vec!["replaced".to_owned()]
             }
-            Some(live) => compare(&declared, &live)
+            Some(live) => compare(&declared, &live, &Shapes::default())
                 .findings
                 .into_iter()
                 .map(|found| {

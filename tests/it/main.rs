@@ -52,6 +52,8 @@ mod live_events;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;
+/// Kinds of the cluster's own, and what its API server says about them.
+mod own_kinds;
 /// What people see in a browser.
 mod page;
 /// Which streams are open for what is wanted.

@@ -2,7 +2,10 @@
 
 use drift_exporter::{
     baseline::terraform::decode,
-    compare::terraform::{Comparison, compare},
+    compare::{
+        declared::Shapes,
+        terraform::{Comparison, compare},
+    },
     model::{FieldClass, SealKey},
 };
 use serde_json::{Value, json};
@@ -12,10 +15,14 @@ fn key() -> SealKey {
 }
 
 fn compared(resource_type: &str, attributes: &Value, live: &Value) -> Comparison {
+    compared_with(resource_type, attributes, live, &Shapes::default())
+}
+
+fn compared_with(resource_type: &str, attributes: &Value, live: &Value, shapes: &Shapes) -> Comparison {
     let instance = json!({"schema_version": 1, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "web", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live)
+    compare(&decode(state.to_string().as_bytes(), &key()).unwrap().objects[0], live, shapes)
 }
 
 fn deployment() -> Value {
@@ -142,7 +149,7 @@ fn limits_of_old_schemas_are_blocks() {
         "instances": [{"schema_version": 0, "attributes": old}]});
     let state =
         decode(json!({"version": 4, "resources": [resource]}).to_string().as_bytes(), &key()).unwrap();
-    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({}))).findings, []);
+    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({})), &Shapes::default()).findings, []);
 }
 
 #[test]
@@ -170,4 +177,42 @@ fn modes_of_files_are_read_as_go_reads_them() {
     let volume = json!({"name": "a", "secret": {"defaultMode": 420}});
     let live = json!({"metadata": {"name": "web"}, "spec": {"volumes": [volume]}});
     assert_eq!(compared("kubectl_manifest", &json!({"yaml_body": yaml}), &live).findings, []);
+}
+
+#[test]
+fn lists_of_custom_resources_are_compared_as_their_schema_says() {
+    let text = json!({"type": "string"});
+    let regions = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["zone"],
+        "items": {"type": "object", "properties": {"zone": text, "size": {"type": "integer"}}}});
+    let tags = json!({"type": "array", "items": text, "x-kubernetes-list-type": "set"});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"regions": regions, "tags": tags}}},
+        "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Fleet"}]});
+    let document = json!({"components": {"schemas": {"Fleet": schema}}}).to_string();
+    let shapes = Shapes::of_openapi(document.as_bytes(), |_, _| true).unwrap();
+    let object = |size: u32| {
+        json!({"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "north", "namespace": "shop"},
+        "spec": {"regions": [{"zone": "eu", "size": size}, {"zone": "us", "size": 2}], "tags": ["a", "b"]}})
+    };
+    let turned = |size: u32| {
+        let mut live = object(size);
+        for list in ["regions", "tags"] {
+            live["spec"][list].as_array_mut().unwrap().reverse();
+        }
+        live
+    };
+    for (resource_type, attributes) in [
+        ("kubernetes_manifest", json!({"object": {"value": object(1), "type": ["object", {}]}})),
+        ("kubectl_manifest", json!({"yaml_body": object(1).to_string()})),
+    ] {
+        let paths = |live: &Value, shapes: &Shapes| -> Vec<String> {
+            let found = compared_with(resource_type, &attributes, live, shapes).findings;
+            found.into_iter().map(|found| found.path.into()).collect()
+        };
+        assert_eq!(paths(&turned(1), &shapes), Vec::<String>::new(), "{resource_type}");
+        assert_eq!(paths(&turned(3), &shapes), ["spec.regions[zone=eu].size"], "{resource_type}");
+        assert!(!paths(&turned(3), &Shapes::default()).contains(&"spec.regions[zone=eu].size".to_owned()));
+        let mut more = turned(1);
+        more["spec"]["tags"] = json!(["a", "b", "c"]);
+        assert_eq!(paths(&more, &shapes).len(), 1, "{resource_type}");
+    }
 }

@@ -3,7 +3,9 @@
 use drift_exporter::{
     baseline::terraform::decode,
     compare::{
-        compare_kept, keep, seal_live,
+        compare_kept,
+        declared::Shapes,
+        keep, seal_live,
         terraform::{Comparison, compare},
     },
     model::{Kind, SealKey, Sealing},
@@ -23,7 +25,7 @@ fn compared(resource_type: &str, attributes: &Value, key: &SealKey, live: &Value
     let instance = json!({"schema_version": 0, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "s", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live)
+    compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live, &Shapes::default())
 }
 
 /// The same Secret in every form in which a state can have it: type of resource, attributes.
@@ -142,7 +144,8 @@ fn nobody_can_pass_a_text_off_as_a_digest() {
     let forged = format!("\u{1}{}", key(3).digest(b"b"));
     let live = json!({"metadata": {"name": "c", "namespace": "shop"}, "data": {"a": forged}});
     let kind = Kind::unseen("", "v1", "ConfigMap");
-    let comparison = compare_kept(&state.objects[0], &keep(live, &kind, &Sealing::new(key(1))));
+    let comparison =
+        compare_kept(&state.objects[0], &keep(live, &kind, &Sealing::new(key(1))), &Shapes::default());
     assert!(!comparison.other_key);
     assert_eq!(comparison.findings.iter().map(|found| &*found.path).collect::<Vec<_>>(), ["data.a"]);
 }
@@ -161,12 +164,12 @@ fn sensitive_values_of_other_objects_are_recognised_as_they_are() {
         json!({"mode": "managed", "type": "kubernetes_manifest", "name": "db", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
     let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
-    assert_eq!(compare(&state.objects[0], &object), Comparison::default());
+    assert_eq!(compare(&state.objects[0], &object, &Shapes::default()), Comparison::default());
     let mut live = object;
     live["spec"]["users"][0]["password"] = json!("canary2");
     live["spec"]["keys"] = json!(["canary3"]);
     live["spec"]["users"][1]["from"] = json!("y");
-    let comparison = compare(&state.objects[0], &live);
+    let comparison = compare(&state.objects[0], &live, &Shapes::default());
     let told: Vec<_> = comparison.findings.iter().map(|found| (&*found.path, &*found.expected)).collect();
     assert_eq!(told[2], ("spec.users[name=b].from", "x"));
     assert_eq!((told[0].0, told[1].0), ("spec.keys", "spec.users[name=a].password"));

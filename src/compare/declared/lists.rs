@@ -62,9 +62,12 @@ pub(super) fn report_added_elements<'a>(place: Place<'a>, live: &'a [Value], fin
     }
 }
 
+/// Fields by which elements of a list are known, each with what it is where it is absent.
+type Keys<'a> = Vec<(&'a str, &'a str)>;
+
 /// How elements of two lists are told apart.
 enum Known<'a> {
-    Keys(Vec<(&'a str, &'a str)>),
+    Keys(Keys<'a>),
     Set,
     Place,
     Loose,
@@ -72,24 +75,36 @@ enum Known<'a> {
 
 fn order_of<'a>(place: Place<'a>, declared: &[Value], live: &[Value]) -> Known<'a> {
     match place.holds {
-        Holds::List(_, Order::Keys(keys)) => {
-            Known::Keys(keys.iter().map(|key| (&*key.field, &*key.default)).collect())
-        }
+        Holds::List(_, Order::Keys(_)) => Known::Keys(known_keys(place).unwrap_or_default()),
         Holds::List(_, Order::Set) => Known::Set,
         Holds::List(_, Order::Loose) => Known::Loose,
         Holds::List(_, Order::Place) | Holds::Any => Known::Place,
         _ => {
             let keys = keys_of(KEYS, declared, live).or_else(|| keys_of(MORE_KEYS, declared, live));
-            // The server writes the protocol where nobody did.
-            let default = |key: &str| if key == "protocol" { "TCP" } else { "" };
-            keys.map_or(Known::Loose, |keys| {
-                Known::Keys(keys.iter().map(|key| (*key, default(key))).collect())
-            })
+            keys.map_or(Known::Loose, |keys| Known::Keys(guessed_keys(keys)))
         }
     }
 }
 
-fn name_of(keys: &[(&str, &str)], element: &Value) -> Vec<String> {
+/// What elements of the list are known by, where its schema says so.
+pub(in crate::compare) fn known_keys(place: Place<'_>) -> Option<Keys<'_>> {
+    match place.holds {
+        Holds::List(_, Order::Keys(keys)) => {
+            Some(keys.iter().map(|key| (&*key.field, &*key.default)).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Keys that are guessed.
+pub(in crate::compare) fn guessed_keys<'a>(keys: &[&'a str]) -> Keys<'a> {
+    // The server writes the protocol where nobody did.
+    let default = |key: &str| if key == "protocol" { "TCP" } else { "" };
+    keys.iter().map(|key| (*key, default(key))).collect()
+}
+
+/// What an element is known by.
+pub(in crate::compare) fn name_of(keys: &[(&str, &str)], element: &Value) -> Vec<String> {
     let name = |(key, default): &(&str, &str)| match text(&element[*key]) {
         absent if absent.is_empty() => (*default).to_owned(),
         text => text,
@@ -97,7 +112,7 @@ fn name_of(keys: &[(&str, &str)], element: &Value) -> Vec<String> {
     keys.iter().map(name).collect()
 }
 
-fn segment(keys: &[(&str, &str)], name: &[String]) -> Segment {
+pub(in crate::compare) fn segment(keys: &[(&str, &str)], name: &[String]) -> Segment {
     Segment::Element(
         keys.iter().zip(name).map(|((key, _), value)| ((*key).into(), value.as_str().into())).collect(),
     )

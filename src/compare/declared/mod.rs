@@ -4,6 +4,7 @@
 //! server makes of that is data ([`Shapes`]): which fields are amounts, bytes or times, by what elements of lists are known, what
 //! becomes of empty values. Elements that are added to declared lists are drift, fields that are added elsewhere are not.
 
+mod cluster;
 mod lists;
 mod openapi;
 mod place;
@@ -17,9 +18,17 @@ mod walk;
 
 use serde_json::Value;
 
-pub(super) use self::prepare::NOT_DECLARED;
-use self::{place::Place, prepare::group_and_kind, shapes::Holds, walk::compare_members};
-pub use self::{prepare::prepare, shapes::Shapes};
+pub use self::{
+    cluster::{ClusterShapes, OwnKind},
+    prepare::prepare,
+    shapes::Shapes,
+};
+pub(super) use self::{
+    lists::{guessed_keys, known_keys, name_of, segment},
+    place::Place,
+    prepare::NOT_DECLARED,
+};
+use self::{prepare::group_and_kind, shapes::Holds, walk::compare_members};
 use super::{findings::Findings, owners::Owners, secrets::sealed};
 use crate::model::{Finding, SealKey};
 
@@ -66,6 +75,12 @@ pub(super) fn compare_document<'a>(
             compare_members(place, metadata, live["metadata"].as_object(), is_declared, findings);
         });
     }
+}
+
+/// The whole of an object of a kind of the cluster's own. Of the kinds of Kubernetes it knows nothing.
+pub(super) fn own_place<'a>(declared: &Value, shapes: &'a Shapes) -> Place<'a> {
+    let text = |name: &str| declared[name].as_str().unwrap_or_default();
+    Place::new(shapes, shapes.kind(text("apiVersion"), text("kind")).unwrap_or(&Holds::Unknown))
 }
 
 fn place_of<'a>(declared: &Value, shapes: &'a Shapes) -> Place<'a> {

@@ -7,10 +7,10 @@ use crate::compare::{encoded::decode, findings::text, quantity::Quantity};
 
 /// What is known about one place in an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(in crate::compare) struct Place<'a> {
     shapes: &'a Shapes,
     /// The name of the innermost field.
-    pub(super) name: &'a str,
+    pub(in crate::compare) name: &'a str,
     pub(super) holds: &'a Holds,
     marks: &'a [Mark],
     /// Whether it is within a list that is one value, so that what is not declared counts too.
@@ -24,7 +24,7 @@ impl<'a> Place<'a> {
     }
 
     /// The member of this name.
-    pub(super) fn member(self, name: &'a str) -> Self {
+    pub(in crate::compare) fn member(self, name: &'a str) -> Self {
         let (holds, marks): (&Holds, &[Mark]) = match self.holds {
             Holds::Fields(shape) => self.shapes.field(*shape, name),
             Holds::Map(values) => (values, &[Mark::Kept]),
@@ -38,7 +38,7 @@ impl<'a> Place<'a> {
     }
 
     /// An element of the list.
-    pub(super) fn element(self) -> Self {
+    pub(in crate::compare) fn element(self) -> Self {
         let (holds, is_one_value): (&Holds, bool) = match self.holds {
             Holds::List(elements, order) => (elements, matches!(order, Order::Place | Order::Loose)),
             Holds::Any => (&Holds::Any, false),
@@ -46,6 +46,11 @@ impl<'a> Place<'a> {
         };
         let is_whole = self.is_whole || is_one_value && self.shapes.knows_defaults;
         Self { holds, marks: &[], is_whole, ..self }
+    }
+
+    /// Whether it is a list whose elements have no order.
+    pub(in crate::compare) fn is_set(self) -> bool {
+        matches!(self.holds, Holds::List(_, Order::Set))
     }
 
     /// Whether somebody fills what is not declared, or declared empty.

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 /// The fields of some kinds of objects.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
     /// By API version and kind: `apps/v1 Deployment`.
     pub(super) kinds: HashMap<Name, Holds>,
@@ -17,7 +17,7 @@ pub struct Shapes {
 pub(super) type Name = Cow<'static, str>;
 
 /// The fields of an object.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// In the order of their names.
     pub(super) fields: Vec<Field>,
@@ -26,7 +26,7 @@ pub(super) struct Shape {
 }
 
 /// A field of an object.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: Name,
     pub(super) holds: Holds,

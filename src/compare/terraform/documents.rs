@@ -7,45 +7,50 @@ use serde_json::{Map, Value};
 use super::absent::UNSET;
 use crate::{
     compare::{
-        declared::NOT_DECLARED,
+        declared::{NOT_DECLARED, Place, guessed_keys, known_keys, name_of, segment},
         findings::{Findings, text},
-        guessed::{KEYS, is_amount, keys_or_digests_of, name_of},
+        guessed::{KEYS, is_amount, keys_or_digests_of},
     },
     model::Segment,
 };
 
 /// Compares an object as it was read after it was applied. What is there now and was not then differs too.
-pub(super) fn compare_whole<'a>(declared: &'a Value, live: &'a Value, findings: &mut Findings<'a>) {
+pub(super) fn compare_whole<'a>(
+    place: Place<'a>,
+    declared: &'a Value,
+    live: &'a Value,
+    findings: &mut Findings<'a>,
+) {
     for name in names(declared, live) {
-        let (declared, live) = (&declared[name], &live[name]);
+        let (place, declared, live) = (place.member(name), &declared[name], &live[name]);
         match name {
             "apiVersion" | "kind" | "status" => {}
             "metadata" => findings.within(name, name, |findings| {
                 for name in names(declared, live).into_iter().filter(|name| !NOT_DECLARED.contains(name)) {
-                    let (declared, live) = (&declared[name], &live[name]);
-                    findings.within(name, name, |findings| compare_values(name, declared, live, findings));
+                    let (place, declared, live) = (place.member(name), &declared[name], &live[name]);
+                    findings.within(name, name, |findings| compare_values(place, declared, live, findings));
                 }
             }),
-            _ => findings.within(name, name, |findings| compare_values(name, declared, live, findings)),
+            _ => findings.within(name, name, |findings| compare_values(place, declared, live, findings)),
         }
     }
 }
 
-fn compare_values<'a>(name: &str, declared: &'a Value, live: &'a Value, findings: &mut Findings<'a>) {
+fn compare_values<'a>(place: Place<'a>, declared: &'a Value, live: &'a Value, findings: &mut Findings<'a>) {
     match (declared, live) {
         (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
             for name in names(declared, live) {
-                let (declared, live) = (&declared[name], &live[name]);
-                findings.within(name, name, |findings| compare_values(name, declared, live, findings));
+                let (place, declared, live) = (place.member(name), &declared[name], &live[name]);
+                findings.within(name, name, |findings| compare_values(place, declared, live, findings));
             }
         }
-        (Value::Array(declared), Value::Array(live)) => compare_lists(declared, live, findings),
-        (Value::Array(declared), Value::Null) => compare_lists(declared, &[], findings),
-        (Value::Null, Value::Array(live)) => compare_lists(&[], live, findings),
+        (Value::Array(declared), Value::Array(live)) => compare_lists(place, declared, live, findings),
+        (Value::Array(declared), Value::Null) => compare_lists(place, declared, &[], findings),
+        (Value::Null, Value::Array(live)) => compare_lists(place, &[], live, findings),
         (declared, live) => {
             let (expected, actual) = (text(declared), text(live));
             let same = findings.is_same(&expected, &actual)
-                || is_amount(name) && findings.is_same_amount(&expected, &actual);
+                || is_amount(place.name) && findings.is_same_amount(&expected, &actual);
             if !same {
                 findings.differs(&expected, &actual);
             }
@@ -53,43 +58,59 @@ fn compare_values<'a>(name: &str, declared: &'a Value, live: &'a Value, findings
     }
 }
 
-fn compare_lists<'a>(declared: &'a [Value], live: &'a [Value], findings: &mut Findings<'a>) {
+fn compare_lists<'a>(
+    place: Place<'a>,
+    declared: &'a [Value],
+    live: &'a [Value],
+    findings: &mut Findings<'a>,
+) {
     let is_object = |value: &Value| value.is_object();
     if !declared.iter().chain(live).any(is_object) {
+        let has = |list: &[Value], value: &Value| list.iter().any(|own| is_same(own, value, findings));
+        let is_turned = || {
+            place.is_set()
+                && declared.iter().all(|one| has(live, one))
+                && live.iter().all(|one| has(declared, one))
+        };
         let same = declared.len() == live.len()
-            && declared.iter().zip(live).all(|(one, other)| is_same(one, other, findings));
+            && (declared.iter().zip(live).all(|(one, other)| is_same(one, other, findings)) || is_turned());
         if !same {
             findings.lists_differ(declared, live);
         }
         return;
     }
-    let Some(keys) = keys_or_digests_of(KEYS, declared, live) else {
+    let guess = || keys_or_digests_of(KEYS, declared, live).map(guessed_keys);
+    let element = place.element();
+    let Some(keys) = known_keys(place).or_else(guess) else {
         for at in 0..declared.len().max(live.len()) {
             let (declared, live) = (declared.get(at), live.get(at));
-            findings.at(Segment::Index(at), |findings| compare_elements(declared, live, findings));
+            findings.at(Segment::Index(at), |findings| compare_elements(element, declared, live, findings));
         }
         return;
     };
     let mut added: Vec<&Value> = live.iter().collect();
     let mut pairs = Vec::new();
     for declared in declared {
-        let name = name_of(keys, declared);
-        let is_same = |live: &&Value| findings.are_same(&name, &name_of(keys, live));
+        let name = name_of(&keys, declared);
+        let is_same = |live: &&Value| findings.are_same(&name, &name_of(&keys, live));
         let present = added.iter().position(is_same).map(|at| added.remove(at));
         pairs.push((Some(declared), present));
     }
     pairs.extend(added.into_iter().map(|live| (None, Some(live))));
     for (declared, live) in pairs {
-        let name = live.or(declared).map(|element| name_of(keys, element)).unwrap_or_default();
-        let segment = keys.iter().zip(name).map(|(key, value)| ((*key).into(), value.into()));
-        let segment = Segment::Element(segment.collect());
-        findings.at(segment, |findings| compare_elements(declared, live, findings));
+        let name = live.or(declared).map(|element| name_of(&keys, element)).unwrap_or_default();
+        findings.at(segment(&keys, &name), |findings| compare_elements(element, declared, live, findings));
     }
 }
 
-fn compare_elements<'a>(declared: Option<&'a Value>, live: Option<&'a Value>, findings: &mut Findings<'a>) {
+fn compare_elements<'a>(
+    place: Place<'a>,
+    declared: Option<&'a Value>,
+    live: Option<&'a Value>,
+    findings: &mut Findings<'a>,
+) {
     let before = findings.count();
-    compare_values("", declared.unwrap_or(&Value::Null), live.unwrap_or(&Value::Null), findings);
+    compare_values(place, declared.unwrap_or(&Value::Null), live.unwrap_or(&Value::Null), findings);
     if declared.is_some() != live.is_some() && findings.count() == before {
         let there = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
         findings.differs(there(declared), there(live));

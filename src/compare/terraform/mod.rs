@@ -25,7 +25,7 @@ pub use self::{
 };
 pub(super) use self::{blind::OWN_MANAGERS, live::seal_forged};
 use super::{
-    declared::{Shapes, compare_document},
+    declared::{Shapes, compare_document, own_place},
     findings::Findings,
     owners::Owners,
     packed::unpack,
@@ -47,8 +47,8 @@ pub struct Comparison {
     pub other_key: bool,
 }
 
-/// Compares an object with what a state declares for it.
-pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
+/// Compares an object with what a state declares for it. `shapes`: what is known about a kind of the cluster's own.
+pub fn compare(declared: &DeclaredObject, live: &Value, shapes: &Shapes) -> Comparison {
     let ObjectName { group, kind, .. } = &declared.object;
     let live = &*sealed(live, group, kind, &declared.key);
     let owners = Owners::of(live);
@@ -65,8 +65,10 @@ pub fn compare(declared: &DeclaredObject, live: &Value) -> Comparison {
                 blind = blind::blind_fields(table, row.shape, live, absent, &owners, &declared.key);
             }
         }
-        DeclaredBody::Whole(_) => documents::compare_whole(&body, live, &mut findings),
-        DeclaredBody::Subset(_) => compare_document(&body, live, Shapes::built_in(), &mut findings),
+        DeclaredBody::Whole(_) => {
+            documents::compare_whole(own_place(&body, shapes), &body, live, &mut findings);
+        }
+        DeclaredBody::Subset(_) => compare_document(&body, live, shapes, &mut findings),
         DeclaredBody::Parts(_) => parts::compare_parts(declared, &body, live, &owners, &mut findings),
         DeclaredBody::Opaque(_) => {}
     }

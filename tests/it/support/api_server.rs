@@ -48,6 +48,7 @@ impl Default for ApiServer {
             watches: Vec::new(),
             moods: HashMap::new(),
             conversions: HashMap::new(),
+            described: BTreeMap::new(),
             requests: Vec::new(),
         })))
     }
@@ -65,6 +66,8 @@ struct Inner {
     watches: Vec<Watch>,
     moods: HashMap<String, Mood>,
     conversions: HashMap<String, Conversion>,
+    /// What it says about the kinds of API versions; nothing about any where this is empty.
+    described: BTreeMap<String, Bytes>,
     requests: Vec<String>,
 }
 
@@ -108,6 +111,11 @@ impl ApiServer {
         inner.served = [Kind::service(), Kind::deployment()].iter().chain(kinds).cloned().collect();
         let served: Vec<String> = inner.served.iter().map(|kind| kind.plural.to_string()).collect();
         inner.watches.retain(|watch| served.contains(&watch.plural));
+    }
+
+    /// Says this about the kinds of an API version from now on.
+    pub(crate) fn describe(&self, api_version: &str, document: impl Into<Bytes>) {
+        self.0.lock().unwrap().described.insert(api_version.to_owned(), document.into());
     }
 
     /// How many watches are open.
@@ -190,6 +198,7 @@ impl ApiServer {
             (Mood::Mute, _) => std::future::pending().await,
             (Mood::Refuses(code, retry_after), _) => refuse(code, retry_after),
             _ if ["api", "apis"].contains(&plural.as_str()) => self.kinds(&plural, known),
+            _ if path.starts_with("/openapi/") => self.description(url),
             _ if !self.has(path) => refuse(404, None),
             (Mood::WatchesRefused(code), true) => refuse(code, None),
             (Mood::WatchesFail(code), true) => respond(Body::from(format!("{}\n", error_event(code)))),
@@ -236,8 +245,7 @@ impl ApiServer {
             .map(|(name, versions)| json!({"metadata": {"name": name}, "versions": versions}))
             .collect();
         let text = json!({"kind": "APIGroupDiscoveryList", "items": items}).to_string();
-        let hash = text.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        let etag = HeaderValue::from_str(&format!("\"{hash}\"")).unwrap();
+        let etag = HeaderValue::from_str(&format!("\"{}\"", hash_of(text.as_bytes()))).unwrap();
         let mut response = respond(Body::empty());
         if known == Some(&etag) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -246,6 +254,25 @@ impl ApiServer {
         }
         response.headers_mut().insert("etag", etag);
         response
+    }
+
+    /// What is said about the kinds of an API version, or where that is found. As on a real server, the hash has to be right.
+    fn description(&self, url: &str) -> Response<Body> {
+        let described = self.0.lock().unwrap().described.clone();
+        let place = |(version, text): (&String, &Bytes)| {
+            format!("/openapi/v3/apis/{version}?hash={:X}", hash_of(text))
+        };
+        if let Some((_, text)) = described.iter().find(|own| place(*own) == url) {
+            return respond(Body::from(text.clone()));
+        }
+        if described.is_empty() || url != "/openapi/v3" {
+            return refuse(if url.contains("?hash=") { 301 } else { 404 }, None);
+        }
+        let paths: BTreeMap<String, Value> = described
+            .iter()
+            .map(|own| (format!("apis/{}", own.0), json!({"serverRelativeURL": place(own)})))
+            .collect();
+        respond(Body::from(json!({"paths": paths}).to_string()))
     }
 
     fn list(&self, plural: &str, url: &str) -> String {
@@ -327,6 +354,10 @@ impl Inner {
 fn version_of(url: &str) -> &str {
     let at = if url.starts_with("/apis/") { 3 } else { 2 };
     url.split('/').nth(at).unwrap_or_default()
+}
+
+fn hash_of(text: &[u8]) -> u64 {
+    text.iter().fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add((*byte).into()))
 }
 
 fn channel() -> (mpsc::UnboundedSender<Result<Bytes, Infallible>>, Body) {

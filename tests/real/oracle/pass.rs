@@ -8,7 +8,7 @@ use std::{
 
 use drift_exporter::{
     baseline::terraform::decode,
-    compare::terraform::compare,
+    compare::{declared::Shapes, terraform::compare},
     model::{DeclaredObject, SealKey},
 };
 
@@ -73,7 +73,8 @@ impl<'a> Pass<'a> {
             of_terraform.into_iter().map(|(address, changed)| format!("{address}: {changed:?}"));
         let of_exporter = self.asked().complaints(self.serial);
         let found = self.declared.iter().flat_map(|(address, object)| {
-            let findings = compare(object, &self.objects.get(object)).findings.into_iter();
+            let findings =
+                compare(object, &self.objects.get(object), &Shapes::default()).findings.into_iter();
             findings.map(move |finding| format!("{address}: {finding:?}"))
         });
         let found = found.chain(of_exporter).collect();
@@ -93,7 +94,7 @@ impl<'a> Pass<'a> {
             let drift = self.changes();
             for (address, edit, original, edited) in made {
                 let object = &self.declared[address];
-                let comparison = compare(object, &edited);
+                let comparison = compare(object, &edited, &Shapes::default());
                 let drifted = self.asked().drifted(object, &edited["metadata"]["resourceVersion"]);
                 matrix.answer(Answer {
                     asked: drifted,
@@ -113,7 +114,8 @@ impl<'a> Pass<'a> {
         for edit in edits {
             let address = format!("{}[0]", edit.resource);
             if let Some(edited) = self.ask(&address, edit, matrix) {
-                let seen = !compare(&self.declared[&address], &edited).findings.is_empty();
+                let seen =
+                    !compare(&self.declared[&address], &edited, &Shapes::default()).findings.is_empty();
                 assert!(seen, "{address} {} is not seen", edit.patch);
             }
         }
