@@ -11,6 +11,7 @@ mod scopes;
 pub mod terraform;
 mod text;
 mod wanted;
+mod yaml;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},

@@ -1,5 +1,23 @@
 //! Edits about which kubectl and we differ, or which kubectl cannot judge and we do not call drift, each with its reason.
 
+/// Who judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judge {
+    /// kubectl, which remembers what it applied.
+    Kubectl,
+    /// kubectl with the manifest of a release: it does not know what Helm sent before.
+    Helm,
+}
+
+impl Judge {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kubectl => "kubectl",
+            Self::Helm => "helm get manifest | kubectl diff",
+        }
+    }
+}
+
 /// An edit that is known.
 pub(super) struct Known {
     /// The kind; `*` for all.
@@ -40,15 +58,22 @@ const KNOWN: &[Known] = &[
     known("Widget", "free/big", true, "kubectl has large numbers as fractions"),
 ];
 
+/// Those that are known of Helm alone.
+const KNOWN_OF_HELM: &[Known] = &[];
+
 const fn known(kind: &'static str, end: &'static str, drift: bool, why: &'static str) -> Known {
     Known { kind, end, drift, why }
 }
 
 /// What is known about an edit.
-pub(super) fn known_about(kind: &str, pointer: &str) -> Option<&'static Known> {
+pub(super) fn known_about(judge: Judge, kind: &str, pointer: &str) -> Option<&'static Known> {
     let ends_in = |end: &str| {
         let (mut steps, mut wanted) = (pointer.rsplit('/'), end.rsplit('/'));
         wanted.all(|wanted| steps.next().is_some_and(|step| wanted == "*" || wanted == step))
     };
-    KNOWN.iter().find(|known| (known.kind == "*" || known.kind == kind) && ends_in(known.end))
+    let of_judge = match judge {
+        Judge::Kubectl => &[][..],
+        Judge::Helm => KNOWN_OF_HELM,
+    };
+    of_judge.iter().chain(KNOWN).find(|known| (known.kind == "*" || known.kind == kind) && ends_in(known.end))
 }

@@ -28,7 +28,28 @@ impl Kubectl {
     pub(super) fn new(cluster: &Cluster) -> Self {
         let folder = cluster.folder().join("manifests");
         fs::create_dir_all(&folder).unwrap();
-        Self { kubeconfig: cluster.kubeconfig(User::Admin), folder }
+        let kubeconfig = folder.join("kubeconfig");
+        fs::copy(cluster.kubeconfig(User::Admin), &kubeconfig).unwrap();
+        let kubectl = Self { kubeconfig, folder };
+        // With a flag, nothing in other namespaces could be asked about.
+        let set = kubectl
+            .command()
+            .args(["config", "set-context", "--current", "--namespace", NAMESPACE])
+            .output()
+            .expect("kubectl can be run");
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+        kubectl
+    }
+
+    /// Whether something differs from the manifest of a release, all of it at once.
+    pub(super) fn diff_release(&self, manifest: &str) -> Result<bool, String> {
+        let file = self.folder.join("release.yaml");
+        fs::write(&file, manifest).unwrap();
+        let Output { status, stderr, .. } = self.run(&["diff"], &file);
+        match status.code() {
+            Some(code @ (0 | 1)) => Ok(code == 1),
+            Some(_) | None => Err(String::from_utf8_lossy(&stderr).into_owned()),
+        }
     }
 
     /// Applies documents, or creates them.
@@ -49,9 +70,7 @@ impl Kubectl {
             thread::scope(|scope| {
                 let running: Vec<_> = pair.iter().map(|chunk| scope.spawn(|| judge(chunk))).collect();
                 for judged in running {
-                    let judged = judged.join().unwrap();
-                    all.differ.extend(judged.differ);
-                    all.untold.extend(judged.untold);
+                    all.add(judged.join().unwrap());
                 }
             });
         }
@@ -72,26 +91,38 @@ impl Kubectl {
                 return judged;
             }
             println!("kubectl diff: {said}");
-            // What cannot be applied any more is named, and ends it all.
-            let before = left.len();
+            // What cannot be applied any more ends it all, and mostly is named.
             let is_named = |asked: &&Asked| said.contains(&format!("\"{}\"", asked.name));
-            judged.untold.extend(left.iter().copied().filter(is_named).map(|asked| asked.file.clone()));
-            left.retain(|asked| !is_named(asked));
-            assert!(left.len() < before, "kubectl diff: {said}");
+            let (named, others): (Vec<&Asked>, Vec<&Asked>) = left.iter().copied().partition(is_named);
+            if named.is_empty() && others.len() > 1 {
+                let (some, rest) = others.split_at(others.len() / 2);
+                for half in [some, rest] {
+                    let half: Vec<Asked> = half.iter().copied().cloned().collect();
+                    judged.add(self.diff_some(arguments, number, &half));
+                }
+                return judged;
+            }
+            let untold = if named.is_empty() { &others } else { &named };
+            judged.untold.extend(untold.iter().map(|asked| asked.file.clone()));
+            left = if named.is_empty() { Vec::new() } else { others };
+            if left.is_empty() {
+                return judged;
+            }
         }
     }
 
     fn run(&self, arguments: &[&str], file: &Path) -> Output {
-        Command::new(program("kube-apiserver", "kubectl"))
-            .args(arguments)
-            .args(["--namespace", NAMESPACE, "--kubeconfig"])
+        self.command().args(arguments).arg("--filename").arg(file).output().expect("kubectl can be run")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(program("kube-apiserver", "kubectl"));
+        command
+            .arg("--kubeconfig")
             .arg(&self.kubeconfig)
-            .arg("--filename")
-            .arg(file)
             // Some are written anew without any change but of this.
-            .env("KUBECTL_EXTERNAL_DIFF", "diff -q -N -Igeneration")
-            .output()
-            .expect("kubectl can be run")
+            .env("KUBECTL_EXTERNAL_DIFF", "diff -q -N -Igeneration");
+        command
     }
 }
 
@@ -121,6 +152,13 @@ impl Asked {
 pub(super) struct Judged {
     pub(super) differ: BTreeSet<String>,
     pub(super) untold: BTreeSet<String>,
+}
+
+impl Judged {
+    fn add(&mut self, other: Self) {
+        self.differ.extend(other.differ);
+        self.untold.extend(other.untold);
+    }
 }
 
 /// `Files /tmp/LIVE-1/apps.v1.Deployment.shop.web and … differ`.
