@@ -10,7 +10,7 @@ use super::{
     claim::DeclaredBy,
 };
 use crate::{
-    compare::{compare_kept, creator, judge, judge_record, terraform::Comparison},
+    compare::{compare_kept, creator, judge, judge_record, seal_findings, terraform::Comparison},
     model::{
         DeclaredBody, DeclaredObject, FieldClass, Finding, Judgement, LiveObject, ObjectKey, Source, Stamp,
         UnknownReason,
@@ -63,6 +63,13 @@ pub(super) fn opinions(
             }
             (Stamp::Unasked, true) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
             (_, _) => opinions.push(plain(Source::Annotation, judge(object))),
+        }
+    }
+    for (fields, seal_key) in baselines.marked(key) {
+        for opinion in &mut opinions {
+            if let Judgement::Drifted(findings) = &mut opinion.judgement {
+                seal_findings(findings, &fields, seal_key);
+            }
         }
     }
     opinions.sort_by_key(|opinion| opinion.source);

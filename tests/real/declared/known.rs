@@ -34,6 +34,8 @@ const SYSTEM: &str = "what the system adds to lists and maps";
 const KEYS: &str = "a key that nobody declared makes another element of it";
 const FIRST_KEY: &str = "kubectl knows elements by the first of several keys";
 const OLD_NAMES: &str = "kubectl changes one of two names, and the server goes by the other";
+const GUESSED: &str =
+    "the server was not asked what empty values are to its own kinds, and none is as good as an empty one";
 
 const KNOWN: &[Known] = &[
     known("*", "clientConfig/caBundle", false, FILLED),
@@ -58,8 +60,9 @@ const KNOWN: &[Known] = &[
     known("Widget", "free/big", true, "kubectl has large numbers as fractions"),
 ];
 
-/// Those that are known of Helm alone.
-const KNOWN_OF_HELM: &[Known] = &[];
+/// Those that are known of the running exporter alone, which knows releases.
+const KNOWN_OF_HELM: &[Known] =
+    &[known("Widget", "spec/note", false, GUESSED), known("Widget", "spec/size", false, GUESSED)];
 
 const fn known(kind: &'static str, end: &'static str, drift: bool, why: &'static str) -> Known {
     Known { kind, end, drift, why }

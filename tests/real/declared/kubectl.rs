@@ -78,37 +78,32 @@ impl Kubectl {
     }
 
     fn diff_some(&self, arguments: &[&str], number: usize, documents: &[Asked]) -> Judged {
-        let mut judged = Judged::default();
-        let mut left: Vec<&Asked> = documents.iter().collect();
-        loop {
-            let file = self.folder.join(format!("judged-{number}.yaml"));
-            let texts: Vec<&str> = left.iter().map(|asked| asked.text.as_str()).collect();
-            fs::write(&file, texts.join("\n---\n")).unwrap();
-            let Output { status, stdout, stderr } = self.run(&[&["diff"], arguments].concat(), &file);
-            let said = String::from_utf8_lossy(&stderr);
-            if status.code().is_some_and(|code| code < 2) {
-                judged.differ.extend(String::from_utf8_lossy(&stdout).lines().filter_map(named));
-                return judged;
-            }
-            println!("kubectl diff: {said}");
-            // What cannot be applied any more ends it all, and mostly is named.
-            let is_named = |asked: &&Asked| said.contains(&format!("\"{}\"", asked.name));
-            let (named, others): (Vec<&Asked>, Vec<&Asked>) = left.iter().copied().partition(is_named);
-            if named.is_empty() && others.len() > 1 {
-                let (some, rest) = others.split_at(others.len() / 2);
-                for half in [some, rest] {
-                    let half: Vec<Asked> = half.iter().copied().cloned().collect();
-                    judged.add(self.diff_some(arguments, number, &half));
-                }
-                return judged;
-            }
-            let untold = if named.is_empty() { &others } else { &named };
-            judged.untold.extend(untold.iter().map(|asked| asked.file.clone()));
-            left = if named.is_empty() { Vec::new() } else { others };
-            if left.is_empty() {
-                return judged;
-            }
+        let file = self.folder.join(format!("judged-{number}.yaml"));
+        let texts: Vec<&str> = documents.iter().map(|asked| asked.text.as_str()).collect();
+        fs::write(&file, texts.join("\n---\n")).unwrap();
+        let Output { status, stdout, stderr } = self.run(&[&["diff"], arguments].concat(), &file);
+        if status.code().is_some_and(|code| code < 2) {
+            let differ = String::from_utf8_lossy(&stdout).lines().filter_map(named).collect();
+            return Judged { differ, untold: BTreeSet::new() };
         }
+        let said = String::from_utf8_lossy(&stderr);
+        println!("kubectl diff: {said}");
+        if let [only] = documents {
+            return Judged { differ: BTreeSet::new(), untold: [only.file.clone()].into() };
+        }
+        // What cannot be applied any more ends it all. Mostly its name is told, which others may have too.
+        let is_named = |asked: &Asked| said.contains(&format!("\"{}\"", asked.name));
+        let (named, mut others): (Vec<Asked>, Vec<Asked>) = documents.iter().cloned().partition(is_named);
+        let mut parts: Vec<Vec<Asked>> = named.into_iter().map(|asked| vec![asked]).collect();
+        if parts.is_empty() {
+            parts.push(others.split_off(others.len() / 2));
+        }
+        parts.push(others);
+        let mut judged = Judged::default();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            judged.add(self.diff_some(arguments, number, part));
+        }
+        judged
     }
 
     fn run(&self, arguments: &[&str], file: &Path) -> Output {
