@@ -14,6 +14,7 @@ mod teller;
 pub mod terraform;
 mod text;
 mod wanted;
+mod yaml;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},

@@ -13,6 +13,7 @@ mod guessed;
 mod judge;
 mod kept;
 mod lookup;
+mod marked;
 mod opr8r;
 mod owners;
 mod packed;
@@ -30,6 +31,7 @@ pub use fingerprint::{FingerprintError, Recorded, fingerprint, sha256_jcs, tfdri
 pub use judge::{judge, judge_record};
 pub use kept::{compare_kept, creator, is_written_by_terraform, keep};
 pub use lookup::find;
+pub use marked::seal_findings;
 pub use owners::Owners;
 pub use packed::{pack, unpack};
 pub use quantity::{Quantity, QuantityError};

@@ -8,8 +8,8 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    compare::is_written_by_terraform,
-    model::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, Source},
+    compare::{is_written_by_terraform, terraform::sensitive_fields},
+    model::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, SealKey, Source},
 };
 
 /// Where something is declared: a source, and the name of a baseline.
@@ -79,6 +79,18 @@ impl Baselines {
         let declarations = self.declarations.get(key).into_iter().flatten();
         let of_source = declarations.filter(move |own| own.place.0 == source);
         of_source.filter_map(|own| Some((self.all.get(&own.place)?, &*own.object)))
+    }
+
+    /// What of an object may not be told by the word of any baseline, and the key of its digests.
+    pub(super) fn marked(&self, key: &ObjectKey) -> impl Iterator<Item = (Vec<Box<str>>, &SealKey)> {
+        let declarations = self.declarations.get(key).into_iter().flatten().map(|own| &*own.object);
+        let marking = declarations.filter(|own| !own.sensitive.is_empty());
+        marking.map(|own| {
+            // Fields may be called otherwise in another version.
+            let is_read_so = own.object.version == key.kind.version;
+            let fields = if is_read_so { sensitive_fields(own) } else { vec![Box::default()] };
+            (fields, &own.key)
+        })
     }
 
     /// One baseline.

@@ -10,7 +10,10 @@ use super::{
     claim::DeclaredBy,
 };
 use crate::{
-    compare::{compare_kept, creator, declared::ClusterShapes, judge, judge_record, terraform::Comparison},
+    compare::{
+        compare_kept, creator, declared::ClusterShapes, judge, judge_record, seal_findings,
+        terraform::Comparison,
+    },
     model::{
         DeclaredBody, DeclaredObject, Document, FieldClass, Finding, Judgement, LiveObject, ObjectKey,
         ObjectName, Source, Stamp, UnknownReason,
@@ -64,6 +67,13 @@ pub(super) fn opinions(
             }
             (Stamp::Unasked, true) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
             (_, _) => opinions.push(plain(Source::Annotation, judge(object))),
+        }
+    }
+    for (fields, seal_key) in baselines.marked(key) {
+        for opinion in &mut opinions {
+            if let Judgement::Drifted(findings) = &mut opinion.judgement {
+                seal_findings(findings, &fields, seal_key);
+            }
         }
     }
     opinions.sort_by_key(|opinion| opinion.source);

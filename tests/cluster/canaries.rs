@@ -3,7 +3,8 @@
 use std::{
     collections::HashSet,
     fs,
-    io::Write as _,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -46,10 +47,15 @@ impl Canaries {
         canary
     }
 
-    fn hide(&mut self) -> String {
+    pub(crate) fn hide(&mut self) -> String {
         let canary = self.plant();
         self.hidden.push(canary.clone());
         canary
+    }
+
+    /// Those alone that are never told, whatever settings say.
+    pub(crate) fn into_hidden(self) -> Self {
+        Self { all: self.hidden, ..Self::default() }
     }
 
     fn keep(&mut self) -> String {
@@ -105,6 +111,19 @@ impl Canaries {
             assert_eq!(answer.status, 200, "{path}");
             self.are_not_in(&path, &answer.text());
         }
+        self.are_not_in("the stream of events", &listened(exporter.port));
+        for kind in ["secret", "configmap", "deployment", "widget"] {
+            let server = format!("http://127.0.0.1:{}", exporter.port);
+            let object = format!("{kind}/object-2");
+            let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+                .args(["explain", "--server", &server, &object, "-n", "shop"])
+                .output()
+                .unwrap();
+            self.are_not_in(
+                "an explanation",
+                &String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+            );
+        }
         let log = exporter.logged();
         assert!(log.contains("DEBUG"), "the log tells everything there is");
         self.are_not_in("the log", &log);
@@ -121,6 +140,18 @@ impl Canaries {
             assert!(!forms.contains(window), "{place} tells a secret: {}", around());
         }
     }
+}
+
+/// All that was told in `/v1/events` from the first transition on, until it was silent for a moment.
+fn listened(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    write!(stream, "GET /v1/events?since=0 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let (mut told, mut part) = (Vec::new(), [0; 1 << 16]);
+    while let Ok(count @ 1..) = stream.read(&mut part) {
+        told.extend_from_slice(&part[..count]);
+    }
+    String::from_utf8_lossy(&told).into_owned()
 }
 
 /// What is looked for of secrets: each plain and as base64 writes it, wherever it begins.
@@ -142,7 +173,13 @@ pub(crate) fn post(cluster: &Cluster, url: &str, object: &Value) -> Value {
     cluster.block_on(cluster.client().request(request)).unwrap()
 }
 
-fn resource(kind: &str, name: &str, canaries: &mut Canaries, attributes: &Value, sensitive: &Value) -> Value {
+pub(crate) fn resource(
+    kind: &str,
+    name: &str,
+    canaries: &mut Canaries,
+    attributes: &Value,
+    sensitive: &Value,
+) -> Value {
     json!({"mode": "managed", "type": kind, "name": name, "provider": "provider[\"registry.terraform.io/hashicorp/kubernetes\"]",
         "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": sensitive, "private": canaries.hide()}]})
 }
@@ -161,7 +198,7 @@ fn declared_metadata(live: &Value, canaries: &mut Canaries) -> Value {
 }
 
 /// A mark on an attribute, with indices before each name but the first.
-fn mark(names: &[(&str, usize)]) -> Value {
+pub(crate) fn mark(names: &[(&str, usize)]) -> Value {
     let steps = names.iter().enumerate().flat_map(|(at, (name, index))| {
         let index = json!({"type": "index", "value": {"value": index, "type": "number"}});
         (at > 0).then_some(index).into_iter().chain([json!({"type": "get_attr", "value": name})])

@@ -18,6 +18,8 @@ mod autoscalers;
 mod canaries;
 /// What people do at the command line.
 mod commands;
+/// A thousand secrets in manifests, and in what kubectl wrote down.
+mod declared_canaries;
 /// The embedded cluster beside the real one.
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.

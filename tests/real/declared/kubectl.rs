@@ -28,7 +28,28 @@ impl Kubectl {
     pub(super) fn new(cluster: &Cluster) -> Self {
         let folder = cluster.folder().join("manifests");
         fs::create_dir_all(&folder).unwrap();
-        Self { kubeconfig: cluster.kubeconfig(User::Admin), folder }
+        let kubeconfig = folder.join("kubeconfig");
+        fs::copy(cluster.kubeconfig(User::Admin), &kubeconfig).unwrap();
+        let kubectl = Self { kubeconfig, folder };
+        // With a flag, nothing in other namespaces could be asked about.
+        let set = kubectl
+            .command()
+            .args(["config", "set-context", "--current", "--namespace", NAMESPACE])
+            .output()
+            .expect("kubectl can be run");
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+        kubectl
+    }
+
+    /// Whether something differs from the manifest of a release, all of it at once.
+    pub(super) fn diff_release(&self, manifest: &str) -> Result<bool, String> {
+        let file = self.folder.join("release.yaml");
+        fs::write(&file, manifest).unwrap();
+        let Output { status, stderr, .. } = self.run(&["diff"], &file);
+        match status.code() {
+            Some(code @ (0 | 1)) => Ok(code == 1),
+            Some(_) | None => Err(String::from_utf8_lossy(&stderr).into_owned()),
+        }
     }
 
     /// Applies documents, or creates them.
@@ -49,9 +70,7 @@ impl Kubectl {
             thread::scope(|scope| {
                 let running: Vec<_> = pair.iter().map(|chunk| scope.spawn(|| judge(chunk))).collect();
                 for judged in running {
-                    let judged = judged.join().unwrap();
-                    all.differ.extend(judged.differ);
-                    all.untold.extend(judged.untold);
+                    all.add(judged.join().unwrap());
                 }
             });
         }
@@ -59,39 +78,46 @@ impl Kubectl {
     }
 
     fn diff_some(&self, arguments: &[&str], number: usize, documents: &[Asked]) -> Judged {
-        let mut judged = Judged::default();
-        let mut left: Vec<&Asked> = documents.iter().collect();
-        loop {
-            let file = self.folder.join(format!("judged-{number}.yaml"));
-            let texts: Vec<&str> = left.iter().map(|asked| asked.text.as_str()).collect();
-            fs::write(&file, texts.join("\n---\n")).unwrap();
-            let Output { status, stdout, stderr } = self.run(&[&["diff"], arguments].concat(), &file);
-            let said = String::from_utf8_lossy(&stderr);
-            if status.code().is_some_and(|code| code < 2) {
-                judged.differ.extend(String::from_utf8_lossy(&stdout).lines().filter_map(named));
-                return judged;
-            }
-            println!("kubectl diff: {said}");
-            // What cannot be applied any more is named, and ends it all.
-            let before = left.len();
-            let is_named = |asked: &&Asked| said.contains(&format!("\"{}\"", asked.name));
-            judged.untold.extend(left.iter().copied().filter(is_named).map(|asked| asked.file.clone()));
-            left.retain(|asked| !is_named(asked));
-            assert!(left.len() < before, "kubectl diff: {said}");
+        let file = self.folder.join(format!("judged-{number}.yaml"));
+        let texts: Vec<&str> = documents.iter().map(|asked| asked.text.as_str()).collect();
+        fs::write(&file, texts.join("\n---\n")).unwrap();
+        let Output { status, stdout, stderr } = self.run(&[&["diff"], arguments].concat(), &file);
+        if status.code().is_some_and(|code| code < 2) {
+            let differ = String::from_utf8_lossy(&stdout).lines().filter_map(named).collect();
+            return Judged { differ, untold: BTreeSet::new() };
         }
+        let said = String::from_utf8_lossy(&stderr);
+        println!("kubectl diff: {said}");
+        if let [only] = documents {
+            return Judged { differ: BTreeSet::new(), untold: [only.file.clone()].into() };
+        }
+        // What cannot be applied any more ends it all. Mostly its name is told, which others may have too.
+        let is_named = |asked: &Asked| said.contains(&format!("\"{}\"", asked.name));
+        let (named, mut others): (Vec<Asked>, Vec<Asked>) = documents.iter().cloned().partition(is_named);
+        let mut parts: Vec<Vec<Asked>> = named.into_iter().map(|asked| vec![asked]).collect();
+        if parts.is_empty() {
+            parts.push(others.split_off(others.len() / 2));
+        }
+        parts.push(others);
+        let mut judged = Judged::default();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            judged.add(self.diff_some(arguments, number, part));
+        }
+        judged
     }
 
     fn run(&self, arguments: &[&str], file: &Path) -> Output {
-        Command::new(program("kube-apiserver", "kubectl"))
-            .args(arguments)
-            .args(["--namespace", NAMESPACE, "--kubeconfig"])
+        self.command().args(arguments).arg("--filename").arg(file).output().expect("kubectl can be run")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(program("kube-apiserver", "kubectl"));
+        command
+            .arg("--kubeconfig")
             .arg(&self.kubeconfig)
-            .arg("--filename")
-            .arg(file)
             // Some are written anew without any change but of this.
-            .env("KUBECTL_EXTERNAL_DIFF", "diff -q -N -Igeneration")
-            .output()
-            .expect("kubectl can be run")
+            .env("KUBECTL_EXTERNAL_DIFF", "diff -q -N -Igeneration");
+        command
     }
 }
 
@@ -121,6 +147,13 @@ impl Asked {
 pub(super) struct Judged {
     pub(super) differ: BTreeSet<String>,
     pub(super) untold: BTreeSet<String>,
+}
+
+impl Judged {
+    fn add(&mut self, other: Self) {
+        self.differ.extend(other.differ);
+        self.untold.extend(other.untold);
+    }
 }
 
 /// `Files /tmp/LIVE-1/apps.v1.Deployment.shop.web and … differ`.

@@ -5,11 +5,22 @@ use std::{
     time::Instant,
 };
 
+use serde_json::Value;
+
 use super::{
-    corpus::Pass,
-    edits::Class,
-    known::{Known, known_about},
+    edits::{Class, Edit},
+    known::{Judge, Known, known_about},
+    paths,
 };
+
+/// An edit that was made.
+pub(super) struct Asking<'a> {
+    pub(super) edit: &'a Edit,
+    /// What is declared of the object.
+    pub(super) declared: &'a Value,
+    pub(super) before: &'a Value,
+    pub(super) after: &'a Value,
+}
 
 /// What one edit came to.
 pub(super) struct Answer {
@@ -49,7 +60,29 @@ enum Outcome {
 }
 
 impl Answer {
-    fn outcome(&self) -> Outcome {
+    /// What was asked, what kubectl says, and the paths that we find.
+    pub(super) fn new(asking: &Asking<'_>, kubectl: Option<bool>, found: &[String]) -> Self {
+        let Asking { edit, declared, before, after } = asking;
+        // Besides, the server may have changed more than it was told to.
+        let is_right = |pointer: &String| {
+            paths::is_at(pointer, &edit.pointer) || before.pointer(pointer) != after.pointer(pointer)
+        };
+        let places = |path: &str| [after, before].map(|object| paths::pointers(path, object)).concat();
+        let is_astray = |path: &&String| !places(path).iter().any(is_right);
+        let in_list = edit.pointer.split('/').any(|step| step.parse::<usize>().is_ok());
+        Self {
+            kind: declared["kind"].as_str().unwrap_or_default().to_owned(),
+            class: edit.class,
+            name: name(declared),
+            pointer: edit.pointer.clone(),
+            kubectl,
+            drift: !found.is_empty(),
+            astray: found.iter().filter(is_astray).cloned().collect(),
+            in_custom_list: in_list && declared["kind"] == "Widget",
+        }
+    }
+
+    fn outcome(&self, judge: Judge) -> Outcome {
         let wanted = matches!(self.class, Class::Changed | Class::Removed | Class::Added);
         match (self.kubectl, self.drift) {
             _ if !self.astray.is_empty() => Outcome::Wrong,
@@ -58,17 +91,24 @@ impl Answer {
             (Some(false), true) if self.class == Class::Added => Outcome::Merged,
             (Some(kubectl), drift) if kubectl == drift => Outcome::Agreed,
             (None, drift) if wanted == drift => Outcome::Alone,
-            (_, drift) if self.known().is_some_and(|known| known.drift == drift) => Outcome::Known,
+            (_, drift) if self.known(judge).is_some_and(|known| known.drift == drift) => Outcome::Known,
             _ => Outcome::Wrong,
         }
     }
 
-    fn known(&self) -> Option<&'static Known> {
-        known_about(&self.kind, &self.pointer)
+    fn known(&self, judge: Judge) -> Option<&'static Known> {
+        known_about(judge, &self.kind, &self.pointer)
     }
 }
 
+/// What a declared object is called.
+pub(super) fn name(declared: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{} {}", text(&declared["kind"]), text(&declared["metadata"]["name"]))
+}
+
 pub(super) struct Matrix {
+    judge: Judge,
     started: Instant,
     answers: Vec<Answer>,
     refused: BTreeMap<Class, usize>,
@@ -78,8 +118,9 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(judge: Judge) -> Self {
         Self {
+            judge,
             started: Instant::now(),
             answers: Vec::new(),
             refused: BTreeMap::new(),
@@ -92,18 +133,18 @@ impl Matrix {
     /// What was found where nothing should be.
     pub(super) fn at_rest(
         &mut self,
-        pass: Pass,
+        when: &str,
         objects: usize,
         of_kubectl: &BTreeSet<String>,
         of_ours: Vec<String>,
     ) {
         self.rests.push(format!(
-            "{pass:?}: {objects} objects, drift by kubectl {}, by us {}",
+            "{when}: {objects} objects, drift by kubectl {}, by us {}",
             of_kubectl.len(),
             of_ours.len()
         ));
-        self.wrong.extend(of_kubectl.iter().map(|name| format!("{pass:?}, kubectl: {name}")));
-        self.wrong.extend(of_ours.into_iter().map(|found| format!("{pass:?}, we: {found}")));
+        self.wrong.extend(of_kubectl.iter().map(|name| format!("{when}, kubectl: {name}")));
+        self.wrong.extend(of_ours.into_iter().map(|found| format!("{when}, we: {found}")));
     }
 
     /// An edit that the API server does not take in any way.
@@ -118,7 +159,7 @@ impl Matrix {
 
     /// An edit that both were asked about.
     pub(super) fn answer(&mut self, answer: Answer) {
-        if answer.outcome() == Outcome::Wrong {
+        if answer.outcome(self.judge) == Outcome::Wrong {
             let Answer { class, name, pointer, kubectl, drift, astray, .. } = &answer;
             self.wrong.push(format!(
                 "{class:?} {name} {pointer}: kubectl {kubectl:?}, we {drift}, astray {astray:?}"
@@ -129,7 +170,7 @@ impl Matrix {
 
     /// Prints everything, and fails where something is not as it should be.
     pub(super) fn finish(self) {
-        println!("\nwhat is declared, beside kubectl ({} s)", self.started.elapsed().as_secs());
+        println!("\nwhat is declared, beside {} ({} s)", self.judge.name(), self.started.elapsed().as_secs());
         self.rests.iter().for_each(|rest| println!("{rest}"));
         let line = |name: &str, numbers: [usize; 8]| {
             println!("{name:<34}{}", numbers.map(|number| format!("{number:>9}")).concat());
@@ -137,13 +178,13 @@ impl Matrix {
         println!("{:<34}    edits    drift   agreed    alone   merged   filled   custom    known", "kind");
         let kinds: BTreeSet<&str> = self.answers.iter().map(|answer| answer.kind.as_str()).collect();
         for kind in kinds {
-            line(kind, numbers(self.answers.iter().filter(|answer| answer.kind == kind)));
+            line(kind, self.numbers(|answer| answer.kind == kind));
         }
         for class in [Class::Changed, Class::Removed, Class::Added, Class::Undeclared, Class::Filled] {
             let name = format!("{class:?}").to_lowercase();
-            line(&name, numbers(self.answers.iter().filter(|answer| answer.class == class)));
+            line(&name, self.numbers(|answer| answer.class == class));
         }
-        line("all", numbers(self.answers.iter()));
+        line("all", self.numbers(|_| true));
         for (why, count) in self.reasons() {
             println!("{count} known: {why}");
         }
@@ -156,30 +197,30 @@ impl Matrix {
 impl Matrix {
     /// Why kubectl and we differ, and how often.
     fn reasons(&self) -> BTreeMap<&'static str, usize> {
-        let known = self.answers.iter().filter(|answer| answer.outcome() == Outcome::Known);
+        let known = self.answers.iter().filter(|answer| answer.outcome(self.judge) == Outcome::Known);
         let mut reasons = BTreeMap::new();
-        for known in known.filter_map(Answer::known) {
+        for known in known.filter_map(|answer| answer.known(self.judge)) {
             *reasons.entry(known.why).or_default() += 1;
         }
         reasons
     }
-}
 
-fn numbers<'a>(answers: impl Iterator<Item = &'a Answer>) -> [usize; 8] {
-    let mut numbers = [0; 8];
-    for answer in answers {
-        numbers[0] += 1;
-        numbers[1] += usize::from(answer.drift);
-        let column = match answer.outcome() {
-            Outcome::Agreed => 2,
-            Outcome::Alone => 3,
-            Outcome::Merged => 4,
-            Outcome::Filled => 5,
-            Outcome::Custom => 6,
-            Outcome::Known => 7,
-            Outcome::Wrong => continue,
-        };
-        numbers[column] += 1;
+    fn numbers(&self, is_counted: impl Fn(&Answer) -> bool) -> [usize; 8] {
+        let mut numbers = [0; 8];
+        for answer in self.answers.iter().filter(|answer| is_counted(answer)) {
+            numbers[0] += 1;
+            numbers[1] += usize::from(answer.drift);
+            let column = match answer.outcome(self.judge) {
+                Outcome::Agreed => 2,
+                Outcome::Alone => 3,
+                Outcome::Merged => 4,
+                Outcome::Filled => 5,
+                Outcome::Custom => 6,
+                Outcome::Known => 7,
+                Outcome::Wrong => continue,
+            };
+            numbers[column] += 1;
+        }
+        numbers
     }
-    numbers
 }

@@ -11,6 +11,7 @@
     reason = "it prints its matrix, and fails by panicking"
 )]
 
+mod charted;
 mod corpus;
 mod edits;
 mod known;
@@ -31,8 +32,9 @@ use serde_json::{Value, json};
 use self::{
     corpus::{Document, Pass},
     edits::{Class, Edit, edits_of},
+    known::Judge,
     kubectl::{Asked, Kubectl},
-    matrix::{Answer, Matrix},
+    matrix::{Answer, Asking, Matrix, name},
     objects::Objects,
 };
 use crate::support::cluster::{Cluster, Setup};
@@ -45,7 +47,7 @@ const KINDS_EDITED: usize = 30;
 fn what_is_declared_drifts_by_the_word_of_kubectl() {
     let cluster = Cluster::start_as(Setup { without_admission: "AlwaysAdmit", ..Setup::default() });
     let world = World::new(&cluster);
-    let mut matrix = Matrix::new();
+    let mut matrix = Matrix::new(Judge::Kubectl);
     for pass in [Pass::Applied, Pass::Merged, Pass::Created] {
         world.at_rest(pass, &mut matrix);
     }
@@ -109,7 +111,7 @@ impl<'a> World<'a> {
         }
         let judged = self.kubectl.diff(diff, &asked);
         assert!(judged.untold.is_empty(), "{:?}", judged.untold);
-        matrix.at_rest(pass, count, &judged.differ, found);
+        matrix.at_rest(&format!("{pass:?}"), count, &judged.differ, found);
     }
 
     /// Makes every edit in a copy of its own, and then asks kubectl about all of them.
@@ -186,25 +188,9 @@ impl<'a> World<'a> {
 
     fn answer(&self, edited: &Edited, kubectl: Option<bool>, shapes: &Shapes) -> Answer {
         let Edited { edit, declared, before, after, .. } = edited;
-        let findings = self.findings(declared, after, shapes);
-        // Besides, the server may have changed more than it was told to.
-        let is_right = |pointer: &String| {
-            paths::is_at(pointer, &edit.pointer) || before.pointer(pointer) != after.pointer(pointer)
-        };
-        let places =
-            |finding: &Finding| [after, before].map(|object| paths::pointers(&finding.path, object)).concat();
-        let astray = findings.iter().filter(|finding| !places(finding).iter().any(is_right));
-        let in_list = edit.pointer.split('/').any(|step| step.parse::<usize>().is_ok());
-        Answer {
-            kind: declared["kind"].as_str().unwrap_or_default().to_owned(),
-            class: edit.class,
-            name: name(declared),
-            pointer: edit.pointer.clone(),
-            kubectl,
-            drift: !findings.is_empty(),
-            astray: astray.map(|finding| format!("{finding:?}")).collect(),
-            in_custom_list: in_list && declared["kind"] == "Widget",
-        }
+        let found: Vec<String> =
+            self.findings(declared, after, shapes).iter().map(|finding| finding.path.to_string()).collect();
+        Answer::new(&Asking { edit, declared, before, after }, kubectl, &found)
     }
 
     fn findings(&self, declared: &Value, live: &Value, shapes: &Shapes) -> Vec<Finding> {
@@ -221,11 +207,6 @@ enum Made {
     Edited(Box<Edited>),
     Refused(Class),
     WithoutEffect,
-}
-
-fn name(declared: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    format!("{} {}", text(&declared["kind"]), text(&declared["metadata"]["name"]))
 }
 
 /// A document with the texts of a Secret where the API server puts them.

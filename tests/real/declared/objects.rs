@@ -51,6 +51,24 @@ impl<'a> Objects<'a> {
         self.send(&Method::DELETE, &self.path(document), "application/json", &now).unwrap();
     }
 
+    /// Makes an object what it was, anew where it cannot be edited back.
+    pub(super) fn restore(&self, document: &Value, before: &Value) -> Value {
+        let mut whole = before.clone();
+        whole["metadata"]["resourceVersion"] = self.get(document)["metadata"]["resourceVersion"].take();
+        let put = self.send(&Method::PUT, &self.path(document), "application/json", &whole);
+        put.unwrap_or_else(|_| {
+            let released = json!({"metadata": {"finalizers": null}});
+            self.send(&Method::PATCH, &self.path(document), "application/merge-patch+json", &released)
+                .unwrap();
+            self.delete(document);
+            let mut again = document.clone();
+            for name in ["labels", "annotations"] {
+                again["metadata"][name] = before["metadata"][name].clone();
+            }
+            self.create(&again).unwrap()
+        })
+    }
+
     /// Edits an object by a JSON patch.
     pub(super) fn patch(&self, document: &Value, patch: &Value) -> Result<Value, String> {
         let url = format!("{}?fieldManager=kubectl-edit", self.path(document));
@@ -78,7 +96,8 @@ impl<'a> Objects<'a> {
         let (plural, is_namespaced) = &of_version[&kind];
         let name = text(&document["metadata"]["name"]);
         if *is_namespaced {
-            format!("{start}/namespaces/{NAMESPACE}/{plural}/{name}")
+            let namespace = document["metadata"]["namespace"].as_str().unwrap_or(NAMESPACE);
+            format!("{start}/namespaces/{namespace}/{plural}/{name}")
         } else {
             format!("{start}/{plural}/{name}")
         }
