@@ -36,9 +36,12 @@ mod tests {
     use crate::model::FieldClass;
 
     fn is_told(path: &str, fields: &[&str]) -> bool {
+        is_told_of(FieldClass::Env, path, fields)
+    }
+
+    fn is_told_of(class: FieldClass, path: &str, fields: &[&str]) -> bool {
         let (expected, actual) = ("canary".into(), Box::default());
-        let mut found =
-            [Finding { path: path.into(), class: FieldClass::Env, expected, actual, writer: None }];
+        let mut found = [Finding { path: path.into(), class, expected, actual, writer: None }];
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         seal_findings(&mut found, &fields, &SealKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;
@@ -57,7 +60,7 @@ mod tests {
         }
         assert!(!is_told("spec.template", &["spec.template.spec.containers.env.value"]));
         assert!(!is_told("metadata.annotations[\"example.com/a\"]", &["metadata.annotations.example.com/a"]));
-        assert!(is_told("spec", &["spec.template.spec.containers.env.value"]), "a hash");
+        assert!(is_told_of(FieldClass::Hash, "spec", &["spec.template.spec.containers.env.value"]));
         assert!(is_told("spec.replicas", &["spec.template.spec.containers.env.value"]));
     }
 }

@@ -10,7 +10,7 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Shapes) -> Comparison {
+pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Shapes) -> Comparison {
     let key = SealKey::new([7; 32]);
     let (api_version, kind) = kind.split_once(' ').unwrap();
     let mut document = declared.clone();
@@ -22,7 +22,7 @@ fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Shapes) -> Comp
 
 /// Path, expected and actual of each finding.
 #[track_caller]
-fn check(kind: &str, declared: &Value, live: &Value, findings: &[(&str, &str, &str)]) {
+pub(crate) fn check(kind: &str, declared: &Value, live: &Value, findings: &[(&str, &str, &str)]) {
     let found = compared(kind, declared, live, &Shapes::default()).findings;
     let found: Vec<_> = found.iter().map(|found| (&*found.path, &*found.expected, &*found.actual)).collect();
     assert_eq!(found, findings, "{declared} beside {live}");
@@ -289,80 +289,6 @@ fn the_writer_is_who_owns_exactly_the_element() {
         &Shapes::default(),
     );
     assert_eq!(found.findings[0].writer.as_ref().map(|writer| &*writer.manager), Some("kubectl-edit"));
-}
-
-/// What an API server says about a kind of ours.
-fn openapi() -> Shapes {
-    let text = json!({"type": "string"});
-    let port = json!({"type": "object", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
-    let amount =
-        json!({"x-kubernetes-int-or-string": true, "pattern": "^([0-9]+)(([KMGTPE]i)|[numkMGTPE])?$"});
-    let spec = json!({"type": "object", "properties": {
-        "size": {"type": "integer"}, "memory": amount, "limits": {"type": "object", "additionalProperties": amount},
-        "tags": {"type": "array", "items": text, "x-kubernetes-list-type": "set"}, "steps": {"type": "array", "items": text},
-        "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]},
-        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
-    let own = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
-    let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
-    let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
-    let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
-    Shapes::of_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
-}
-
-#[test]
-fn custom_resources_are_kept_as_they_are_by_the_word_of_their_schema() {
-    let shapes = openapi();
-    assert!(shapes.has("example.com/v1", "Widget") && !shapes.has("example.com/v2", "Widget"));
-    let paths = |declared: Value, live: Value| -> Vec<String> {
-        let comparison =
-            compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &shapes);
-        comparison.findings.into_iter().map(|found| found.path.into()).collect()
-    };
-    let none: [&str; 0] = [];
-    assert_eq!(
-        paths(
-            json!({"ports": [{"port": 80}], "tags": ["a", "b"]}),
-            json!({"ports": [{"protocol": "TCP", "port": 80}], "tags": ["b", "a"]})
-        ),
-        none
-    );
-    assert_eq!(
-        paths(
-            json!({"memory": "1024Mi", "limits": {"a": 1000}}),
-            json!({"memory": "1Gi", "limits": {"a": "1k"}})
-        ),
-        none
-    );
-    assert_eq!(paths(json!({"steps": ["a", "b"]}), json!({"steps": ["b", "a"]})), ["spec.steps"]);
-    // Nothing is dropped, and a text is no number.
-    assert_eq!(
-        paths(json!({"size": 0, "free": {"a": [], "b": "1"}}), json!({"free": {"b": 1}})),
-        ["spec.free.a", "spec.free.b", "spec.size"]
-    );
-}
-
-#[test]
-fn of_kinds_that_nobody_knows_something_is_guessed() {
-    let check = |declared: Value, live: Value, paths: &[(&str, &str, &str)]| {
-        check("example.com/v1 Unheard", &json!({"spec": declared}), &json!({"spec": live}), paths);
-    };
-    check(
-        json!({"list": ["b", "a"], "parts": [{"key": "x", "v": 1}, {"key": "y"}]}),
-        json!({"list": ["a", "b"], "parts": [{"key": "y"}, {"key": "x", "v": 1, "more": 2}]}),
-        &[],
-    );
-    check(
-        json!({"parts": [{"name": "x", "v": 1}]}),
-        json!({"parts": [{"name": "x", "v": 2}]}),
-        &[("spec.parts[name=x].v", "1", "2")],
-    );
-    check(json!({"parts": [{"v": 1}, {"v": 2}]}), json!({"parts": [{"v": 2}, {"v": 1}]}), &[]);
-    check(
-        json!({"parts": [{"v": 1}, {"v": 2}]}),
-        json!({"parts": [{"v": 1}, {"v": 3}]}),
-        &[("spec.parts[1].v", "2", "3")],
-    );
-    check(json!({"resources": {"memory": "1024Mi"}}), json!({"resources": {"memory": "1Gi"}}), &[]);
 }
 
 #[test]

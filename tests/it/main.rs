@@ -26,6 +26,7 @@ mod command_line;
 mod contracts;
 /// What somebody wrote down beside what is there.
 mod declared;
+mod declared_customs;
 /// `drift-exporter demo`, as people run it.
 mod demo;
 /// What Terraform manages in the demo, at rest and in the story.

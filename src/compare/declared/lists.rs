@@ -1,5 +1,7 @@
 //! Lists: by what is known about their order, each element beside the one that it stands for.
 
+use std::collections::{HashMap, HashSet, VecDeque};
+
 use serde_json::Value;
 
 use super::{
@@ -17,11 +19,10 @@ use crate::{
     model::Segment,
 };
 
-/// More that elements are often known by, in custom resources.
-const MORE_KEYS: &[&[&str]] = &[&["key"], &["id"]];
-
 /// In longer lists no element is looked for but at its place.
 const SEARCHED: usize = 64;
+/// In longer sets no element is looked for that is written in another way.
+const SEARCHED_SET: usize = 1024;
 
 /// Compares a declared list with the one that is there. Elements that nobody declared differ.
 pub(super) fn compare_lists<'a>(
@@ -80,7 +81,7 @@ fn order_of<'a>(place: Place<'a>, declared: &[Value], live: &[Value]) -> Known<'
         Holds::List(_, Order::Loose) => Known::Loose,
         Holds::List(_, Order::Place) | Holds::Any => Known::Place,
         _ => {
-            let keys = keys_of(KEYS, declared, live).or_else(|| keys_of(MORE_KEYS, declared, live));
+            let keys = keys_of(KEYS, declared, live);
             keys.map_or(Known::Loose, |keys| Known::Keys(guessed_keys(keys)))
         }
     }
@@ -126,39 +127,57 @@ fn compare_by_keys<'a>(
     live: &'a [Value],
     findings: &mut Findings<'a>,
 ) {
-    let mut left: Vec<_> = live.iter().map(|element| Some((name_of(keys, element), element))).collect();
+    let names: Vec<Vec<String>> = live.iter().map(|element| name_of(keys, element)).collect();
+    let is_plain = !names.iter().flatten().any(|name| is_sealed(name));
+    let mut left: Vec<_> = names.iter().zip(live).map(Some).collect();
+    let mut places: HashMap<&[String], VecDeque<usize>> = HashMap::new();
+    for (at, name) in names.iter().enumerate() {
+        places.entry(name).or_default().push_back(at);
+    }
     for element in declared {
         let name = name_of(keys, element);
-        let is_it = |other: &Option<(Vec<String>, &Value)>| {
-            other.as_ref().is_some_and(|(other, _)| findings.are_same(&name, other))
+        let found = if is_plain {
+            places.get_mut(&*name).and_then(VecDeque::pop_front)
+        } else {
+            left.iter().position(|other| other.is_some_and(|(other, _)| findings.are_same(&name, other)))
         };
-        let found = left.iter().position(is_it);
         let there = found.and_then(|at| left[at].take()).map_or(&Value::Null, |(_, element)| element);
         findings
             .at(segment(keys, &name), |findings| compare_values(place.element(), element, there, findings));
     }
     for (name, element) in left.into_iter().flatten().filter(|(_, element)| !place.adds(element)) {
-        findings.at(segment(keys, &name), |findings| report_added(place.element(), element, findings));
+        findings.at(segment(keys, name), |findings| report_added(place.element(), element, findings));
     }
 }
 
 fn compare_sets<'a>(place: Place<'a>, declared: &'a [Value], live: &'a [Value], findings: &mut Findings<'a>) {
-    let element = place.element();
-    let has = |list: &'a [Value], value: &Value, findings: &Findings<'_>| {
-        list.iter().any(|other| is_same(element, value, other, findings))
+    let (missing, added) = (left_of(declared, live), left_of(live, declared));
+    let is_long = missing.len().max(added.len()) > SEARCHED_SET;
+    let has = |list: &[(usize, &Value)], value: &Value, findings: &Findings<'_>| {
+        !is_long && list.iter().any(|(_, other)| is_same(place.element(), value, other, findings))
     };
-    for value in declared {
-        if !has(live, value, findings) {
+    // Which values there are tells as much as the values.
+    let segment = |at: usize, text: &str| {
+        if place.is_built_in() { Segment::Value(text.into()) } else { Segment::Index(at) }
+    };
+    for (at, value) in &missing {
+        if !has(&added, value, findings) {
             let text = text(value);
-            findings.at(Segment::Value(text.as_str().into()), |findings| findings.differs(&text, ""));
+            findings.at(segment(*at, &text), |findings| findings.differs(&text, ""));
         }
     }
-    for value in live {
-        if !place.adds(value) && !has(declared, value, findings) {
+    for (at, value) in &added {
+        if !place.adds(value) && !has(&missing, value, findings) {
             let text = text(value);
-            findings.at(Segment::Value(text.as_str().into()), |findings| findings.differs("", &text));
+            findings.at(segment(*at, &text), |findings| findings.differs("", &text));
         }
     }
+}
+
+/// The elements of a list, and their places, that are not in another one to the letter.
+fn left_of<'a>(list: &'a [Value], other: &[Value]) -> Vec<(usize, &'a Value)> {
+    let others: HashSet<String> = other.iter().map(text).collect();
+    list.iter().enumerate().filter(|(_, value)| !others.contains(&text(value))).collect()
 }
 
 /// Compares what is between the elements that are the same at both ends.

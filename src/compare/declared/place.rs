@@ -48,6 +48,11 @@ impl<'a> Place<'a> {
         Self { holds, marks: &[], is_whole, ..self }
     }
 
+    /// Whether it is in an object of a kind that Kubernetes itself has.
+    pub(super) fn is_built_in(self) -> bool {
+        self.shapes.knows_defaults
+    }
+
     /// Whether it is a list whose elements have no order.
     pub(in crate::compare) fn is_set(self) -> bool {
         matches!(self.holds, Holds::List(_, Order::Set))

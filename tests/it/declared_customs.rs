@@ -1,0 +1,106 @@
+//! What somebody wrote down of custom resources beside what is there.
+
+use drift_exporter::compare::declared::Shapes;
+use serde_json::{Value, json};
+
+use crate::declared::{check, compared};
+
+/// What an API server says about a kind of ours.
+fn openapi() -> Shapes {
+    let text = json!({"type": "string"});
+    let port = json!({"type": "object", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
+    let amount =
+        json!({"x-kubernetes-int-or-string": true, "pattern": "^([0-9]+)(([KMGTPE]i)|[numkMGTPE])?$"});
+    let spec = json!({"type": "object", "properties": {
+        "size": {"type": "integer"}, "memory": amount, "limits": {"type": "object", "additionalProperties": amount},
+        "tags": {"type": "array", "items": text, "x-kubernetes-list-type": "set"}, "steps": {"type": "array", "items": text},
+        "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let own = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
+    let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
+    let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
+    let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
+    Shapes::of_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
+}
+
+#[test]
+fn custom_resources_are_kept_as_they_are_by_the_word_of_their_schema() {
+    let shapes = openapi();
+    assert!(shapes.has("example.com/v1", "Widget") && !shapes.has("example.com/v2", "Widget"));
+    let paths = |declared: Value, live: Value| -> Vec<String> {
+        let comparison =
+            compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &shapes);
+        comparison.findings.into_iter().map(|found| found.path.into()).collect()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(
+        paths(
+            json!({"ports": [{"port": 80}], "tags": ["a", "b"]}),
+            json!({"ports": [{"protocol": "TCP", "port": 80}], "tags": ["b", "a"]})
+        ),
+        none
+    );
+    assert_eq!(
+        paths(
+            json!({"memory": "1024Mi", "limits": {"a": 1000}}),
+            json!({"memory": "1Gi", "limits": {"a": "1k"}})
+        ),
+        none
+    );
+    assert_eq!(paths(json!({"steps": ["a", "b"]}), json!({"steps": ["b", "a"]})), ["spec.steps"]);
+    // Which values there are tells as much as the values, so paths do not have them.
+    assert_eq!(
+        paths(json!({"tags": ["a", "b"]}), json!({"tags": ["b", "c"]})),
+        ["spec.tags[0]", "spec.tags[1]"]
+    );
+    // Nothing is dropped, and a text is no number.
+    assert_eq!(
+        paths(json!({"size": 0, "free": {"a": [], "b": "1"}}), json!({"free": {"b": 1}})),
+        ["spec.free.a", "spec.free.b", "spec.size"]
+    );
+}
+
+#[test]
+fn long_lists_take_no_longer_than_their_length() {
+    let spec = |order: &mut dyn Iterator<Item = u32>| {
+        let numbers: Vec<u32> = order.collect();
+        let ports = |at: &u32| json!({"port": at, "protocol": "TCP"});
+        json!({"spec": {"tags": numbers.iter().map(|at| format!("tag-{at}")).collect::<Vec<_>>(),
+            "ports": numbers.iter().map(ports).collect::<Vec<_>>()}})
+    };
+    let (declared, live) = (spec(&mut (0..20_000)), spec(&mut (1..20_001).rev()));
+    let begun = std::time::Instant::now();
+    let found = compared("example.com/v1 Widget", &declared, &live, &openapi()).findings;
+    assert_eq!(found.len(), 6, "one of each went and one came, a port with its two fields");
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn of_kinds_that_nobody_knows_something_is_guessed() {
+    let check = |declared: Value, live: Value, paths: &[(&str, &str, &str)]| {
+        check("example.com/v1 Unheard", &json!({"spec": declared}), &json!({"spec": live}), paths);
+    };
+    check(
+        json!({"list": ["b", "a"], "parts": [{"key": "x", "v": 1}, {"key": "y"}]}),
+        json!({"list": ["a", "b"], "parts": [{"key": "y"}, {"key": "x", "v": 1, "more": 2}]}),
+        &[],
+    );
+    // A key may be one that opens something.
+    check(
+        json!({"parts": [{"key": "x", "v": 1}]}),
+        json!({"parts": [{"key": "x", "v": 2}]}),
+        &[("spec.parts[0].v", "1", "2")],
+    );
+    check(
+        json!({"parts": [{"name": "x", "v": 1}]}),
+        json!({"parts": [{"name": "x", "v": 2}]}),
+        &[("spec.parts[name=x].v", "1", "2")],
+    );
+    check(json!({"parts": [{"v": 1}, {"v": 2}]}), json!({"parts": [{"v": 2}, {"v": 1}]}), &[]);
+    check(
+        json!({"parts": [{"v": 1}, {"v": 2}]}),
+        json!({"parts": [{"v": 1}, {"v": 3}]}),
+        &[("spec.parts[1].v", "2", "3")],
+    );
+    check(json!({"resources": {"memory": "1024Mi"}}), json!({"resources": {"memory": "1Gi"}}), &[]);
+}
