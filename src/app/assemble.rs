@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     baseline::{
-        Declares, Wanted,
+        Declares, Follow, Wanted,
         helm::{self, ReleaseSources},
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
@@ -151,9 +151,9 @@ impl Keepers {
 /// Those who read what is declared elsewhere than on the objects.
 #[derive(Debug)]
 struct Readers {
-    states: terraform::Follow,
-    releases: helm::Follow,
-    manifests: manifest::Follow,
+    states: Follow<StateSources>,
+    releases: Follow<ReleaseSources>,
+    manifests: Follow<ManifestSources>,
 }
 
 impl Readers {
@@ -168,31 +168,12 @@ impl Readers {
         let told = [(); 3].map(|()| watch::channel(Arc::default()));
         let declared = told.iter().map(|(_, receiver)| receiver.clone()).collect();
         let [by_states, by_releases, by_manifests] = told.map(|(sender, _)| sender);
-        let (client, clock, key) = (&parts.client, &parts.clock, &parts.seal_key);
-        let states = terraform::Follow {
-            client: client.clone(),
-            sources: states,
-            changes: changes.clone(),
-            declares: by_states,
-            clock: clock.clone(),
-            key: key.clone(),
+        let readers = Self {
+            states: reader(parts, changes, states, by_states),
+            releases: reader(parts, changes, releases, by_releases),
+            manifests: reader(parts, changes, manifests, by_manifests),
         };
-        let releases = helm::Follow {
-            client: client.clone(),
-            sources: releases,
-            changes: changes.clone(),
-            declares: by_releases,
-            clock: clock.clone(),
-            key: key.clone(),
-        };
-        let manifests = manifest::Follow {
-            client: client.clone(),
-            sources: manifests,
-            changes: changes.clone(),
-            declares: by_manifests,
-            key: key.clone(),
-        };
-        (Self { states, releases, manifests }, declared)
+        (readers, declared)
     }
 
     /// Follows what is declared until nobody listens.
@@ -200,6 +181,17 @@ impl Readers {
         let Self { states, releases, manifests } = self;
         tokio::join!(terraform::follow(states), helm::follow(releases), manifest::follow(manifests));
     }
+}
+
+/// What a reader gets: whom to ask where, and whom to tell.
+fn reader<S>(
+    parts: &Parts,
+    changes: &mpsc::Sender<Change>,
+    sources: watch::Receiver<Arc<S>>,
+    declares: watch::Sender<Arc<Declares>>,
+) -> Follow<S> {
+    let (client, clock, key) = (parts.client.clone(), parts.clock.clone(), parts.seal_key.clone());
+    Follow { client, sources, changes: changes.clone(), declares, clock, key }
 }
 
 impl Ingest {

@@ -5,6 +5,11 @@ use serde_json::Value;
 use super::yaml;
 use crate::model::ObjectName;
 
+/// The API server takes no longer name for any object.
+const LONGEST_NAME: usize = 253;
+/// A template's path is no longer.
+const LONGEST_PATH: usize = 1024;
+
 /// A document that could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadDocument {
@@ -52,11 +57,15 @@ pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
     Some(ObjectName {
         group: group.into(),
         version: version.into(),
-        kind: word(&document["kind"])?.into(),
-        namespace: metadata["namespace"].as_str().unwrap_or("").into(),
-        // What a template left behind is no name.
-        name: word(&metadata["name"]).filter(|name| !name.contains(['{', '}', ' ']))?.into(),
+        kind: word(&document["kind"]).filter(|kind| is_name(kind))?.into(),
+        namespace: Some(metadata["namespace"].as_str().unwrap_or("")).filter(|name| is_name(name))?.into(),
+        name: word(&metadata["name"]).filter(|name| is_name(name))?.into(),
     })
+}
+
+/// Whether an object could be called so. What a template left behind is no name, and neither is a page of text.
+fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_NAME && !text.contains(['{', '}', '/', ' ']) && !text.contains(char::is_control)
 }
 
 /// `apps/v1` as group and version.
@@ -73,7 +82,9 @@ impl Document {
     /// The template that Helm made it from, as Helm writes it down in the first line.
     pub fn template(&self) -> Option<&str> {
         let line = self.text.lines().map(str::trim).find(|line| !line.is_empty())?;
-        line.strip_prefix("# Source:").map(str::trim).filter(|path| !path.is_empty())
+        line.strip_prefix("# Source:")
+            .map(str::trim)
+            .filter(|path| !path.is_empty() && path.len() <= LONGEST_PATH)
     }
 
     /// The objects in it.
@@ -204,7 +215,7 @@ mod tests {
             (&*name.group, &*name.version, &*name.kind, &*name.name),
             ("apps", "v1", "Deployment", "a")
         );
-        for left in ["{{ .Values.name }}", ""] {
+        for left in ["{{ .Values.name }}", "", "a/b", "a\nb", "no name", &"a".repeat(254)] {
             let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": left}});
             assert_eq!(object_of_document(&document), None);
         }

@@ -3,11 +3,14 @@
 mod declare;
 mod documents;
 mod feed;
+mod follow;
 pub mod helm;
+mod known;
 pub mod manifest;
 mod memory;
 mod newest;
 mod scopes;
+mod teller;
 pub mod terraform;
 mod text;
 mod wanted;
@@ -15,6 +18,7 @@ mod yaml;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},
+    follow::Follow,
     scopes::is_cluster_scoped,
     wanted::{Declares, Wanted},
 };

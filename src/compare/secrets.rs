@@ -13,6 +13,27 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// Fields of every Secret that are sealed whatever anybody marks.
 pub(super) const SEALED_IN_SECRETS: &[&str] = &["data", "stringData", "metadata.annotations"];
 
+/// Members of every Secret that say what it is. A value in any other place is a value that somebody has misplaced.
+const PLAIN: &[&str] = &["apiVersion", "kind", "type", "immutable", "metadata", "data"];
+/// The same of its metadata.
+const PLAIN_METADATA: &[&str] = &[
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
 /// Whether objects of a kind are Secrets.
 pub fn is_secret(group: &str, kind: &str) -> bool {
     group.is_empty() && kind == "Secret"
@@ -22,7 +43,8 @@ pub fn is_secret(group: &str, kind: &str) -> bool {
 ///
 /// What is sealed are the bytes that the values stand for, so that `data`, `stringData` and what a state has in the clear can
 /// be compared. `stringData` becomes `data`, as the API server does it. Annotations are sealed too, since tools copy values
-/// there; the copy that kubectl keeps is dropped.
+/// there; the copy that kubectl keeps is dropped. So is whatever stands where no Secret has anything: a text that lost its
+/// indentation is a value all the same.
 pub fn seal_live(document: &mut Value, group: &str, kind: &str, keys: &[SealKey]) {
     if is_secret(group, kind)
         && let Value::Object(members) = document
@@ -54,14 +76,21 @@ fn seal_secret(members: &mut Map<String, Value>, keys: &[SealKey]) {
             _ => drop(members.insert("data".to_owned(), texts.into())),
         }
     }
-    if let Some(annotations) =
-        members.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
-    {
+    seal_all_but(PLAIN, members, keys);
+    let Some(metadata) = members.get_mut("metadata") else { return };
+    let Value::Object(metadata) = metadata else { return seal_with(keys, metadata) };
+    seal_all_but(PLAIN_METADATA, metadata, keys);
+    if let Some(annotations) = metadata.get_mut("annotations") {
         if let Value::Object(annotations) = annotations {
             annotations.remove(LAST_APPLIED);
         }
         seal_with(keys, annotations);
     }
+}
+
+fn seal_all_but(plain: &[&str], members: &mut Map<String, Value>, keys: &[SealKey]) {
+    let strays = members.iter_mut().filter(|(name, _)| !plain.contains(&name.as_str()));
+    strays.for_each(|(_, value)| seal_with(keys, value));
 }
 
 /// Replaces what kubectl wrote down of an object by its digests, wherever it stands: what is sensitive stands there once more.
@@ -114,6 +143,14 @@ mod tests {
         let once = live.clone();
         seal_live(&mut live, "", "Secret", &keys);
         assert_eq!(live, once);
+        let mut stray = json!({"type": "Opaque", "password": "canary", "stringdata": {"a": ["canary"]}, "image": "canary",
+            "metadata": {"name": "a", "labels": {"app": "web"}, "password": "canary"}});
+        seal_live(&mut stray, "", "Secret", &keys);
+        assert!(!stray.to_string().contains("canary"), "{stray}");
+        assert_eq!(
+            (&stray["type"], &stray["metadata"]["labels"]),
+            (&json!("Opaque"), &json!({"app": "web"}))
+        );
         let mut other = json!({"data": {"a": "b"}});
         seal_live(&mut other, "", "ConfigMap", &keys);
         assert_eq!(other, json!({"data": {"a": "b"}}));

@@ -1,5 +1,6 @@
 //! What is known, shown to the outside. Everything here only reads the published snapshot.
 
+mod access;
 mod api;
 mod health;
 mod lookup;
@@ -12,5 +13,5 @@ mod values;
 
 pub use api::Listeners;
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};
-pub use routes::{Exposed, router};
+pub use routes::{Exposed, Protection, ROUTES, Route, router};
 pub use server::{ServerLimits, serve};

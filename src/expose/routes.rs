@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{Router, routing::get};
+use axum::{
+    Router,
+    routing::{MethodRouter, get},
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -43,22 +46,57 @@ impl Exposed {
     }
 }
 
+/// Whom a route answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Anybody.
+    Open,
+    /// Those whom the access settings let in; everybody where there are none.
+    Guarded,
+}
+
+/// One path, whom it answers, and with what.
+#[derive(Debug)]
+pub struct Route {
+    /// The path, with its parameters in braces.
+    pub path: &'static str,
+    /// Whom it answers.
+    pub protection: Protection,
+    methods: fn() -> MethodRouter<Arc<Exposed>>,
+}
+
+impl Route {
+    const fn open(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
+        Self { path, protection: Protection::Open, methods }
+    }
+
+    const fn guarded(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
+        Self { path, protection: Protection::Guarded, methods }
+    }
+}
+
+/// Every path that there is.
+pub const ROUTES: &[Route] = &[
+    Route::open("/livez", || get(health::livez)),
+    Route::open("/readyz", || get(health::readyz)),
+    Route::guarded("/healthz", || get(health::livez)),
+    Route::guarded("/metrics", || get(metrics::metrics)),
+    Route::guarded("/", || get(ui::overview)),
+    Route::guarded("/objects/{kind}/{namespace}/{name}", || get(ui::object)),
+    Route::guarded("/assets/{name}", || get(ui::asset)),
+    Route::guarded("/v1/resources", || get(api::resources)),
+    Route::guarded("/v1/resources/{kind}/{namespace}/{name}", || get(api::object)),
+    Route::guarded("/v1/history", || get(api::history)),
+    Route::guarded("/v1/events", || get(api::events)),
+    Route::guarded("/v1/rules", || get(api::rules)),
+    Route::guarded("/v1/status", || get(api::status)),
+];
+
 /// All routes.
 pub fn router(exposed: Arc<Exposed>) -> Router {
-    Router::new()
-        .route("/", get(ui::overview))
-        .route("/objects/{kind}/{namespace}/{name}", get(ui::object))
-        .route("/assets/{name}", get(ui::asset))
-        .route("/metrics", get(metrics::metrics))
-        .route("/livez", get(health::livez))
-        .route("/healthz", get(health::livez))
-        .route("/readyz", get(health::readyz))
-        .route("/v1/resources", get(api::resources))
-        .route("/v1/resources/{kind}/{namespace}/{name}", get(api::object))
-        .route("/v1/history", get(api::history))
-        .route("/v1/events", get(api::events))
-        .route("/v1/rules", get(api::rules))
-        .route("/v1/status", get(api::status))
+    ROUTES
+        .iter()
+        .fold(Router::new(), |router, route| router.route(route.path, (route.methods)()))
         .fallback(ui::not_found)
         .method_not_allowed_fallback(api::method_not_allowed)
         .with_state(exposed)

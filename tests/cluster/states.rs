@@ -13,8 +13,8 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::{
-        Wanted,
-        terraform::{Follow, StateSources, follow, random_key},
+        Follow, Wanted,
+        terraform::{StateSources, follow, random_key},
     },
     model::{Baseline, Change, Clock, Origin, Scope, StreamHealth},
     watch::{Connection, client_from},

@@ -7,6 +7,6 @@ mod follow;
 mod release;
 
 pub use self::{
-    follow::{Follow, ReleaseSources, follow},
+    follow::{ReleaseSources, follow},
     release::{Release, decode},
 };

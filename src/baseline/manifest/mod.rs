@@ -4,4 +4,4 @@ mod folder;
 mod follow;
 mod reading;
 
-pub use self::follow::{Follow, ManifestSources, follow};
+pub use self::follow::{ManifestSources, follow};

@@ -14,30 +14,16 @@ use super::folder::Files;
 use crate::{
     baseline::{
         declare::{Declared, DocumentReader, Written},
+        known::Reading,
         scopes::Scopes,
     },
-    model::{DeclaredBody, DeclaredObject, SkipReason, Skipped, UnknownReason},
+    model::{BaselineVersion, DeclaredBody, DeclaredObject, SkipReason, Skipped, UnknownReason},
 };
 
 /// No manifest is larger than this.
 const LARGEST_FILE: u64 = 32 << 20;
 /// All of them together.
 const LARGEST_FOLDER: u64 = 512 << 20;
-
-/// What was read at a path.
-#[derive(Clone, Debug)]
-pub(super) struct Reading {
-    pub(super) declared: Declared,
-    /// When the newest of the files was written.
-    pub(super) written: Option<Timestamp>,
-}
-
-impl Reading {
-    /// Whether anything is declared.
-    pub(super) fn is_something(&self) -> bool {
-        !self.declared.objects.is_empty()
-    }
-}
 
 /// Reads these files. One that cannot be read leaves the others alone.
 pub(super) fn read(
@@ -65,10 +51,17 @@ pub(super) fn read(
         }
     }
     let written = texts.iter().map(|(name, text)| Written { text, namespace, name: Some(name) });
-    let mut declared = reader.read(written, scopes);
-    declared.skipped.extend(broken);
+    let Declared { objects, mut skipped } = reader.read(written, scopes);
+    skipped.extend(broken);
     let newest = files.values().filter_map(|stamp| stamp.modified).max();
-    Reading { declared, written: newest.and_then(|time| Timestamp::try_from(time).ok()) }
+    let version = BaselineVersion {
+        serial: 0,
+        lineage: Box::default(),
+        tool_version: Box::default(),
+        written: newest.and_then(|time| Timestamp::try_from(time).ok()),
+        chart: None,
+    };
+    Reading { version, objects, skipped, key: None }
 }
 
 fn text_of(path: &Path, limit: u64) -> io::Result<String> {
@@ -81,7 +74,7 @@ fn text_of(path: &Path, limit: u64) -> io::Result<String> {
 }
 
 /// What was declared before by files that are now broken, and is not declared any more: nobody knows whether it still is.
-pub(super) fn in_doubt(before: &Declared, now: &Declared) -> Vec<Arc<DeclaredObject>> {
+pub(super) fn in_doubt(before: &Reading, now: &Reading) -> Vec<Arc<DeclaredObject>> {
     let breaks = |skipped: &&Skipped| matches!(skipped.reason, SkipReason::NotYaml | SkipReason::Unreadable);
     let broken: BTreeSet<&str> = now.skipped.iter().filter(breaks).map(|skipped| &*skipped.address).collect();
     let declared: BTreeSet<_> = now.objects.iter().map(|object| &object.object).collect();

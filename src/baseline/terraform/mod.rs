@@ -18,7 +18,7 @@ mod state;
 pub(in crate::baseline) use self::resource::is_built_in;
 pub use self::{
     chunks::{StateSecret, group_chunks, join_chunks},
-    follow::{Follow, StateSources, follow},
+    follow::{StateSources, follow},
     published::{PART_LIMIT, Published},
     random::random_key,
     state::{StateReader, TerraformState, decode},

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     compare::secrets::{SEALED_IN_SECRETS, is_secret},
-    model::{DeclaredObject, is_within},
+    model::{DeclaredBody, DeclaredObject, is_within},
 };
 
 /// Attributes that say which object it is. That is known of every object, and no part of what is declared.
@@ -38,7 +38,10 @@ pub fn sensitive_fields(declared: &DeclaredObject) -> Vec<Box<str>> {
 
 fn fields_at(declared: &DeclaredObject, path: &str) -> Vec<String> {
     let resource_type = &*declared.resource_type;
-    if matches!(resource_type, "kubernetes_manifest" | "kubectl_manifest") {
+    // A document has the fields of the object.
+    if matches!(declared.body, DeclaredBody::Subset(_) | DeclaredBody::Whole(_))
+        || matches!(resource_type, "kubernetes_manifest" | "kubectl_manifest")
+    {
         return vec![path.to_owned()];
     }
     if IDENTITY.contains(&path) {

@@ -18,11 +18,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, sleep_until},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{problem::Problem, view::TransitionView};
 use crate::{
-    expose::Exposed,
+    expose::{Exposed, access::Caller},
     settings::ReloadStatus,
     state::{Snapshot, StateReader},
 };
@@ -59,6 +58,7 @@ pub(crate) struct EventsQuery {
 /// Server-Sent Events until the client goes or we stop.
 pub(crate) async fn events(
     State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
     query: Result<Query<EventsQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
@@ -75,7 +75,7 @@ pub(crate) async fn events(
         let detail = format!("{LISTENERS} clients listen already");
         return Problem::busy(detail, 5).into_response();
     };
-    let listener = Listener::new(&exposed, seen, place);
+    let listener = Listener::new(exposed, caller, seen, place);
     let frames = stream::unfold(listener, async |mut listener| {
         let frame = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
@@ -102,10 +102,11 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 
 /// One client. Nothing is queued for it: it remembers how far it has come in the history.
 struct Listener {
+    exposed: Arc<Exposed>,
+    caller: Caller,
     state: StateReader,
     /// The page shows how the last reading of the settings went, too.
     settings: watch::Receiver<Arc<ReloadStatus>>,
-    stop: CancellationToken,
     greeted: bool,
     /// The last transition that was sent.
     seen: u64,
@@ -117,31 +118,41 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(exposed: &Exposed, seen: Option<u64>, place: OwnedSemaphorePermit) -> Self {
-        let (mut state, stop) = (exposed.state.clone(), exposed.stop.clone());
+    fn new(exposed: Arc<Exposed>, caller: Caller, seen: Option<u64>, place: OwnedSemaphorePermit) -> Self {
+        let mut state = exposed.state.clone();
         let mut settings = exposed.reload_status.clone();
         settings.mark_unchanged();
         let newest = state.newest().history.last_sequence();
         let seen = seen.unwrap_or(newest);
         // Something may have happened between loading a page and listening, so there is a `changed` at once.
         let (owes_changed, changed_from) = (true, Instant::now());
-        Self { state, settings, stop, greeted: false, seen, owes_changed, changed_from, _place: place }
+        Self {
+            exposed,
+            caller,
+            state,
+            settings,
+            greeted: false,
+            seen,
+            owes_changed,
+            changed_from,
+            _place: place,
+        }
     }
 
     /// What to send next. None when it is over.
     async fn next(&mut self) -> Option<String> {
         let heartbeat = Instant::now() + HEARTBEAT;
         loop {
-            if self.stop.is_cancelled() {
+            if self.exposed.stop.is_cancelled() {
                 return None;
             }
-            let frame = self.news(&self.state.snapshot());
+            let frame = self.news(&self.caller.snapshot());
             if !frame.is_empty() {
                 return Some(frame);
             }
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return None,
+                () = self.exposed.stop.cancelled() => return None,
                 more = self.state.changed() => {
                     if !more {
                         return None;

@@ -1,17 +1,15 @@
 //! `GET /v1/history`.
 
-use std::sync::Arc;
-
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::{Query, rejection::QueryRejection},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{problem::Problem, view::TransitionView};
-use crate::expose::Exposed;
+use crate::expose::access::Caller;
 
 /// Which transitions to show.
 #[derive(Debug, Deserialize)]
@@ -31,15 +29,12 @@ fn default_limit() -> usize {
 }
 
 /// The last transitions, newest first.
-pub(crate) async fn history(
-    State(exposed): State<Arc<Exposed>>,
-    query: Result<Query<HistoryQuery>, QueryRejection>,
-) -> Response {
+pub(crate) async fn history(caller: Caller, query: Result<Query<HistoryQuery>, QueryRejection>) -> Response {
     let query = match query {
         Ok(Query(query)) => query,
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
-    let snapshot = exposed.state.snapshot();
+    let snapshot = caller.snapshot();
     let transitions: Vec<_> = snapshot
         .history
         .newest_first()

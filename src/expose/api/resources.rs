@@ -22,9 +22,9 @@ use super::{
 use crate::{
     expose::{
         Exposed,
+        access::Caller,
         lookup::{Found, Named, history_of, is_of_type},
         runs::Runs,
-        values::Values,
     },
     model::Severity,
     state::Entry,
@@ -49,16 +49,17 @@ pub(crate) struct ResourceQuery {
 /// `GET /v1/resources`.
 pub(crate) async fn resources(
     State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
     query: Result<Query<ResourceQuery>, QueryRejection>,
 ) -> Response {
     let query = match query {
         Ok(Query(query)) => query,
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
-    list(&exposed, &query).unwrap_or_else(IntoResponse::into_response)
+    list(&exposed, &caller, &query).unwrap_or_else(IntoResponse::into_response)
 }
 
-fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
+fn list(exposed: &Exposed, caller: &Caller, query: &ResourceQuery) -> Result<Response, Problem> {
     match &*query.namespace {
         "" => {
             return Err(Problem::bad_request("`namespace` is required; `*` asks for every namespace"));
@@ -71,7 +72,7 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
         _ => {}
     }
     let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
-    let snapshot = exposed.state.snapshot();
+    let snapshot = caller.snapshot();
     let mut found: Vec<Found<'_>> = Vec::new();
     let wanted = query.resource_type.as_deref();
     for state in
@@ -85,7 +86,7 @@ fn list(exposed: &Exposed, query: &ResourceQuery) -> Result<Response, Problem> {
     found.sort_unstable_by(|a, b| order.compare(a, b));
     let now = exposed.clock.now();
     let page = found.into_iter().skip(query.offset).take(query.limit.unwrap_or(usize::MAX));
-    let (values, runs) = (Values::of(exposed), Runs::of(&snapshot));
+    let (values, runs) = (caller.values(), Runs::of(&snapshot));
     let views = page.map(|(state, entry)| ResourceView::new(state, entry, &runs, &values, now));
     let namespace = query.namespace.as_str();
     // Only a selection of fields needs a tree for each object; the others are written as they are.
@@ -185,13 +186,14 @@ fn severity(found: &Found<'_>) -> Option<Severity> {
 /// `GET /v1/resources/{kind[.group]}/{namespace or -}/{name}`.
 pub(crate) async fn object(
     State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Response {
     let named = match path {
         Ok(Path(path)) => Named::new(path),
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
-    let snapshot = exposed.state.snapshot();
+    let snapshot = caller.snapshot();
     let Some((state, entries)) = named.find(&snapshot) else {
         let detail = format!("no watched object {} {}/{}", named.kind, named.namespace, named.name);
         return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
@@ -199,7 +201,7 @@ pub(crate) async fn object(
     let object = &entries[0].object;
     let key = &object.key;
     let now = exposed.clock.now();
-    let (values, runs) = (Values::of(&exposed), Runs::of(&snapshot));
+    let (values, runs) = (caller.values(), Runs::of(&snapshot));
     let claims: Vec<_> =
         entries.iter().map(|entry| ResourceView::new(state, entry, &runs, &values, now)).collect();
     let history: Vec<_> = history_of(&snapshot, key).map(TransitionView::new).collect();

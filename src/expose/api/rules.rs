@@ -10,13 +10,13 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    expose::Exposed,
+    expose::{Exposed, access::Caller},
     rules::{Origin, Rule},
 };
 
 /// Every rule, with what it says and how much it matches now.
-pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>) -> Response {
-    let snapshot = exposed.state.snapshot();
+pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
+    let snapshot = caller.snapshot();
     let now = exposed.clock.now();
     let rules: Vec<Value> = snapshot
         .rules

@@ -10,12 +10,16 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::baselines::{baselines, health_words, sources};
-use crate::{expose::Exposed, settings::Problem, state::StreamState};
+use crate::{
+    expose::{Exposed, access::Caller},
+    settings::Problem,
+    state::StreamState,
+};
 
 /// Which settings are in use, how their last reading went, and how the streams fare.
-pub(crate) async fn status(State(exposed): State<Arc<Exposed>>) -> Response {
+pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
     let reload = exposed.reload_status.borrow().clone();
-    let snapshot = exposed.state.snapshot();
+    let snapshot = caller.snapshot();
     let problems = |problems: &[Problem]| problems.iter().map(problem).collect::<Vec<Value>>();
     let streams: Vec<Value> = snapshot.streams().map(stream).collect();
     Json(json!({

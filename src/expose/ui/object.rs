@@ -22,6 +22,7 @@ use super::{
 use crate::{
     expose::{
         Exposed,
+        access::Caller,
         lookup::{Named, history_of},
         runs::Runs,
         values::Values,
@@ -36,6 +37,7 @@ use crate::{
 /// `GET /objects/{kind[.group]}/{namespace or -}/{name}`.
 pub(crate) async fn object(
     State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Response {
     let now = exposed.clock.now();
@@ -46,11 +48,11 @@ pub(crate) async fn object(
             return complaint(StatusCode::BAD_REQUEST, "That is no object", now, &words);
         }
     };
-    let snapshot = exposed.state.snapshot();
+    let snapshot = caller.snapshot();
     if let Some((state, entries)) = named.find(&snapshot) {
         let rows: Vec<Row<'_>> = entries.iter().map(|entry| Row::new((state, entry))).collect();
         let key = &entries[0].object.key;
-        let main = known(&rows, key, &snapshot, &exposed, now);
+        let main = known(&rows, key, &snapshot, &exposed, &caller, now);
         return page(StatusCode::OK, &key.to_string(), now, &main);
     }
     if let Some(key) = named.find_in_history(&snapshot) {
@@ -68,11 +70,12 @@ fn known(
     key: &ObjectKey,
     snapshot: &Snapshot,
     exposed: &Exposed,
+    caller: &Caller,
     now: Timestamp,
 ) -> Markup {
     let settings = exposed.settings();
     let prefix = &*settings.annotation_prefix;
-    let values = Values::of(exposed);
+    let values = caller.values();
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
     let hashed =
         rows.iter().find(|row| matches!(row.found.1.claim.source, Source::Annotation | Source::Nothing));

@@ -21,7 +21,12 @@ use super::{
     streams::{Sight, banner},
     words::{badge, baseline_word, because, count, reason_word, severity, shape, since, tool, verdict_word},
 };
-use crate::{expose::Exposed, model::VerdictKind, settings::Settings, state::Snapshot};
+use crate::{
+    expose::{Exposed, access::Caller},
+    model::VerdictKind,
+    settings::Settings,
+    state::Snapshot,
+};
 
 /// Rows on a page.
 const PAGE: usize = 100;
@@ -42,6 +47,7 @@ const TILES: [VerdictKind; 8] = [
 /// `GET /`.
 pub(crate) async fn overview(
     State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
     query: Result<Query<FilterQuery>, QueryRejection>,
 ) -> Response {
     let now = exposed.clock.now();
@@ -54,7 +60,7 @@ pub(crate) async fn overview(
             return complaint(StatusCode::BAD_REQUEST, "That cannot be shown", now, &words);
         }
     };
-    let snapshot = exposed.state.snapshot();
+    let snapshot = caller.snapshot();
     let overview = Overview::new(&snapshot, &filter);
     let headline = headline(&overview);
     let main = html! {

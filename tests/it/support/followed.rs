@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     baseline::{
-        Declares, Wanted,
+        Declares, Follow, Wanted,
         helm::{self, ReleaseSources},
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
@@ -40,52 +40,41 @@ pub(crate) enum Told {
     Source(StreamHealth),
 }
 
-/// What a follower gets from outside.
-struct Inputs<S> {
-    sources: watch::Receiver<Arc<S>>,
-    changes: mpsc::Sender<Change>,
-    declares: watch::Sender<Arc<Declares>>,
-    clock: Clock,
-    key: SealKey,
-}
-
 impl Followed<StateSources> {
     pub(crate) fn start(server: &StateServer, sources: StateSources) -> Self {
-        let (followed, Inputs { sources, changes, declares, clock, key }) = Self::new(sources);
-        let client = server.client();
-        tokio::spawn(terraform::follow(terraform::Follow { client, sources, changes, declares, clock, key }));
+        let (followed, follow) = Self::new(server, sources);
+        tokio::spawn(terraform::follow(follow));
         followed
     }
 }
 
 impl Followed<ReleaseSources> {
     pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
-        let (followed, Inputs { sources, changes, declares, clock, key }) = Self::new(sources);
-        let client = server.client();
-        tokio::spawn(helm::follow(helm::Follow { client, sources, changes, declares, clock, key }));
+        let (followed, follow) = Self::new(server, sources);
+        tokio::spawn(helm::follow(follow));
         followed
     }
 }
 
 impl Followed<ManifestSources> {
     pub(crate) fn start_manifests(server: &StateServer, sources: ManifestSources) -> Self {
-        let (followed, Inputs { sources, changes, declares, key, .. }) = Self::new(sources);
-        let client = server.client();
-        tokio::spawn(manifest::follow(manifest::Follow { client, sources, changes, declares, key }));
+        let (followed, follow) = Self::new(server, sources);
+        tokio::spawn(manifest::follow(follow));
         followed
     }
 }
 
 impl<S> Followed<S> {
-    fn new(sources: S) -> (Self, Inputs<S>) {
+    fn new(server: &StateServer, sources: S) -> (Self, Follow<S>) {
         let key = SealKey::new([7; 32]);
         let (sender, receiver) = watch::channel(Arc::new(sources));
         let (changes, told) = mpsc::channel(1);
         let (declares, read) = watch::channel(Arc::default());
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
-        let inputs = Inputs { sources: receiver, changes, declares, clock, key };
-        (Self { sources: sender, changes: told, declares: read }, inputs)
+        let client = server.client();
+        let follow = Follow { client, sources: receiver, changes, declares, clock, key };
+        (Self { sources: sender, changes: told, declares: read }, follow)
     }
 
     /// What has to be watched for what is declared.

@@ -3,88 +3,55 @@
 //! What Helm keeps releases in is watched by its metadata alone: labels say which revision is deployed. That one is read,
 //! once, and forgotten but for what it declares; the others never are.
 
-mod known;
 mod place;
 mod reading;
+mod release;
 mod standing;
-mod tell;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use kube::Client;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     time::{Instant, sleep_until},
 };
 
 pub use self::place::ReleaseSources;
 use self::{
-    known::Known,
     place::{Driver, Place, feeds},
     reading::read,
+    release::Release,
     standing::{Revision, Standing, standing},
 };
-use super::super::{
-    declare::DocumentReader,
-    feed::{self, Shown},
-    newest::other_than,
-    scopes::Scopes,
-    wanted::Declares,
+use crate::{
+    baseline::{
+        declare::DocumentReader,
+        feed::{self, Shown},
+        follow::Follow,
+        known::Known,
+        newest::other_than,
+        scopes::Scopes,
+        teller::{Closed, Teller},
+    },
+    model::Source,
 };
-use crate::model::{Change, Clock, SealKey, StreamHealth};
 
 const NOTICES: usize = 64;
-
-/// Whom to ask, and whom to tell.
-pub struct Follow {
-    /// The cluster that releases are kept in.
-    pub client: Client,
-    /// Where to look; may change at any time.
-    pub sources: watch::Receiver<Arc<ReleaseSources>>,
-    /// Who is told.
-    pub changes: mpsc::Sender<Change>,
-    /// Who is told of all that is declared.
-    pub declares: watch::Sender<Arc<Declares>>,
-    /// The time.
-    pub clock: Clock,
-    /// The key of the digests that releases are sealed with.
-    pub key: SealKey,
-}
-
-impl fmt::Debug for Follow {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Follow").finish_non_exhaustive()
-    }
-}
 
 /// Reads all releases there are, and tells of them and of every change, until nobody listens.
 ///
 /// What is there at first is told of before the source is called up, and what is to be watched for it after that.
-pub async fn follow(follow: Follow) {
+pub async fn follow(follow: Follow<ReleaseSources>) {
     let sources = follow.sources.borrow().clone();
-    let mut follower = Follower {
-        follow,
-        sources,
-        scopes: Scopes::default(),
-        releases: BTreeMap::new(),
-        health: None,
-        declares_other: true,
-    };
+    let releases = Teller::new(Source::Helm, &follow);
+    let mut follower = Follower { follow, sources, scopes: Scopes::default(), releases };
     while follower.session().await.is_ok() {}
 }
 
-/// Nobody listens any more.
-struct Closed;
-
 struct Follower {
-    follow: Follow,
+    follow: Follow<ReleaseSources>,
     sources: Arc<ReleaseSources>,
     scopes: Scopes,
-    releases: BTreeMap<Place, Known>,
-    /// What was last told about the source.
-    health: Option<StreamHealth>,
-    /// Whether something was told that may change what is declared.
-    declares_other: bool,
+    releases: Teller<Place, Release>,
 }
 
 impl Follower {
@@ -98,18 +65,18 @@ impl Follower {
         let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
         loop {
             self.meet(&shown).await?;
-            self.settle().await?;
-            let mut wake = self.releases.values().filter_map(|known| known.settled_at).min();
+            self.releases.settle().await?;
+            let mut wake = self.releases.settled_at();
             // What was begun meanwhile comes before what it left behind.
             if shown.all_answered() && notices.is_empty() {
-                match self.next_due() {
+                match self.releases.next_due() {
                     Some(place) => {
                         self.read(&place).await?;
                         continue;
                     }
-                    None => self.report(&shown).await?,
+                    None => self.releases.report(self.sources.enabled, shown.refusals().collect()).await?,
                 }
-                wake = wake.into_iter().chain(self.releases.values().filter_map(|known| known.read_at)).min();
+                wake = wake.into_iter().chain(self.releases.read_at()).min();
             }
             tokio::select! {
                 biased;
@@ -125,11 +92,7 @@ impl Follower {
     async fn change_sources(&mut self, sources: Arc<ReleaseSources>) -> Result<(), Closed> {
         self.sources = sources;
         let belongs = |place: &Place| self.sources.enabled && self.sources.scope.has(&place.namespace);
-        let gone: Vec<Place> = self.releases.keys().filter(|place| !belongs(place)).cloned().collect();
-        for place in &gone {
-            self.forget(place).await?;
-        }
-        Ok(())
+        self.releases.keep(belongs).await
     }
 
     /// Takes in which releases there are, and how each stands.
@@ -149,19 +112,16 @@ impl Follower {
         });
         let mut standings: BTreeMap<Place, Standing> = standings.collect();
         standings.retain(|_, standing| *standing != Standing::Ended);
-        let is_gone = |place: &&Place| {
-            shown.is_listed(place.driver, &place.namespace) && !standings.contains_key(place)
-        };
-        let gone: Vec<Place> = self.releases.keys().filter(is_gone).cloned().collect();
-        for place in &gone {
-            self.forget(place).await?;
-        }
+        let stays =
+            |place: &Place| standings.contains_key(place) || !shown.is_listed(place.driver, &place.namespace);
+        self.releases.keep(stays).await?;
         for (place, standing) in standings {
-            let (name, stood) = (self.name_of(&place), self.health.is_none());
+            let (name, stood) = (self.name_of(&place), !self.releases.has_reported());
             let (now, time) = (Instant::now(), self.follow.clock.now());
-            let known = self.releases.entry(place.clone()).or_insert_with(|| Known::new(name, stood));
+            let anew = || Known::new(name, place.driver.origin(), Release::new(stood));
+            let known = self.releases.known.entry(place.clone()).or_insert_with(anew);
             if known.see(standing, &place, now, time) {
-                self.tell(&place).await?;
+                self.releases.tell(&place).await?;
             }
         }
         Ok(())
@@ -169,27 +129,23 @@ impl Follower {
 
     /// What a release is called. Where the other driver has one of the same name, that is told as well.
     fn name_of(&self, place: &Place) -> Arc<str> {
+        if let Some(known) = self.releases.known.get(place) {
+            return known.name.clone();
+        }
         let name = format!("{}/{}", place.namespace, place.release);
-        let is_taken = self.releases.iter().any(|(other, known)| other != place && *known.name == *name);
+        let is_taken = self.releases.is_taken(&name);
         if is_taken { format!("{name} ({})", place.driver.object()).into() } else { name.into() }
-    }
-
-    /// A release that has to be read now.
-    fn next_due(&self) -> Option<Place> {
-        let now = Instant::now();
-        let due = self.releases.iter().filter(|(_, known)| known.read_at.is_some_and(|at| at <= now));
-        due.min_by_key(|(_, known)| known.read_at).map(|(place, _)| place.clone())
     }
 
     /// Reads a release, and tells what came of it.
     async fn read(&mut self, place: &Place) -> Result<(), Closed> {
-        let Some(known) = self.releases.get_mut(place) else { return Ok(()) };
-        let reader = known.reader.take();
+        let Some(known) = self.releases.known.get_mut(place) else { return Ok(()) };
+        let reader = known.own.reader.take();
         let reader = reader.unwrap_or_else(|| DocumentReader::new(self.follow.key.clone()));
-        let stored = known.stored.as_ref().map(|own| own.name.clone()).unwrap_or_default();
+        let stored = known.own.stored.as_ref().map(|own| own.name.clone()).unwrap_or_default();
         let (reader, outcome) = read(&self.follow.client, place, &stored, reader, &mut self.scopes).await;
-        known.reader = Some(reader);
+        known.own.reader = Some(reader);
         known.take(outcome, place, Instant::now(), self.follow.clock.now());
-        self.tell(place).await
+        self.releases.tell(place).await
     }
 }

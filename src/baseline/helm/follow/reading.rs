@@ -14,26 +14,22 @@ use crate::{
     baseline::{
         declare::{Declared, DocumentReader, Written},
         feed::Refusal,
+        known::Reading,
         scopes::Scopes,
     },
-    model::{BaselineFault, BaselineVersion, DownReason},
+    model::{BaselineFault, DownReason},
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was read.
-#[derive(Clone, Debug)]
-pub(super) struct Reading {
-    pub(super) version: BaselineVersion,
-    pub(super) declared: Declared,
-    /// Whether it is known of all its objects where they are. Else their kinds are asked for again.
-    pub(super) placed: bool,
-}
-
 /// What came of reading.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Read(Box<Reading>),
+    Read {
+        reading: Reading,
+        /// Whether it is known of all its objects where they are. Else their kinds are asked for again.
+        placed: bool,
+    },
     /// Something is wrong with what is there.
     Fault(BaselineFault),
     /// The server does not let us read it now.
@@ -56,8 +52,8 @@ pub(super) async fn read(
         Err(refusal) => return (reader, Outcome::Refused(refusal)),
     };
     let (mut reader, mut outcome) = off_the_loop(&fetched, place, reader, scopes).await;
-    if let Outcome::Read(reading) = &outcome {
-        let objects = reading.declared.objects.iter().map(|own| &own.object);
+    if let Outcome::Read { reading, .. } = &outcome {
+        let objects = reading.objects.iter().map(|own| &own.object);
         match scopes.learn(client, objects).await {
             // Where they are was decided without knowing.
             Ok(true) => (reader, outcome) = off_the_loop(&fetched, place, reader.fresh(), scopes).await,
@@ -65,8 +61,8 @@ pub(super) async fn read(
             Err(refusal) => return (reader, Outcome::Refused(refusal)),
         }
     }
-    if let Outcome::Read(reading) = &mut outcome {
-        reading.placed = scopes.knows(reading.declared.objects.iter().map(|own| &own.object));
+    if let Outcome::Read { reading, placed } = &mut outcome {
+        *placed = scopes.knows(reading.objects.iter().map(|own| &own.object));
     }
     (reader, outcome)
 }
@@ -114,7 +110,7 @@ async fn off_the_loop(
     let (fetched, place, scopes) = (fetched.to_vec(), place.clone(), scopes.clone());
     let task = tokio::task::spawn_blocking(move || {
         let outcome = understand(&fetched, &place, &mut reader, &scopes);
-        (reader, outcome.map_or_else(Outcome::Fault, |reading| Outcome::Read(Box::new(reading))))
+        (reader, outcome.map_or_else(Outcome::Fault, |reading| Outcome::Read { reading, placed: true }))
     });
     task.await.unwrap_or((fresh, Outcome::Fault(BaselineFault::Unreadable)))
 }
@@ -132,6 +128,6 @@ fn understand(
         return Err(BaselineFault::Foreign);
     }
     let written = Written { text: &release.manifest, namespace: &place.namespace, name: None };
-    let declared = reader.read([written], scopes);
-    Ok(Reading { version: release.version(), declared, placed: true })
+    let Declared { objects, skipped } = reader.read([written], scopes);
+    Ok(Reading { version: release.version(), objects, skipped, key: None })
 }

@@ -5,26 +5,27 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use tokio::time::Instant;
 
 use super::{
-    Closed, Follower, State, StateSources, Version,
+    Follower, StateSources,
     files::{FileSeen, scan},
     lock::read_lock,
     place::Place,
     seen::Seen,
+    state::{State, Version},
     trouble::not_opened,
 };
-use crate::model::Lock;
+use crate::{
+    baseline::{known::Known, teller::Closed},
+    model::Lock,
+};
 
 impl Follower {
     /// Forgets what does not belong to other settings.
     pub(super) async fn change_sources(&mut self, sources: Arc<StateSources>) -> Result<(), Closed> {
         let before = std::mem::replace(&mut self.sources, sources);
-        let belongs = |place: &Place| place.belongs(&before, &self.sources);
-        let gone: Vec<Place> = self.states.keys().filter(|place| !belongs(place)).cloned().collect();
-        for place in &gone {
-            self.forget(place).await?;
-        }
-        for place in self.states.keys().cloned().collect::<Vec<_>>() {
-            self.tell(&place).await?;
+        self.states.here = self.sources.here;
+        self.states.keep(|place| place.belongs(&before, &self.sources)).await?;
+        for place in self.states.known.keys().cloned().collect::<Vec<_>>() {
+            self.states.tell(&place).await?;
         }
         Ok(())
     }
@@ -32,18 +33,12 @@ impl Follower {
     /// Takes in which Secrets there are, and who holds which lock.
     pub(super) async fn meet(&mut self, seen: &Seen) -> Result<(), Closed> {
         let groups = seen.groups(&self.sources);
-        let is_gone = |place: &&Place| seen.is_known(place) && !groups.contains_key(place);
-        let gone: Vec<Place> = self.states.keys().filter(is_gone).cloned().collect();
-        for place in &gone {
-            self.forget(place).await?;
-        }
+        self.states.keep(|place| !seen.is_known(place) || groups.contains_key(place)).await?;
         for (place, group) in groups {
-            let name = self.name_of(&place, &group.labels);
-            let state = self.states.entry(place).or_insert_with(|| State::new(name));
-            state.see(Version::Secrets(group));
+            self.state(place, &group.labels).see(Version::Secrets(group));
         }
         let mut locks: Vec<(Place, Option<Lock>)> = Vec::new();
-        for place in self.states.keys() {
+        for place in self.states.known.keys() {
             if let Place::State(secret) = place
                 && seen.knows_locks(&secret.namespace)
             {
@@ -67,24 +62,20 @@ impl Follower {
         // What is in a directory that cannot be read now is not gone.
         let closed: Vec<&PathBuf> =
             found.iter().filter(|(_, seen)| seen.stamp.is_err()).map(|(path, _)| path).collect();
-        let is_gone = |place: &&Place| match place {
-            Place::File(path) => !found.contains_key(path) && !closed.iter().any(|own| path.starts_with(own)),
-            Place::State(_) | Place::Published(_) => false,
+        let stays = |place: &Place| match place {
+            Place::File(path) => found.contains_key(path) || closed.iter().any(|own| path.starts_with(own)),
+            Place::State(_) | Place::Published(_) => true,
         };
-        let gone: Vec<Place> = self.states.keys().filter(is_gone).cloned().collect();
-        for place in &gone {
-            self.forget(place).await?;
-        }
+        self.states.keep(stays).await?;
         for (path, FileSeen { stamp, held }) in found {
             let place = Place::File(path);
-            let name = self.name_of(&place, &BTreeMap::new());
-            let state = self.states.entry(place.clone()).or_insert_with(|| State::new(name));
+            let known = self.state(place.clone(), &BTreeMap::new());
             match stamp {
-                Ok(stamp) => state.see(Version::File(stamp)),
+                Ok(stamp) => known.see(Version::File(stamp)),
                 Err(why) => {
-                    (state.version, state.known.read_at) = (None, None);
-                    state.known.take_fault(not_opened(&place, &why));
-                    self.tell(&place).await?;
+                    (known.own.version, known.read_at) = (None, None);
+                    known.take_fault(not_opened(&place, &why));
+                    self.states.tell(&place).await?;
                 }
             }
             let lock = held.map(|(info, since)| read_lock(&info, since, self.sources.lock_max_age));
@@ -94,14 +85,21 @@ impl Follower {
     }
 
     async fn take_lock(&mut self, place: &Place, lock: Option<Lock>) -> Result<(), Closed> {
-        let Some(state) = self.states.get_mut(place) else { return Ok(()) };
-        if state.known.take_lock(lock, Instant::now()) { self.tell(place).await } else { Ok(()) }
+        let Some(known) = self.states.known.get_mut(place) else { return Ok(()) };
+        if known.take_lock(lock, Instant::now()) { self.states.tell(place).await } else { Ok(()) }
+    }
+
+    /// What is known about a state, be it new.
+    fn state(&mut self, place: Place, labels: &BTreeMap<String, String>) -> &mut Known<State> {
+        let name = self.name_of(&place, labels);
+        let origin = place.origin();
+        self.states.known.entry(place).or_insert_with(|| Known::new(name, origin, State::default()))
     }
 
     /// What a state is called. Where the name is taken, its place is told as well.
     fn name_of(&self, place: &Place, labels: &BTreeMap<String, String>) -> Arc<str> {
-        if let Some(state) = self.states.get(place) {
-            return state.known.name.clone();
+        if let Some(known) = self.states.known.get(place) {
+            return known.name.clone();
         }
         let label = |name: &str| labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
         let (name, longer) = match place {
@@ -119,7 +117,6 @@ impl Follower {
             }
             Place::File(path) => (path.display().to_string(), path.display().to_string()),
         };
-        let is_taken = self.states.values().any(|state| *state.known.name == *name);
-        if is_taken { longer.into() } else { name.into() }
+        if self.states.is_taken(&name) { longer.into() } else { name.into() }
     }
 }

@@ -4,7 +4,6 @@ use std::{
     fs::File,
     io::{self, BufReader},
     path::Path,
-    sync::Arc,
     time::Duration,
 };
 
@@ -25,30 +24,14 @@ use super::{
 use crate::{
     baseline::{
         feed::{Refusal, last_write},
+        known::Reading,
         text::{Broken, Text, inflate_limit},
     },
-    model::{BaselineFault, BaselineVersion, DeclaredObject, SealKey, Skipped},
+    model::{BaselineFault, BaselineVersion, SealKey},
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAGE: u32 = 50;
-
-/// What was read.
-#[derive(Clone, Debug)]
-pub(super) struct Reading {
-    pub(super) version: BaselineVersion,
-    pub(super) objects: Vec<Arc<DeclaredObject>>,
-    pub(super) skipped: Vec<Skipped>,
-    /// The key that a published baseline brings.
-    pub(super) key: Option<SealKey>,
-}
-
-impl Reading {
-    /// Whether it is what there is before the first state was written.
-    pub(super) fn is_blank(&self) -> bool {
-        self.version.lineage.is_empty() && self.objects.is_empty() && self.skipped.is_empty()
-    }
-}
 
 /// What came of reading.
 #[derive(Debug)]

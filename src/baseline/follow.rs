@@ -1,0 +1,31 @@
+//! What every follower gets from outside.
+
+use std::{fmt, sync::Arc};
+
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+
+use super::wanted::Declares;
+use crate::model::{Change, Clock, SealKey};
+
+/// Whom to ask, and whom to tell. `S`: where a source looks.
+pub struct Follow<S> {
+    /// The cluster that baselines are kept in, or declare objects of.
+    pub client: Client,
+    /// Where to look; may change at any time.
+    pub sources: watch::Receiver<Arc<S>>,
+    /// Who is told.
+    pub changes: mpsc::Sender<Change>,
+    /// Who is told of all that is declared.
+    pub declares: watch::Sender<Arc<Declares>>,
+    /// The time.
+    pub clock: Clock,
+    /// The key of the digests that baselines are sealed with.
+    pub key: SealKey,
+}
+
+impl<S> fmt::Debug for Follow<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Follow").finish_non_exhaustive()
+    }
+}
