@@ -43,7 +43,7 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 test-real: ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm
 	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 declared; \
+	  cargo test --test real -- --test-threads=1 declared::what declared::table; \
 	else \
 	  echo "SKIPPED: the tests with a real kubectl. They need python3 on the path, and Go to build it."; \
 	fi
@@ -68,7 +68,7 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 
 	@if $(call can_have,$(HELM_PARTS)); then \
 	  parts/build $(HELM_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 helm_source demo_release; \
+	  cargo test --test real -- --test-threads=1 helm_source demo_release declared::charted; \
 	else \
 	  echo "SKIPPED: the tests with a real Helm. They need Go to build it."; \
 	fi
@@ -90,9 +90,9 @@ terraform-table: ## derive the table of Terraform types anew, from the provider'
 	UPDATE_TABLE=1 cargo test --quiet --test real terraform_table
 
 .PHONY: declared
-declared: ## what kubectl calls drift, beside what we do, for two thousand edits of what is declared; prints a matrix
-	parts/build $(CLUSTER_PARTS) >/dev/null
-	DECLARED_EDITS=all cargo test --test real -- --nocapture declared::what
+declared: ## what kubectl calls drift, beside what we do, for edits of what it applied and what Helm installed; prints two matrices
+	parts/build $(HELM_PARTS) >/dev/null
+	DECLARED_EDITS=all cargo test --test real -- --test-threads=1 --nocapture declared::what declared::charted
 
 .PHONY: declared-table
 declared-table: ## derive the table of what the API server makes of declared fields anew, from its own answers; read the diff

@@ -205,29 +205,6 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_may_be_meant_often_but_not_without_end() {
-        let often = format!(
-            "a: &a {{b: c}}
-list:
-{}",
-            "- *a
-"
-            .repeat(1000)
-        );
-        assert_eq!(read_objects(&often)[0].as_ref().unwrap()["list"][999], json!({"b": "c"}));
-        let large = format!(
-            "a: &a {}
-list:
-{}",
-            "x".repeat(4 << 20),
-            "- *a
-"
-            .repeat(32)
-        );
-        assert!(read_objects(&large)[0].is_err(), "no document becomes 128 MiB");
-    }
-
-    #[test]
     fn documents_know_their_template_and_their_object() {
         let text = "---\n# Source: shop/templates/a.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\nkind: A\n";
         let documents = documents(text);

@@ -120,4 +120,11 @@ mod tests {
         }
         assert_eq!(read("true: a\nyes: b\n").unwrap(), json!({"true": "b"}));
     }
+    #[test]
+    fn an_anchor_may_be_meant_often_but_not_without_end() {
+        let often = format!("a: &a {{b: c}}\nlist:\n{}", "- *a\n".repeat(1000));
+        assert_eq!(read(&often).unwrap()["list"][999], json!({"b": "c"}));
+        let large = format!("a: &a {}\nlist:\n{}", "x".repeat(4 << 20), "- *a\n".repeat(32));
+        assert!(read(&large).is_err(), "no document becomes 128 MiB");
+    }
 }

@@ -1,6 +1,6 @@
 //! Following Helm releases in a cluster: what is told, when, and what is never asked for.
 
-use std::{io::Write as _, sync::Arc};
+use std::{io::Write as _, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
@@ -157,6 +157,72 @@ async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed()
     assert!(followed.wanted().kinds.is_empty());
     let names: Vec<String> = [1, 2, 5].map(|number| format!("sh.helm.release.v1.web.v{number}")).into();
     assert_eq!(got(&server), names, "each that was deployed was read, once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_is_known_at_once_while_another_release_is_being_read() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["a"]);
+    let other = |revision, status| {
+        server.put("secrets", stored("ops", revision, status, &release("ops", revision, &manifest(&["a"]))));
+    };
+    other(1, "deployed");
+    let mut followed = Followed::start_releases(&server, enabled());
+    followed.baseline().await;
+    followed.baseline().await;
+    followed.up().await;
+    let begun = tokio::time::Instant::now();
+    server.stall("sh.helm.release.v1.web.v2");
+    put(&server, 2, "deployed", &["b"]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(got(&server).last().unwrap(), "sh.helm.release.v1.web.v2", "it is being read");
+    other(2, "pending-upgrade");
+    let pending = followed.baseline().await;
+    assert_eq!((&*pending.name, told(&pending).2), ("ops/web", "pending-upgrade".to_owned()));
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_begun_right_after_an_upgrade_holds_on_when_that_was_read() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["a"]);
+    let mut followed = Followed::start_releases(&server, enabled());
+    followed.baseline().await;
+    followed.up().await;
+    put(&server, 2, "deployed", &["b"]);
+    put(&server, 3, "pending-upgrade", &["c"]);
+    loop {
+        let baseline = followed.baseline().await;
+        if serial(&baseline) == 2 {
+            assert_eq!(told(&baseline), (2, 1, "pending-upgrade".to_owned()));
+            break;
+        }
+    }
+    followed.silent(60).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_what_is_deployed_now() {
+    let server = StateServer::default();
+    put(&server, 1, "deployed", &["stays", "name-1"]);
+    let mut followed = Followed::start_releases(&server, enabled());
+    let first = followed.baseline().await;
+    let stays = Arc::downgrade(&first.objects[0]);
+    let mut gone = vec![Arc::downgrade(&first.objects[1])];
+    drop(first);
+    followed.up().await;
+    for revision in 2..=30 {
+        put(&server, revision - 1, "superseded", &["stays"]);
+        put(&server, revision, "deployed", &["stays", &format!("name-{revision}")]);
+        while serial(&*followed.baseline().await) < revision {}
+        let settled = followed.baseline().await;
+        assert_eq!(told(&settled), (revision, 2, "-".to_owned()));
+        let alive = gone.iter().filter(|own| own.strong_count() > 0).count();
+        assert_eq!(alive, 0, "revision {revision}");
+        gone.push(Arc::downgrade(&settled.objects[1]));
+        assert!(std::ptr::eq(stays.as_ptr(), Arc::as_ptr(&settled.objects[0])));
+    }
+    assert_eq!(got(&server).len(), 30, "each was read once, while it was deployed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -359,7 +425,7 @@ fn a_large_release_is_decoded_in_no_time() {
 }
 
 /// What this thread has computed so far.
-fn cpu_time() -> std::time::Duration {
+fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    std::time::Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }

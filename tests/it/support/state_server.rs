@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::body::{Body, Bytes};
-use futures::channel::mpsc;
+use futures::{channel::mpsc, stream};
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ struct Inner {
     watches: Vec<(Asked, mpsc::UnboundedSender<Result<Bytes, Infallible>>)>,
     /// Plurals and namespaces that nobody may see.
     forbidden: BTreeSet<(String, String)>,
+    /// Names of objects that nobody gets an answer about.
+    stalled: BTreeSet<String>,
     requests: Vec<Asked>,
     /// What `/apis/GROUP/VERSION` says: each kind, and whether it has namespaces.
     kinds: BTreeMap<String, Vec<(String, bool)>>,
@@ -88,6 +90,11 @@ impl StateServer {
         self.0.lock().unwrap().forbidden.insert((plural.to_owned(), namespace.to_owned()));
     }
 
+    /// Leaves whoever asks for the object of this name without an answer.
+    pub(crate) fn stall(&self, name: &str) {
+        self.0.lock().unwrap().stalled.insert(name.to_owned());
+    }
+
     pub(crate) fn allow(&self) {
         self.0.lock().unwrap().forbidden.clear();
     }
@@ -117,6 +124,9 @@ impl StateServer {
             return inner.kinds_of(version);
         }
         if let Some(name) = &asked.name {
+            if inner.stalled.contains(name) {
+                return Response::new(Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()));
+            }
             let key = (asked.plural.clone(), asked.namespace.clone().unwrap_or_default(), name.clone());
             let found = inner.objects.get(&key).map(Value::to_string);
             return found.map_or_else(not_found, |own| Response::new(Body::from(own)));

@@ -10,6 +10,7 @@ mod standing;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -18,9 +19,9 @@ use tokio::{
 pub use self::place::ReleaseSources;
 use self::{
     place::{Driver, Place, feeds},
-    reading::read,
+    reading::{Outcome, read},
     release::Release,
-    standing::{Revision, Standing, standing},
+    standing::{Revision, Standing, Stored, standing},
 };
 use crate::{
     baseline::{
@@ -63,17 +64,17 @@ impl Follower {
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut shown = Shown::new(feeds(&self.sources));
         let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
+        // Reading takes its time, and an upgrade of another release has to be known before its objects change.
+        let mut reading = FuturesUnordered::new();
         loop {
             self.meet(&shown).await?;
             self.releases.settle().await?;
             let mut wake = None;
             // What was begun meanwhile comes before what it left behind.
-            if shown.all_answered() && notices.is_empty() {
-                if let Some(place) = self.releases.next_due() {
-                    self.read(&place).await?;
-                }
+            if shown.all_answered() && notices.is_empty() && reading.is_empty() {
+                reading.extend(self.releases.next_due().and_then(|place| self.read(place)));
                 self.releases.report(self.sources.enabled, shown.refusals().collect()).await?;
-                wake = self.releases.read_at();
+                wake = self.releases.read_at().filter(|_| reading.is_empty());
             }
             let wake = wake.into_iter().chain(self.releases.settled_at()).min();
             tokio::select! {
@@ -81,6 +82,7 @@ impl Follower {
                 () = self.follow.changes.closed() => return Err(Closed),
                 () = other_than(&mut newest, &self.sources) => return Ok(()),
                 Some(notice) = notices.recv() => shown.take(notice),
+                Some(read) = reading.next() => self.take(read).await?,
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
@@ -135,15 +137,39 @@ impl Follower {
         if is_taken { format!("{name} ({})", place.driver.object()).into() } else { name.into() }
     }
 
-    /// Reads a release, and tells what came of it.
-    async fn read(&mut self, place: &Place) -> Result<(), Closed> {
-        let Some(known) = self.releases.known.get_mut(place) else { return Ok(()) };
+    /// Begins to read a release.
+    fn read(&mut self, place: Place) -> Option<impl Future<Output = Read> + use<>> {
+        let known = self.releases.known.get_mut(&place)?;
         let reader = known.own.reader.take();
         let reader = reader.unwrap_or_else(|| DocumentReader::new(self.follow.key.clone()));
-        let stored = known.own.stored.as_ref().map(|own| own.name.clone()).unwrap_or_default();
-        let (reader, outcome) = read(&self.follow.client, place, &stored, reader, &mut self.scopes).await;
-        known.own.reader = Some(reader);
-        known.take(outcome, place, Instant::now(), self.follow.clock.now());
-        self.releases.tell(place).await
+        let (stored, mut scopes, client) =
+            (known.own.stored.clone(), self.scopes.clone(), self.follow.client.clone());
+        Some(async move {
+            let name = stored.as_ref().map(|own| own.name.clone()).unwrap_or_default();
+            let (reader, outcome) = read(&client, &place, &name, reader, &mut scopes).await;
+            Read { place, stored, reader, scopes, outcome }
+        })
     }
+
+    /// Tells what came of reading a release, unless another revision is deployed meanwhile: that one is read then.
+    async fn take(&mut self, read: Read) -> Result<(), Closed> {
+        let Read { place, stored, reader, scopes, outcome } = read;
+        self.scopes = scopes;
+        let Some(known) = self.releases.known.get_mut(&place) else { return Ok(()) };
+        known.own.reader = Some(reader);
+        if known.own.stored == stored {
+            known.take(outcome, &place, Instant::now(), self.follow.clock.now());
+        }
+        self.releases.tell(&place).await
+    }
+}
+
+/// A release that was read.
+struct Read {
+    place: Place,
+    /// The revision that was deployed when reading began.
+    stored: Option<Stored>,
+    reader: DocumentReader,
+    scopes: Scopes,
+    outcome: Outcome,
 }

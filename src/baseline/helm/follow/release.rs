@@ -101,7 +101,9 @@ impl Known<Release> {
             // What is known stands until the feed tells what became of it.
             Outcome::Moved => return,
         }
-        if is_other || self.own.ended {
+        // Who is at work by now holds on.
+        let is_held = self.lock.is_some() && self.settled_at.is_none() && !self.own.ended;
+        if (is_other || self.own.ended) && !is_held {
             self.wait(now, time);
         }
     }
