@@ -9,8 +9,8 @@ pub struct LabelSet(Box<[u64]>);
 impl LabelSet {
     /// These names and values.
     pub fn new<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let hasher = BuildHasherDefault::<DefaultHasher>::default();
-        let mut hashes: Vec<u64> = labels.into_iter().map(|label| hasher.hash_one(label)).collect();
+        let builder = BuildHasherDefault::<DefaultHasher>::default();
+        let mut hashes: Vec<u64> = labels.into_iter().map(|label| builder.hash_one(label)).collect();
         hashes.sort_unstable();
         hashes.dedup();
         Self(hashes.into())

@@ -145,7 +145,7 @@ fn baseline(state: &BaselineState, now: Timestamp) -> BaselineView<'_> {
         unknown_types: own
             .unknown_types()
             .into_iter()
-            .map(|(name, count)| (name.to_string(), count))
+            .map(|(name, count)| (name.to_owned(), count))
             .collect(),
         fault: own.fault.as_ref().map(|own| FaultView { reason: own.fault.as_str(), message: &own.message }),
         lock: own.lock.as_ref().map(|own| lock(own, now)),

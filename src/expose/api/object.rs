@@ -136,8 +136,8 @@ fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {
     while let Some(key) = next.take().filter(|_| owners.len() < LONGEST_CHAIN) {
         let kinds = snapshot.kinds.iter().filter(|state| state.kind.is_same_type(&key.kind));
         // A cluster's own object is named without a namespace, whoever names it.
-        let places = kinds.map(|state| (state, if state.kind.namespaced { &*key.namespace } else { "" }));
-        let known = places.filter_map(|(state, namespace)| state.blocks.object(namespace, &key.name)).next();
+        let mut places = kinds.map(|state| (state, if state.kind.namespaced { &*key.namespace } else { "" }));
+        let known = places.find_map(|(state, namespace)| state.blocks.object(namespace, &key.name));
         next = known.and_then(|object| object.facts.owner.as_deref().cloned());
         owners.push(OwnerView {
             api_version: key.kind.api_version(),

@@ -68,7 +68,7 @@ struct StreamView<'a> {
     version: &'a str,
     kind: &'a str,
     /// The namespace, or that it is all of them.
-    scope: String,
+    scope: &'a str,
     /// The one object that is asked for.
     name: Option<&'a str>,
     /// How many objects it brings, where these are named one by one.
@@ -119,7 +119,7 @@ fn stream(stream: &StreamState) -> StreamView<'_> {
         group: &kind.group,
         version: &kind.version,
         kind: &kind.kind,
-        scope: stream.spec.scope().to_string(),
+        scope: stream.spec.scope(),
         name: stream.spec.name.as_deref(),
         objects: (!stream.spec.only.is_empty()).then(|| stream.spec.only.count()),
         selector: stream.spec.selector.as_ref().map(ToString::to_string),

@@ -25,10 +25,10 @@ struct Reference<'a> {
 }
 
 impl Reference<'_> {
-    fn seen_from(&self, object: &ObjectKey) -> Box<ObjectKey> {
+    fn seen_from(&self, object: &ObjectKey) -> ObjectKey {
         let (group, version) = self.api_version.0.split_once('/').unwrap_or(("", &self.api_version.0));
         let kind = Arc::new(Kind::unseen(group, version, &self.kind.0));
-        Box::new(ObjectKey { kind, namespace: object.namespace.clone(), name: self.name.0.as_ref().into() })
+        ObjectKey { kind, namespace: object.namespace.clone(), name: self.name.0.as_ref().into() }
     }
 }
 
@@ -43,7 +43,7 @@ pub(in crate::watch) fn scaled_by(autoscaler: &ObjectKey, spec: Option<&RawValue
     if !autoscaler.kind.is_autoscaler() {
         return None;
     }
-    Some(read::<Spec<'_>>(spec)?.scale_target_ref.seen_from(autoscaler))
+    Some(Box::new(read::<Spec<'_>>(spec)?.scale_target_ref.seen_from(autoscaler)))
 }
 
 /// The object that made another one and looks after it.
@@ -53,7 +53,7 @@ pub(in crate::watch) fn owner_of(
 ) -> Option<Box<ObjectKey>> {
     let references = read::<Vec<Reference<'_>>>(references)?;
     let own = references.iter().find(|own| own.controller == Some(true)).or(references.first())?;
-    Some(own.seen_from(object))
+    Some(Box::new(own.seen_from(object)))
 }
 
 #[cfg(test)]

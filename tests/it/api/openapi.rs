@@ -118,79 +118,78 @@ async fn lively() -> World {
     world
 }
 
+/// Everything that can be asked about resources.
+async fn ask_for_resources(asked: &mut Asked<'_>, world: &World) {
+    let (list, object) = ("/v1/resources", "/v1/resources/{kind}/{namespace}/{name}");
+    let whole = asked.get(world, list, "/v1/resources?namespace=shop").await;
+    assert!(whole.json()["total"].as_u64().unwrap() > 1);
+    // Whole resources have every field.
+    assert_valid(asked.document, &json!({"$ref": "#/components/schemas/ResourceList"}), &whole.json());
+    let all = "namespace=*&resourceType=deployment&resourceName=web&deploymentId=uid-web&limit=1&offset=0&sort=-onset&fields=verdict,differences";
+    assert_eq!(asked.get(world, list, &format!("/v1/resources?{all}")).await.json()["total"], 1);
+    asked.get(world, list, "/v1/resources?namespace=other").await;
+    asked.get(world, list, "/v1/resources?sort=bad").await;
+    asked.post(world, "application/json", r#"{"namespace": "shop"}"#).await;
+    asked.post(world, "application/json", "{").await;
+    asked.post(world, "application/json", r#"{"namespace": "other"}"#).await;
+    asked.post(world, "application/json", &" ".repeat(1 << 20)).await;
+    asked.post(world, "text/plain", "{}").await;
+    for name in ["web", "db", "nope", "web?bad=1"] {
+        asked.get(world, object, &format!("/v1/resources/deployment/shop/{name}")).await;
+    }
+    for (path, uri) in [(list, "/v1/resources?namespace=shop"), (object, "/v1/resources/deployment/shop/web")]
+    {
+        let known = world.get(uri).await.headers[header::ETAG].clone();
+        let again = Request::get(uri).header(header::IF_NONE_MATCH, known);
+        asked.ask(world, ("get", path), uri, again.body(Body::empty()).unwrap()).await;
+    }
+    // Hashes in place of fields.
+    let hashes = shop().await;
+    asked.get(&hashes, list, "/v1/resources?namespace=*").await;
+}
+
+/// Everything else that can be asked.
+async fn ask_for_the_rest(asked: &mut Asked<'_>, world: &World) {
+    let history = "namespace=shop&kind=deployment&name=web&source=last_applied&since=0&until=2030-01-01T00:00:00Z&limit=5";
+    let found = asked.get(world, "/v1/history", &format!("/v1/history?{history}")).await.json();
+    assert_eq!(found["transitions"].as_array().unwrap().len(), 1);
+    asked.get(world, "/v1/history", "/v1/history?source=bad").await;
+    asked.get(world, "/v1/rules", "/v1/rules").await;
+    asked.get(world, "/v1/status", "/v1/status").await;
+    let nothing = "namespace=shop&kind=deployment&name=nope&source=last_applied&severity=info&expectation=unexpected&allowEmpty=true";
+    for query in ["namespace=shop", nothing, "severity=bad", "namespace=other"] {
+        asked.get(world, "/v1/gate", &format!("/v1/gate?{query}")).await;
+    }
+    let waiting = ApiServer::default();
+    waiting.mood("deployments", Mood::Mute);
+    let waiting = World::with(&waiting, Settings::default());
+    asked.get(&waiting, "/v1/gate", "/v1/gate").await;
+    asked.get(&waiting, "/v1/status", "/v1/status").await;
+    asked.get(world, "/v1/events", "/v1/events?since=bad").await;
+    // Streams of events never end: tests/it/live_events.rs has them, and how the 257th is refused.
+    for status in [200, 503] {
+        asked.seen.insert(("get".to_owned(), "/v1/events".to_owned(), status));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_answer_is_as_the_document_says() {
     let world = lively().await;
     let document = document(&world).await;
     let mut asked = Asked { document: &document, seen: BTreeSet::new(), parameters: BTreeSet::new() };
-    let list = "/v1/resources";
-    let whole = asked.get(&world, list, "/v1/resources?namespace=shop").await;
-    assert!(whole.json()["total"].as_u64().unwrap() > 1);
-    // Whole resources have every field.
-    assert_valid(&document, &json!({"$ref": "#/components/schemas/ResourceList"}), &whole.json());
-    let known = whole.headers[header::ETAG].clone();
-    let again = Request::get("/v1/resources?namespace=shop").header(header::IF_NONE_MATCH, known);
-    asked.ask(&world, ("get", list), "", again.body(Body::empty()).unwrap()).await;
-    let all = "/v1/resources?namespace=*&resourceType=deployment&resourceName=web&deploymentId=uid-web&limit=1&offset=0&sort=-onset&fields=verdict,differences";
-    assert_eq!(asked.get(&world, list, all).await.json()["total"], 1);
-    asked.get(&world, list, "/v1/resources?namespace=other").await;
-    asked.get(&world, list, "/v1/resources?sort=bad").await;
-    asked.post(&world, "application/json", r#"{"namespace": "shop"}"#).await;
-    asked.post(&world, "application/json", "{").await;
-    asked.post(&world, "application/json", r#"{"namespace": "other"}"#).await;
-    asked.post(&world, "application/json", &" ".repeat(1 << 20)).await;
-    asked.post(&world, "text/plain", "{}").await;
-    let object = "/v1/resources/{kind}/{namespace}/{name}";
-    for name in ["web", "db", "nope", "web?bad=1"] {
-        asked.get(&world, object, &format!("/v1/resources/deployment/shop/{name}")).await;
-    }
-    let tag = world.get("/v1/resources/deployment/shop/web").await.headers[header::ETAG].clone();
-    let again = Request::get("/v1/resources/deployment/shop/web").header(header::IF_NONE_MATCH, tag);
-    asked.ask(&world, ("get", object), "", again.body(Body::empty()).unwrap()).await;
-    let history = "/v1/history?namespace=shop&kind=deployment&name=web&source=last_applied&since=0&until=2030-01-01T00:00:00Z&limit=5";
-    assert_eq!(
-        asked.get(&world, "/v1/history", history).await.json()["transitions"].as_array().unwrap().len(),
-        1
-    );
-    asked.get(&world, "/v1/history", "/v1/history?source=bad").await;
-    asked.get(&world, "/v1/rules", "/v1/rules").await;
-    asked.get(&world, "/v1/status", "/v1/status").await;
-    let gate = "/v1/gate";
-    for query in [
-        "namespace=shop",
-        "namespace=shop&kind=deployment&name=nope&source=last_applied&severity=info&expectation=unexpected&allowEmpty=true",
-        "severity=bad",
-        "namespace=other",
-    ] {
-        asked.get(&world, gate, &format!("/v1/gate?{query}")).await;
-    }
-    asked.get(&world, "/v1/events", "/v1/events?since=bad").await;
-    asked.parameters.insert(("/v1/events".to_owned(), "since".to_owned()));
-    let waiting = ApiServer::default();
-    waiting.mood("deployments", Mood::Mute);
-    let waiting = World::with(&waiting, Settings::default());
-    asked.get(&waiting, gate, "/v1/gate").await;
-    asked.get(&waiting, "/v1/status", "/v1/status").await;
-    let terraform = shop().await;
-    asked.get(&terraform, list, "/v1/resources?namespace=*").await;
-    // Streams of events never end: tests/it/live_events.rs has them, and how the 257th is refused.
-    for status in [200, 503] {
-        asked.seen.insert(("get".to_owned(), "/v1/events".to_owned(), status));
-    }
+    ask_for_resources(&mut asked, &world).await;
+    ask_for_the_rest(&mut asked, &world).await;
     let mut described = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             for status in operation["responses"].as_object().unwrap().keys() {
                 described.insert((method.clone(), path.clone(), status.parse().unwrap()));
             }
-            for parameter in
-                operation["parameters"].as_array().unwrap().iter().filter(|own| own["in"] == "query")
-            {
+            let parameters = operation["parameters"].as_array().unwrap();
+            for parameter in parameters.iter().filter(|own| own["in"] == "query") {
                 let name = parameter["name"].as_str().unwrap().to_owned();
-                assert!(
-                    asked.parameters.contains(&(path.clone(), name.clone())),
-                    "{path}: {name} was not asked"
-                );
+                let was_asked = asked.parameters.contains(&(path.clone(), name.clone()));
+                assert!(was_asked, "{path}: {name} was not asked");
             }
         }
     }

@@ -279,10 +279,11 @@ fn phase(object: &LiveObject) -> &str {
     if let Some(record) = object.record().filter(|record| !record.phase.is_empty()) {
         return &record.phase;
     }
-    object.facts.phase.map(Phase::as_str).unwrap_or(match object.facts.health {
+    let by_health = match object.facts.health {
         Health::Healthy => "Ready",
         Health::Degraded => "Degraded",
         Health::Unhealthy => "Failed",
         Health::Unknown => "Unknown",
-    })
+    };
+    object.facts.phase.map_or(by_health, Phase::as_str)
 }

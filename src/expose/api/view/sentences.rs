@@ -205,88 +205,45 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(class: FieldClass, path: &str, (expected, actual): (&str, &str), sentence: &str) {
-        assert_eq!(told(&[difference(class, path, expected, actual)]), [sentence]);
+    fn check(class: FieldClass, path: &str, values: (&str, &str), sentence: &str) {
+        let path = path.replace("POD", "spec.template.spec.containers[name=web]");
+        assert_eq!(told(&[difference(class, &path, values.0, values.1)]), [sentence]);
+    }
+
+    /// The two values are 1 and 3.
+    #[track_caller]
+    fn check_mismatch(class: FieldClass, path: &str, what: &str, within: &str) {
+        check(class, path, ("1", "3"), &format!("{what} mismatch{within}: desired=1, actual=3"));
     }
 
     #[test]
-    fn every_sort_of_difference_is_a_sentence() {
-        let pod = "spec.template.spec.containers[name=web]";
-        let within = |rest: &str| format!("{pod}.{rest}");
-        let both = ("1", "3");
-        check(FieldClass::Replicas, "spec.replicas", both, "Replica count mismatch: desired=1, actual=3");
-        check(
-            FieldClass::Replicas,
-            "spec.maxReplicas",
-            both,
-            "Maximum replica count mismatch: desired=1, actual=3",
-        );
-        let image = ("nginx:1", "nginx:2");
-        check(
-            FieldClass::Image,
-            &within("image"),
-            image,
-            "Image mismatch in container web: desired=nginx:1, actual=nginx:2",
-        );
-        check(
-            FieldClass::Resources,
-            &within("resources.limits.cpu"),
-            both,
-            "CPU limit mismatch in container web: desired=1, actual=3",
-        );
-        check(
-            FieldClass::Resources,
-            &within("resources.requests.memory"),
-            both,
-            "Memory request mismatch in container web: desired=1, actual=3",
-        );
-        check(
-            FieldClass::Env,
-            &within("env[name=LOG].value"),
-            both,
-            "Environment variable LOG mismatch in container web: desired=1, actual=3",
-        );
-        check(
-            FieldClass::Env,
-            &within("env[name=LOG]"),
-            ("", "x"),
-            "Environment variable LOG added in container web: actual=x",
-        );
-        check(
-            FieldClass::Ports,
-            "spec.ports[port=80,protocol=TCP].targetPort",
-            both,
-            "Port 80/TCP targetPort mismatch: desired=1, actual=3",
-        );
-        check(
-            FieldClass::Labels,
-            "metadata.labels[\"example.com/team\"]",
-            ("a", ""),
-            "Label example.com/team removed: desired=a",
-        );
-        check(
-            FieldClass::Annotations,
-            "metadata.annotations.a",
-            both,
-            "Annotation a mismatch: desired=1, actual=3",
-        );
-        check(FieldClass::Data, "data.key", both, "Data key mismatch: desired=1, actual=3");
-        check(FieldClass::Other, pod, ("", "{}"), "Container web added: actual={}");
-        check(FieldClass::Hash, "spec", ("aa", "bb"), "Hash of spec mismatch: desired=aa, actual=bb");
+    fn every_sort_of_field_has_its_words() {
+        use FieldClass::{Annotations, Data, Env, Hash, Image, Other, Ports, Replicas, Resources};
+        let web = " in container web";
+        check_mismatch(Replicas, "spec.replicas", "Replica count", "");
+        check_mismatch(Replicas, "spec.maxReplicas", "Maximum replica count", "");
+        check_mismatch(Image, "POD.image", "Image", web);
+        check_mismatch(Resources, "POD.resources.limits.cpu", "CPU limit", web);
+        check_mismatch(Resources, "POD.resources.requests.memory", "Memory request", web);
+        check_mismatch(Env, "POD.env[name=LOG].value", "Environment variable LOG", web);
+        check_mismatch(Ports, "spec.ports[port=80,protocol=TCP].targetPort", "Port 80/TCP targetPort", "");
+        check_mismatch(Annotations, "metadata.annotations.a", "Annotation a", "");
+        check_mismatch(Data, "data.key", "Data key", "");
+        check_mismatch(Hash, "spec", "Hash of spec", "");
+        check_mismatch(Other, "spec.rules[0].host", "Field spec.rules[0].host", "");
+        check_mismatch(Other, "[[[", "Field [[[", "");
+    }
+
+    #[test]
+    fn what_is_added_removed_or_missing_is_called_so() {
+        let added = "Environment variable LOG added in container web: actual=x";
+        check(FieldClass::Env, "POD.env[name=LOG]", ("", "x"), added);
+        let label = "metadata.labels[\"example.com/team\"]";
+        check(FieldClass::Labels, label, ("a", ""), "Label example.com/team removed: desired=a");
+        check(FieldClass::Other, "POD", ("", "{}"), "Container web added: actual={}");
         check(FieldClass::Existence, "metadata.name", ("web", ""), "Object is missing");
-        check(
-            FieldClass::Existence,
-            "metadata.uid",
-            ("a", "b"),
-            "Object was replaced: desired uid=a, actual uid=b",
-        );
-        check(
-            FieldClass::Other,
-            "spec.rules[0].host",
-            both,
-            "Field spec.rules[0].host mismatch: desired=1, actual=3",
-        );
-        check(FieldClass::Other, "[[[", both, "Field [[[ mismatch: desired=1, actual=3");
+        let replaced = "Object was replaced: desired uid=a, actual uid=b";
+        check(FieldClass::Existence, "metadata.uid", ("a", "b"), replaced);
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn replicas(facts: &Facts) -> u64 {
 }
 
 const HOURS: f64 = 730.0;
-const GIB: f64 = (1_u64 << 30) as f64;
+const GIB: f64 = 1_073_741_824.0;
 
 impl Demand {
     fn of(facts: &Facts) -> Self {
