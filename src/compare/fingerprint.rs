@@ -7,8 +7,9 @@ use super::{
     canonical::canonical_document,
     go_json::GoJson,
     opr8r::opr8r,
+    pod_view::Container,
     quantity::{Quantity, QuantityError},
-    views::{Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text},
+    views::{Amount, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text},
 };
 use crate::model::{Algorithm, Digest, Kind, RecordSpec, UnknownReason};
 

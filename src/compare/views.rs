@@ -9,6 +9,7 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
+use super::pod_view::TemplateView;
 use crate::model::Kind;
 
 /// The spec of an object, as far as its kind is known here.
@@ -42,10 +43,14 @@ impl<'a> SpecView<'a> {
 pub struct DeploymentView<'a> {
     /// Declared replicas.
     pub replicas: Option<i32>,
+    /// Whether its rollouts wait until somebody says otherwise.
+    #[serde(default, deserialize_with = "or_default")]
+    pub paused: bool,
     #[serde(borrow)]
     pub(super) strategy: Option<Strategy<'a>>,
+    /// What its pods look like.
     #[serde(borrow)]
-    pub(super) template: Option<Template<'a>>,
+    pub template: Option<TemplateView<'a>>,
 }
 
 /// `spec` of a Service.
@@ -64,30 +69,15 @@ pub struct ServiceView<'a> {
     pub(super) ports: Vec<ServicePort<'a>>,
 }
 
-impl DeploymentView<'_> {
-    /// The quantities that one replica requests under this name, as written.
-    pub fn requests(&self, resource: &str) -> impl Iterator<Item = Cow<'_, str>> {
-        let containers = self.template.as_ref().and_then(|template| template.spec.as_ref());
-        containers
-            .into_iter()
-            .flat_map(|spec| &spec.containers)
-            .filter_map(|container| container.resources.as_ref())
-            .flat_map(|resources| &resources.requests.0)
-            .filter(move |(name, _)| *name.0 == *resource)
-            .map(|(_, amount)| amount.text())
-    }
-
-    /// The first port of the first container that has one.
-    pub fn first_port(&self) -> Option<i32> {
-        let spec = self.template.as_ref()?.spec.as_ref()?;
-        spec.containers.iter().find_map(|container| container.ports.first()).map(|port| port.number)
-    }
-}
-
 impl ServiceView<'_> {
     /// The first port that is served.
     pub fn first_port(&self) -> Option<i32> {
         self.ports.first().map(|port| port.port)
+    }
+
+    /// The labels by which it finds its pods.
+    pub fn selector(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.selector.iter()
     }
 }
 
@@ -107,78 +97,6 @@ pub(super) struct RollingUpdate<'a> {
     pub(super) max_unavailable: Option<IntOrText<'a>>,
     #[serde(borrow)]
     pub(super) max_surge: Option<IntOrText<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Template<'a> {
-    #[serde(borrow)]
-    pub(super) metadata: Option<TemplateMetadata<'a>>,
-    #[serde(borrow)]
-    pub(super) spec: Option<PodSpec<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct TemplateMetadata<'a> {
-    #[serde(borrow, default)]
-    pub(super) labels: Pairs<'a, Text<'a>>,
-    #[serde(borrow, default)]
-    pub(super) annotations: Pairs<'a, Text<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct PodSpec<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(super) containers: Vec<Container<'a>>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Container<'a> {
-    #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) image: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(super) env: Vec<EnvVar<'a>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(super) ports: Vec<ContainerPort<'a>>,
-    #[serde(borrow)]
-    pub(super) resources: Option<Resources<'a>>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct EnvVar<'a> {
-    #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) value: Text<'a>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct ContainerPort<'a> {
-    #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(default, rename = "containerPort", deserialize_with = "or_default")]
-    pub(super) number: i32,
-    #[serde(borrow, default)]
-    pub(super) protocol: Text<'a>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Resources<'a> {
-    #[serde(borrow, default)]
-    pub(super) limits: Pairs<'a, Amount<'a>>,
-    #[serde(borrow, default)]
-    pub(super) requests: Pairs<'a, Amount<'a>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(super) claims: Vec<ResourceClaim<'a>>,
-}
-
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct ResourceClaim<'a> {
-    #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) request: Text<'a>,
 }
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -229,6 +147,13 @@ pub(super) enum IntOrText<'a> {
 /// A map as a list sorted by the bytes of its keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Pairs<'a, V>(pub(super) Vec<(Text<'a>, V)>);
+
+impl Pairs<'_, Text<'_>> {
+    /// Names and values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&*name.0, &*value.0))
+    }
+}
 
 impl<V> Default for Pairs<'_, V> {
     fn default() -> Self {

@@ -5,6 +5,7 @@ mod api;
 mod health;
 mod lookup;
 mod metrics;
+mod reach;
 mod routes;
 mod runs;
 mod server;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    extract::DefaultBodyLimit,
     routing::{MethodRouter, get},
 };
 use tokio::sync::watch;
@@ -84,12 +85,16 @@ pub const ROUTES: &[Route] = &[
     Route::guarded("/", || get(ui::overview)),
     Route::guarded("/objects/{kind}/{namespace}/{name}", || get(ui::object)),
     Route::guarded("/assets/{name}", || get(ui::asset)),
-    Route::guarded("/v1/resources", || get(api::resources)),
+    Route::guarded("/v1/resources", || {
+        get(api::resources).post(api::post_resources).layer(DefaultBodyLimit::max(api::LONGEST_BODY))
+    }),
     Route::guarded("/v1/resources/{kind}/{namespace}/{name}", || get(api::object)),
     Route::guarded("/v1/history", || get(api::history)),
     Route::guarded("/v1/events", || get(api::events)),
     Route::guarded("/v1/rules", || get(api::rules)),
+    Route::guarded("/v1/gate", || get(api::gate)),
     Route::guarded("/v1/status", || get(api::status)),
+    Route::guarded("/openapi.json", || get(api::openapi)),
 ];
 
 /// All routes.

@@ -22,6 +22,11 @@ impl Values {
         Self { full: exposed.settings().shown_values == ShownValues::Full, key: exposed.seal_key.clone() }
     }
 
+    /// Whether all are shown that may be told.
+    pub(super) fn are_full(&self) -> bool {
+        self.full
+    }
+
     /// The declared value as it is shown.
     pub(super) fn expected<'a>(&self, finding: &'a Finding) -> Cow<'a, str> {
         self.shown(finding.class, &finding.expected)
@@ -30,6 +35,12 @@ impl Values {
     /// The actual value as it is shown.
     pub(super) fn actual<'a>(&self, finding: &'a Finding) -> Cow<'a, str> {
         self.shown(finding.class, &finding.actual)
+    }
+
+    /// All that may be told.
+    #[cfg(test)]
+    pub(super) fn full(key: SealKey) -> Self {
+        Self { full: true, key }
     }
 
     fn shown<'a>(&self, class: FieldClass, text: &'a str) -> Cow<'a, str> {

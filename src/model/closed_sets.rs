@@ -277,3 +277,17 @@ closed_set! {
         Unknown = "Unknown",
     }
 }
+
+closed_set! {
+    /// What an object is doing, where that says more than how well it works.
+    Phase {
+        /// What was asked for is not done yet.
+        Progressing = "Progressing",
+        /// Somebody has told it to wait.
+        Suspended = "Suspended",
+        /// It has done what it was there for.
+        Completed = "Completed",
+        /// It is being deleted.
+        Terminating = "Terminating",
+    }
+}

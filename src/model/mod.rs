@@ -8,10 +8,12 @@ mod closed_sets;
 mod declared;
 mod difference;
 mod digest;
+mod facts;
 mod field_path;
 mod glob;
 mod json_path;
 mod kind;
+mod label_set;
 mod name_set;
 mod object;
 mod object_key;
@@ -36,17 +38,19 @@ pub use baseline::{Baseline, BaselineTrouble, BaselineVersion, Chart, Lock, Orig
 pub use change::{Change, DownReason, StreamHealth};
 pub use clock::Clock;
 pub use closed_sets::{
-    Actor, Advice, BaselineFault, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Restart,
-    Severity, Source, WatchEvent,
+    Actor, Advice, BaselineFault, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
+    Restart, Severity, Source, WatchEvent,
 };
 pub use declared::{DeclaredBody, DeclaredObject, ObjectName};
 pub use difference::{Difference, Finding, Writer};
 pub use digest::Digest;
+pub use facts::Facts;
 pub use field_path::{FieldPath, Segment};
 pub use glob::Glob;
 pub use kind::Kind;
+pub use label_set::LabelSet;
 pub use name_set::NameSet;
-pub use object::{Applied, Document, Extras, Facts, LiveObject, Mismatch, Stamp};
+pub use object::{Applied, Document, Extras, LiveObject, Mismatch, Stamp};
 pub use object_key::ObjectKey;
 pub use packed::Packed;
 pub use path_pattern::PathPattern;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 use super::{
-    Algorithm, DeclaredObject, Digest, Health, ObjectKey, Packed, Record, Report, UnknownReason, Writer,
+    Algorithm, DeclaredObject, Digest, Facts, ObjectKey, Packed, Record, Report, UnknownReason, Writer,
 };
 
 /// One live object, reduced to what is compared and shown.
@@ -172,45 +172,6 @@ impl Mismatch {
     /// Does not suspect the recorder any more, unless that is who has just written.
     fn acquit(&mut self, now: Timestamp) {
         self.recorder.take_if(|writer| !writer.has_just_written(now));
-    }
-}
-
-/// Small facts about an object, taken from its spec and status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// How well it works.
-    pub health: Health,
-    /// Why it is not healthy; empty when it is.
-    pub message: Box<str>,
-    /// Declared replicas, for kinds that have them.
-    pub replicas: Option<i32>,
-    /// CPU requested by one replica, in thousandths of a core.
-    pub cpu_request: Option<u64>,
-    /// Memory requested by one replica, in bytes.
-    pub memory_request: Option<u64>,
-    /// Where it can be reached, when that does not follow from its name.
-    pub endpoint: Option<Box<str>>,
-    /// The first port it serves on.
-    pub port: Option<u16>,
-    /// The value of its label `app.kubernetes.io/instance`.
-    pub instance: Option<Box<str>>,
-    /// The object whose replicas it sets, for autoscalers.
-    pub scales: Option<Box<ObjectKey>>,
-}
-
-impl Default for Facts {
-    fn default() -> Self {
-        Self {
-            health: Health::Unknown,
-            message: Box::default(),
-            replicas: None,
-            cpu_request: None,
-            memory_request: None,
-            endpoint: None,
-            port: None,
-            instance: None,
-            scales: None,
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{ActorSpec, RuleSpec, SeveritySpec};
 
 /// The settings of drift-exporter. Flags and environment variables stand above them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettingsFile {
     /// What to watch. Without it: Deployments and Services with the opt-in label for `annotation`, and what people usually apply for
@@ -210,13 +210,31 @@ pub enum ShownResources {
 }
 
 /// What API and page show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApiEntry {
     /// The values of fields that differ: `digest` (the usual) shows those of fields that may hold secrets, such as environment
     /// variables, only as keyed digests; `full` shows them all. What Secrets hold, and what Terraform calls sensitive, is never
     /// shown.
     pub values: Option<ShownValues>,
+    /// What things cost, for `estimatedMonthlyCost` and `driftMonthlyCost`. Without it these are null.
+    pub prices: Option<PricesEntry>,
+}
+
+/// What things cost. What has no price counts nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PricesEntry {
+    /// What the prices are in: `EUR`.
+    pub currency: String,
+    /// One CPU core for an hour.
+    pub cpu_core_hour: Option<f64>,
+    /// One GiB of memory for an hour.
+    pub memory_gib_hour: Option<f64>,
+    /// One GiB of storage for a month.
+    pub storage_gib_month: Option<f64>,
+    /// One load balancer for an hour.
+    pub load_balancer_hour: Option<f64>,
 }
 
 /// Which values of fields are shown.

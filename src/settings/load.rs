@@ -10,6 +10,7 @@ use super::{
         AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry,
         TeamRulesEntry, TerraformEntry,
     },
+    prices::prices,
     problem::Problem,
     read::{Read, read},
     status_hash::{jobs, records},
@@ -95,6 +96,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         problems.push(wrong("metrics.max_series", "0 would show nothing; want at least 1".to_owned()));
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
+    let prices = file.api.prices.as_ref().map(|entry| prices(entry, problems));
     let team_rules =
         file.team_rules.as_ref().and_then(|entry| team_rules(entry, &annotation_prefix, problems));
     let input =
@@ -128,6 +130,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(usual.health_series),
         shown_values: file.api.values.unwrap_or(usual.shown_values),
+        prices,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
     })
 }

@@ -5,6 +5,7 @@ mod file_watch;
 mod load;
 mod overrides;
 mod places;
+mod prices;
 mod problem;
 mod read;
 mod shown_label;
@@ -24,6 +25,7 @@ pub use file::{LogLevel, SettingsFile, ShownResources, ShownValues};
 pub use file_watch::{FileWatch, read_settings};
 pub use load::{Loaded, is_namespace, load};
 pub use overrides::Overrides;
+pub use prices::Prices;
 pub use problem::{Place, Problem};
 pub use read::read_yaml;
 pub use shown_label::ShownLabel;
@@ -70,6 +72,8 @@ pub struct Settings {
     pub health_series: bool,
     /// Which values of fields API and page show.
     pub shown_values: ShownValues,
+    /// What things cost, where somebody says so.
+    pub prices: Option<Prices>,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
 }
@@ -159,6 +163,7 @@ impl Default for Settings {
             shown_labels: Arc::default(),
             health_series: false,
             shown_values: ShownValues::Digest,
+            prices: None,
             log_level: LogLevel::Info,
         }
     }

@@ -87,6 +87,11 @@ impl Blocks {
         self.get(namespace, name).first().map(|entry| &entry.object).filter(|object| object.exists)
     }
 
+    /// The namespaces that have claims, in order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.keys().map(|namespace| &**namespace)
+    }
+
     /// Whether no claim of this source is known in this namespace.
     pub(super) fn is_empty_namespace(&self, namespace: &str, source: Source) -> bool {
         self.namespaces.get(namespace).is_none_or(|counts| counts[place(source)] == 0)

@@ -51,6 +51,7 @@ pub async fn run(
     clock: Clock,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
+    let mut edition = 0;
     loop {
         let mut news = false;
         tokio::select! {
@@ -69,7 +70,8 @@ pub async fn run(
         }
         publisher.beat.store(clock.now().as_second(), Ordering::Relaxed);
         if news {
-            publisher.published.send_replace(Arc::new(engine.snapshot()));
+            edition += 1;
+            publisher.published.send_replace(Arc::new(Snapshot { edition, ..engine.snapshot() }));
         }
     }
 }

@@ -11,6 +11,8 @@ use super::{BaselineState, Blocks, Entry, History, Ledger, RuleBook, engine::is_
 pub struct Snapshot {
     /// Counts up with each change of what the series show; other facts may change without it.
     pub sequence: u64,
+    /// Counts up with each snapshot that is published: two of the same edition are the same in every way.
+    pub edition: u64,
     /// The watched kinds, in order.
     pub kinds: Vec<Arc<KindState>>,
     /// What happened since the start.

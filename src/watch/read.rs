@@ -16,8 +16,8 @@ use crate::{
         applied_unreadably, fingerprint, is_declared_key, keep, tfdrift,
     },
     model::{
-        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Sealing, Stamp, StreamSpec,
-        UnknownReason,
+        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Phase, Sealing, Stamp,
+        StreamSpec, UnknownReason,
     },
 };
 
@@ -147,6 +147,10 @@ impl ObjectReader {
         object.stamp = self.stamp(wire, text, &content);
         let mut facts = content.facts;
         facts.scales = facts::scaled_by(&object.key, wire.spec);
+        facts.owner = facts::owner_of(&object.key, metadata.owner_references);
+        if metadata.deletion_timestamp.is_some() {
+            facts.phase = Some(Phase::Terminating);
+        }
         facts.instance = metadata
             .labels
             .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
@@ -237,15 +241,12 @@ impl ObjectReader {
     /// Facts and `tfdrift-v1` hash come from one pass over the spec.
     fn content(&self, wire: &Wire<'_>) -> Content {
         let spec = wire.spec.map_or("{}", RawValue::get);
-        let generation = wire.metadata.generation;
+        let parts =
+            facts::Parts { spec: wire.spec, status: wire.status, generation: wire.metadata.generation };
         let Ok(mut view) = SpecView::read(&self.stream.kind, spec) else {
             return Content { facts: Facts::default(), digest: Err(UnknownReason::Unreadable) };
         };
-        let facts = match &view {
-            SpecView::Deployment(view) => facts::of_deployment(view, wire.status, generation),
-            SpecView::Service(view) => facts::of_service(view, wire.status),
-            SpecView::Other => facts::of_any(wire.spec, wire.status, generation),
-        };
+        let facts = facts::facts(&self.stream.kind, &view, parts);
         let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| reason(&error)));
         Content { facts, digest: digest.unwrap_or(Err(UnknownReason::Unhashable)) }
     }

@@ -34,6 +34,10 @@ pub(super) struct Metadata<'a> {
     pub(super) resource_version: Text<'a>,
     pub(super) generation: Option<i64>,
     #[serde(borrow)]
+    pub(super) deletion_timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) owner_references: Option<&'a RawValue>,
+    #[serde(borrow)]
     pub(super) labels: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) annotations: Option<&'a RawValue>,

@@ -24,6 +24,8 @@ mod declared_canaries;
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.
 mod faults;
+/// Health by the statuses that the server keeps.
+mod health;
 /// A thousand secrets in Helm releases.
 mod helm_canaries;
 /// Kinds are installed, removed and moved to another version.

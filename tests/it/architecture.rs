@@ -92,7 +92,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "expose",
-        &["model", "rules", "state", "settings"],
+        &["model", "compare", "rules", "state", "settings"],
         &[
             "axum",
             "hyper",
@@ -109,6 +109,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "prometheus_client",
             "procfs",
             "maud",
+            "schemars",
             "serde",
             "serde_json",
             "jiff",

@@ -4,7 +4,7 @@ use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::{Request, State},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -13,13 +13,14 @@ use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, sleep_until},
 };
 
-use super::{problem::Problem, view::TransitionView};
+use super::{answer::plain, problem::Problem, query::of_url, view::TransitionView};
 use crate::{
     expose::{Exposed, access::Caller},
     settings::ReloadStatus,
@@ -48,9 +49,9 @@ impl Default for Listeners {
 }
 
 /// Where to begin.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct EventsQuery {
+pub(super) struct EventsQuery {
     /// As `Last-Event-ID`, for clients that cannot set headers.
     since: Option<u64>,
 }
@@ -59,14 +60,14 @@ pub(crate) struct EventsQuery {
 pub(crate) async fn events(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
-    query: Result<Query<EventsQuery>, QueryRejection>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response {
-    let since = match query {
-        Ok(Query(query)) => query.since,
-        Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
+    let (mut parts, _) = request.into_parts();
+    let since = match of_url::<EventsQuery>(&mut parts).await {
+        Ok(query) => query.since,
+        Err(problem) => return problem.into_response(),
     };
-    let seen = match last_event_id(&headers) {
+    let seen = match last_event_id(&parts.headers) {
         // A browser that comes back still has its first URL, so what it says in the header is newer.
         Ok(last) => last.or(since),
         Err(problem) => return problem.into_response(),
@@ -80,7 +81,7 @@ pub(crate) async fn events(
         let frame = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
     });
-    let mut response = Response::new(Body::from_stream(frames));
+    let mut response = plain(Response::new(Body::from_stream(frames)));
     for (name, value) in [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),

@@ -8,7 +8,10 @@ use http::{
     HeaderValue, Method, StatusCode, Uri,
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::answer::plain;
 
 /// What went wrong, in words for the caller.
 #[derive(Debug)]
@@ -16,6 +19,19 @@ pub(super) struct Problem {
     status: StatusCode,
     detail: String,
     retry_after: Option<u32>,
+}
+
+/// A problem as RFC 9457 has it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct ProblemView {
+    /// `about:blank`: the status says all there is to say about the sort of problem.
+    r#type: &'static str,
+    /// The name of the status.
+    title: &'static str,
+    status: u16,
+    /// What is wrong, and what to do about it.
+    detail: String,
 }
 
 impl Problem {
@@ -31,17 +47,29 @@ impl Problem {
     pub(super) fn busy(detail: impl Into<String>, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
+
+    pub(super) fn into_view(self) -> ProblemView {
+        ProblemView {
+            r#type: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: self.detail,
+        }
+    }
+
+    /// An answer with this status whose body tells of a problem.
+    pub(super) fn respond(status: StatusCode, body: &impl Serialize) -> Response {
+        let mut response = plain((status, Json(body)).into_response());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response
+    }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let title = self.status.canonical_reason().unwrap_or("Error");
-        let body = json!({
-            "type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail,
-        });
-        let mut response = (self.status, Json(body)).into_response();
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = self.retry_after {
+        let (status, retry_after) = (self.status, self.retry_after);
+        let mut response = Self::respond(status, &self.into_view());
+        if let Some(seconds) = retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response

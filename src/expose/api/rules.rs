@@ -2,45 +2,83 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use serde_json::{Value, json};
+use axum::{extract::State, response::Response};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::answer::json;
 use crate::{
     expose::{Exposed, access::Caller},
-    rules::{Origin, Rule},
+    rules::{EffectsSpec, MatchSpec, Origin, Rule},
 };
 
-/// Every rule, with what it says and how much it matches now.
+/// Every rule.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RuleList")]
+pub(super) struct RulesView<'a> {
+    rules: Vec<RuleView<'a>>,
+    total: usize,
+    /// What is wrong with rules of teams.
+    #[schemars(with = "Vec<String>")]
+    problems: &'a [String],
+}
+
+/// One rule, with what it says and how much it matches now.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Rule")]
+pub(super) struct RuleView<'a> {
+    /// That of a team's rule begins with the namespace and a slash.
+    name: &'a str,
+    /// `built_in`, `settings` or `team`.
+    from: &'static str,
+    /// Whose rule it is, for those of teams.
+    namespace: Option<&'a str>,
+    /// Which differences it is about.
+    #[serde(rename = "match")]
+    matches: &'a MatchSpec,
+    /// What it says about them.
+    effect: &'a EffectsSpec,
+    /// Who answers for it.
+    owner: Option<&'a str>,
+    /// Why it is there.
+    reason: Option<&'a str>,
+    expires: Option<Timestamp>,
+    /// Whether it applies now: it is not switched off, and has not expired.
+    applies: bool,
+    /// How many differences it matches now, ignored ones included.
+    #[serde(rename = "matches")]
+    count: u64,
+}
+
+impl<'a> RuleView<'a> {
+    pub(super) fn new(rule: &'a Rule, count: u64, now: Timestamp) -> Self {
+        let spec = rule.spec();
+        let (from, namespace) = match rule.origin() {
+            Origin::BuiltIn => ("built_in", None),
+            Origin::Settings => ("settings", None),
+            Origin::Team { namespace } => ("team", Some(&**namespace)),
+        };
+        Self {
+            name: rule.name(),
+            from,
+            namespace,
+            matches: &spec.matches,
+            effect: &spec.effect,
+            owner: spec.owner.as_deref(),
+            reason: spec.reason.as_deref(),
+            expires: rule.expires(),
+            applies: rule.applies(now),
+            count,
+        }
+    }
+}
+
 pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
     let snapshot = caller.snapshot();
     let now = exposed.clock.now();
-    let rules: Vec<Value> = snapshot
-        .rules
-        .matches()
-        .map(|(rule, matches)| {
-            let mut view = json!({
-                "name": **rule.name(), "from": from(rule), "match": rule.spec().matches, "effect": rule.spec().effect,
-                "owner": rule.spec().owner, "reason": rule.spec().reason, "expires": rule.expires(),
-                "applies": rule.applies(now), "matches": matches,
-            });
-            if let Origin::Team { namespace } = rule.origin() {
-                view["namespace"] = namespace.as_ref().into();
-            }
-            view
-        })
-        .collect();
+    let matches = snapshot.rules.matches();
+    let rules: Vec<_> = matches.map(|(rule, matches)| RuleView::new(rule, matches, now)).collect();
     let problems = exposed.team_problems.borrow().clone();
-    Json(json!({"rules": rules, "total": rules.len(), "problems": *problems})).into_response()
-}
-
-fn from(rule: &Rule) -> &'static str {
-    match rule.origin() {
-        Origin::BuiltIn => "built_in",
-        Origin::Settings => "settings",
-        Origin::Team { .. } => "team",
-    }
+    json(&RulesView { total: rules.len(), rules, problems: &problems })
 }

@@ -1,57 +1,128 @@
 //! `GET /v1/status`.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use axum::{
-    Json,
-    extract::State,
-    response::{IntoResponse, Response},
+use axum::{extract::State, response::Response};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    answer::json,
+    baselines::{BaselineView, HealthView, SourceView, baselines, sources},
 };
-use serde_json::{Value, json};
-
-use super::baselines::{baselines, health_words, sources};
 use crate::{
     expose::{Exposed, access::Caller},
-    settings::Problem,
+    settings::{Problem, ReloadStatus},
     state::StreamState,
 };
 
 /// Which settings are in use, how their last reading went, and how the streams fare.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Status")]
+pub(super) struct StatusView<'a> {
+    version: &'static str,
+    /// Whether everything was looked at once.
+    ready: bool,
+    settings: SettingsView<'a>,
+    /// What is wrong with rules of teams.
+    #[schemars(with = "Vec<String>")]
+    team_problems: &'a [String],
+    streams: Vec<StreamView<'a>>,
+    sources: Vec<SourceView<'a>>,
+    baselines: Vec<BaselineView<'a>>,
+}
+
+/// The settings file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SettingsStatus")]
+struct SettingsView<'a> {
+    /// Null where there is none.
+    #[schemars(with = "Option<String>")]
+    file: Option<&'a Path>,
+    /// Whether what it says holds; else what it said before.
+    successful: bool,
+    last_success: Timestamp,
+    problems: Vec<ProblemInSettings<'a>>,
+    warnings: Vec<ProblemInSettings<'a>>,
+}
+
+/// What is wrong in the settings file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SettingsProblem")]
+struct ProblemInSettings<'a> {
+    line: Option<usize>,
+    column: Option<usize>,
+    key: &'a str,
+    message: &'a str,
+    suggestion: Option<&'a str>,
+}
+
+/// One open watch.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Stream")]
+struct StreamView<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    /// The namespace, or that it is all of them.
+    scope: &'a str,
+    /// The one object that is asked for.
+    name: Option<&'a str>,
+    /// How many objects it brings, where these are named one by one.
+    objects: Option<usize>,
+    selector: Option<String>,
+    #[serde(flatten)]
+    health: HealthView<'a>,
+}
+
 pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
     let reload = exposed.reload_status.borrow().clone();
+    let team_problems = exposed.team_problems.borrow().clone();
     let snapshot = caller.snapshot();
-    let problems = |problems: &[Problem]| problems.iter().map(problem).collect::<Vec<Value>>();
-    let streams: Vec<Value> = snapshot.streams().map(stream).collect();
-    Json(json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "ready": snapshot.ready,
-        "settings": {
-            "file": reload.file, "successful": reload.is_successful(), "lastSuccess": reload.last_success,
-            "problems": problems(&reload.problems), "warnings": problems(&reload.warnings),
-        },
-        "teamProblems": *exposed.team_problems.borrow().clone(),
-        "streams": streams,
-        "sources": sources(&snapshot),
-        "baselines": baselines(&snapshot, exposed.clock.now()),
-    }))
-    .into_response()
-}
-
-fn problem(problem: &Problem) -> Value {
-    json!({
-        "line": problem.place.map(|place| place.line), "column": problem.place.map(|place| place.column),
-        "key": problem.key, "message": problem.message, "suggestion": problem.suggestion,
+    json(&StatusView {
+        version: env!("CARGO_PKG_VERSION"),
+        ready: snapshot.ready,
+        settings: settings(&reload),
+        team_problems: &team_problems,
+        streams: snapshot.streams().map(stream).collect(),
+        sources: sources(&snapshot),
+        baselines: baselines(&snapshot, exposed.clock.now()),
     })
 }
 
-fn stream(stream: &StreamState) -> Value {
-    let (state, reason, message) = health_words(&stream.health);
+fn settings(reload: &ReloadStatus) -> SettingsView<'_> {
+    SettingsView {
+        file: reload.file.as_deref(),
+        successful: reload.is_successful(),
+        last_success: reload.last_success,
+        problems: reload.problems.iter().map(problem).collect(),
+        warnings: reload.warnings.iter().map(problem).collect(),
+    }
+}
+
+fn problem(problem: &Problem) -> ProblemInSettings<'_> {
+    ProblemInSettings {
+        line: problem.place.map(|place| place.line),
+        column: problem.place.map(|place| place.column),
+        key: &problem.key,
+        message: &problem.message,
+        suggestion: problem.suggestion.as_deref(),
+    }
+}
+
+fn stream(stream: &StreamState) -> StreamView<'_> {
     let kind = &stream.spec.kind;
-    json!({
-        "group": kind.group, "version": kind.version, "kind": kind.kind, "scope": stream.spec.scope(),
-        "name": stream.spec.name,
-        "objects": (!stream.spec.only.is_empty()).then(|| stream.spec.only.count()),
-        "selector": stream.spec.selector.as_ref().map(ToString::to_string), "state": state, "reason": reason,
-        "message": message,
-    })
+    StreamView {
+        group: &kind.group,
+        version: &kind.version,
+        kind: &kind.kind,
+        scope: stream.spec.scope(),
+        name: stream.spec.name.as_deref(),
+        objects: (!stream.spec.only.is_empty()).then(|| stream.spec.only.count()),
+        selector: stream.spec.selector.as_ref().map(ToString::to_string),
+        health: HealthView::new(&stream.health),
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) fn deployment(name: &str) -> Value {
             "name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 8080}],
             "resources": {"requests": {"cpu": "250m", "memory": "128Mi"}},
         }]}}},
-        "status": {"observedGeneration": 1, "availableReplicas": 2},
+        "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
     });
     stamp(&Kind::deployment(), &mut object);
     object

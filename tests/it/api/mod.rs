@@ -1,5 +1,13 @@
 //! `/v1/…`: queries, shapes, problems.
 
+mod costs;
+mod explained;
+mod gate;
+mod many;
+mod openapi;
+mod post;
+mod tags;
+
 use axum::body::Body;
 use drift_exporter::settings::Settings;
 use http::{Request, StatusCode, header};
@@ -49,11 +57,11 @@ async fn a_drifted_object_has_every_field_of_the_contract() {
     assert_eq!(
         cart,
         json!({"deploymentId": "shop-prod", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
-            "phase": "Degraded", "healthStatus": "Degraded", "message": "2 of 5 replicas are available",
+            "phase": "Progressing", "healthStatus": "Degraded", "message": "2 of 5 replicas are available",
             "lastChecked": "now", "endpoint": null, "port": 8080, "connectionSecret": null,
             "actualSpec": "a hash", "desiredSpec": "a hash", "driftDetected": true, "driftDetails": "sentences",
             "resourceUsage": {"cpuUsage": "1250m", "memoryUsage": "640Mi", "storageUsage": null, "replicas": 5, "basis": "requests"},
-            "estimatedMonthlyCost": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
+            "estimatedMonthlyCost": null, "driftMonthlyCost": null, "costCurrency": null, "verdict": "drifted", "reason": null, "source": "annotation", "address": null,
             "state": null, "declaredBy": [], "blindFields": [], "outputs": [], "job": null,
             "differences": [difference], "ignored": [], "onset": "2026-01-02T00:00:01Z", "actor": "kubectl", "manager": "kubectl-edit",
             "severity": "warning", "expectation": "unexpected", "advice": "alert_only"})
@@ -68,6 +76,10 @@ async fn a_service_is_reached_under_its_name() {
     assert_eq!((&web["endpoint"], &web["port"]), (&json!("web.shop.svc.cluster.local"), &json!(80)));
     assert_eq!((&web["verdict"], &web["driftDetected"]), (&json!("in_sync"), &json!(false)));
     assert_eq!(web["deploymentId"], "uid-web");
+    let list = world.get("/v1/resources?namespace=shop&resourceType=deployment").await.json();
+    let [cart, web] = list["resources"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!((&cart["endpoint"], &cart["port"]), (&json!(null), &json!(8080)), "no Service selects it");
+    assert_eq!((&web["endpoint"], &web["port"]), (&json!("web.shop.svc.cluster.local"), &json!(80)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,6 +110,18 @@ async fn bad_questions_get_problems() {
         ("/v1/resources?namespace=shop&sort=colour", 400, "cannot sort by `colour`"),
         ("/v1/resources?namespace=shop&fields=verdict,colour", 400, "no field `colour`"),
         ("/v1/resources?namespace=shop&colour=red", 400, "colour"),
+        ("/v1/resources?namespace=shop&limit=0", 400, "`limit` is at least 1"),
+        ("/v1/resources?namespace=shop&limit=-1", 400, "limit"),
+        ("/v1/resources?namespace=shop&offset=x", 400, "offset"),
+        ("/v1/resources?namespace=shop&namespace=other", 400, "namespace"),
+        ("/v1/resources?namespace=nowhere&fields=colour", 400, "no field `colour`"),
+        ("/v1/resources?namespace=shop&fields=,", 400, "names no field"),
+        ("/v1/resources/deployment/shop/web?colour=red", 400, "`colour=red`"),
+        ("/v1/resources/deployment/shop/%22%3Cscript%3E", 404, "\"<script>"),
+        ("/v1/history?source=rumour", 400, "there are annotation, terraform"),
+        ("/v1/history?until=later", 400, "neither a sequence number nor an RFC 3339 time"),
+        ("/v1/gate?severity=bad", 400, "there are info, warning, critical"),
+        ("/v1/gate?colour=red", 400, "colour"),
         ("/v1/resources/deployment/shop/nope", 404, "no watched object deployment shop/nope"),
         ("/v1/resources/pod/shop/web", 404, "no watched object pod shop/web"),
         ("/v1/history?since=yesterday", 400, "since"),
@@ -108,6 +132,7 @@ async fn bad_questions_get_problems() {
         let answer = world.get(path).await;
         assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.text());
         assert_eq!(answer.headers[header::CONTENT_TYPE], "application/problem+json", "{path}");
+        assert_eq!(answer.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
         let problem = answer.json();
         assert!(problem["detail"].as_str().unwrap().contains(detail), "{path}: {problem}");
         assert_eq!(problem["status"], status);
@@ -147,5 +172,19 @@ async fn one_object_is_told_with_its_history() {
     assert_eq!(last["paths"], json!(["spec"]));
     let since = world.get("/v1/history?since=1").await.json();
     assert_eq!((&since["transitions"], &since["last"]), (&json!([]), &json!(1)));
-    assert_eq!(world.get("/v1/history?name=cart").await.json()["transitions"], json!([]));
+    for (filter, count) in [
+        ("name=cart", 0),
+        ("name=web&kind=deployments.apps&source=annotation&namespace=shop", 1),
+        ("kind=service", 0),
+        ("source=terraform", 0),
+        ("since=2026-02-01T12:00:00Z", 1),
+        ("since=2027-01-01T00:00:00Z", 0),
+        ("until=2026-01-01T00:00:00Z", 0),
+        ("until=1", 1),
+        ("until=0", 0),
+        ("limit=0", 0),
+    ] {
+        let found = world.get(&format!("/v1/history?{filter}")).await.json();
+        assert_eq!(found["transitions"].as_array().unwrap().len(), count, "{filter}: {found}");
+    }
 }

@@ -1,0 +1,181 @@
+//! What callers may ask for, in the query of a URL or as JSON.
+
+use std::cmp::Ordering;
+
+use axum::{
+    body::Bytes,
+    extract::{
+        FromRequest as _, FromRequestParts as _, Query, Request,
+        rejection::{BytesRejection, QueryRejection},
+    },
+};
+use http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{problem::Problem, view::deployment_id};
+use crate::{
+    expose::{Exposed, lookup::Found},
+    model::Severity,
+    state::Entry,
+};
+
+/// Longest body that is read: a question is short.
+pub(crate) const LONGEST_BODY: usize = 64 << 10;
+
+/// What to look for.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ResourceQuery {
+    /// The namespace; `*` for every one that is watched.
+    pub(super) namespace: Option<String>,
+    /// Kind, plural, or either with `.group`: `deployment`, `deployments.apps`.
+    pub(super) resource_type: Option<String>,
+    /// Exact name.
+    resource_name: Option<String>,
+    /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
+    deployment_id: Option<String>,
+    /// At most so many; without it all.
+    #[schemars(range(min = 1))]
+    limit: Option<usize>,
+    /// Leaves out so many at the beginning.
+    offset: Option<usize>,
+    /// `name` (the usual), `type`, `verdict`, `onset` or `severity`; with `-` in front downwards.
+    #[schemars(regex(pattern = "^-?(name|type|verdict|onset|severity)$"))]
+    pub(super) sort: Option<String>,
+    /// Only these fields of each, with commas between them.
+    pub(super) fields: Option<String>,
+}
+
+impl ResourceQuery {
+    /// Reads the body of a request.
+    pub(super) async fn of_body(request: Request) -> Result<Self, Problem> {
+        if !is_json(request.headers()) {
+            let detail = "the body has to be JSON, with `Content-Type: application/json`";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        }
+        let body = Bytes::from_request(request, &()).await.map_err(|rejection| unreadable(&rejection))?;
+        serde_json::from_slice(&body)
+            .map_err(|error| Problem::bad_request(format!("the body cannot be read: {error}")))
+    }
+
+    /// The namespace, which has to be there and may be asked for.
+    pub(super) fn namespace(&self, exposed: &Exposed) -> Result<&str, Problem> {
+        let namespace = self.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let missing = || Problem::bad_request("`namespace` is required; `*` asks for every namespace");
+        let namespace = namespace.ok_or_else(missing)?;
+        check_namespace(namespace, exposed)?;
+        Ok(namespace)
+    }
+
+    pub(super) fn wants(&self, entry: &Entry) -> bool {
+        let object = &entry.object;
+        let is = |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted == own);
+        is(self.namespace.as_deref().filter(|namespace| *namespace != "*"), &object.key.namespace)
+            && is(self.resource_name.as_deref(), &object.key.name)
+            && is(self.deployment_id.as_deref(), deployment_id(entry))
+    }
+
+    /// The page of everything that was found.
+    pub(super) fn page<T>(&self, found: Vec<T>) -> Result<impl Iterator<Item = T>, Problem> {
+        if self.limit == Some(0) {
+            return Err(Problem::bad_request("`limit` is at least 1"));
+        }
+        Ok(found.into_iter().skip(self.offset.unwrap_or(0)).take(self.limit.unwrap_or(usize::MAX)))
+    }
+}
+
+/// Refuses a namespace that nobody may ask for.
+pub(super) fn check_namespace(namespace: &str, exposed: &Exposed) -> Result<(), Problem> {
+    if namespace == "*" || exposed.settings().allows_namespace(namespace) {
+        return Ok(());
+    }
+    let detail = format!("namespace `{namespace}` is not among those this exporter watches");
+    Err(Problem::new(StatusCode::FORBIDDEN, detail))
+}
+
+/// Reads the query of a URL.
+pub(super) async fn of_url<T: DeserializeOwned>(parts: &mut Parts) -> Result<T, Problem> {
+    let query = Query::<T>::from_request_parts(parts, &()).await;
+    query
+        .map(|Query(query)| query)
+        .map_err(|rejection: QueryRejection| Problem::bad_request(rejection.body_text()))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn unreadable(rejection: &BytesRejection) -> Problem {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            let detail =
+                format!("the body is longer than the {} KiB that a question may have", LONGEST_BODY >> 10);
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+        }
+        _ => Problem::bad_request(format!("the body cannot be read: {}", rejection.body_text())),
+    }
+}
+
+/// In which order to show what was found.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    by: SortKey,
+    descending: bool,
+}
+
+#[derive(Clone, Copy)]
+enum SortKey {
+    Name,
+    Type,
+    Verdict,
+    Onset,
+    Severity,
+}
+
+impl Order {
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        let (descending, key) = text.strip_prefix('-').map_or((false, text), |key| (true, key));
+        let by = match key {
+            "name" => SortKey::Name,
+            "type" => SortKey::Type,
+            "verdict" => SortKey::Verdict,
+            "onset" => SortKey::Onset,
+            "severity" => SortKey::Severity,
+            _ => {
+                let detail =
+                    format!("cannot sort by `{key}`; there are name, type, verdict, onset and severity");
+                return Err(Problem::bad_request(detail));
+            }
+        };
+        Ok(Self { by, descending })
+    }
+
+    /// Equal ones follow by namespace, name, type and source, so that pages never overlap.
+    pub(super) fn compare(self, a: &Found<'_>, b: &Found<'_>) -> Ordering {
+        let first = match self.by {
+            SortKey::Name => Ordering::Equal,
+            SortKey::Type => a.0.kind.cmp(&b.0.kind),
+            SortKey::Verdict => a.0.shown_verdict(a.1).cmp(&b.0.shown_verdict(b.1)),
+            SortKey::Onset => onset(a).cmp(&onset(b)),
+            SortKey::Severity => severity(a).cmp(&severity(b)),
+        };
+        let (one, other) = (&a.1.object.key, &b.1.object.key);
+        let ordering = first
+            .then_with(|| one.cmp_within_kind(&other.namespace, &other.name))
+            .then_with(|| one.kind.cmp(&other.kind))
+            .then_with(|| a.1.claim.source.cmp(&b.1.claim.source));
+        if self.descending { ordering.reverse() } else { ordering }
+    }
+}
+
+fn onset(found: &Found<'_>) -> Option<Timestamp> {
+    found.1.claim.verdict.episode().map(|episode| episode.onset)
+}
+
+fn severity(found: &Found<'_>) -> Option<Severity> {
+    found.1.claim.verdict.episode()?.differences.first().map(|worst| worst.severity)
+}

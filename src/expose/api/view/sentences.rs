@@ -1,0 +1,270 @@
+//! What differs, in sentences.
+
+use crate::{
+    expose::values::Values,
+    model::{Difference, Expectation, FieldClass, FieldPath, Segment},
+    rules::{EffectSpec, Rule, RuleSet},
+};
+
+/// Longest value in a sentence, in characters.
+const LONGEST_VALUE: usize = 200;
+
+/// A sentence for each difference, and one for every rule that says that some of them are expected.
+pub(in crate::expose::api) fn sentences(
+    differences: &[Difference],
+    rules: &RuleSet,
+    values: &Values,
+) -> Vec<String> {
+    let mut sentences: Vec<String> = differences.iter().map(|own| sentence(own, values)).collect();
+    let mut told: Vec<&str> = Vec::new();
+    let expected = |own: &&Difference| own.expectation == Expectation::Expected;
+    for difference in differences.iter().filter(expected) {
+        let Some(rule) = rule_that_expects(difference, rules).filter(|own| !told.contains(&&**own.name()))
+        else {
+            continue;
+        };
+        told.push(rule.name());
+        let own = |other: &&Difference| {
+            rule_that_expects(other, rules).is_some_and(|other| other.name() == rule.name())
+        };
+        let paths: Vec<&str> =
+            differences.iter().filter(expected).filter(own).map(|own| &*own.finding.path).collect();
+        let subject = match paths.as_slice() {
+            all if all.len() == differences.len() => "This is".to_owned(),
+            [one] => format!("{one} is"),
+            several => format!("{} are", several.join(", ")),
+        };
+        let reason = rule.spec().reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
+        sentences.push(format!("{subject} expected: rule {}{reason}", rule.name()));
+    }
+    sentences
+}
+
+/// The rule that has the last word on whether a difference is expected.
+fn rule_that_expects<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<&'r Rule> {
+    let says = |rule: &&Rule| rule.spec().effect.0.contains(&EffectSpec::Word("expected".to_owned()));
+    let matched = difference.matched.iter().rev().filter_map(|name| rules.position(name));
+    matched
+        .map(|at| &rules.rules()[at])
+        .find(says)
+        .filter(|_| difference.expectation == Expectation::Expected)
+}
+
+fn sentence(difference: &Difference, values: &Values) -> String {
+    let finding = &difference.finding;
+    let (expected, actual) = (cut(&values.expected(finding)), cut(&values.actual(finding)));
+    if finding.class == FieldClass::Existence {
+        return match actual.as_str() {
+            "" => "Object is missing".to_owned(),
+            _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
+        };
+    }
+    let Place { what, container } = Place::of(&finding.path, finding.class);
+    let within = container.map(|name| format!(" in container {name}")).unwrap_or_default();
+    match (expected.as_str(), actual.as_str()) {
+        ("", _) => format!("{what} added{within}: actual={actual}"),
+        (_, "") => format!("{what} removed{within}: desired={expected}"),
+        (_, _) => format!("{what} mismatch{within}: desired={expected}, actual={actual}"),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_VALUE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What a path leads to, in words.
+struct Place {
+    what: String,
+    container: Option<String>,
+}
+
+impl Place {
+    fn of(path: &str, class: FieldClass) -> Self {
+        let Ok(parsed) = path.parse::<FieldPath>() else {
+            return Self { what: format!("Field {path}"), container: None };
+        };
+        let segments = parsed.segments();
+        let list = |at: usize| match &segments[at] {
+            Segment::Field(name) => Some(&**name),
+            Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
+        };
+        let pods = ["containers", "initContainers", "ephemeralContainers"];
+        let place = (0..segments.len()).find(|at| list(*at).is_some_and(|name| pods.contains(&name)));
+        let container = place.and_then(|at| segments.get(at + 1)).map(element);
+        let is_container = place.is_some_and(|at| segments.len() == at + 2);
+        match (container, is_container) {
+            (Some(name), true) => Self { what: format!("Container {name}"), container: None },
+            (container, _) => Self { what: words(path, segments, class), container },
+        }
+    }
+}
+
+/// How an element of a list is called.
+fn element(segment: &Segment) -> String {
+    match segment {
+        Segment::Field(name) | Segment::Value(name) => name.to_string(),
+        Segment::Index(at) => format!("{}", at + 1),
+        Segment::Element(keys) => keys.iter().map(|(_, value)| &**value).collect::<Vec<_>>().join("/"),
+    }
+}
+
+fn words(path: &str, segments: &[Segment], class: FieldClass) -> String {
+    let fields: Vec<&str> = segments
+        .iter()
+        .filter_map(|segment| match segment {
+            Segment::Field(name) => Some(&**name),
+            Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
+        })
+        .collect();
+    let last = fields.last().copied().unwrap_or(path);
+    // What stands right after a field: the name of a label, the key of an element.
+    let after = |name: &str| {
+        let at = segments.iter().position(|own| *own == Segment::Field(name.into()))?;
+        segments.get(at + 1).map(element)
+    };
+    let named = |what: &str, name: Option<String>| name.map(|name| format!("{what} {name}"));
+    let found = match class {
+        FieldClass::Replicas => match last {
+            "replicas" => Some("Replica count".to_owned()),
+            "minReplicas" => Some("Minimum replica count".to_owned()),
+            "maxReplicas" => Some("Maximum replica count".to_owned()),
+            _ => None,
+        },
+        FieldClass::Image if last == "image" => Some("Image".to_owned()),
+        FieldClass::Image if last == "imagePullPolicy" => Some("Image pull policy".to_owned()),
+        FieldClass::Env => named("Environment variable", after("env")),
+        FieldClass::Resources => amount(&fields),
+        FieldClass::Ports => match (after("ports"), last) {
+            (Some(port), "ports" | "port" | "containerPort") => Some(format!("Port {port}")),
+            (Some(port), other) => Some(format!("Port {port} {other}")),
+            (None, _) => Some("Ports".to_owned()),
+        },
+        FieldClass::Labels => named("Label", after("labels")),
+        FieldClass::Annotations => named("Annotation", after("annotations")),
+        FieldClass::Data => {
+            named("Data", ["data", "binaryData", "stringData"].iter().find_map(|name| after(name)))
+        }
+        FieldClass::Volumes => named("Volume", after("volumes")).filter(|_| last == "volumes"),
+        FieldClass::Hash => Some(format!("Hash of {path}")),
+        FieldClass::Image
+        | FieldClass::Selector
+        | FieldClass::Security
+        | FieldClass::Probes
+        | FieldClass::Rbac
+        | FieldClass::Existence
+        | FieldClass::Other => None,
+    };
+    found.unwrap_or_else(|| format!("Field {path}"))
+}
+
+/// `CPU limit`, `Memory request`.
+fn amount(fields: &[&str]) -> Option<String> {
+    let [.., kind @ ("limits" | "requests"), resource] = fields else { return None };
+    let resource = match *resource {
+        "cpu" => "CPU",
+        "memory" => "Memory",
+        "storage" => "Storage",
+        other => other,
+    };
+    Some(format!("{resource} {}", kind.trim_end_matches('s')))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
+    use super::{Difference, Expectation, FieldClass, RuleSet, Values, sentences};
+    use crate::model::{Actor, Advice, Finding, SealKey, Severity};
+
+    fn difference(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
+        Difference {
+            finding: Finding {
+                path: path.into(),
+                class,
+                expected: expected.into(),
+                actual: actual.into(),
+                writer: None,
+            },
+            severity: Severity::Warning,
+            expectation: Expectation::Unexpected,
+            advice: Advice::AlertOnly,
+            actor: Actor::Kubectl,
+            onset: Timestamp::UNIX_EPOCH,
+            ignored_by: None,
+            matched: Arc::default(),
+        }
+    }
+
+    fn told(differences: &[Difference]) -> Vec<String> {
+        sentences(differences, &RuleSet::built_in(), &Values::full(SealKey::new([3; 32])))
+    }
+
+    #[track_caller]
+    fn check(class: FieldClass, path: &str, values: (&str, &str), sentence: &str) {
+        let path = path.replace("POD", "spec.template.spec.containers[name=web]");
+        assert_eq!(told(&[difference(class, &path, values.0, values.1)]), [sentence]);
+    }
+
+    /// The two values are 1 and 3.
+    #[track_caller]
+    fn check_mismatch(class: FieldClass, path: &str, what: &str, within: &str) {
+        check(class, path, ("1", "3"), &format!("{what} mismatch{within}: desired=1, actual=3"));
+    }
+
+    #[test]
+    fn every_sort_of_field_has_its_words() {
+        use FieldClass::{Annotations, Data, Env, Hash, Image, Other, Ports, Replicas, Resources};
+        let web = " in container web";
+        check_mismatch(Replicas, "spec.replicas", "Replica count", "");
+        check_mismatch(Replicas, "spec.maxReplicas", "Maximum replica count", "");
+        check_mismatch(Image, "POD.image", "Image", web);
+        check_mismatch(Resources, "POD.resources.limits.cpu", "CPU limit", web);
+        check_mismatch(Resources, "POD.resources.requests.memory", "Memory request", web);
+        check_mismatch(Env, "POD.env[name=LOG].value", "Environment variable LOG", web);
+        check_mismatch(Ports, "spec.ports[port=80,protocol=TCP].targetPort", "Port 80/TCP targetPort", "");
+        check_mismatch(Annotations, "metadata.annotations.a", "Annotation a", "");
+        check_mismatch(Data, "data.key", "Data key", "");
+        check_mismatch(Hash, "spec", "Hash of spec", "");
+        check_mismatch(Other, "spec.rules[0].host", "Field spec.rules[0].host", "");
+        check_mismatch(Other, "[[[", "Field [[[", "");
+    }
+
+    #[test]
+    fn what_is_added_removed_or_missing_is_called_so() {
+        let added = "Environment variable LOG added in container web: actual=x";
+        check(FieldClass::Env, "POD.env[name=LOG]", ("", "x"), added);
+        let label = "metadata.labels[\"example.com/team\"]";
+        check(FieldClass::Labels, label, ("a", ""), "Label example.com/team removed: desired=a");
+        check(FieldClass::Other, "POD", ("", "{}"), "Container web added: actual={}");
+        check(FieldClass::Existence, "metadata.name", ("web", ""), "Object is missing");
+        let replaced = "Object was replaced: desired uid=a, actual uid=b";
+        check(FieldClass::Existence, "metadata.uid", ("a", "b"), replaced);
+    }
+
+    #[test]
+    fn long_values_are_cut_between_letters() {
+        let sentence = told(&[difference(FieldClass::Other, "spec.a", "", &"é".repeat(999))]).remove(0);
+        assert!(sentence.ends_with("é…") && sentence.chars().count() < 240, "{sentence}");
+    }
+
+    #[test]
+    fn what_is_expected_says_so_once() {
+        let rules = RuleSet::built_in();
+        let rule = rules.rules().iter().find(|rule| &**rule.name() == "patch-version").unwrap();
+        let expected = |path: &str| Difference {
+            expectation: Expectation::Expected,
+            matched: [rule.name().clone()].into(),
+            ..difference(FieldClass::Image, path, "15", "15.2")
+        };
+        let closing = format!("expected: rule patch-version, {}", rule.spec().reason.as_deref().unwrap());
+        let both = told(&[expected("spec.a.image"), expected("spec.b.image")]);
+        assert_eq!(both[2..], [format!("This is {closing}")]);
+        let other = difference(FieldClass::Replicas, "spec.replicas", "1", "2");
+        assert_eq!(told(&[other, expected("spec.a.image")])[2..], [format!("spec.a.image is {closing}")]);
+    }
+}

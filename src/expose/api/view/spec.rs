@@ -1,0 +1,62 @@
+//! Desired and actual, as far as they are known.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    expose::values::Values,
+    model::{Source, Stamp, Standing},
+    state::Entry,
+};
+
+/// What is declared, or what is there, as far as the source tells.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Spec")]
+pub(in crate::expose::api) enum SpecView<'a> {
+    /// Nothing is known, or nothing differs.
+    Unknown,
+    /// Only a hash is known.
+    Hash {
+        /// The hash, in hex digits.
+        hash: String,
+    },
+    /// Only the generation is known that a controller has seen.
+    Generation {
+        /// The generation.
+        generation: i64,
+    },
+    /// The fields that differ, by their paths.
+    Fields(BTreeMap<&'a str, Cow<'a, str>>),
+}
+
+/// Desired and actual: the hashes, or the fields that differ.
+pub(super) fn specs<'a>(entry: &'a Entry, values: &Values) -> (SpecView<'a>, SpecView<'a>) {
+    match (entry.claim.source, entry.object.record().map(|record| &record.standing)) {
+        (Source::Annotation, _) => return hashes(&entry.object.stamp),
+        (Source::StatusHash, Some(Standing::Hash(stamp))) => return hashes(stamp),
+        (Source::StatusHash, Some(Standing::Generation { observed, current, .. })) => {
+            let seen = observed.map_or(SpecView::Unknown, |generation| SpecView::Generation { generation });
+            return (seen, SpecView::Generation { generation: *current });
+        }
+        (_, _) => {}
+    }
+    let Some(episode) = entry.claim.verdict.episode() else {
+        return (SpecView::Unknown, SpecView::Unknown);
+    };
+    let findings = episode.differences.iter().map(|own| &own.finding);
+    let desired = findings.clone().map(|own| (&*own.path, values.expected(own))).collect();
+    let actual = findings.map(|own| (&*own.path, values.actual(own))).collect();
+    (SpecView::Fields(desired), SpecView::Fields(actual))
+}
+
+fn hashes(stamp: &Stamp) -> (SpecView<'_>, SpecView<'_>) {
+    let (desired, actual) = match stamp {
+        Stamp::Match(digest) => (digest, digest),
+        Stamp::Mismatch(mismatch) => (&mismatch.expected, &mismatch.actual),
+        Stamp::Unasked | Stamp::Absent | Stamp::Unusable(_) => return (SpecView::Unknown, SpecView::Unknown),
+    };
+    (SpecView::Hash { hash: desired.to_string() }, SpecView::Hash { hash: actual.to_string() })
+}

@@ -1,0 +1,286 @@
+//! What an object asks for, what that costs, and what drift costs.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    compare::Quantity,
+    model::{Difference, Facts, FieldClass, FieldPath, SealKey, Segment},
+    settings::Prices,
+    state::Entry,
+};
+
+/// What an object asks for, all replicas together.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ResourceUsage")]
+pub(in crate::expose::api) struct UsageView {
+    /// `250m`.
+    cpu_usage: Option<String>,
+    /// `512Mi`.
+    memory_usage: Option<String>,
+    /// `5Gi`.
+    storage_usage: Option<String>,
+    replicas: Option<i32>,
+    /// `requests`: what is requested, not what is used.
+    basis: &'static str,
+}
+
+/// What an object asks for: so much for each of so many replicas.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Demand {
+    replicas: u64,
+    /// Thousandths of a core.
+    cpu: u64,
+    /// Bytes.
+    memory: u64,
+    /// Bytes.
+    storage: u64,
+    load_balancers: u32,
+}
+
+/// What an object asks for; none for what runs nothing and stores nothing.
+pub(super) fn usage(facts: &Facts) -> Option<UsageView> {
+    let requests = [facts.cpu_request, facts.memory_request, facts.storage_request];
+    if facts.replicas.is_none() && requests.iter().all(Option::is_none) {
+        return None;
+    }
+    let all = replicas(facts);
+    let total = |own: Option<u64>| own.map(|own| own.saturating_mul(all));
+    Some(UsageView {
+        cpu_usage: total(facts.cpu_request).map(|millis| format!("{millis}m")),
+        memory_usage: total(facts.memory_request).map(bytes_text),
+        storage_usage: total(facts.storage_request).map(bytes_text),
+        replicas: facts.replicas,
+        basis: "requests",
+    })
+}
+
+/// What an object costs in a month; none for what costs nothing by nature.
+pub(super) fn monthly_cost(facts: &Facts, prices: &Prices) -> Option<f64> {
+    (usage(facts).is_some() || facts.load_balancer).then(|| cents(Demand::of(facts).monthly(prices)))
+}
+
+/// What the differences of a claim cost in a month, more or less than what is declared; none where that is not known.
+pub(super) fn drift_cost(entry: &Entry, prices: &Prices) -> Option<f64> {
+    if entry.claim.verdict.drifted()? {
+        let actual = Demand::of(&entry.object.facts);
+        let differences = &entry.claim.verdict.episode()?.differences;
+        let declared = actual.as_declared(differences)?;
+        Some(cents(actual.monthly(prices) - declared.monthly(prices)))
+    } else {
+        Some(0.0)
+    }
+}
+
+/// A Pod or a claim on a volume is one.
+fn replicas(facts: &Facts) -> u64 {
+    facts.replicas.map_or(1, |replicas| u64::try_from(replicas).unwrap_or(0))
+}
+
+const HOURS: f64 = 730.0;
+const GIB: f64 = 1_073_741_824.0;
+
+impl Demand {
+    fn of(facts: &Facts) -> Self {
+        Self {
+            replicas: replicas(facts),
+            cpu: facts.cpu_request.unwrap_or(0),
+            memory: facts.memory_request.unwrap_or(0),
+            storage: facts.storage_request.unwrap_or(0),
+            load_balancers: u32::from(facts.load_balancer),
+        }
+    }
+
+    fn monthly(self, prices: &Prices) -> f64 {
+        let each = number(self.cpu) / 1000.0 * prices.cpu_core_hour * HOURS
+            + number(self.memory) / GIB * prices.memory_gib_hour * HOURS
+            + number(self.storage) / GIB * prices.storage_gib_month;
+        number(self.replicas) * each + f64::from(self.load_balancers) * prices.load_balancer_hour * HOURS
+    }
+
+    /// The same as it would be without these differences; none where one of them does not tell.
+    fn as_declared(self, differences: &[Difference]) -> Option<Self> {
+        let mut declared = self;
+        for difference in differences {
+            let finding = &difference.finding;
+            if matches!(finding.class, FieldClass::Hash | FieldClass::Existence) {
+                return None;
+            }
+            let path: FieldPath = finding.path.parse().ok()?;
+            let expected = &*finding.expected;
+            match Part::of(&path) {
+                Some(Part::Replicas) => {
+                    declared.replicas = if expected.is_empty() { 1 } else { expected.parse().ok()? }
+                }
+                Some(Part::ServiceType) => declared.load_balancers = u32::from(expected == "LoadBalancer"),
+                Some(Part::Amounts(rest)) => {
+                    let (there, wanted) = (amounts(rest, &finding.actual)?, amounts(rest, expected)?);
+                    let put = |own: u64, at: usize| own.saturating_sub(there[at]).saturating_add(wanted[at]);
+                    (declared.cpu, declared.memory) = (put(declared.cpu, 0), put(declared.memory, 1));
+                    declared.storage = put(declared.storage, 2);
+                }
+                None => {}
+            }
+        }
+        Some(declared)
+    }
+}
+
+/// A part of an object that costs something.
+enum Part<'a> {
+    Replicas,
+    ServiceType,
+    /// The way from a container or a claim to what differs.
+    Amounts(&'a [Segment]),
+}
+
+impl<'a> Part<'a> {
+    fn of(path: &'a FieldPath) -> Option<Self> {
+        let segments = path.segments();
+        let is =
+            |at: usize, name: &str| segments.get(at).is_some_and(|own| *own == Segment::Field(name.into()));
+        if is(0, "spec") && segments.len() == 2 {
+            if is(1, "replicas") {
+                return Some(Self::Replicas);
+            }
+            if is(1, "type") {
+                return Some(Self::ServiceType);
+            }
+        }
+        if is(0, "spec") && is(1, "resources") {
+            return Some(Self::Amounts(&segments[1..]));
+        }
+        // Elements of these lists cost something; what stands after them is the way within one.
+        let list = (0..segments.len()).find(|at| is(*at, "containers") || is(*at, "volumeClaimTemplates"))?;
+        let rest = segments.get(list + 2..)?;
+        let rest = if is(list, "volumeClaimTemplates") && !rest.is_empty() { &rest[1..] } else { rest };
+        Some(Self::Amounts(rest))
+    }
+}
+
+/// CPU, memory and storage that the value at this place requests; none where it may not be told.
+fn amounts(way: &[Segment], text: &str) -> Option<[u64; 3]> {
+    if SealKey::is_digest(text) {
+        return None;
+    }
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    let mut whole = value;
+    for segment in way.iter().rev() {
+        let Segment::Field(name) = segment else { return Some([0; 3]) };
+        whole = Value::Object(Map::from_iter([(name.to_string(), whole)]));
+    }
+    let requests = |of: &Value| of["resources"]["requests"].clone();
+    let requests = match requests(&whole) {
+        Value::Null => requests(&whole["spec"]),
+        own => own,
+    };
+    let amount = |name: &str, unit: fn(&Quantity) -> u64| match &requests[name] {
+        Value::String(text) => Quantity::parse(text).ok().map_or(0, |own| unit(&own)),
+        Value::Number(number) => Quantity::parse(&number.to_string()).ok().map_or(0, |own| unit(&own)),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => 0,
+    };
+    Some([
+        amount("cpu", Quantity::millis),
+        amount("memory", Quantity::units),
+        amount("storage", Quantity::units),
+    ])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate in money does not need the last bits")]
+fn number(value: u64) -> f64 {
+    value as f64
+}
+
+fn cents(amount: f64) -> f64 {
+    // Never -0, which would be written as such.
+    (amount * 100.0).round() / 100.0 + 0.0
+}
+
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    let unit = UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size));
+    unit.map_or_else(|| bytes.to_string(), |(suffix, size)| format!("{}{suffix}", bytes / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
+    use super::{Demand, Difference, FieldClass, Prices};
+    use crate::model::{Actor, Advice, Expectation, Finding, SealKey, Severity};
+
+    const NOW: Demand =
+        Demand { replicas: 3, cpu: 500, memory: 1 << 30, storage: 10 << 30, load_balancers: 1 };
+
+    fn difference(path: &str, expected: &str, actual: &str) -> Difference {
+        let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Other };
+        let finding = Finding {
+            path: path.into(),
+            class,
+            expected: expected.into(),
+            actual: actual.into(),
+            writer: None,
+        };
+        Difference {
+            finding,
+            severity: Severity::Warning,
+            expectation: Expectation::Unexpected,
+            advice: Advice::AlertOnly,
+            actor: Actor::Other,
+            onset: Timestamp::UNIX_EPOCH,
+            ignored_by: None,
+            matched: Arc::default(),
+        }
+    }
+
+    #[track_caller]
+    fn check(path: &str, (expected, actual): (&str, &str), declared: Option<Demand>) {
+        assert_eq!(NOW.as_declared(&[difference(path, expected, actual)]), declared, "{path}");
+    }
+
+    #[test]
+    fn what_is_declared_follows_from_what_is_there_and_differs() {
+        let web = "spec.template.spec.containers[name=web]";
+        check("spec.replicas", ("1", "3"), Some(Demand { replicas: 1, ..NOW }));
+        check("spec.replicas", ("", "3"), Some(Demand { replicas: 1, ..NOW }));
+        check("spec.type", ("ClusterIP", "LoadBalancer"), Some(Demand { load_balancers: 0, ..NOW }));
+        check(&format!("{web}.resources.requests.cpu"), ("250m", "500m"), Some(Demand { cpu: 250, ..NOW }));
+        check(
+            &format!("{web}.resources.requests"),
+            (r#"{"cpu":"1"}"#, r#"{"cpu":"500m","memory":"1Gi"}"#),
+            Some(Demand { cpu: 1000, memory: 0, ..NOW }),
+        );
+        check(&format!("{web}.resources.limits.cpu"), ("1", "2"), Some(NOW));
+        let side = r#"{"name":"side","resources":{"requests":{"cpu":"100m"}}}"#;
+        check("spec.template.spec.containers[name=side]", ("", side), Some(Demand { cpu: 400, ..NOW }));
+        check("spec.resources.requests.storage", ("5Gi", "10Gi"), Some(Demand { storage: 5 << 30, ..NOW }));
+        check(
+            "spec.volumeClaimTemplates[0].spec.resources.requests.storage",
+            ("5Gi", "10Gi"),
+            Some(Demand { storage: 5 << 30, ..NOW }),
+        );
+        check("metadata.labels.team", ("a", "b"), Some(NOW));
+        check("spec", ("aa", "bb"), None);
+        let sealed = SealKey::new([1; 32]).digest(b"250m");
+        check(&format!("{web}.resources.requests.cpu"), (&sealed, "500m"), None);
+    }
+
+    #[test]
+    fn a_month_costs_what_all_replicas_ask_for() {
+        let prices = Prices {
+            currency: "EUR".into(),
+            cpu_core_hour: 0.02,
+            memory_gib_hour: 0.003,
+            storage_gib_month: 0.1,
+            load_balancer_hour: 0.01,
+        };
+        // 3 × (0.5 × 14.6 + 2.19 + 1) + 7.3
+        let cost = super::cents(NOW.monthly(&prices));
+        assert!((cost - 38.77).abs() < 0.001, "{cost}");
+        assert_eq!(super::cents(-0.0001).to_string(), "0");
+    }
+}

@@ -1,0 +1,93 @@
+//! One object explained: owners, rules, what is ignored and why.
+
+use drift_exporter::{
+    rules::{RuleInput, RuleSet},
+    settings::{Overrides, Settings, load},
+};
+use serde_json::{Value, json};
+
+use super::{
+    costs::{applied, applying, spec},
+    shop,
+};
+use crate::support::{api_server::ApiServer, objects::deployment};
+
+const RULES: &str = "rules:
+- {name: our-images, match: {fields: [image]}, effect: ignore, owner: platform, reason: our images roll, expires: 2030-01-01}
+";
+
+#[tokio::test(start_paused = true)]
+async fn what_is_ignored_says_why_and_whose_rule_it_is() {
+    let api = ApiServer::default();
+    api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(3, "nginx:2", "1")));
+    let world = applying(&api, load(RULES, &Overrides::default()).unwrap().settings).await;
+    let web = world.get("/v1/resources/deployment/shop/web").await.json();
+    let image = "spec.template.spec.containers[name=web].image";
+    let ignored = json!([{"source": "last_applied", "path": image, "rule": "our-images", "reason": "our images roll",
+        "owner": "platform", "expires": "2030-01-02T00:00:00Z"}]);
+    assert_eq!(web["ignored"], ignored, "{web}");
+    assert_eq!(web["claims"][0]["ignored"][0]["ignoredBy"], "our-images");
+    let rules: Vec<&str> =
+        web["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap()).collect();
+    assert!(rules.contains(&"our-images") && rules.len() > 1, "{rules:?}");
+    let own = web["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "our-images").unwrap();
+    assert_eq!(
+        (&own["matches"], &own["applies"], &own["from"]),
+        (&json!(1), &json!(true), &json!("settings"))
+    );
+    let all = world.get("/v1/rules").await.json();
+    assert!(all["rules"].as_array().unwrap().contains(own), "the same as among all rules");
+}
+
+#[tokio::test(start_paused = true)]
+async fn expected_drift_says_so_in_a_sentence() {
+    let api = ApiServer::default();
+    api.put("deployments", applied("db", &spec(1, "postgres:15", "1"), &spec(1, "postgres:15.2", "1")));
+    let world = applying(&api, Settings::default()).await;
+    let list = world.get("/v1/resources?namespace=shop&fields=driftDetails,expectation").await.json();
+    let db = &list["resources"][0];
+    let [mismatch, closing] = db["driftDetails"].as_array().unwrap().as_slice() else { panic!("{db}") };
+    assert_eq!(mismatch, "Image mismatch in container web: desired=postgres:15, actual=postgres:15.2");
+    assert!(closing.as_str().unwrap().starts_with("This is expected: rule patch-version"), "{closing}");
+    assert_eq!(db["expectation"], "expected");
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_followed_as_far_as_they_are_known() {
+    let world = shop().await;
+    let owned = |name: &str, kind: &str, owner: &str| {
+        let mut object = deployment(name);
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": kind, "name": owner, "controller": true}]);
+        object
+    };
+    world.api.put("deployments", owned("leaf", "Deployment", "branch"));
+    world.api.put("deployments", owned("branch", "Release", "root"));
+    world.api.put("deployments", owned("snake", "Deployment", "snake"));
+    world.settle().await;
+    let owners = async |name: &str| {
+        world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json()["owners"].clone()
+    };
+    let known = |kind: &str, name: &str, known: bool| json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "known": known});
+    assert_eq!(
+        owners("leaf").await,
+        json!([known("Deployment", "branch", true), known("Release", "root", false)])
+    );
+    assert_eq!(owners("web").await, json!([]));
+    assert_eq!(owners("snake").await.as_array().map(Vec::len), Some(16), "a circle ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_with_signs_in_them_stay_text() {
+    let name = "\"><script>alert(1)</script>";
+    let world = shop().await;
+    let mut odd = deployment("odd");
+    odd["metadata"]["labels"]["app.kubernetes.io/instance"] = json!(name);
+    world.api.put("deployments", odd);
+    world.rules(RuleSet::compile(&RuleInput::default()).unwrap()).await;
+    let answer = world.get("/v1/resources?namespace=shop&resourceName=odd").await;
+    assert_eq!(answer.headers["content-type"], "application/json");
+    assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    let list: Value = answer.json();
+    assert_eq!(list["resources"][0]["deploymentId"], name);
+}

@@ -1,0 +1,94 @@
+//! `GET /v1/gate`: may a pipeline go on?
+
+use drift_exporter::settings::Settings;
+use serde_json::{Value, json};
+
+use super::{
+    costs::{applied, applying, spec},
+    shop,
+};
+use crate::support::{
+    api_server::{ApiServer, Mood},
+    world::World,
+};
+
+async fn gate(world: &World, query: &str) -> (u16, Value) {
+    let answer = world.get(&format!("/v1/gate?{query}")).await;
+    (answer.status.as_u16(), answer.json())
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_closes_the_gate_for_whoever_asks_about_it() {
+    let world = shop().await;
+    let (status, closed) = gate(&world, "namespace=shop").await;
+    assert_eq!(
+        (status, &closed["open"], &closed["checked"], &closed["status"]),
+        (409, &json!(false), &json!(3), &json!(409))
+    );
+    assert_eq!(closed["detail"], "1 thing is not as it should be");
+    let reason = &closed["reasons"][0];
+    assert_eq!(
+        (&reason["name"], &reason["verdict"], &reason["severity"]),
+        (&json!("cart"), &json!("drifted"), &json!("warning"))
+    );
+    assert!(reason["details"][0].as_str().unwrap().starts_with("Hash of spec mismatch"), "{reason}");
+    for (query, status) in [
+        ("", 409),
+        ("namespace=*&kind=service", 200),
+        ("namespace=shop&kind=deployment&name=web", 200),
+        ("namespace=shop&name=cart&severity=critical", 200),
+        ("namespace=shop&name=cart&severity=warning", 409),
+        ("namespace=shop&name=cart&expectation=expected", 200),
+        ("namespace=shop&name=cart&expectation=unexpected&source=annotation", 409),
+    ] {
+        assert_eq!(gate(&world, query).await.0, status, "{query}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_knows_is_closed() {
+    let world = shop().await;
+    for query in ["namespace=shpo", "namespace=shop&name=wbe", "namespace=shop&source=terraform"] {
+        let (status, closed) = gate(&world, query).await;
+        assert_eq!((status, &closed["reasons"][0]["verdict"]), (409, &json!("unknown")), "{query}");
+        assert_eq!(gate(&world, &format!("{query}&allowEmpty=true")).await.0, 200, "{query}");
+    }
+    world.api.mood("services", Mood::Refuses(403, None));
+    world.api.cut();
+    world
+        .until("it is down", std::time::Duration::from_secs(120), |world| {
+            world.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"))
+        })
+        .await;
+    let (status, closed) = gate(&world, "namespace=shop&kind=service&name=web").await;
+    assert_eq!(status, 409, "{closed}");
+    assert!(
+        closed["reasons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|own| own["verdict"] == "unknown" && own["reason"] == "stale"),
+        "{closed}"
+    );
+    assert_eq!(gate(&world, "namespace=shop&kind=deployment&name=web").await.0, 200, "others are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn expected_drift_can_be_let_through() {
+    let api = ApiServer::default();
+    api.put("deployments", applied("db", &spec(1, "postgres:15", "1"), &spec(1, "postgres:15.2", "1")));
+    let world = applying(&api, Settings::default()).await;
+    assert_eq!(gate(&world, "namespace=shop&kind=deployment").await.0, 409);
+    assert_eq!(gate(&world, "namespace=shop&kind=deployment&expectation=unexpected").await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_passes_before_everything_was_looked_at() {
+    let api = ApiServer::default();
+    api.mood("deployments", Mood::Mute);
+    let world = World::start(&api);
+    world.settle().await;
+    let answer = world.get("/v1/gate").await;
+    assert_eq!(answer.status.as_u16(), 503, "{}", answer.text());
+    assert_eq!(answer.headers["retry-after"], "5");
+}

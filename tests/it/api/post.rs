@@ -1,0 +1,70 @@
+//! `POST /v1/resources`: the same question as JSON, and what is no question.
+
+use axum::body::Body;
+use http::{Request, header};
+use serde_json::json;
+
+use super::{names, shop};
+use crate::support::world::{Answer, World};
+
+async fn post(world: &World, content_type: Option<&str>, body: impl Into<Body>) -> Answer {
+    let mut request = Request::post("/v1/resources");
+    if let Some(content_type) = content_type {
+        request = request.header(header::CONTENT_TYPE, content_type);
+    }
+    world.ask(request.body(body.into()).unwrap()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_answered_the_same_however_it_is_asked() {
+    let world = shop().await;
+    let body = json!({"namespace": "*", "resourceType": "deployment", "sort": "-onset", "limit": 2, "offset": 1,
+        "fields": "resourceName,verdict"});
+    let query =
+        "namespace=*&resourceType=deployment&sort=-onset&limit=2&offset=1&fields=resourceName,verdict";
+    let asked = world.get(&format!("/v1/resources?{query}")).await.json();
+    for content_type in
+        ["application/json", "application/json; charset=utf-8", "application/merge-patch+json"]
+    {
+        let posted = post(&world, Some(content_type), body.to_string()).await;
+        assert_eq!((posted.status.as_u16(), posted.json()), (200, asked.clone()), "{content_type}");
+        assert_eq!(posted.headers[header::CONTENT_TYPE], "application/json");
+        assert_eq!(posted.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+    }
+    assert_eq!(names(&asked), ["cart", "web"]);
+    // The body of the contract.
+    let contract = json!({"namespace": "shop", "resourceType": "deployment", "resourceName": "web"});
+    let posted = post(&world, Some("application/json"), contract.to_string()).await.json();
+    assert_eq!((names(&posted), &posted["total"]), (vec!["web"], &json!(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_question_is_a_problem() {
+    let world = shop().await;
+    let json_type = Some("application/json");
+    let cases: &[(Option<&str>, &str, u16, &str)] = &[
+        (json_type, "{}", 400, "`namespace` is required"),
+        (json_type, r#"{"namespace": ""}"#, 400, "`namespace` is required"),
+        (json_type, r#"{"namespace": "shop""#, 400, "line 1 column"),
+        (json_type, "", 400, "EOF"),
+        (json_type, r#"{"namespace": "shop", "colour": "red"}"#, 400, "unknown field `colour`"),
+        (json_type, r#"{"namespace": "shop", "limit": "many"}"#, 400, "invalid type: string"),
+        (json_type, r#"{"namespace": "shop", "limit": -1}"#, 400, "invalid value: integer `-1`"),
+        (json_type, r#"{"namespace": ["shop"]}"#, 400, "invalid type: sequence"),
+        (json_type, r#"["shop"] "#, 400, "body cannot be read"),
+        (json_type, r#"{"namespace": "shop", "sort": "<script>"}"#, 400, "cannot sort by `<script>`"),
+        (json_type, "\u{0}", 400, "line 1 column 1"),
+        (None, r#"{"namespace": "shop"}"#, 415, "Content-Type: application/json"),
+        (Some("application/x-www-form-urlencoded"), "namespace=shop", 415, "has to be JSON"),
+        (Some("text/json"), r#"{"namespace": "shop"}"#, 415, "has to be JSON"),
+    ];
+    for (content_type, body, status, detail) in cases {
+        let answer = post(&world, *content_type, *body).await;
+        assert_eq!(answer.status.as_u16(), *status, "{body}: {}", answer.text());
+        assert_eq!(answer.headers[header::CONTENT_TYPE], "application/problem+json");
+        assert!(answer.json()["detail"].as_str().unwrap().contains(detail), "{body}: {}", answer.text());
+    }
+    let large = post(&world, json_type, vec![b' '; 10 << 20]).await;
+    assert_eq!(large.status.as_u16(), 413, "{}", large.text());
+    assert!(large.json()["detail"].as_str().unwrap().contains("64 KiB"), "{}", large.text());
+}

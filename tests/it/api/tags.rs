@@ -1,0 +1,74 @@
+//! `ETag`: nothing is sent twice, and nothing is kept back that has changed.
+
+use axum::body::Body;
+use drift_exporter::settings::{Prices, Settings, ShownValues};
+use http::{Request, header};
+use serde_json::json;
+
+use super::shop;
+use crate::support::{objects::deployment, world::World};
+
+/// The tag of the answer, after asking with an older one; whether it was sent again.
+async fn ask(world: &World, path: &str, known: &str) -> (String, bool) {
+    let request = Request::get(path).header(header::IF_NONE_MATCH, known).body(Body::empty()).unwrap();
+    let answer = world.ask(request).await;
+    let sent = match answer.status.as_u16() {
+        200 => true,
+        304 => {
+            assert!(answer.body.is_empty());
+            false
+        }
+        other => panic!("{other}: {}", answer.text()),
+    };
+    assert_eq!(answer.headers[header::CACHE_CONTROL], "private, no-cache");
+    (answer.headers[header::ETAG].to_str().unwrap().to_owned(), sent)
+}
+
+const PATHS: [&str; 2] = ["/v1/resources?namespace=shop", "/v1/resources/deployment/shop/web"];
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_has_is_not_sent_again_until_anything_changes() {
+    let world = shop().await;
+    for path in PATHS {
+        let (tag, sent) = ask(&world, path, "\"another\"").await;
+        assert!(sent && tag.starts_with("W/\""), "{tag}");
+        assert_eq!(ask(&world, path, &tag).await, (tag.clone(), false));
+        let strong = tag.trim_start_matches("W/");
+        assert_eq!(ask(&world, path, &format!("\"x\", {strong}")).await, (tag.clone(), false));
+        assert!(!ask(&world, path, "*").await.1);
+        // A fact that no series shows.
+        let mut moved = deployment("web");
+        moved["status"]["updatedReplicas"] = json!(1);
+        world.api.put("deployments", moved);
+        world.settle().await;
+        let (newer, sent) = ask(&world, path, &tag).await;
+        assert!(sent && newer != tag, "{path}");
+        world.api.put("deployments", deployment("web"));
+        world.settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_and_questions_have_tags_of_their_own() {
+    let world = shop().await;
+    let [list, object] = PATHS;
+    let (tag, _) = ask(&world, list, "").await;
+    assert!(ask(&world, "/v1/resources?namespace=shop&limit=1", &tag).await.1);
+    assert!(ask(&world, object, &tag).await.1);
+    let usual = Settings::clone(&world.settings.current());
+    let full = Settings { shown_values: ShownValues::Full, ..usual.clone() };
+    let priced = Settings { prices: Some(Prices { cpu_core_hour: 1.0, ..Prices::default() }), ..usual };
+    for settings in [full, priced] {
+        world.settings.replace(settings);
+        world.settle().await;
+        assert!(ask(&world, list, &tag).await.1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_problem_has_no_tag() {
+    let world = shop().await;
+    for path in ["/v1/resources?namespace=shop&limit=0", "/v1/resources/pod/shop/web"] {
+        assert!(!world.get(path).await.headers.contains_key(header::ETAG), "{path}");
+    }
+}
