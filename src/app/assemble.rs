@@ -95,6 +95,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         seal_key: parts.seal_key.clone(),
         clock: clock.clone(),
         listeners: Listeners::default(),
+        access: parts.access.clone(),
         stop: stop.clone(),
     };
     let stream_parts =

@@ -1,0 +1,67 @@
+//! Flags about who may ask, and how connections are encrypted.
+
+use std::{io::Write, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+use kube::Client;
+
+use super::settings_file::tell;
+use crate::{
+    expose::{Access, WebConfig},
+    model::Scope,
+    watch::Need,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct WebArgs {
+    /// TLS, client certificates, users and headers, in the file format that Prometheus' exporters share. Followed while running.
+    #[arg(long = "web.config.file", value_name = "FILE", env = "DRIFT_WEB_CONFIG_FILE")]
+    config_file: Option<PathBuf>,
+    /// Ask the cluster whose tokens are good and what their bearers may see [default: everybody may ask].
+    #[arg(long = "web.auth", value_name = "HOW", env = "DRIFT_WEB_AUTH")]
+    auth: Option<WebAuth>,
+}
+
+/// Who is asked whether somebody may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WebAuth {
+    /// The cluster, by `TokenReview` and `SubjectAccessReview`.
+    Kubernetes,
+}
+
+impl WebArgs {
+    /// The web configuration file, where there is one. None where it is wrong; what is wrong was told.
+    pub(super) fn open(&self, stderr: &mut dyn Write) -> Result<Option<Option<WebConfig>>, String> {
+        let Some(path) = &self.config_file else { return Ok(Some(None)) };
+        match WebConfig::open(path, self.auth.is_some()) {
+            Ok(config) => Ok(Some(Some(config))),
+            Err(problems) => {
+                tell(path, "", &problems, stderr)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Who may ask for what.
+    pub(super) fn access(&self, config: Option<WebConfig>, client: &Client) -> Access {
+        Access::new(config, self.auth.map(|WebAuth::Kubernetes| client.clone()))
+    }
+
+    /// What has to be allowed for that.
+    pub(super) fn needs(&self) -> Vec<Need> {
+        let create = |group: &str, resource: &str| Need {
+            group: group.into(),
+            resource: resource.into(),
+            verbs: &["create"],
+            scope: Scope::default(),
+            optional: false,
+        };
+        let reviews = |WebAuth::Kubernetes| {
+            [
+                create("authentication.k8s.io", "tokenreviews"),
+                create("authorization.k8s.io", "subjectaccessreviews"),
+            ]
+        };
+        self.auth.into_iter().flat_map(reviews).collect()
+    }
+}

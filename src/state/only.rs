@@ -1,0 +1,100 @@
+//! A snapshot for somebody who may not see everything.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{BaselineState, KindState, Ledger, Snapshot};
+use crate::model::{Baseline, Kind, StreamHealth};
+
+impl Snapshot {
+    /// What is left where only objects of some kinds in some namespaces may be seen. What cannot be told by namespace is not in it.
+    #[must_use]
+    pub fn only(&self, sees: &impl Fn(&Kind, &str) -> bool) -> Self {
+        let kinds: Vec<Arc<KindState>> = self.kinds.iter().filter_map(|state| state.only(sees)).collect();
+        let kind_of = |group: &str, kind: &str| {
+            let mut found = self.kinds.iter().map(|state| &state.kind);
+            found.find(|own| &*own.group == group && &*own.kind == kind)
+        };
+        let is_seen = |group: &str, kind: &str, namespace: &str| {
+            kind_of(group, kind).is_some_and(|kind| sees(kind, namespace))
+        };
+        let in_some_kind = |namespace: &str| self.kinds.iter().any(|state| sees(&state.kind, namespace));
+        let verdicts = || kinds.iter().flat_map(|own| own.blocks.entries()).map(|own| &own.claim.verdict);
+        let baselines = self.baselines.iter().filter_map(|own| own.only(&is_seen));
+        Self {
+            sequence: self.sequence,
+            ledger: Arc::new(self.ledger.only(&is_seen)),
+            history: self
+                .history
+                .only(|own| is_seen(&own.key.kind.group, &own.key.kind.kind, &own.key.namespace)),
+            ready: self.ready,
+            rules: Arc::new(self.rules.only(in_some_kind, verdicts())),
+            sources: self.sources.iter().map(|(source, health)| (*source, without_words(health))).collect(),
+            baselines: baselines.collect(),
+            kinds,
+        }
+    }
+}
+
+impl KindState {
+    /// None where nothing of the kind may be seen.
+    fn only(self: &Arc<Self>, sees: &impl Fn(&Kind, &str) -> bool) -> Option<Arc<Self>> {
+        let in_namespace = |namespace: &str| sees(&self.kind, namespace);
+        let mut streams = self.streams.clone();
+        streams.retain(|stream| stream.spec.namespace.as_deref().is_none_or(in_namespace));
+        let blocks = self.blocks.only(in_namespace);
+        let everywhere = sees(&self.kind, "");
+        if !everywhere && blocks.entries().next().is_none() {
+            // A stream of all namespaces tells that the kind is watched, which is no secret to those who see some of it.
+            streams.retain(|stream| stream.spec.namespace.is_some());
+            if streams.is_empty() {
+                return None;
+            }
+        }
+        Some(Arc::new(Self { kind: self.kind.clone(), streams, blocks }))
+    }
+}
+
+impl BaselineState {
+    /// None where it declares nothing that may be seen.
+    fn only(&self, is_seen: &impl Fn(&str, &str, &str) -> bool) -> Option<Self> {
+        let mut objects = self.baseline.objects.clone();
+        objects.retain(|own| is_seen(&own.object.group, &own.object.kind, &own.object.namespace));
+        if objects.is_empty() {
+            return None;
+        }
+        // Nobody can tell where objects are that could not be read.
+        let skipped = if objects.len() == self.baseline.objects.len() {
+            self.baseline.skipped.clone()
+        } else {
+            Vec::new()
+        };
+        let baseline = Baseline { objects, skipped, ..Baseline::clone(&self.baseline) };
+        let mut left = self.clone();
+        left.baseline = Arc::new(baseline);
+        Some(left)
+    }
+}
+
+impl Ledger {
+    fn only(&self, is_seen: &impl Fn(&str, &str, &str) -> bool) -> Self {
+        let is_seen = |own: &super::Place| is_seen(&own.kind.group, &own.kind.kind, &own.namespace);
+        let detections = self.detections.iter().filter(|(place, _)| is_seen(place));
+        let resolutions = self.resolutions.iter().filter(|((place, _), _)| is_seen(place));
+        Self {
+            detections: detections.map(|(place, count)| (place.clone(), *count)).collect(),
+            resolutions: resolutions.map(|(place, count)| (place.clone(), *count)).collect(),
+            actors: BTreeMap::new(),
+            ages: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why a source cannot be read is told in words that may name what it was looked for in.
+fn without_words(health: &StreamHealth) -> StreamHealth {
+    match health {
+        StreamHealth::Down { reason, .. } => {
+            StreamHealth::Down { reason: *reason, message: "the exporter's log says more".into() }
+        }
+        StreamHealth::Starting | StreamHealth::Up => health.clone(),
+    }
+}
