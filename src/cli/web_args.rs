@@ -16,10 +16,10 @@ use crate::{
 pub(super) struct WebArgs {
     /// TLS, client certificates, users and headers, in the file format that Prometheus' exporters share. Followed while running.
     #[arg(long = "web.config.file", value_name = "FILE", env = "DRIFT_WEB_CONFIG_FILE")]
-    config_file: Option<PathBuf>,
+    web_config_file: Option<PathBuf>,
     /// Ask the cluster whose tokens are good and what their bearers may see [default: everybody may ask].
     #[arg(long = "web.auth", value_name = "HOW", env = "DRIFT_WEB_AUTH")]
-    auth: Option<WebAuth>,
+    web_auth: Option<WebAuth>,
 }
 
 /// Who is asked whether somebody may ask.
@@ -32,8 +32,8 @@ enum WebAuth {
 impl WebArgs {
     /// The web configuration file, where there is one. None where it is wrong; what is wrong was told.
     pub(super) fn open(&self, stderr: &mut dyn Write) -> Result<Option<Option<WebConfig>>, String> {
-        let Some(path) = &self.config_file else { return Ok(Some(None)) };
-        match WebConfig::open(path, self.auth.is_some()) {
+        let Some(path) = &self.web_config_file else { return Ok(Some(None)) };
+        match WebConfig::open(path, self.web_auth.is_some()) {
             Ok(config) => Ok(Some(Some(config))),
             Err(problems) => {
                 tell(path, "", &problems, stderr)?;
@@ -44,7 +44,7 @@ impl WebArgs {
 
     /// Who may ask for what.
     pub(super) fn access(&self, config: Option<WebConfig>, client: &Client) -> Access {
-        Access::new(config, self.auth.map(|WebAuth::Kubernetes| client.clone()))
+        Access::new(config, self.web_auth.map(|WebAuth::Kubernetes| client.clone()))
     }
 
     /// What has to be allowed for that.
@@ -62,6 +62,6 @@ impl WebArgs {
                 create("authorization.k8s.io", "subjectaccessreviews"),
             ]
         };
-        self.auth.into_iter().flat_map(reviews).collect()
+        self.web_auth.into_iter().flat_map(reviews).collect()
     }
 }

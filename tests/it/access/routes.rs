@@ -7,32 +7,11 @@ use super::{
     WebFile, ann, ask, basic, by_password, check_problem, shop,
     tokens::{Cluster, token},
 };
-
-/// A path of each route, which is there. A new route needs one.
-const SAMPLES: &[(&str, &str)] = &[
-    ("/livez", "/livez"),
-    ("/readyz", "/readyz"),
-    ("/healthz", "/healthz"),
-    ("/metrics", "/metrics"),
-    ("/", "/"),
-    ("/objects/{kind}/{namespace}/{name}", "/objects/deployment/shop/web"),
-    ("/assets/{name}", "/assets/page.css"),
-    ("/v1/resources", "/v1/resources?namespace=shop"),
-    ("/v1/resources/{kind}/{namespace}/{name}", "/v1/resources/deployment/shop/web"),
-    ("/v1/history", "/v1/history?namespace=shop"),
-    ("/v1/events", "/v1/events?since=nothing"),
-    ("/v1/rules", "/v1/rules"),
-    ("/v1/status", "/v1/status"),
-];
+use crate::programs::routes::sample;
 
 /// Paths that there are not, and one that somebody spelled in a way of his own.
 const NOWHERE: &[&str] =
     &["/nothing", "/v1", "/v1/../metrics", "//metrics", "/%6detrics", "/metrics/", "/%3Cscript%3E"];
-
-fn sample(route: &str) -> &'static str {
-    let own = SAMPLES.iter().find(|(path, _)| *path == route);
-    own.unwrap_or_else(|| panic!("{route} has no sample: add one, so that its protection is tried")).1
-}
 
 #[test]
 fn only_probes_are_open_and_only_what_is_not_of_a_namespace_is_shown_whole() {
