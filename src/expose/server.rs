@@ -91,9 +91,15 @@ pub async fn serve(
     let graceful = GracefulShutdown::new();
     let mut http = Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(LARGEST_HEAD);
+    // Waiting for a place is part of what `stop` interrupts: a full server must be able to stop.
+    let next = async || {
+        let room = connections.room().await;
+        let (tcp, address) = listener.accept().await?;
+        Ok::<_, io::Error>((connections.enter(room).await, tcp, address))
+    };
     loop {
-        let (tcp, address) = tokio::select! {
-            accepted = listener.accept() => match accepted {
+        let (place, tcp, address) = tokio::select! {
+            accepted = next() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     warn!(%error, "Cannot accept a connection.");
@@ -102,10 +108,6 @@ pub async fn serve(
                 }
             },
             () = stop.cancelled() => break,
-        };
-        let Some(place) = connections.enter() else {
-            debug!(%address, "A connection is one too many; all others are being answered.");
-            continue;
         };
         let line =
             Line { http: http.clone(), app: app.clone(), limits, watcher: graceful.watcher(), address };

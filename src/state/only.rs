@@ -98,3 +98,110 @@ fn without_words(health: &StreamHealth) -> StreamHealth {
         StreamHealth::Starting | StreamHealth::Up => health.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
+    use crate::{
+        model::{
+            Baseline, DeclaredBody, DeclaredObject, DownReason, Kind, ObjectName, Origin, SealKey,
+            SkipReason, Skipped, Source, StreamHealth, StreamSpec, UnknownReason,
+        },
+        state::{Blocks, KindState, Ledger, Place, Snapshot, StreamState, baselines::Baselines},
+    };
+
+    fn declared(namespace: &str) -> Arc<DeclaredObject> {
+        Arc::new(DeclaredObject {
+            address: format!("kubernetes_deployment_v1.{namespace}").into(),
+            resource_type: "kubernetes_deployment_v1".into(),
+            object: ObjectName {
+                group: "apps".into(),
+                version: "v1".into(),
+                kind: "Deployment".into(),
+                namespace: namespace.into(),
+                name: "web".into(),
+            },
+            uid: None,
+            sensitive: Vec::new(),
+            key: SealKey::new([1; 32]),
+            body: DeclaredBody::Opaque(UnknownReason::TooLarge),
+        })
+    }
+
+    fn baseline(name: &str, namespaces: &[&str]) -> Arc<Baseline> {
+        let skipped = Skipped {
+            address: "kubernetes_thing.secret".into(),
+            resource_type: "kubernetes_thing".into(),
+            reason: SkipReason::UnknownType,
+        };
+        Arc::new(Baseline {
+            source: Source::Terraform,
+            name: name.into(),
+            origin: Origin::File,
+            version: None,
+            objects: namespaces.iter().map(|namespace| declared(namespace)).collect(),
+            skipped: vec![skipped],
+            fault: None,
+            lock: None,
+            here: true,
+        })
+    }
+
+    fn kind(kind: Kind, streams: &[Option<&str>]) -> Arc<KindState> {
+        let kind = Arc::new(kind);
+        let stream = |namespace: &Option<&str>| StreamState {
+            spec: Arc::new(StreamSpec {
+                namespace: namespace.map(Into::into),
+                ..StreamSpec::whole(kind.clone())
+            }),
+            health: StreamHealth::Up,
+            listed: true,
+            answered: true,
+        };
+        let streams = streams.iter().map(stream).collect();
+        Arc::new(KindState { kind, streams, blocks: Blocks::default() })
+    }
+
+    #[test]
+    fn what_is_not_of_a_single_object_is_left_out_as_well() {
+        let mut baselines = Baselines::default();
+        for (name, namespaces) in
+            [("both", &["shop", "attic"][..]), ("own", &["shop"]), ("others", &["attic"])]
+        {
+            baselines.put(&baseline(name, namespaces), Timestamp::UNIX_EPOCH);
+        }
+        let mut ledger = Ledger::new(&[Source::Terraform]);
+        for namespace in ["shop", "attic"] {
+            let kind = Arc::new(Kind::deployment());
+            ledger.open(Place { kind, namespace: namespace.into(), source: Source::Terraform });
+        }
+        let down = StreamHealth::Down { reason: DownReason::Forbidden, message: "secrets in attic".into() };
+        let snapshot = Snapshot {
+            kinds: vec![
+                kind(Kind::deployment(), &[Some("shop"), Some("attic")]),
+                kind(Kind::service(), &[None]),
+                kind(Kind::namespace(), &[None]),
+            ],
+            ledger: Arc::new(ledger),
+            sources: [(Source::Terraform, down)].into(),
+            baselines: baselines.all().cloned().collect(),
+            ..Snapshot::default()
+        };
+        let seen =
+            snapshot.only(&|kind: &Kind, namespace: &str| &*kind.kind == "Deployment" && namespace == "shop");
+
+        let streams: Vec<String> = seen.streams().map(|stream| stream.spec.to_string()).collect();
+        assert_eq!(streams, ["deployments.apps in shop"]);
+        let left: Vec<_> = seen.baselines.iter().map(|own| &own.baseline).collect();
+        let counts: Vec<_> =
+            left.iter().map(|own| (&*own.name, own.objects.len(), own.skipped.len())).collect();
+        assert_eq!(counts, [("both", 1, 0), ("own", 1, 1)]);
+        assert!(seen.ledger.detections.keys().all(|place| &*place.namespace == "shop"));
+        assert!(seen.ledger.resolutions.keys().all(|(place, _)| &*place.namespace == "shop"));
+        assert!(!seen.ledger.detections.is_empty() && seen.ledger.actors.is_empty());
+        assert!(!format!("{seen:?}").contains("attic"), "{seen:?}");
+    }
+}
