@@ -8,14 +8,14 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress};
+use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress, web_args::Web};
 use crate::{
     app::{
         self, Parts, SettingsSource,
         telemetry::{self, LogHandle},
     },
     baseline::terraform::random_key,
-    expose::{WebConfig, listen},
+    expose::listen,
     model::Clock,
     settings::{FileWatch, Loaded, Overrides, Settings, load},
     watch::{Timing, client_from},
@@ -61,14 +61,14 @@ async fn serve(
     arguments: RunArgs,
     settings: Settings,
     settings_source: Option<SettingsSource>,
-    web: Option<WebConfig>,
+    web: Web,
     log: LogHandle,
 ) -> Result<Outcome, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
     let listener = bind(&arguments.listen)?;
     let stop = CancellationToken::new();
     let parts = Parts {
-        access: arguments.reach.web.access(web, &client),
+        access: web.access(&client),
         client,
         settings,
         settings_source,

@@ -29,22 +29,31 @@ enum WebAuth {
     Kubernetes,
 }
 
+/// What these flags say.
+pub(super) struct Web {
+    config: Option<WebConfig>,
+    auth: Option<WebAuth>,
+}
+
+impl Web {
+    /// Who may ask for what. The cluster is asked through this client, where it is asked.
+    pub(super) fn access(self, client: &Client) -> Access {
+        Access::new(self.config, self.auth.map(|WebAuth::Kubernetes| client.clone()))
+    }
+}
+
 impl WebArgs {
-    /// The web configuration file, where there is one. None where it is wrong; what is wrong was told.
-    pub(super) fn open(&self, stderr: &mut dyn Write) -> Result<Option<Option<WebConfig>>, String> {
-        let Some(path) = &self.web_config_file else { return Ok(Some(None)) };
-        match WebConfig::open(path, self.web_auth.is_some()) {
-            Ok(config) => Ok(Some(Some(config))),
+    /// Reads the web configuration file, where there is one. None where it is wrong; what is wrong was told.
+    pub(super) fn open(&self, stderr: &mut dyn Write) -> Result<Option<Web>, String> {
+        let auth = self.web_auth;
+        let Some(path) = &self.web_config_file else { return Ok(Some(Web { config: None, auth })) };
+        match WebConfig::open(path, auth.is_some()) {
+            Ok(config) => Ok(Some(Web { config: Some(config), auth })),
             Err(problems) => {
                 tell(path, "", &problems, stderr)?;
                 Ok(None)
             }
         }
-    }
-
-    /// Who may ask for what.
-    pub(super) fn access(&self, config: Option<WebConfig>, client: &Client) -> Access {
-        Access::new(config, self.web_auth.map(|WebAuth::Kubernetes| client.clone()))
     }
 
     /// What has to be allowed for that.

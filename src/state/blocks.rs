@@ -94,12 +94,12 @@ impl Blocks {
 
     /// What is left where only some namespaces may be seen. Blocks of which nothing is left out stay the same ones.
     pub(super) fn only(&self, sees: impl Fn(&str) -> bool) -> Self {
-        let seen = |entry: &Arc<Entry>| sees(&entry.object.key.namespace);
+        let is_left = |entry: &Arc<Entry>| sees(&entry.object.key.namespace);
         let buckets = self.buckets.iter().map(|block| {
-            if block.entries.iter().all(seen) {
+            if block.entries.iter().all(is_left) {
                 return block.clone();
             }
-            let entries = block.entries.iter().filter(|entry| seen(entry)).cloned().collect();
+            let entries = block.entries.iter().filter(|entry| is_left(entry)).cloned().collect();
             Arc::new(Block { version: block.version, entries })
         });
         let mut left = Self { buckets: buckets.collect(), ..Self::default() };

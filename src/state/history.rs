@@ -130,11 +130,11 @@ impl History {
 
     /// What is left where only some transitions may be seen. Numbers stay as they are.
     pub(super) fn only(&self, sees: impl Fn(&Transition) -> bool) -> Self {
-        let seen = |chunk: &Arc<Vec<Arc<Transition>>>| {
+        let rest_of = |chunk: &Arc<Vec<Arc<Transition>>>| {
             let left: Vec<_> = chunk.iter().filter(|own| sees(own)).cloned().collect();
             if left.len() == chunk.len() { chunk.clone() } else { Arc::new(left) }
         };
-        let chunks = self.chunks.iter().map(seen).filter(|chunk| !chunk.is_empty());
+        let chunks = self.chunks.iter().map(rest_of).filter(|chunk| !chunk.is_empty());
         Self { chunks: chunks.collect(), ..*self }
     }
 

@@ -152,7 +152,7 @@ mod tests {
 
     fn kind(kind: Kind, streams: &[Option<&str>]) -> Arc<KindState> {
         let kind = Arc::new(kind);
-        let stream = |namespace: &Option<&str>| StreamState {
+        let stream = |namespace: Option<&str>| StreamState {
             spec: Arc::new(StreamSpec {
                 namespace: namespace.map(Into::into),
                 ..StreamSpec::whole(kind.clone())
@@ -161,7 +161,7 @@ mod tests {
             listed: true,
             answered: true,
         };
-        let streams = streams.iter().map(stream).collect();
+        let streams = streams.iter().copied().map(stream).collect();
         Arc::new(KindState { kind, streams, blocks: Blocks::default() })
     }
 

@@ -92,9 +92,9 @@ impl House {
         let key = std::fs::read_to_string(self.cluster.folder().join("key.pem")).unwrap();
         let signer = KeyPair::from_pem(&key).unwrap();
         let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", text(&json!({"alg": "ES256", "typ": "JWT"})), text(&claims));
-        let signature = fixed(&signer.sign(signed.as_bytes()).unwrap());
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+        let content = format!("{}.{}", text(&json!({"alg": "ES256", "typ": "JWT"})), text(&claims));
+        let signature = fixed(&signer.sign(content.as_bytes()).unwrap());
+        format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
     fn get(&self, path: &str, token: Option<&str>) -> Response {

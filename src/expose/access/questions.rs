@@ -76,13 +76,12 @@ impl<V: Clone + Send + Sync + 'static> Questions<V> {
             if state.no.get(&question).is_some() {
                 return Ok(None);
             }
-            match state.asked.get(&question) {
-                Some(answer) => answer.clone(),
-                None => {
-                    let answer = self.begin(question.clone(), ask());
-                    state.asked.insert(question, answer.clone());
-                    answer
-                }
+            if let Some(answer) = state.asked.get(&question) {
+                answer.clone()
+            } else {
+                let answer = self.begin(question.clone(), ask());
+                state.asked.insert(question, answer.clone());
+                answer
             }
         };
         timeout_at(deadline, answer).await.unwrap_or(Err(Unanswered))

@@ -66,8 +66,8 @@ impl Sight {
             if allowed {
                 sight.0.insert(name_of(&kind), Scope::default());
             } else if kind.namespaced {
-                let names = namespaces(snapshot, &kind, named);
-                single.extend(names.into_iter().map(|name| (kind.clone(), Some(name))));
+                let places = namespaces(snapshot, &kind, named);
+                single.extend(places.into_iter().map(|name| (kind.clone(), Some(name))));
             }
         }
         for (kind, name, allowed) in asking.all(single).await? {

@@ -66,10 +66,7 @@ pub(super) fn identity(settings: &TlsSettings) -> Result<Arc<CertifiedKey>, Faul
 }
 
 /// What connections are encrypted with, under this identity.
-pub(super) fn server_config(
-    settings: &TlsSettings,
-    identity: Arc<CertifiedKey>,
-) -> Result<ServerConfig, Fault> {
+pub(super) fn server_config(settings: &TlsSettings, identity: &CertifiedKey) -> Result<ServerConfig, Fault> {
     let provider = Arc::new(provider(settings)?);
     let versions = [(settings.tls12, &TLS12), (settings.tls13, &TLS13)];
     let versions: Vec<_> = versions.into_iter().filter(|(spoken, _)| *spoken).map(|(_, own)| own).collect();
@@ -81,7 +78,7 @@ pub(super) fn server_config(
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
-    let key = CertifiedKey::clone(&identity);
+    let key = identity.clone();
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
     config.ignore_client_order = settings.own_order;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -129,7 +129,7 @@ impl<'a> Reading<'a> {
             }
             (Err(fault), None) => return Err(fault.into()),
         };
-        let config = Arc::new(server_config(tls, identity.clone())?);
+        let config = Arc::new(server_config(tls, &identity)?);
         let identity = Some(identity);
         Ok(Web { settings: Arc::new(settings), identity, tls: Some(config), closed: false })
     }

@@ -91,11 +91,11 @@ async fn every_route_wants_a_token_whose_bearer_may_ask() {
         cluster.access(),
         &[
             ("no credentials", None, Some(StatusCode::UNAUTHORIZED)),
-            ("a token of nobody", token("nobody"), Some(StatusCode::UNAUTHORIZED)),
+            ("a token of nobody", Some(token("nobody")), Some(StatusCode::UNAUTHORIZED)),
             ("a password", Some(basic("ann", "secret")), Some(StatusCode::UNAUTHORIZED)),
-            ("an empty token", token(""), Some(StatusCode::UNAUTHORIZED)),
-            ("somebody without rights", token("guest"), Some(StatusCode::FORBIDDEN)),
-            ("somebody with all rights", token("admin"), None),
+            ("an empty token", Some(token("")), Some(StatusCode::UNAUTHORIZED)),
+            ("somebody without rights", Some(token("guest")), Some(StatusCode::FORBIDDEN)),
+            ("somebody with all rights", Some(token("admin")), None),
         ],
     )
     .await;
@@ -107,5 +107,6 @@ async fn without_reviews_nobody_is_let_in() {
     cluster.break_down();
     let denied = Some(StatusCode::SERVICE_UNAVAILABLE);
     let nobody = Some(StatusCode::UNAUTHORIZED);
-    check(cluster.access(), &[("no credentials", None, nobody), ("any token", token("admin"), denied)]).await;
+    check(cluster.access(), &[("no credentials", None, nobody), ("any token", Some(token("admin")), denied)])
+        .await;
 }

@@ -44,7 +44,7 @@ impl Cluster {
             let own = own.clone();
             async move {
                 let body = request.into_body().collect().await.unwrap().to_bytes();
-                let (status, answer) = own.review(serde_json::from_slice(&body).unwrap());
+                let (status, answer) = own.review(&serde_json::from_slice(&body).unwrap());
                 if own.0.lock().unwrap().silent {
                     std::future::pending::<()>().await;
                 }
@@ -66,7 +66,7 @@ impl Cluster {
         self.0.lock().unwrap().asked.iter().filter(|own| own["kind"] == kind).count()
     }
 
-    fn review(&self, review: Value) -> (StatusCode, Value) {
+    fn review(&self, review: &Value) -> (StatusCode, Value) {
         let mut state = self.0.lock().unwrap();
         state.asked.push(review.clone());
         if state.down {
@@ -77,31 +77,28 @@ impl Cluster {
         }
         let of_team = state.of_team.unwrap_or(("*", "shop"));
         let spec = &review["spec"];
-        let status = match spec["token"].as_str() {
-            Some(token) => {
-                let known = ["admin", "team", "guest"].contains(&token);
-                json!({"authenticated": known, "user": {"username": token, "groups": ["people"]}})
-            }
-            None => {
-                let (list, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-                assert!(list.is_null() || list["verb"] == "list", "{list}");
-                assert!(list.is_null() != path.is_null() && spec["groups"] == json!(["people"]), "{spec}");
-                let resource = of_team.0 == "*" || list["resource"] == of_team.0;
-                let allowed = match spec["user"].as_str() {
-                    Some("admin") => true,
-                    Some("team") => list.is_null() || (resource && list["namespace"] == of_team.1),
-                    _ => false,
-                };
-                json!({"allowed": allowed})
-            }
+        let status = if let Some(token) = spec["token"].as_str() {
+            let known = ["admin", "team", "guest"].contains(&token);
+            json!({"authenticated": known, "user": {"username": token, "groups": ["people"]}})
+        } else {
+            let (list, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+            assert!(list.is_null() || list["verb"] == "list", "{list}");
+            assert!(list.is_null() != path.is_null() && spec["groups"] == json!(["people"]), "{spec}");
+            let resource = of_team.0 == "*" || list["resource"] == of_team.0;
+            let allowed = match spec["user"].as_str() {
+                Some("admin") => true,
+                Some("team") => list.is_null() || (resource && list["namespace"] == of_team.1),
+                _ => false,
+            };
+            json!({"allowed": allowed})
         };
         (StatusCode::CREATED, json!({"kind": review["kind"], "spec": spec, "status": status}))
     }
 }
 
 /// The credentials of an account.
-pub(super) fn token(account: &str) -> Option<String> {
-    Some(format!("Bearer {account}"))
+pub(super) fn token(account: &str) -> String {
+    format!("Bearer {account}")
 }
 
 fn elsewhere(mut object: Value) -> Value {
@@ -135,17 +132,17 @@ async fn nothing_is_shown_of_what_the_caller_may_not_list() {
     let cluster = Cluster::default();
     let world = house(cluster.access()).await;
     for path in SHOWING {
-        let all = ask(&world, "GET", path, token("admin").as_deref()).await.text();
-        let part = ask(&world, "GET", path, token("team").as_deref()).await.text();
+        let all = ask(&world, "GET", path, Some(&token("admin"))).await.text();
+        let part = ask(&world, "GET", path, Some(&token("team"))).await.text();
         for name in ["attic", "chest", "stairs"] {
             assert!(*path == "/readyz" || name == "stairs" || all.contains(name), "{path} {name}: {all}");
             assert!(!part.contains(name), "{path} tells of {name}: {part}");
         }
         assert!(*path == "/readyz" || part.contains("web"), "{path}: {part}");
     }
-    let listed = ask(&world, "GET", "/v1/resources?namespace=*", token("team").as_deref()).await.json();
+    let listed = ask(&world, "GET", "/v1/resources?namespace=*", Some(&token("team"))).await.json();
     assert_eq!(listed["total"], 2, "{listed}");
-    let metrics = ask(&world, "GET", "/metrics", token("team").as_deref()).await.text();
+    let metrics = ask(&world, "GET", "/metrics", Some(&token("team"))).await.text();
     assert!(metrics.contains("chest"), "whoever may scrape sees all of it");
 }
 
@@ -154,9 +151,9 @@ async fn kinds_are_asked_for_one_by_one() {
     let cluster = Cluster::default();
     cluster.0.lock().unwrap().of_team = Some(("services", "shop"));
     let world = house(cluster.access()).await;
-    let listed = ask(&world, "GET", "/v1/resources?namespace=shop", token("team").as_deref()).await.json();
+    let listed = ask(&world, "GET", "/v1/resources?namespace=shop", Some(&token("team"))).await.json();
     assert_eq!((&listed["total"], &listed["resources"][0]["resourceType"]), (&json!(1), &json!("service")));
-    let object = ask(&world, "GET", "/v1/resources/deployment/shop/web", token("team").as_deref()).await;
+    let object = ask(&world, "GET", "/v1/resources/deployment/shop/web", Some(&token("team"))).await;
     check_problem(&object, StatusCode::NOT_FOUND, "a kind that may not be listed");
 }
 
@@ -172,16 +169,16 @@ async fn a_namespace_that_may_not_be_seen_is_answered_as_one_that_is_not_there()
         "/objects/deployment/NAME/chest",
     ] {
         let asked = async |name: &str| {
-            let answer = ask(&world, "GET", &path.replace("NAME", name), token("team").as_deref()).await;
+            let answer = ask(&world, "GET", &path.replace("NAME", name), Some(&token("team"))).await;
             check_problem(&answer, StatusCode::FORBIDDEN, path);
             answer.text().replace(name, "NAME")
         };
         assert_eq!(asked("attic").await, asked("nowhere").await, "{path}");
-        let odd = ask(&world, "GET", &path.replace("NAME", "%3Cb%3E%22"), token("team").as_deref()).await;
+        let odd = ask(&world, "GET", &path.replace("NAME", "%3Cb%3E%22"), Some(&token("team"))).await;
         check_problem(&odd, StatusCode::FORBIDDEN, path);
-        let own = ask(&world, "GET", &path.replace("NAME", "shop"), token("team").as_deref()).await;
+        let own = ask(&world, "GET", &path.replace("NAME", "shop"), Some(&token("team"))).await;
         assert!([StatusCode::OK, StatusCode::NOT_FOUND].contains(&own.status), "{path}: {}", own.status);
-        let all = ask(&world, "GET", &path.replace("NAME", "attic"), token("admin").as_deref()).await;
+        let all = ask(&world, "GET", &path.replace("NAME", "attic"), Some(&token("admin"))).await;
         assert!([StatusCode::OK, StatusCode::NOT_FOUND].contains(&all.status), "{path}: {}", all.status);
     }
 }
@@ -190,7 +187,7 @@ async fn a_namespace_that_may_not_be_seen_is_answered_as_one_that_is_not_there()
 async fn answers_are_remembered_as_long_as_others_do() {
     let cluster = Cluster::default();
     let world = shop(cluster.access()).await;
-    let scrape = async |account: &str| ask(&world, "GET", "/metrics", token(account).as_deref()).await.status;
+    let scrape = async |account: &str| ask(&world, "GET", "/metrics", Some(&token(account))).await.status;
     let asked = || (cluster.asked("TokenReview"), cluster.asked("SubjectAccessReview"));
     for (after, account, wanted, count) in [
         (0, "admin", StatusCode::OK, (1, 1)),
@@ -215,31 +212,31 @@ async fn answers_are_remembered_as_long_as_others_do() {
 async fn a_server_that_says_nothing_is_given_up_within_two_seconds() {
     let cluster = Cluster::default();
     let world = house(cluster.access()).await;
-    assert_eq!(ask(&world, "GET", "/", token("team").as_deref()).await.status, StatusCode::OK);
+    assert_eq!(ask(&world, "GET", "/", Some(&token("team"))).await.status, StatusCode::OK);
     cluster.0.lock().unwrap().silent = true;
     for (path, account) in [("/metrics", "admin"), ("/", "team"), ("/v1/history", "team")] {
         // What was allowed a moment ago is remembered; after a while nobody knows any more.
         tokio::time::sleep(Duration::from_secs(31)).await;
         let begun = Instant::now();
-        let answer = ask(&world, "GET", path, token(account).as_deref()).await;
+        let answer = ask(&world, "GET", path, Some(&token(account))).await;
         check_problem(&answer, StatusCode::SERVICE_UNAVAILABLE, path);
         assert_eq!(answer.headers["retry-after"], "1");
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
-    assert_eq!(ask(&world, "GET", "/livez", token("team").as_deref()).await.status, StatusCode::OK);
+    assert_eq!(ask(&world, "GET", "/livez", Some(&token("team"))).await.status, StatusCode::OK);
     cluster.0.lock().unwrap().silent = false;
     tokio::time::sleep(Duration::from_secs(11)).await;
-    assert_eq!(ask(&world, "GET", "/", token("team").as_deref()).await.status, StatusCode::OK);
+    assert_eq!(ask(&world, "GET", "/", Some(&token("team"))).await.status, StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
 async fn strangers_learn_from_readyz_whether_it_is_ready_and_nothing_else() {
     let world = shop(Cluster::default().access()).await;
-    for account in [None, token("nobody"), token("guest")] {
+    for account in [None, Some(token("nobody")), Some(token("guest"))] {
         let answer = ask(&world, "GET", "/readyz", account.as_deref()).await;
         assert_eq!((answer.status, answer.text().as_str()), (StatusCode::OK, "ready\n"), "{account:?}");
     }
-    let answer = ask(&world, "GET", "/readyz", token("admin").as_deref()).await.text();
+    let answer = ask(&world, "GET", "/readyz", Some(&token("admin"))).await.text();
     assert!(answer.contains("deployments.apps: listed"), "{answer}");
 }
 
@@ -248,9 +245,9 @@ async fn whoever_listens_comes_back_after_a_while_and_hears_only_of_his_own() {
     let cluster = Cluster::default();
     let world = house(cluster.access()).await;
     let begun = Instant::now();
-    let heard = ask(&world, "GET", "/v1/events?since=0", token("team").as_deref()).await.text();
+    let heard = ask(&world, "GET", "/v1/events?since=0", Some(&token("team"))).await.text();
     assert_eq!(begun.elapsed().as_secs(), 300);
     assert!(heard.contains("event: changed") && !heard.contains("attic"), "{heard}");
-    let heard = ask(&world, "GET", "/v1/events?since=0", token("admin").as_deref()).await.text();
+    let heard = ask(&world, "GET", "/v1/events?since=0", Some(&token("admin"))).await.text();
     assert!(heard.contains("attic"), "{heard}");
 }

@@ -60,6 +60,10 @@ fn every_mistake_is_told_with_its_place() {
             "line 5, column 23: tls_server_config.curve_preferences[0]: `P256` is not allowed here; want one of CurveP256, CurveP384, CurveP521, X25519",
         ],
     );
+}
+
+#[test]
+fn mistakes_about_headers_and_limits_have_their_places_too() {
     check(
         "http_server_config:\n  headers: {X-Frame-Options: never, Server: me}\n",
         &[
