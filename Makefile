@@ -49,7 +49,7 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	fi
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=2 prometheus; \
+	  cargo test --test real -- --test-threads=2 prometheus web_config; \
 	else \
 	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
 	fi

@@ -16,7 +16,7 @@ use super::{AppError, Parts, follower::Follower, start, telemetry::LogHandle};
 use crate::{
     baseline::terraform::random_key,
     demo::{Refusal, Scene, Shop, play, roll_out, router},
-    expose::{ServerLimits, serve},
+    expose::{Access, ServerLimits, serve},
     model::{Clock, Scope, Source, WantedKind},
     settings::Settings,
     state::{Transition, Turn},
@@ -81,7 +81,13 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     // API servers keep connections for long on which nobody asks; whoever asks every few seconds relies on that.
     let limits = ServerLimits { connections, headers: IDLE, ..ServerLimits::default() };
     let cluster = shop.cluster().clone();
-    let server = tokio::spawn(serve(api, router(cluster.clone(), stop.clone()), limits, stop.clone()));
+    let server = tokio::spawn(serve(
+        api,
+        router(cluster.clone(), stop.clone()),
+        limits,
+        Access::default(),
+        stop.clone(),
+    ));
     let connection = Connection { kubeconfig: Some(kubeconfig.clone()), context: None };
     let client = client_from(&connection).await.map_err(DemoError::Client)?;
     let parts = Parts {
@@ -94,6 +100,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         timing: Timing::default(),
         events: false,
         history_file: None,
+        access: Access::default(),
         stop: stop.clone(),
     };
     let exporter = start(parts, page)?;

@@ -28,7 +28,7 @@ pub use self::{
 
 use self::{follower::Follower, reload::Reloader, telemetry::LogHandle};
 use crate::{
-    expose::{ServerLimits, router, serve},
+    expose::{Access, ServerLimits, router, serve},
     model::{Clock, SealKey},
     settings::Settings,
     state::{History, StateReader},
@@ -55,6 +55,8 @@ pub struct Parts {
     pub events: bool,
     /// Where transitions are kept across restarts.
     pub history_file: Option<PathBuf>,
+    /// Who may ask for what.
+    pub access: Access,
     /// Ends everything.
     pub stop: CancellationToken,
 }
@@ -124,7 +126,9 @@ fn start(mut parts: Parts, listener: TcpListener) -> Result<Running, AppError> {
         tokio::spawn(Reloader { source, settings, reloads, log, clock }.run());
     }
     let (state, stop) = (exposed.state.clone(), parts.stop.clone());
-    let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), stop.clone()));
+    let access = parts.access.clone();
+    let server =
+        tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), access, stop.clone()));
     Ok(Running { state, ingest, server, keepers, stop, _settings: settings })
 }
 

@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use super::values::{
     ListenAddress, ObjectName, Switch, baseline_name, namespace, period, place, prefix, speed, switch, words,
 };
+use super::web_args::WebArgs;
 use crate::{
     app::telemetry::LogFormat,
     compare::Algorithm,
@@ -103,6 +104,8 @@ pub(super) struct ReachArgs {
     /// Write a Kubernetes Warning Event when an object begins to drift. Needs the right to create events.
     #[arg(long, env = "DRIFT_EVENTS", value_parser = switch)]
     pub(super) events: bool,
+    #[command(flatten)]
+    pub(super) web: WebArgs,
 }
 
 impl ReachArgs {

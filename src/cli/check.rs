@@ -28,6 +28,9 @@ pub(super) fn run(
     let Some(settings) = load_settings(arguments.config_file.as_deref(), &overrides, stderr)? else {
         return Ok(Outcome::Negative);
     };
+    if arguments.reach.web.open(stderr)?.is_none() {
+        return Ok(Outcome::Negative);
+    }
     let (kinds, rules) = (settings.wanted_kinds().len(), settings.rules.rules().len());
     writeln!(stdout, "settings: fine; {kinds} kinds wanted, {rules} rules with the built-in ones")
         .map_err(unwritable)?;
@@ -75,8 +78,9 @@ async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, 
         scope: settings.scope(),
         optional: false,
     });
+    let of_sources = states(settings).into_iter().chain(releases(settings));
     let others: Vec<Need> =
-        team_rules.into_iter().chain(events).chain(states(settings)).chain(releases(settings)).collect();
+        team_rules.into_iter().chain(events).chain(of_sources).chain(arguments.reach.web.needs()).collect();
     access(&client, &settings.wanted_kinds(), &others).await
 }
 

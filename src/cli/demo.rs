@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, String> {
     telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
     let runtime = signals::http_runtime()?;
     let ended = runtime.block_on(async {
-        let page = bind(&arguments.listen).await?;
+        let page = bind(&arguments.listen)?;
         let stop = CancellationToken::new();
         let speed = (!arguments.no_story).then_some(arguments.speed);
         let connections = connections(rlimit::increase_nofile_limit(OPEN_FILES).unwrap_or(0));

@@ -16,6 +16,7 @@ mod server;
 mod settings_file;
 mod signals;
 mod values;
+mod web_args;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 

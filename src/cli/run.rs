@@ -8,13 +8,14 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress};
+use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress, web_args::Web};
 use crate::{
     app::{
         self, Parts, SettingsSource,
         telemetry::{self, LogHandle},
     },
     baseline::terraform::random_key,
+    expose::listen,
     model::Clock,
     settings::{FileWatch, Loaded, Overrides, Settings, load},
     watch::{Timing, client_from},
@@ -32,9 +33,10 @@ pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome,
         let loaded = load("", &overrides).map_err(|problems| problems[0].to_string())?;
         (loaded.settings, None)
     };
+    let Some(web) = arguments.reach.web.open(stderr)? else { return Ok(Outcome::CouldNotRun) };
     let log = telemetry::start(settings.log_level, arguments.log.format)?;
     let runtime = signals::http_runtime()?;
-    let ended = runtime.block_on(serve(arguments, settings, source, log));
+    let ended = runtime.block_on(serve(arguments, settings, source, web, log));
     runtime.shutdown_background();
     ended
 }
@@ -59,12 +61,14 @@ async fn serve(
     arguments: RunArgs,
     settings: Settings,
     settings_source: Option<SettingsSource>,
+    web: Web,
     log: LogHandle,
 ) -> Result<Outcome, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-    let listener = bind(&arguments.listen).await?;
+    let listener = bind(&arguments.listen)?;
     let stop = CancellationToken::new();
     let parts = Parts {
+        access: web.access(&client),
         client,
         settings,
         settings_source,
@@ -79,10 +83,10 @@ async fn serve(
     signals::until_signal(app::run(parts, listener), &stop, signals::Hangup::IsNotOurs).await
 }
 
-pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
+pub(super) fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
     let mut wrong = "the name has no address".to_owned();
     for candidate in &address.candidates {
-        match TcpListener::bind(candidate).await {
+        match listen(*candidate) {
             Ok(listener) => return Ok(listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 return Err(format!(

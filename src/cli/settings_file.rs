@@ -37,7 +37,12 @@ pub(super) fn told(
 }
 
 /// `FILE:LINE:COLUMN: …`, as compilers write it and editors understand it.
-fn tell(path: &Path, word: &str, problems: &[Problem], stderr: &mut dyn Write) -> Result<(), String> {
+pub(super) fn tell(
+    path: &Path,
+    word: &str,
+    problems: &[Problem],
+    stderr: &mut dyn Write,
+) -> Result<(), String> {
     for problem in problems {
         let place =
             problem.place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();

@@ -6,7 +6,7 @@ use axum::extract::State;
 use http::StatusCode;
 use jiff::SignedDuration;
 
-use super::Exposed;
+use super::{Exposed, access::Caller, api::Problem};
 use crate::{model::StreamHealth, state::StreamState};
 
 /// The engine takes something from its queue every second; when it has not for this long, it hangs.
@@ -24,14 +24,21 @@ pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, S
 
 /// Ready once every source was looked for and every kind's first list was answered, and at least one could be listed. Kinds that are added later are
 /// named while they are waited for, and do not take readiness back.
-pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
-    let snapshot = exposed.state.snapshot();
-    let streams: Vec<&StreamState> = snapshot.streams().collect();
-    let ready = !exposed.stop.is_cancelled() && snapshot.ready;
+/// Those who may not know what is watched are told no names.
+pub(super) async fn readyz(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Result<Caller, Problem>,
+) -> (StatusCode, String) {
+    let ready = !exposed.stop.is_cancelled() && exposed.state.snapshot().ready;
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut body = String::from(if ready { "ready\n" } else { "not ready\n" });
     if exposed.stop.is_cancelled() {
         body.push_str("stopping\n");
     }
+    let Some(snapshot) = caller.ok().filter(Caller::is_known).map(|caller| caller.snapshot()) else {
+        return (status, body);
+    };
+    let streams: Vec<&StreamState> = snapshot.streams().collect();
     for (source, health) in &snapshot.sources {
         let state = match health {
             StreamHealth::Starting => "waiting for its baselines".to_owned(),
@@ -51,5 +58,5 @@ pub(super) async fn readyz(State(exposed): State<Arc<Exposed>>) -> (StatusCode, 
         };
         writeln!(body, "{}: {state}", stream.spec).expect("writing to a string cannot fail");
     }
-    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)
+    (status, body)
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod api;
+mod connections;
 mod health;
 mod lookup;
 mod metrics;
@@ -12,7 +13,8 @@ mod server;
 mod ui;
 mod values;
 
+pub use access::{Access, Peer, WebConfig};
 pub use api::Listeners;
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};
 pub use routes::{Exposed, Protection, ROUTES, Route, router};
-pub use server::{ServerLimits, serve};
+pub use server::{ServerLimits, listen, serve};

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
+    extract::{DefaultBodyLimit, MatchedPath},
+    middleware::from_fn_with_state,
     routing::{MethodRouter, get},
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Listeners, MetricsPage, api, health, metrics, ui};
+use super::{Access, Listeners, MetricsPage, access::guard, api, health, metrics, ui};
 use crate::{
     model::{Clock, SealKey},
     settings::{ReloadStatus, Settings},
@@ -36,6 +37,8 @@ pub struct Exposed {
     pub clock: Clock,
     /// Who may listen to `/v1/events` at a time.
     pub listeners: Listeners,
+    /// Who may ask for what.
+    pub access: Access,
     /// Set when we are stopping.
     pub stop: CancellationToken,
 }
@@ -52,8 +55,19 @@ impl Exposed {
 pub enum Protection {
     /// Anybody.
     Open,
-    /// Those whom the access settings let in; everybody where there are none.
+    /// Those whom the access settings let in; everybody where there are none. They are shown what they may see.
     Guarded,
+    /// The same, but whoever may ask for the path is shown everything: it is not told by namespace.
+    Whole,
+}
+
+impl Protection {
+    /// That of the route that a request is for; of paths that there are not as well.
+    pub(super) fn of(extensions: &http::Extensions) -> Self {
+        let path = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        let route = ROUTES.iter().find(|route| path == Some(route.path));
+        route.map_or(Self::Guarded, |route| route.protection)
+    }
 }
 
 /// One path, whom it answers, and with what.
@@ -74,6 +88,10 @@ impl Route {
     const fn guarded(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
         Self { path, protection: Protection::Guarded, methods }
     }
+
+    const fn whole(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
+        Self { path, protection: Protection::Whole, methods }
+    }
 }
 
 /// Every path that there is.
@@ -81,7 +99,7 @@ pub const ROUTES: &[Route] = &[
     Route::open("/livez", || get(health::livez)),
     Route::open("/readyz", || get(health::readyz)),
     Route::guarded("/healthz", || get(health::livez)),
-    Route::guarded("/metrics", || get(metrics::metrics)),
+    Route::whole("/metrics", || get(metrics::metrics)),
     Route::guarded("/", || get(ui::overview)),
     Route::guarded("/objects/{kind}/{namespace}/{name}", || get(ui::object)),
     Route::guarded("/assets/{name}", || get(ui::asset)),
@@ -91,9 +109,9 @@ pub const ROUTES: &[Route] = &[
     Route::guarded("/v1/resources/{kind}/{namespace}/{name}", || get(api::object)),
     Route::guarded("/v1/history", || get(api::history)),
     Route::guarded("/v1/events", || get(api::events)),
-    Route::guarded("/v1/rules", || get(api::rules)),
+    Route::whole("/v1/rules", || get(api::rules)),
     Route::guarded("/v1/gate", || get(api::gate)),
-    Route::guarded("/v1/status", || get(api::status)),
+    Route::whole("/v1/status", || get(api::status)),
     Route::guarded("/openapi.json", || get(api::openapi)),
 ];
 
@@ -104,5 +122,6 @@ pub fn router(exposed: Arc<Exposed>) -> Router {
         .fold(Router::new(), |router, route| router.route(route.path, (route.methods)()))
         .fallback(ui::not_found)
         .method_not_allowed_fallback(api::method_not_allowed)
+        .layer(from_fn_with_state(exposed.clone(), guard))
         .with_state(exposed)
 }

@@ -1,27 +1,50 @@
 //! The HTTP server: it bounds what a careless or hostile client can hold.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::Router;
+use axum::{Router, body::Body};
+use bytes::Bytes;
+use http::Request;
+use http_body::{Frame, SizeHint};
+use hyper::{
+    body::Incoming,
+    server::conn::http1::Builder,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
+
+use super::{
+    Access, Peer,
+    connections::{Answering, Connections, Place},
+};
 
 /// How much one client may ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Connections at a time; more wait in the kernel's queue.
+    /// Connections at a time. More than that, and the one goes that was silent for longest.
     pub connections: usize,
+    /// Time for agreeing on encryption.
+    pub handshake: Duration,
     /// Time for sending a request's headers; also how long an idle connection is kept.
     pub headers: Duration,
     /// Longest time in which a client takes nothing of a response.
@@ -34,6 +57,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 512,
+            handshake: Duration::from_secs(5),
             headers: Duration::from_secs(5),
             write: Duration::from_secs(30),
             drain: Duration::from_secs(5),
@@ -41,21 +65,42 @@ impl Default for ServerLimits {
     }
 }
 
-/// Serves until `stop`, then lets running requests finish.
-pub async fn serve(listener: TcpListener, app: Router, limits: ServerLimits, stop: CancellationToken) {
-    let slots = Arc::new(Semaphore::new(limits.connections));
+/// How many bytes the head of a request may have, tokens and cookies included.
+const LARGEST_HEAD: usize = 16 << 10;
+
+/// Connections that the system keeps until we accept them: so many may come at once and nobody is told to come again.
+const BACKLOG: u32 = 4096;
+
+/// Listens on an address.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Serves until `stop`, then lets running requests finish. Connections are encrypted as `access` says at their beginning.
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    limits: ServerLimits,
+    access: Access,
+    stop: CancellationToken,
+) {
+    let connections = Connections::new(limits.connections);
     let graceful = GracefulShutdown::new();
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(128 << 10);
-    // Waiting for a slot is part of what `stop` interrupts: a full server must be able to stop.
+    let mut http = Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(LARGEST_HEAD);
+    // Waiting for a place is part of what `stop` interrupts: a full server must be able to stop.
     let next = async || {
-        let slot = slots.clone().acquire_owned().await;
-        (slot, listener.accept().await)
+        let room = connections.room().await;
+        let (tcp, address) = listener.accept().await?;
+        Ok::<_, io::Error>((connections.enter(room).await, tcp, address))
     };
     loop {
-        let (slot, tcp) = tokio::select! {
-            (slot, accepted) = next() => match accepted {
-                Ok((tcp, _)) => (slot, tcp),
+        let (place, tcp, address) = tokio::select! {
+            accepted = next() => match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     warn!(%error, "Cannot accept a connection.");
                     sleep(Duration::from_millis(50)).await;
@@ -64,20 +109,98 @@ pub async fn serve(listener: TcpListener, app: Router, limits: ServerLimits, sto
             },
             () = stop.cancelled() => break,
         };
-        let _ = tcp.set_nodelay(true);
-        let mut stream = TimeoutStream::new(tcp);
-        stream.set_write_timeout(Some(limits.write));
-        let service = TowerToHyperService::new(app.clone());
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        let line =
+            Line { http: http.clone(), app: app.clone(), limits, watcher: graceful.watcher(), address };
+        let (access, stop) = (access.clone(), stop.clone());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "A connection ended with an error.");
+            tokio::select! {
+                () = line.talk(tcp, &access, &place, &stop) => {}
+                () = place.closed() => debug!(%address, "A silent connection is closed for a new one."),
             }
-            drop(slot);
         });
     }
     drop(listener);
     if timeout(limits.drain, graceful.shutdown()).await.is_err() {
         warn!("Some requests were still running after {:?} and are cut off.", limits.drain);
+    }
+}
+
+/// What one connection is served with.
+struct Line {
+    http: Builder,
+    app: Router,
+    limits: ServerLimits,
+    watcher: Watcher,
+    address: SocketAddr,
+}
+
+impl Line {
+    async fn talk(self, tcp: TcpStream, access: &Access, place: &Arc<Place>, stop: &CancellationToken) {
+        let _ = tcp.set_nodelay(true);
+        let mut stream = TimeoutStream::new(tcp);
+        stream.set_write_timeout(Some(self.limits.write));
+        let (stream, address) = (Box::pin(stream), self.address);
+        let Some((config, proves)) = access.encryption() else {
+            return self.answer(stream, Peer { address, certified: false }, place).await;
+        };
+        let agreed = tokio::select! {
+            agreed = timeout(self.limits.handshake, TlsAcceptor::from(config).accept(stream)) => agreed,
+            () = stop.cancelled() => return,
+        };
+        match agreed {
+            Ok(Ok(stream)) => {
+                let certified = proves && stream.get_ref().1.peer_certificates().is_some();
+                self.answer(stream, Peer { address, certified }, place).await;
+            }
+            Ok(Err(error)) => debug!(%address, %error, "A client and we do not agree on encryption."),
+            Err(_) => debug!(%address, "A client takes too long to agree on encryption."),
+        }
+    }
+
+    async fn answer<S>(self, stream: S, peer: Peer, place: &Arc<Place>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let app = TowerToHyperService::new(self.app);
+        let service = service_fn(|mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            let (answering, answer) = (place.answer(), app.call(request));
+            async move {
+                let response = answer.await?;
+                Ok::<_, std::convert::Infallible>(
+                    response.map(|body| Tracked { body, _answering: answering }),
+                )
+            }
+        });
+        let connection = self.watcher.watch(self.http.serve_connection(TokioIo::new(stream), service));
+        if let Err(error) = connection.await {
+            debug!(address = %peer.address, %error, "A connection ended with an error.");
+        }
+    }
+}
+
+/// A body that tells when it was sent, or is no longer wanted.
+struct Tracked {
+    body: Body,
+    _answering: Answering,
+}
+
+impl http_body::Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -18,8 +18,10 @@ pub(super) struct Values {
 }
 
 impl Values {
-    pub(super) fn of(exposed: &Exposed) -> Self {
-        Self { full: exposed.settings().shown_values == ShownValues::Full, key: exposed.seal_key.clone() }
+    /// As settings say. Whoever is not trusted never sees more than digests.
+    pub(super) fn of(exposed: &Exposed, trusted: bool) -> Self {
+        let full = trusted && exposed.settings().shown_values == ShownValues::Full;
+        Self { full, key: exposed.seal_key.clone() }
     }
 
     /// Whether all are shown that may be told.

@@ -25,7 +25,7 @@ pub struct FileWatch {
 /// What tells two states of a file apart without reading it. None of a file: it is not there.
 ///
 /// The time of the last change to its entry is part of it, because rights can change and nothing else.
-type Stamp = Option<(u64, u64, [i64; 4], u64)>;
+pub type Stamp = Option<(u64, u64, [i64; 4], u64)>;
 
 impl FileWatch {
     /// Watches a file, whose content is new at the first look.
@@ -119,7 +119,8 @@ fn what(file: FileType) -> &'static str {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+/// What a file is like now.
+pub fn stamp(path: &Path) -> Stamp {
     let metadata = fs::metadata(path).ok()?;
     let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
     Some((metadata.dev(), metadata.ino(), times, metadata.len()))

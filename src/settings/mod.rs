@@ -11,6 +11,7 @@ mod read;
 mod shown_label;
 mod status;
 mod status_hash;
+mod web;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -22,7 +23,7 @@ use crate::{
 };
 
 pub use file::{LogLevel, SettingsFile, ShownResources, ShownValues};
-pub use file_watch::{FileWatch, read_settings};
+pub use file_watch::{FileWatch, Stamp, read_settings, stamp};
 pub use load::{Loaded, is_namespace, load};
 pub use overrides::Overrides;
 pub use prices::Prices;
@@ -30,6 +31,7 @@ pub use problem::{Place, Problem};
 pub use read::read_yaml;
 pub use shown_label::ShownLabel;
 pub use status::ReloadStatus;
+pub use web::{ClientCertificates, Pem, RateLimit, TlsSettings, WebSettings, load_web, placed};
 
 /// The settings of a running exporter.
 #[derive(Clone, Debug)]

@@ -87,9 +87,31 @@ impl Blocks {
         self.get(namespace, name).first().map(|entry| &entry.object).filter(|object| object.exists)
     }
 
-    /// The namespaces that have claims, in order.
+    /// The namespaces that have any.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.keys().map(|namespace| &**namespace)
+        self.namespaces.keys().map(|name| &**name)
+    }
+
+    /// What is left where only some namespaces may be seen. Blocks of which nothing is left out stay the same ones.
+    pub(super) fn only(&self, sees: impl Fn(&str) -> bool) -> Self {
+        let is_left = |entry: &Arc<Entry>| sees(&entry.object.key.namespace);
+        let buckets = self.buckets.iter().map(|block| {
+            if block.entries.iter().all(is_left) {
+                return block.clone();
+            }
+            let entries = block.entries.iter().filter(|entry| is_left(entry)).cloned().collect();
+            Arc::new(Block { version: block.version, entries })
+        });
+        let mut left = Self { buckets: buckets.collect(), ..Self::default() };
+        left.namespaces.extend(
+            self.namespaces
+                .iter()
+                .filter(|(name, _)| sees(name))
+                .map(|(name, counts)| (name.clone(), *counts)),
+        );
+        left.claims = left.entries().count();
+        left.objects = left.objects().count();
+        left
     }
 
     /// Whether no claim of this source is known in this namespace.

@@ -80,6 +80,8 @@ pub enum Turn {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     chunks: VecDeque<Arc<Vec<Arc<Transition>>>>,
+    /// The oldest that is told of, or was left out.
+    first: Option<u64>,
     last: u64,
 }
 
@@ -123,8 +125,17 @@ impl History {
     /// Whether everything that followed this sequence number is still here. Not so if the ring has moved on, nor if
     /// the number was given by another history.
     pub fn reaches_back_to(&self, sequence: u64) -> bool {
-        let oldest = self.chunks.front().and_then(|chunk| chunk.first()).map_or(1, |oldest| oldest.sequence);
-        sequence.saturating_add(1) >= oldest && sequence <= self.last
+        sequence.saturating_add(1) >= self.first.unwrap_or(1) && sequence <= self.last
+    }
+
+    /// What is left where only some transitions may be seen. Numbers stay as they are.
+    pub(super) fn only(&self, sees: impl Fn(&Transition) -> bool) -> Self {
+        let rest_of = |chunk: &Arc<Vec<Arc<Transition>>>| {
+            let left: Vec<_> = chunk.iter().filter(|own| sees(own)).cloned().collect();
+            if left.len() == chunk.len() { chunk.clone() } else { Arc::new(left) }
+        };
+        let chunks = self.chunks.iter().map(rest_of).filter(|chunk| !chunk.is_empty());
+        Self { chunks: chunks.collect(), ..*self }
     }
 
     /// Adds a transition and numbers it.
@@ -141,6 +152,7 @@ impl History {
         if self.chunks.len() > CAPACITY / CHUNK {
             self.chunks.pop_front();
         }
+        self.first = self.chunks.front().and_then(|chunk| chunk.first()).map(|oldest| oldest.sequence);
     }
 }
 

@@ -9,6 +9,7 @@ mod grace;
 mod history;
 mod ledger;
 mod metrics;
+mod only;
 mod opinion;
 mod rating;
 mod relist;

@@ -1,10 +1,10 @@
 //! The rules that hold, and how many differences each of them matches.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     model::Verdict,
-    rules::{Rule, RuleSet},
+    rules::{Origin, Rule, RuleSet},
 };
 
 /// The rules that hold, and how many differences each of them matches now.
@@ -13,13 +13,29 @@ pub struct RuleBook {
     set: Arc<RuleSet>,
     /// By the place of the rule.
     matches: Vec<u64>,
+    /// The places of rules that are not told of.
+    hidden: BTreeSet<usize>,
 }
 
 impl RuleBook {
     /// These rules, which have matched nothing yet.
     pub(super) fn new(set: Arc<RuleSet>) -> Self {
         let matches = vec![0; set.rules().len()];
-        Self { set, matches }
+        Self { set, matches, hidden: BTreeSet::new() }
+    }
+
+    /// What is left where only some namespaces may be seen, and these verdicts in them: rules of other teams are not told of.
+    pub(super) fn only<'a>(
+        &self,
+        sees: impl Fn(&str) -> bool,
+        verdicts: impl Iterator<Item = &'a Verdict>,
+    ) -> Self {
+        let is_hidden = |rule: &Rule| matches!(rule.origin(), Origin::Team { namespace } if !sees(namespace));
+        let rules = self.set.rules().iter().enumerate();
+        let hidden = rules.filter(|(_, rule)| is_hidden(rule)).map(|(at, _)| at).collect();
+        let mut left = Self { hidden, ..Self::new(self.set.clone()) };
+        verdicts.for_each(|verdict| left.add(verdict));
+        left
     }
 
     /// The rules.
@@ -29,7 +45,8 @@ impl RuleBook {
 
     /// Every rule with the number of differences that it matches, ignored ones included.
     pub fn matches(&self) -> impl Iterator<Item = (&Rule, u64)> {
-        self.set.rules().iter().zip(self.matches.iter().copied())
+        let rules = self.set.rules().iter().zip(self.matches.iter().copied()).enumerate();
+        rules.filter(|(at, _)| !self.hidden.contains(at)).map(|(_, own)| own)
     }
 
     /// Counts what a claim has.

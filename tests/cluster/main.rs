@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// Who may ask for what, as the API server says.
+mod access;
 /// Who scaled an object: an autoscaler, or a person.
 mod autoscalers;
 /// A thousand secrets in states and objects.

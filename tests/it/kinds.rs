@@ -5,6 +5,7 @@ use std::time::Duration;
 use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
     demo,
+    expose::Access,
     model::{Cause, Clock, DownReason, Kind, Scope, SealKey, Selector, StreamHealth, WantedKind},
     settings::Settings,
     state::{History, Snapshot},
@@ -327,6 +328,7 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
         timing: Timing::default(),
         events: false,
         history_file: None,
+        access: Access::default(),
         stop: stop.clone(),
     };
     let Exporter { ingest, exposed, .. } = assemble(&parts, History::default());

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use axum::body::Body;
 use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
-    expose::{Exposed, ServerLimits, router, serve},
+    expose::{Access, Exposed, ServerLimits, router, serve},
     model::{Clock, Kind, ObjectKey, SealKey, Source, VerdictKind},
     settings::Settings,
     state::{History, Transition},
@@ -124,6 +124,7 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         timing: Timing::default(),
         events: false,
         history_file: None,
+        access: Access::default(),
         stop: CancellationToken::new(),
     };
     assemble(&parts, history)
@@ -281,8 +282,13 @@ async fn a_listener_does_not_hold_up_a_graceful_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = exposed.stop.clone();
-    let server =
-        tokio::spawn(serve(listener, router(exposed.clone()), ServerLimits::default(), stop.clone()));
+    let server = tokio::spawn(serve(
+        listener,
+        router(exposed.clone()),
+        ServerLimits::default(),
+        Access::default(),
+        stop.clone(),
+    ));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /v1/events?since=0 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut text = String::new();

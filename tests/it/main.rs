@@ -12,6 +12,8 @@
 mod programs;
 mod support;
 
+/// Who may ask for what, and how much of it they are shown.
+mod access;
 /// `/v1/…`: queries, shapes, problems.
 mod api;
 /// The module table, file lengths, no orphans.

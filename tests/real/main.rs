@@ -29,3 +29,5 @@ mod prometheus;
 mod terraform_source;
 /// The table of Terraform types beside what it is derived from.
 mod terraform_table;
+/// Web configuration files, by the word of promtool.
+mod web_config;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
-    expose::{Exposed, router},
+    expose::{Access, Exposed, Peer, router},
     model::{Clock, SealKey},
     settings::Settings,
     state::History,
@@ -44,6 +44,7 @@ impl<'a> Inside<'a> {
             timing: Timing::default(),
             events: false,
             history_file: None,
+            access: Access::default(),
             stop: stop.clone(),
         };
         let Exporter { ingest, exposed, settings, .. } = assemble(&parts, History::default());
@@ -53,7 +54,8 @@ impl<'a> Inside<'a> {
 
     /// Asks for a path: status and text.
     pub fn get(&self, path: &str) -> (u16, String) {
-        let request = http::Request::get(path).body(Body::empty()).expect("a request");
+        let here = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
+        let request = http::Request::get(path).extension(here).body(Body::empty()).expect("a request");
         self.cluster.block_on(async {
             let response = router(self.exposed.clone()).oneshot(request).await.expect("an answer");
             let status = response.status().as_u16();

@@ -19,4 +19,5 @@ pub mod objects;
 pub mod page;
 pub mod parts;
 pub mod process;
+pub mod routes;
 pub mod terraform;

@@ -1,37 +1,125 @@
 //! Who asks.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
-use axum::extract::FromRequestParts;
-use http::request::Parts;
+use axum::{
+    RequestPartsExt as _,
+    extract::{FromRequestParts, Query, RawPathParams},
+};
+use http::{StatusCode, request::Parts};
 
+use super::{
+    Peer,
+    identity::{Identity, cannot_tell},
+    sight::{Asking, Sight},
+};
 use crate::{
-    expose::{Exposed, values::Values},
+    expose::{Exposed, Protection, api::Problem, values::Values},
+    settings::is_namespace,
     state::Snapshot,
 };
+
+/// After this long somebody who listens has to come back, and is asked again who he is.
+const LISTENS: Duration = Duration::from_secs(300);
 
 /// Who asks, as far as it matters to what is shown. All that handlers show comes through it.
 #[derive(Clone, Debug)]
 pub(in crate::expose) struct Caller {
     exposed: Arc<Exposed>,
+    identity: Identity,
+    /// What he may see; none for everything.
+    sight: Option<Arc<Sight>>,
+    /// Whether he may see values of fields that may hold secrets.
+    trusted: bool,
 }
 
 impl Caller {
     /// What is known, as far as the caller may see it.
     pub(in crate::expose) fn snapshot(&self) -> Arc<Snapshot> {
-        self.exposed.state.snapshot()
+        let snapshot = self.exposed.state.snapshot();
+        match &self.sight {
+            None => snapshot,
+            Some(sight) => self.exposed.access.0.views.seen(&snapshot, sight),
+        }
     }
 
     /// How the values of fields are shown to the caller.
     pub(in crate::expose) fn values(&self) -> Values {
-        Values::of(&self.exposed)
+        Values::of(&self.exposed, self.trusted)
+    }
+
+    /// Whether the caller may see everything, what is not of any namespace included.
+    pub(in crate::expose) fn sees_everything(&self) -> bool {
+        self.sight.is_none()
+    }
+
+    /// Whether the caller is one whom guarded routes would answer.
+    pub(in crate::expose) fn is_known(&self) -> bool {
+        !matches!(self.identity, Identity::Stranger)
+    }
+
+    /// How long the caller may listen until he has to come back; none for as long as he likes.
+    pub(in crate::expose) fn listens(&self) -> Option<Duration> {
+        match self.identity {
+            Identity::Anybody => None,
+            Identity::Stranger | Identity::User | Identity::Account(..) => Some(LISTENS),
+        }
     }
 }
 
 impl FromRequestParts<Arc<Exposed>> for Caller {
-    type Rejection = Infallible;
+    type Rejection = Problem;
 
-    async fn from_request_parts(_: &mut Parts, exposed: &Arc<Exposed>) -> Result<Self, Infallible> {
-        Ok(Self { exposed: exposed.clone() })
+    async fn from_request_parts(parts: &mut Parts, exposed: &Arc<Exposed>) -> Result<Self, Problem> {
+        // Whoever came past the guard in whatever way is a stranger.
+        let identity = parts.extensions.get::<Identity>().cloned().unwrap_or(Identity::Stranger);
+        let is_whole = Protection::of(&parts.extensions) == Protection::Whole;
+        let sight = match &identity {
+            Identity::Anybody | Identity::User => None,
+            Identity::Stranger => Some(Sight::default()),
+            Identity::Account(..) if is_whole => None,
+            Identity::Account(account, deadline) => {
+                let Some(reviews) = &exposed.access.0.reviews else { return Err(nothing_there("*")) };
+                let snapshot = exposed.state.snapshot();
+                let (key, deadline) = (&exposed.seal_key, *deadline);
+                let named = named_namespace(parts).await;
+                let asked = named.as_deref().filter(|name| is_namespace(name));
+                let asking = Asking { reviews, key, account, deadline };
+                let sight = Sight::ask(&asking, &snapshot, asked).await.map_err(cannot_tell)?;
+                // The same whether it exists or not. Where nothing is watched yet, nothing would be shown anyway.
+                if let Some(name) =
+                    named.filter(|name| !sight.sees_namespace(name) && !snapshot.kinds.is_empty())
+                {
+                    return Err(nothing_there(&name));
+                }
+                Some(sight)
+            }
+        };
+        let here = parts.extensions.get::<Peer>().is_some_and(|peer| peer.is_here(&parts.headers));
+        let trusted = match identity {
+            Identity::User | Identity::Account(..) => true,
+            Identity::Anybody => here,
+            Identity::Stranger => false,
+        };
+        Ok(Self { exposed: exposed.clone(), identity, sight: sight.map(Arc::new), trusted })
     }
+}
+
+/// The namespace that a request names, in its path or in its query.
+async fn named_namespace(parts: &mut Parts) -> Option<String> {
+    let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+    let in_query = query.ok().and_then(|Query(pairs)| {
+        pairs.into_iter().find(|(name, _)| name == "namespace").map(|(_, value)| value)
+    });
+    let path = parts.extract::<RawPathParams>().await.ok();
+    let in_path = path.and_then(|path| {
+        let mut parameters = path.iter();
+        parameters.find(|(name, _)| *name == "namespace").map(|(_, value)| value.to_owned())
+    });
+    in_path.or(in_query).filter(|name| !["", "*", "-"].contains(&name.as_str()))
+}
+
+fn nothing_there(namespace: &str) -> Problem {
+    let detail = format!("this account may list nothing that is watched in namespace `{namespace}`");
+    Problem::new(StatusCode::FORBIDDEN, detail)
 }

@@ -115,6 +115,8 @@ struct Listener {
     owes_changed: bool,
     /// When the next `changed` may be sent.
     changed_from: Instant,
+    /// When the client has to come back, and prove again who it is.
+    until: Option<Instant>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -127,6 +129,7 @@ impl Listener {
         let seen = seen.unwrap_or(newest);
         // Something may have happened between loading a page and listening, so there is a `changed` at once.
         let (owes_changed, changed_from) = (true, Instant::now());
+        let until = caller.listens().map(|time| Instant::now() + time);
         Self {
             exposed,
             caller,
@@ -136,6 +139,7 @@ impl Listener {
             seen,
             owes_changed,
             changed_from,
+            until,
             _place: place,
         }
     }
@@ -144,7 +148,8 @@ impl Listener {
     async fn next(&mut self) -> Option<String> {
         let heartbeat = Instant::now() + HEARTBEAT;
         loop {
-            if self.exposed.stop.is_cancelled() {
+            let is_over = self.until.is_some_and(|until| until <= Instant::now());
+            if is_over || self.exposed.stop.is_cancelled() {
                 return None;
             }
             let frame = self.news(&self.caller.snapshot());
@@ -162,6 +167,7 @@ impl Listener {
                 }
                 Ok(()) = self.settings.changed() => self.owes_changed = true,
                 () = sleep_until(self.changed_from), if self.owes_changed => {}
+                () = sleep_until(self.until.unwrap_or(heartbeat)), if self.until.is_some() => return None,
                 () = sleep_until(heartbeat) => return Some(":\n\n".to_owned()),
             }
         }

@@ -6,7 +6,7 @@ use axum::{
 };
 use http::{
     HeaderValue, Method, StatusCode, Uri,
-    header::{CONTENT_TYPE, RETRY_AFTER},
+    header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,10 +15,11 @@ use super::answer::plain;
 
 /// What went wrong, in words for the caller.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(in crate::expose) struct Problem {
     status: StatusCode,
     detail: String,
     retry_after: Option<u32>,
+    challenge: Option<&'static str>,
 }
 
 /// A problem as RFC 9457 has it.
@@ -35,16 +36,16 @@ pub(super) struct ProblemView {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), retry_after: None }
+    pub(in crate::expose) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), retry_after: None, challenge: None }
     }
 
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub(in crate::expose) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// Asks the caller to come back after so many seconds.
-    pub(super) fn busy(detail: impl Into<String>, seconds: u32) -> Self {
+    pub(in crate::expose) fn busy(detail: impl Into<String>, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
@@ -63,14 +64,27 @@ impl Problem {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         response
     }
+
+    /// Asks a caller who asks too often to come back after so many seconds.
+    pub(in crate::expose) fn too_many(detail: impl Into<String>, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
+    }
+
+    /// Asks the caller who he is. `challenge`: what he may prove it with.
+    pub(in crate::expose) fn unauthorized(detail: impl Into<String>, challenge: &'static str) -> Self {
+        Self { challenge: Some(challenge), ..Self::new(StatusCode::UNAUTHORIZED, detail) }
+    }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, retry_after) = (self.status, self.retry_after);
+        let (status, retry_after, challenge) = (self.status, self.retry_after, self.challenge);
         let mut response = Self::respond(status, &self.into_view());
         if let Some(seconds) = retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(challenge) = challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
     }

@@ -65,7 +65,9 @@ pub(crate) async fn overview(
     let headline = headline(&overview);
     let main = html! {
         main.overview {
-            (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+            @if caller.sees_everything() {
+                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+            }
             (banner(&snapshot))
             (state_banner(&snapshot))
             h1 #headline data-live { (headline) }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use axum::{Router, body::Body};
 use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
-    expose::{Exposed, router},
+    expose::{Access, Exposed, Peer, router},
     model::{Clock, SealKey},
     rules::RuleSet,
     settings::Settings,
@@ -61,6 +61,11 @@ impl World {
 
     /// The same with a client that asks others as well.
     pub(crate) fn with_client(api: &ApiServer, client: Client, settings: Settings) -> Self {
+        Self::with_access(api, client, settings, Access::default())
+    }
+
+    /// The same where not everybody may ask for everything.
+    pub(crate) fn with_access(api: &ApiServer, client: Client, settings: Settings, access: Access) -> Self {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
         let stop = CancellationToken::new();
         let parts = Parts {
@@ -73,6 +78,7 @@ impl World {
             timing: Timing::default(),
             events: false,
             history_file: None::<PathBuf>,
+            access,
             stop: stop.clone(),
         };
         let Exporter { ingest, exposed, settings, .. } = assemble(&parts, History::default());
@@ -142,7 +148,10 @@ impl World {
         self.ask(Request::get(path).body(Body::empty()).unwrap()).await
     }
 
-    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+    /// Asks from this machine, unless the request comes from elsewhere.
+    pub(crate) async fn ask(&self, mut request: Request<Body>) -> Answer {
+        let here = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
+        request.extensions_mut().get_or_insert(here);
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();

@@ -1,0 +1,90 @@
+//! What every request has to pass before anybody answers it.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderName, HeaderValue, StatusCode};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::time::{Instant, timeout};
+
+use super::{identity::Identity, web_config::Web};
+use crate::expose::{Exposed, Protection, api::Problem};
+
+/// How long somebody waits until it is clear who he is and what he may see.
+const PATIENCE: Duration = Duration::from_millis(1_800);
+/// How much can be sent to us. Questions are short.
+const LARGEST_BODY: usize = 64 << 10;
+/// How long it may take to send that.
+const BODY: Duration = Duration::from_secs(5);
+
+/// Lets requests through whose sender may ask them, under whatever path and method. Nothing is answered without it.
+pub(in crate::expose) async fn guard(
+    State(exposed): State<Arc<Exposed>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let web = exposed.access.look();
+    let mut response = match admit(&exposed, &web, request).await {
+        Ok(request) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    for (name, value) in &web.settings.headers {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            // What a page says about itself is narrower than what is said of all of them.
+            response.headers_mut().entry(name).or_insert(value);
+        }
+    }
+    response
+}
+
+async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let identity = match Protection::of(&parts.extensions) {
+        Protection::Open if web.closed => Identity::Stranger,
+        Protection::Open => identify(exposed, web, &parts).await.unwrap_or(Identity::Stranger),
+        Protection::Guarded | Protection::Whole => {
+            if web.closed {
+                let detail = "the web configuration file cannot be used; the exporter's log says why";
+                return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail));
+            }
+            if web.settings.rate_limit.is_some_and(|limit| !exposed.access.0.bucket.take(limit)) {
+                return Err(Problem::too_many("more requests than the web configuration file allows", 1));
+            }
+            identify(exposed, web, &parts).await?
+        }
+    };
+    parts.extensions.insert(identity);
+    Ok(Request::from_parts(parts, received(body).await?))
+}
+
+async fn identify(exposed: &Exposed, web: &Web, parts: &http::request::Parts) -> Result<Identity, Problem> {
+    let deadline = Instant::now() + PATIENCE;
+    exposed.access.identify(web, &exposed.seal_key, parts, deadline).await
+}
+
+/// A body that has come whole, in time, and is small; no handler ever waits for one.
+async fn received(body: Body) -> Result<Body, Problem> {
+    if body.is_end_stream() {
+        return Ok(body);
+    }
+    let too_large = || {
+        let detail = format!("what was sent has more than {LARGEST_BODY} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    };
+    if body.size_hint().lower() > LARGEST_BODY as u64 {
+        return Err(too_large());
+    }
+    let whole = timeout(BODY, Limited::new(body, LARGEST_BODY).collect()).await;
+    match whole.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "what is sent does not come"))? {
+        Ok(whole) => Ok(Body::from(whole.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Problem::bad_request("what was sent did not come whole")),
+    }
+}

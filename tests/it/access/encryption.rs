@@ -1,0 +1,240 @@
+//! Encryption, certificates of clients, and what becomes of both while the server runs.
+
+use std::{sync::Arc, time::Duration};
+
+use drift_exporter::expose::{Access, Peer, ServerLimits, serve};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore, SupportedProtocolVersion,
+        crypto::ring::default_provider,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+        version::{TLS12, TLS13},
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+use super::WebFile;
+
+/// A certificate that vouches for itself, and its key, in PEM.
+pub(super) fn certificate(names: &[&str]) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let own = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+    (own.pem(), key.serialize_pem())
+}
+
+/// Somebody who vouches for others.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut own = CertificateParams::default();
+        own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(own, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn vouch(&self, names: Vec<SanType>) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut own = CertificateParams::default();
+        own.subject_alt_names = names;
+        (own.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+    }
+}
+
+/// A server that answers what it knows of whoever asks.
+struct Server {
+    address: std::net::SocketAddr,
+    file: WebFile,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+impl Server {
+    async fn start(file: WebFile) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let who = async |peer: axum::Extension<Peer>| format!("certified: {}", peer.certified);
+        let app = axum::Router::new().route("/", axum::routing::get(who));
+        let (access, stop) = (Access::new(Some(file.open()), None), CancellationToken::new());
+        let limits = ServerLimits { handshake: Duration::from_millis(300), ..ServerLimits::default() };
+        tokio::spawn(serve(listener, app, limits, access, stop.clone()));
+        Self { address, file, _stop: stop.drop_guard() }
+    }
+
+    /// Asks as somebody who trusts this certificate, has a certificate or none, and speaks these versions.
+    async fn ask(
+        &self,
+        trusted: &str,
+        own: Option<&(String, String)>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Result<String, String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let config = config.with_protocol_versions(versions).unwrap().with_root_certificates(roots);
+        let config = match own {
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        let tcp = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let told = |error: std::io::Error| error.to_string();
+        let mut tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await.map_err(told)?;
+        tls.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .await
+            .map_err(told)?;
+        let mut answer = String::new();
+        tls.read_to_string(&mut answer).await.map_err(told)?;
+        Ok(answer.rsplit("\r\n").next().unwrap_or_default().to_owned())
+    }
+}
+
+const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+const OWN: &str = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n";
+
+/// A server with a certificate of its own and more settings about encryption.
+async fn server(more: &str) -> (Server, String) {
+    let (own, key) = certificate(&["localhost"]);
+    let file = WebFile::new("");
+    file.write("cert.pem", &own);
+    file.write("key.pem", &key);
+    file.write("web.yml", &format!("{OWN}{more}"));
+    (Server::start(file).await, own)
+}
+
+#[tokio::test]
+async fn only_versions_that_are_wanted_are_spoken_and_plain_text_is_not() {
+    for (more, wanted) in [
+        ("", [true, true]),
+        ("  min_version: TLS10\n", [true, true]),
+        ("  min_version: TLS13\n", [false, true]),
+        ("  max_version: TLS12\n", [true, false]),
+        (
+            "  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n  curve_preferences: [CurveP384, CurveP521]\n",
+            [true, true],
+        ),
+        ("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]\n", [false, true]),
+    ] {
+        let (server, trusted) = server(more).await;
+        for (version, spoken) in [&TLS12, &TLS13].into_iter().zip(wanted) {
+            let answer = server.ask(&trusted, None, &[version]).await;
+            assert_eq!(
+                answer.as_deref().ok(),
+                spoken.then_some("certified: false"),
+                "{more} {version:?} {answer:?}"
+            );
+        }
+        let mut plain = TcpStream::connect(server.address).await.unwrap();
+        plain.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        let _ = plain.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_agree_on_anything_is_cut_off() {
+    let (server, _) = server("").await;
+    let begun = std::time::Instant::now();
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let _ = silent.read_to_end(&mut Vec::new()).await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn clients_are_let_in_as_the_policy_says() {
+    let (right, wrong) = (Authority::new(), Authority::new());
+    let host = |name: &str| SanType::DnsName(name.try_into().unwrap());
+    let good = right.vouch(vec![host("prometheus")]);
+    let bad = wrong.vouch(vec![host("prometheus")]);
+    for (policy, [without, with_bad, with_good]) in [
+        ("NoClientCert", [Some(false), Some(false), Some(false)]),
+        ("RequestClientCert", [Some(false), Some(false), Some(false)]),
+        ("RequireAnyClientCert", [None, Some(false), Some(false)]),
+        ("RequireClientCert", [None, Some(false), Some(false)]),
+        ("VerifyClientCertIfGiven", [Some(false), None, Some(true)]),
+        ("RequireAndVerifyClientCert", [None, None, Some(true)]),
+    ] {
+        let authorities = if policy == "NoClientCert" { "" } else { "  client_ca_file: ca.pem\n" };
+        let (server, trusted) = server("").await;
+        server.file.write("ca.pem", &right.0.pem());
+        server.file.write("web.yml", &format!("{OWN}  client_auth_type: {policy}\n{authorities}"));
+        for (own, wanted) in [(None, without), (Some(&bad), with_bad), (Some(&good), with_good)] {
+            for version in BOTH {
+                let answer = server.ask(&trusted, own, &[version]).await;
+                let wanted = wanted.map(|certified| format!("certified: {certified}"));
+                assert_eq!(answer.as_ref().ok(), wanted.as_ref(), "{policy} {} {answer:?}", own.is_some());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_clients_with_a_name_that_is_allowed_are_let_in() {
+    let authority = Authority::new();
+    let text = |text: &str| text.try_into().unwrap();
+    let (server, trusted) = server("").await;
+    server.file.write("ca.pem", &authority.0.pem());
+    let names = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n  client_allowed_sans: [scraper, 10.0.0.9, '::1', a@example.com, 'spiffe://x/y']\n";
+    server.file.write("web.yml", &format!("{OWN}{names}"));
+    for (name, allowed) in [
+        (SanType::DnsName(text("scraper")), true),
+        (SanType::DnsName(text("scraper.example")), false),
+        (SanType::IpAddress("10.0.0.9".parse().unwrap()), true),
+        (SanType::IpAddress("10.0.0.8".parse().unwrap()), false),
+        (SanType::IpAddress("::1".parse().unwrap()), true),
+        (SanType::Rfc822Name(text("a@example.com")), true),
+        (SanType::URI(text("spiffe://x/y")), true),
+        (SanType::URI(text("spiffe://x/y/z")), false),
+    ] {
+        let own = authority.vouch(vec![name.clone()]);
+        let answer = server.ask(&trusted, Some(&own), BOTH).await;
+        assert_eq!(answer.is_ok(), allowed, "{name:?} {answer:?}");
+    }
+    let nameless = authority.vouch(Vec::new());
+    assert!(server.ask(&trusted, Some(&nameless), BOTH).await.is_err());
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_last_good_one() {
+    let (server, first) = server("").await;
+    assert!(server.ask(&first, None, BOTH).await.is_ok());
+    let (second, key) = certificate(&["localhost"]);
+    // Between the two writes they do not belong together.
+    server.file.write("cert.pem", &second);
+    assert!(server.ask(&first, None, BOTH).await.is_ok(), "the last good one stays");
+    server.file.write("key.pem", &key);
+    assert!(server.ask(&second, None, BOTH).await.is_ok());
+    assert!(server.ask(&first, None, BOTH).await.is_err());
+    server.file.write("key.pem", "nothing");
+    server.file.write("web.yml", "tls_server_config: [");
+    assert!(server.ask(&second, None, BOTH).await.is_ok(), "probes are still answered");
+    // It never becomes plain text by itself.
+    server.file.write("web.yml", "");
+    assert!(server.ask(&second, None, BOTH).await.is_ok());
+}
+
+#[tokio::test]
+async fn another_authority_counts_from_the_next_connection_on() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let (of_old, of_new) = (old.vouch(Vec::new()), new.vouch(Vec::new()));
+    let (server, trusted) = server("").await;
+    server.file.write("ca.pem", &old.0.pem());
+    server.file.write(
+        "web.yml",
+        &format!("{OWN}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n"),
+    );
+    let may = async |own| server.ask(&trusted, Some(own), BOTH).await.is_ok();
+    assert!(may(&of_old).await && !may(&of_new).await);
+    server.file.write("ca.pem", &new.0.pem());
+    assert!(!may(&of_old).await && may(&of_new).await);
+}

@@ -1,0 +1,112 @@
+//! Every route, with every kind of credentials.
+
+use drift_exporter::expose::{Access, Protection, ROUTES};
+use http::StatusCode;
+
+use super::{
+    WebFile, ann, ask, basic, by_password, check_problem, shop,
+    tokens::{Cluster, token},
+};
+use crate::programs::routes::sample;
+
+/// Paths that there are not, and one that somebody spelled in a way of his own.
+const NOWHERE: &[&str] =
+    &["/nothing", "/v1", "/v1/../metrics", "//metrics", "/%6detrics", "/metrics/", "/%3Cscript%3E"];
+
+#[test]
+fn only_probes_are_open_and_only_what_is_not_of_a_namespace_is_shown_whole() {
+    let those = |wanted| {
+        let own = ROUTES.iter().filter(move |route| route.protection == wanted);
+        own.map(|route| route.path).collect::<Vec<_>>()
+    };
+    assert_eq!(those(Protection::Open), ["/livez", "/readyz"]);
+    assert_eq!(those(Protection::Whole), ["/metrics", "/v1/rules", "/v1/status"]);
+}
+
+/// Tries credentials on every route and method. `wanted`: what guarded routes answer; none where they answer as if nobody asked.
+async fn check(access: Access, cases: &[(&str, Option<String>, Option<StatusCode>)]) {
+    let world = shop(access).await;
+    for (what, credentials, wanted) in cases {
+        let paths = ROUTES.iter().map(|route| (sample(route.path), route.protection));
+        let nowhere = NOWHERE.iter().map(|path| (*path, Protection::Guarded));
+        for (path, protection) in paths.chain(nowhere) {
+            for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "NONSENSE"] {
+                let answer = ask(&world, method, path, credentials.as_deref()).await;
+                let what = format!("{what}: {method} {path}");
+                match (protection, wanted) {
+                    (Protection::Open, _) => assert!(
+                        [StatusCode::OK, StatusCode::METHOD_NOT_ALLOWED].contains(&answer.status),
+                        "{what}: {}",
+                        answer.status
+                    ),
+                    (Protection::Guarded | Protection::Whole, Some(status)) if method == "HEAD" => {
+                        assert_eq!(answer.status, *status, "{what}");
+                    }
+                    (Protection::Guarded | Protection::Whole, Some(status)) => {
+                        check_problem(&answer, *status, &what);
+                        assert!(!answer.text().contains("<script>"), "{what}");
+                    }
+                    (Protection::Guarded | Protection::Whole, None) => {
+                        let denied = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+                        assert!(!denied.contains(&answer.status), "{what}: {}", answer.status);
+                        let is_route = !NOWHERE.contains(&path) && !path.starts_with("/assets");
+                        let is_fine =
+                            path.ends_with("since=nothing") == (answer.status == StatusCode::BAD_REQUEST);
+                        assert!(method != "GET" || !is_route || is_fine, "{what}: {}", answer.status);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_access_settings_everybody_is_answered() {
+    check(Access::default(), &[("nobody", None, None), ("somebody", Some(basic("ann", "x")), None)]).await;
+}
+
+#[tokio::test]
+async fn every_route_wants_the_password_of_a_user() {
+    let denied = Some(StatusCode::UNAUTHORIZED);
+    let file = WebFile::new(&ann());
+    check(
+        by_password(&file),
+        &[
+            ("no credentials", None, denied),
+            ("a wrong password", Some(basic("ann", "guess")), denied),
+            ("a wrong user", Some(basic("bob", "secret")), denied),
+            ("a token", Some("Bearer secret".to_owned()), denied),
+            ("nonsense", Some("Basic %%%".to_owned()), denied),
+            ("half of it", Some(basic("ann", "secret").replace("Basic ", "Basic")), denied),
+            ("good ones", Some(basic("ann", "secret")), None),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn every_route_wants_a_token_whose_bearer_may_ask() {
+    let cluster = Cluster::default();
+    check(
+        cluster.access(),
+        &[
+            ("no credentials", None, Some(StatusCode::UNAUTHORIZED)),
+            ("a token of nobody", Some(token("nobody")), Some(StatusCode::UNAUTHORIZED)),
+            ("a password", Some(basic("ann", "secret")), Some(StatusCode::UNAUTHORIZED)),
+            ("an empty token", Some(token("")), Some(StatusCode::UNAUTHORIZED)),
+            ("somebody without rights", Some(token("guest")), Some(StatusCode::FORBIDDEN)),
+            ("somebody with all rights", Some(token("admin")), None),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_reviews_nobody_is_let_in() {
+    let cluster = Cluster::default();
+    cluster.break_down();
+    let denied = Some(StatusCode::SERVICE_UNAVAILABLE);
+    let nobody = Some(StatusCode::UNAUTHORIZED);
+    check(cluster.access(), &[("no credentials", None, nobody), ("any token", Some(token("admin")), denied)])
+        .await;
+}

@@ -1,0 +1,129 @@
+//! What is wrong with a web configuration file, and where.
+
+use drift_exporter::expose::WebConfig;
+
+use super::{WebFile, ann, told};
+
+#[track_caller]
+fn check(text: &str, wanted: &[&str]) {
+    let file = WebFile::new(text);
+    assert_eq!(told(&file.path()), wanted, "{text}");
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place() {
+    check(
+        "tls_server_confi: {}\n",
+        &[
+            "line 1, column 1: `tls_server_confi` is no key here; there are tls_server_config, http_server_config, basic_auth_users, rate_limit; did you mean `tls_server_config`?",
+        ],
+    );
+    check(
+        "basic_auth_users:\n  ann: secret\n",
+        &[
+            "line 2, column 8: basic_auth_users.ann: this is no bcrypt hash; `htpasswd -nBC 10 NAME` prints one",
+        ],
+    );
+    check(
+        "tls_server_config:\n  cert_file: a.pem\n",
+        &[
+            "line 2, column 3: tls_server_config: the key of the certificate is missing; want `key_file` or `key`",
+        ],
+    );
+    check(
+        "tls_server_config:\n  cert: x\n  key: x\n  client_auth_type: RequireAndVerify\n",
+        &[
+            "line 4, column 21: tls_server_config.client_auth_type: `RequireAndVerify` is not allowed here; want one of NoClientCert, RequestClientCert, RequireAnyClientCert, RequireClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert",
+        ],
+    );
+    check(
+        "tls_server_config:\n  cert: x\n  key: x\n  client_ca: x\n",
+        &[
+            "line 2, column 3: tls_server_config: a client CA without `client_auth_type` would check nobody; want RequireAndVerifyClientCert",
+        ],
+    );
+    check(
+        "tls_server_config:\n  cert: x\n  key: x\n  client_auth_type: RequireAndVerifyClientCert\n",
+        &[
+            "line 4, column 21: tls_server_config.client_auth_type: nobody could vouch for clients; want `client_ca_file` or `client_ca` too",
+        ],
+    );
+    check(
+        "tls_server_config:\n  cert: x\n  key: x\n  max_version: TLS11\n",
+        &["line 4, column 16: tls_server_config.max_version: versions before TLS12 are not spoken"],
+    );
+    check(
+        "tls_server_config:\n  cert: x\n  key: x\n  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA, X]\n  curve_preferences: [P256]\n",
+        &[
+            "line 4, column 19: tls_server_config.cipher_suites[0]: `TLS_RSA_WITH_RC4_128_SHA` is not allowed here; want one of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "line 4, column 45: tls_server_config.cipher_suites[1]: `X` is not allowed here; want one of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "line 5, column 23: tls_server_config.curve_preferences[0]: `P256` is not allowed here; want one of CurveP256, CurveP384, CurveP521, X25519",
+        ],
+    );
+}
+
+#[test]
+fn mistakes_about_headers_and_limits_have_their_places_too() {
+    check(
+        "http_server_config:\n  headers: {X-Frame-Options: never, Server: me}\n",
+        &[
+            "line 2, column 30: http_server_config.headers.X-Frame-Options: `never` is not allowed here; want one of deny, sameorigin",
+            "line 2, column 45: http_server_config.headers.Server: `Server` is not allowed here; want one of Strict-Transport-Security, X-Content-Type-Options, X-Frame-Options, X-XSS-Protection, Content-Security-Policy",
+        ],
+    );
+    check(
+        "rate_limit: {interval: soon}\n",
+        &[
+            "line 1, column 24: rate_limit.interval: `soon` is no length of time; want something like 100ms or 1s",
+        ],
+    );
+    check(
+        "rate_limit: {interval: 1s}\n",
+        &["line 1, column 13: rate_limit: without a `burst` of at least 1 nothing would ever be answered"],
+    );
+}
+
+#[test]
+fn files_that_are_named_and_not_good_are_told_as_well_and_keys_are_never_quoted() {
+    let file = WebFile::new("tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n");
+    file.write("cert.pem", "hello");
+    let told_of = told(&file.path());
+    assert_eq!(
+        told_of,
+        [
+            "line 2, column 14: tls_server_config.cert_file: there is no certificate in it; want a block BEGIN CERTIFICATE"
+        ]
+    );
+    let (certificate, _) = super::encryption::certificate(&["localhost"]);
+    file.write("cert.pem", &certificate);
+    file.write("key.pem", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0IGtleQ==\n-----END PRIVATE KEY-----\n");
+    let told_of = told(&file.path()).join("");
+    assert!(
+        told_of.starts_with("line 3, column 13: tls_server_config.key_file: ") && !told_of.contains("c2Vj"),
+        "{told_of}"
+    );
+}
+
+#[test]
+fn passwords_and_tokens_do_not_go_together() {
+    let file = WebFile::new(&ann());
+    let problems = WebConfig::open(&file.path(), true).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "line 2, column 3: basic_auth_users: there are passwords, and --web.auth kubernetes wants tokens; want one of both"
+    );
+}
+
+#[test]
+fn what_says_nothing_is_right() {
+    for text in [
+        "",
+        "{}\n",
+        "tls_server_config: {}\n",
+        "tls_server_config:\nbasic_auth_users:\n",
+        "rate_limit: {interval: 0, burst: 0}\n",
+        "http_server_config: {http2: false}\n",
+    ] {
+        WebFile::new(text).open();
+    }
+}
