@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -62,6 +62,8 @@ struct Keepers {
     team_reader: TeamReader,
     rule_keeper: RuleKeeper,
     readers: Readers,
+    /// What each source declares, once it has been read.
+    declared: Vec<watch::Receiver<Arc<Declares>>>,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
     readings: watch::Receiver<Arc<Reading>>,
@@ -138,8 +140,15 @@ impl Keepers {
         let (readers, declared) = Readers::new(parts, changes, states, releases, manifests);
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(settings.clone(), teams, declared, parts.seal_key.clone(), outputs),
+            rule_keeper: RuleKeeper::new(
+                settings.clone(),
+                teams,
+                declared.clone(),
+                parts.seal_key.clone(),
+                outputs,
+            ),
             readers,
+            declared,
             kinds,
             rules,
             readings,
@@ -175,6 +184,7 @@ impl Readers {
             changes: changes.clone(),
             declares: by_states,
             clock: clock.clone(),
+            look: parts.timing.look,
             key: key.clone(),
         };
         let releases = helm::Follow {
@@ -183,6 +193,7 @@ impl Readers {
             changes: changes.clone(),
             declares: by_releases,
             clock: clock.clone(),
+            look: parts.timing.look,
             key: key.clone(),
         };
         let manifests = manifest::Follow {
@@ -205,19 +216,46 @@ impl Readers {
 impl Ingest {
     /// Follows the API server until told to stop.
     pub async fn run(self) {
+        self.run_after(std::future::ready(())).await;
+    }
+
+    /// The same in turn: first all that is declared is read, and then what is there is listed, each object once. Nothing is known
+    /// earlier for it, but everything is known soonest.
+    pub async fn run_in_turn(self) {
+        let mut declared = self.keepers.declared.clone();
+        let read = async move {
+            for own in &mut declared {
+                // It fails only when nobody reads any more, and then everything ends.
+                let _ = own.changed().await;
+            }
+        };
+        self.run_after(read).await;
+    }
+
+    /// Follows the API server until told to stop. Objects are listed `after` something.
+    async fn run_after(self, after: impl Future<Output = ()>) {
         let Keepers { team_reader, mut rule_keeper, readers, kinds, rules, readings, .. } = self.keepers;
         tokio::select! {
             () = team_reader.first() => rule_keeper.renew(),
             () = self.stop.cancelled() => return,
         }
         let ticks = tick(self.parts.changes.clone());
-        let planning = self.planner.run(kinds, Vec::clone);
-        let follow = follow(self.plans, readings, self.parts);
         let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
-        let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
+        let (begin, begun) = oneshot::channel();
+        let rules = async {
+            after.await;
+            rule_keeper.renew();
+            let _ = begin.send(());
+            tokio::join!(team_reader.run(), rule_keeper.run())
+        };
+        let listing = async {
+            let _ = begun.await;
+            let planning = self.planner.run(kinds, Vec::clone);
+            tokio::join!(planning, follow(self.plans, readings, self.parts))
+        };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, ticks, rules, readers.run()) } => {}
+            _ = async { tokio::join!(rules, listing, ticks, readers.run()) } => {}
             () = self.stop.cancelled() => {}
         }
     }

@@ -18,6 +18,8 @@ mod autoscalers;
 mod canaries;
 /// What people do at the command line.
 mod commands;
+/// A look at a cluster in which nothing is installed.
+mod direct;
 /// The embedded cluster beside the real one.
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.

@@ -23,6 +23,8 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub(super) struct ResourceView<'a> {
     pub(super) deployment_id: &'a str,
+    pub(super) api_version: String,
+    pub(super) kind: &'a str,
     pub(super) resource_type: String,
     pub(super) resource_name: &'a str,
     pub(super) namespace: &'a str,
@@ -172,6 +174,8 @@ impl<'a> ResourceView<'a> {
         let blind = claim.details.iter().flat_map(|details| &details.blind);
         Self {
             deployment_id: deployment_id(entry),
+            api_version: key.kind.api_version(),
+            kind: &key.kind.kind,
             resource_type: key.kind.kind.to_lowercase(),
             resource_name: &key.name,
             namespace: &key.namespace,

@@ -9,7 +9,7 @@ use drift_exporter::{
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
     },
-    model::{Baseline, Change, Clock, SealKey, StreamHealth},
+    model::{Baseline, Change, Clock, Look, SealKey, StreamHealth},
 };
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
@@ -53,7 +53,15 @@ impl Followed<StateSources> {
     pub(crate) fn start(server: &StateServer, sources: StateSources) -> Self {
         let (followed, Inputs { sources, changes, declares, clock, key }) = Self::new(sources);
         let client = server.client();
-        tokio::spawn(terraform::follow(terraform::Follow { client, sources, changes, declares, clock, key }));
+        tokio::spawn(terraform::follow(terraform::Follow {
+            client,
+            sources,
+            changes,
+            declares,
+            clock,
+            look: Look::Follow,
+            key,
+        }));
         followed
     }
 }
@@ -62,7 +70,15 @@ impl Followed<ReleaseSources> {
     pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
         let (followed, Inputs { sources, changes, declares, clock, key }) = Self::new(sources);
         let client = server.client();
-        tokio::spawn(helm::follow(helm::Follow { client, sources, changes, declares, clock, key }));
+        tokio::spawn(helm::follow(helm::Follow {
+            client,
+            sources,
+            changes,
+            declares,
+            clock,
+            look: Look::Follow,
+            key,
+        }));
         followed
     }
 }

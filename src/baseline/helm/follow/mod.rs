@@ -31,7 +31,7 @@ use super::super::{
     scopes::Scopes,
     wanted::Declares,
 };
-use crate::model::{Change, Clock, SealKey, StreamHealth};
+use crate::model::{Change, Clock, Look, SealKey, StreamHealth};
 
 const NOTICES: usize = 64;
 
@@ -47,6 +47,8 @@ pub struct Follow {
     pub declares: watch::Sender<Arc<Declares>>,
     /// The time.
     pub clock: Clock,
+    /// Whether changes are told, too.
+    pub look: Look,
     /// The key of the digests that releases are sealed with.
     pub key: SealKey,
 }
@@ -95,7 +97,10 @@ impl Follower {
         self.change_sources(sources).await?;
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut shown = Shown::new(feeds(&self.sources));
-        let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
+        let _feeds = {
+            let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
+            feed::start(client, feeds(&self.sources), scope, look, &sender)
+        };
         loop {
             self.meet(&shown).await?;
             self.settle().await?;

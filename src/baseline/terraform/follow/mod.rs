@@ -33,7 +33,7 @@ use self::{
 use super::state::StateReader;
 use crate::{
     baseline::{feed, newest::other_than, wanted::Declares},
-    model::{Change, Clock, SealKey, StreamHealth},
+    model::{Change, Clock, Look, SealKey, StreamHealth},
 };
 
 /// How often files are looked at: mounted volumes do not tell of changes.
@@ -52,6 +52,8 @@ pub struct Follow {
     pub declares: watch::Sender<Arc<Declares>>,
     /// The time.
     pub clock: Clock,
+    /// Whether changes are told, too.
+    pub look: Look,
     /// The key of the digests that states are sealed with.
     pub key: SealKey,
 }
@@ -120,7 +122,10 @@ impl Follower {
         self.change_sources(sources).await?;
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut seen = Seen::new(&self.sources);
-        let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
+        let _feeds = {
+            let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
+            feed::start(client, feeds(&self.sources), scope, look, &sender)
+        };
         let has_files = self.sources.enabled && !self.sources.files.is_empty();
         let mut look_at = has_files.then(Instant::now);
         loop {
