@@ -216,7 +216,7 @@ impl Readers {
 impl Ingest {
     /// Follows the API server until told to stop.
     pub async fn run(self) {
-        self.run_after(std::future::ready(())).await;
+        Box::pin(self.run_after(std::future::ready(()))).await;
     }
 
     /// The same in turn: first all that is declared is read, and then what is there is listed, each object once. Nothing is known
@@ -229,7 +229,7 @@ impl Ingest {
                 let _ = own.changed().await;
             }
         };
-        self.run_after(read).await;
+        Box::pin(self.run_after(read)).await;
     }
 
     /// Follows the API server until told to stop. Objects are listed `after` something.
@@ -241,15 +241,15 @@ impl Ingest {
         }
         let ticks = tick(self.parts.changes.clone());
         let engine = state::run(self.engine, self.queue, rules, self.publisher, self.clock);
-        let (begin, begun) = oneshot::channel();
+        let (ready, begin) = oneshot::channel();
         let rules = async {
             after.await;
             rule_keeper.renew();
-            let _ = begin.send(());
+            let _ = ready.send(());
             tokio::join!(team_reader.run(), rule_keeper.run())
         };
         let listing = async {
-            let _ = begun.await;
+            let _ = begin.await;
             let planning = self.planner.run(kinds, Vec::clone);
             tokio::join!(planning, follow(self.plans, readings, self.parts))
         };

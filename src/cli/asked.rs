@@ -75,8 +75,8 @@ impl Asked {
         look: Look,
         stderr: &mut dyn Write,
     ) -> Result<Option<Self>, String> {
-        let server = ask.server.as_deref().filter(|server| !ask.direct && !server.is_empty());
-        if let Some(address) = server {
+        let running = ask.server.as_deref().filter(|server| !ask.direct && !server.is_empty());
+        if let Some(address) = running {
             let exporter = Exporter::Running(Server::new(address, ask).await?);
             let wishes =
                 wishes.into_iter().map(|wish| Wish { kind: full_name(&wish.kind), ..wish }).collect();
@@ -134,10 +134,10 @@ async fn look_at(
         stop: CancellationToken::new(),
     };
     let mut direct = Direct::start(&parts).map_err(|error| error.to_string())?;
-    let shows = std::io::stderr().is_terminal();
+    let terminal = std::io::stderr().is_terminal();
     let mut shown = None;
     let settled = direct.settled(|progress| {
-        if shows && shown != Some(progress) {
+        if terminal && shown != Some(progress) {
             shown = Some(progress);
             let _ = write!(stderr, "\r\u{1b}[2K{}", words(progress));
             let _ = stderr.flush();

@@ -85,8 +85,8 @@ async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Ve
 
 impl Sides {
     fn of(resource: &Resource) -> Result<Self, String> {
-        let Resource { api_version, kind, namespace, resource_name, .. } = resource;
-        let parts = [&api_version.replace('/', "."), kind, namespace, resource_name];
+        let Resource { api_version, kind, namespace, name, .. } = resource;
+        let parts = [&api_version.replace('/', "."), kind, namespace, name];
         let parts: Vec<&str> =
             parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         // A file of its own for each source that declares the object.

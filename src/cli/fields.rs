@@ -6,14 +6,17 @@ use serde_json::{Map, Value};
 
 use crate::model::{FieldPath, Segment};
 
+/// What tells an element of a list from the others: names of fields and their values.
+type Keys = Vec<(Box<str>, Box<str>)>;
+
 /// A part of an object.
 #[derive(Default)]
 struct Node {
     /// What stands here, if nothing stands below.
     value: Option<Value>,
-    fields: BTreeMap<String, Node>,
+    fields: BTreeMap<String, Self>,
     /// Elements of a list, by what tells them apart.
-    elements: Vec<(Vec<(Box<str>, Box<str>)>, Node)>,
+    elements: Vec<(Keys, Self)>,
 }
 
 /// An object as YAML, of which these fields are known by path and value. An empty value is a field that is not there.

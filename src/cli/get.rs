@@ -156,7 +156,7 @@ impl Teller {
                 let lines = rows.iter().map(|row| self.table.row(&row.resource, now) + "\n");
                 format!("{head}\n{}", lines.collect::<String>())
             }
-            Output::Name => rows.iter().map(|row| row.resource.name() + "\n").collect(),
+            Output::Name => rows.iter().map(|row| row.resource.kubectl_name() + "\n").collect(),
             Output::Json | Output::Yaml => {
                 let resources: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
                 let total = rows.len();
@@ -173,7 +173,7 @@ impl Teller {
                 self.table.fit([&row.resource]);
                 self.table.row(&row.resource, self.clock.now()) + "\n"
             }
-            Output::Name => row.resource.name() + "\n",
+            Output::Name => row.resource.kubectl_name() + "\n",
             Output::Yaml => format!("---\n{}", self.write(&row.json)?),
             Output::Json => self.write(&row.json)?,
         };

@@ -38,8 +38,7 @@ pub(super) async fn keep_labelled(
     }
     rows.retain(|row| {
         let own = &row.resource;
-        let key =
-            (own.api_version.clone(), own.kind.clone(), own.namespace.clone(), own.resource_name.clone());
+        let key = (own.api_version.clone(), own.kind.clone(), own.namespace.clone(), own.name.clone());
         labelled.contains(&key)
     });
     Ok(())

@@ -17,7 +17,8 @@ pub(super) struct Resource {
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) namespace: String,
-    pub(super) resource_name: String,
+    #[serde(rename = "resourceName")]
+    pub(super) name: String,
     pub(super) source: String,
     pub(super) verdict: String,
     pub(super) reason: Option<String>,
@@ -84,14 +85,14 @@ impl Resource {
     }
 
     /// `deployment.apps/web`, as kubectl writes a name.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn kubectl_name(&self) -> String {
         let dot = if self.group().is_empty() { "" } else { "." };
-        format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.resource_name)
+        format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.name)
     }
 
     /// What tells one object from another.
     pub(super) fn object(&self) -> (&str, &str, &str, &str) {
-        (self.group(), &self.kind, &self.namespace, &self.resource_name)
+        (self.group(), &self.kind, &self.namespace, &self.name)
     }
 }
 
@@ -128,7 +129,7 @@ async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result
     let namespace = place.namespace().unwrap_or("*");
     let mut path = format!("/v1/resources?namespace={}", encoded(namespace));
     if let Some(Wish { kind, name }) = wish {
-        path += &format!("&resourceType={}", encoded(kind));
+        path.extend(["&resourceType=", &encoded(kind)]);
         path.extend(name.iter().map(|name| format!("&resourceName={}", encoded(name))));
     }
     let List { resources } = asked.exporter.get_json(&path).await?;

@@ -13,9 +13,12 @@ pub(super) struct Table {
     begun: Option<Timestamp>,
 }
 
+/// What stands in a column.
+type Cell = fn(&Resource, &Table) -> String;
+
 struct Column {
     title: &'static str,
-    cell: fn(&Resource, &Table) -> String,
+    cell: Cell,
     width: usize,
 }
 
@@ -25,10 +28,10 @@ const GAP: usize = 3;
 impl Table {
     /// A table with a column of namespaces where objects of several are shown.
     pub(super) fn new(namespaces: bool, wide: bool, now: Timestamp) -> Self {
-        let mut columns: Vec<(&'static str, fn(&Resource, &Self) -> String)> = vec![
+        let mut columns: Vec<(&'static str, Cell)> = vec![
             ("NAMESPACE", |own, _| own.namespace.clone()),
             ("KIND", |own, _| own.kind.clone()),
-            ("NAME", |own, _| own.resource_name.clone()),
+            ("NAME", |own, _| own.name.clone()),
             ("VERDICT", |own, _| verdict(own)),
             ("SEVERITY", |own, _| own.severity.clone().unwrap_or_default()),
             ("FIELD", |own, table| fields(own, table.wide)),
@@ -40,7 +43,7 @@ impl Table {
             columns.remove(0);
         }
         if wide {
-            columns.extend::<[(&'static str, fn(&Resource, &Self) -> String); 5]>([
+            columns.extend::<[(&'static str, Cell); 5]>([
                 ("ADDRESS", |own, _| declared(own, |by| &by.address)),
                 ("STATE", |own, _| declared(own, |by| &by.state)),
                 ("MANAGER", |own, _| own.manager.clone().unwrap_or_default()),
@@ -179,8 +182,8 @@ mod tests {
     fn columns_line_up_and_say_what_is_off() {
         assert_eq!(
             table(true, false),
-            "NAMESPACE   KIND         NAME                     VERDICT          SEVERITY   FIELD              BY        SINCE   SOURCE\n\
-             shop        Deployment   web                      drifted          warning    spec.replicas +1   kubectl   5m12s   terraform\n\
+            "NAMESPACE   KIND         NAME                      VERDICT          SEVERITY   FIELD              BY        SINCE   SOURCE\n\
+             shop        Deployment   web                       drifted          warning    spec.replicas +1   kubectl   5m12s   terraform\n\
              shop        Deployment   a-longer-\\u{1b}[31mname   unknown(stale)   -          -                  -         -       terraform\n"
         );
     }

@@ -155,8 +155,8 @@ fn differences_are_shown_as_a_unified_diff() {
         assert_eq!(lines[0], format!("--- declared/{file}\t{by}"));
         assert!(lines[1].starts_with(&format!("+++ live/{file}\tkubectl 20")), "{}", lines[1]);
         assert_eq!(lines[2..], ["@@ -1,2 +1,2 @@", " spec:", "-  replicas: 2", "+  replicas: 9"]);
-        let fine = ask(&demo, through, &["diff", "svc", "-n", "shop"]);
-        assert_eq!((fine.code, &*fine.stdout), (Some(0), ""), "{}", fine.stderr);
+        let none = ask(&demo, through, &["diff", "svc", "-n", "shop"]);
+        assert_eq!((none.code, &*none.stdout), (Some(0), ""), "{}", none.stderr);
     }
     let coloured = ["diff", "-A", "--color", "always"];
     let text = ask(&demo, Through::Nothing, &coloured).stdout;

@@ -16,7 +16,7 @@ pub(in crate::cli) struct AskArgs {
     /// Ask the running exporter at this address [default: none, which looks at the cluster itself].
     #[arg(long, value_name = "URL", env = "DRIFT_SERVER", help_heading = "Whom to ask")]
     pub(in crate::cli) server: Option<String>,
-    /// Look at the cluster itself, once, with your own rights; also where DRIFT_SERVER names an exporter.
+    /// Look at the cluster itself, once, with your own rights; also where `DRIFT_SERVER` names an exporter.
     #[arg(long, help_heading = "Whom to ask")]
     pub(in crate::cli) direct: bool,
     /// Token for the exporter. Others on this machine may see it here; a file or the environment keeps it.
@@ -115,7 +115,7 @@ pub(in crate::cli) struct DiffArgs {
     /// Only objects with these labels, as the cluster has them now.
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub(in crate::cli) selector: Option<Selector>,
-    /// When to use colours; auto does on a terminal where NO_COLOR is not set.
+    /// When to use colours; auto does on a terminal where `NO_COLOR` is not set.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(in crate::cli) color: ColorChoice,
     #[command(flatten)]
