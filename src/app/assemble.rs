@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -65,6 +65,8 @@ struct Keepers {
     team_reader: TeamReader,
     rule_keeper: RuleKeeper,
     readers: Readers,
+    /// What each source declares, once it has been read.
+    declared: Vec<watch::Receiver<Arc<Declares>>>,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
     readings: watch::Receiver<Arc<Reading>>,
@@ -146,8 +148,15 @@ impl Keepers {
         let (readers, declared) = Readers::new(parts, changes, states, releases, manifests);
         Self {
             team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(settings.clone(), teams, declared, parts.seal_key.clone(), outputs),
+            rule_keeper: RuleKeeper::new(
+                settings.clone(),
+                teams,
+                declared.clone(),
+                parts.seal_key.clone(),
+                outputs,
+            ),
             readers,
+            declared,
             kinds,
             rules,
             readings,
@@ -199,26 +208,54 @@ fn reader<S>(
     declares: watch::Sender<Arc<Declares>>,
 ) -> Follow<S> {
     let (client, clock, key) = (parts.client.clone(), parts.clock.clone(), parts.seal_key.clone());
-    Follow { client, sources, changes: changes.clone(), declares, clock, key }
+    let look = parts.timing.look;
+    Follow { client, sources, changes: changes.clone(), declares, clock, look, key }
 }
 
 impl Ingest {
     /// Follows the API server until told to stop.
     pub async fn run(self) {
+        Box::pin(self.run_after(std::future::ready(()))).await;
+    }
+
+    /// The same in turn: first all that is declared is read, and then what is there is listed, each object once. Nothing is known
+    /// earlier for it, but everything is known soonest.
+    pub async fn run_in_turn(self) {
+        let mut declared = self.keepers.declared.clone();
+        let read = async move {
+            for own in &mut declared {
+                // It fails only when nobody reads any more, and then everything ends.
+                let _ = own.changed().await;
+            }
+        };
+        Box::pin(self.run_after(read)).await;
+    }
+
+    /// Follows the API server until told to stop. Objects are listed `after` something.
+    async fn run_after(self, after: impl Future<Output = ()>) {
         let Keepers { team_reader, mut rule_keeper, readers, kinds, rules, readings, .. } = self.keepers;
         tokio::select! {
             () = team_reader.first() => rule_keeper.renew(),
             () = self.stop.cancelled() => return,
         }
         let ticks = tick(self.parts.changes.clone());
-        let planning = self.planner.run(kinds, Vec::clone);
-        let follow = follow(self.plans, readings, self.parts);
         let schemas = self.schema_reader.run();
         let engine = state::run(self.engine, self.queue, rules, self.shapes, self.publisher, self.clock);
-        let rules = async { tokio::join!(team_reader.run(), rule_keeper.run()) };
+        let (ready, begin) = oneshot::channel();
+        let rules = async {
+            after.await;
+            rule_keeper.renew();
+            let _ = ready.send(());
+            tokio::join!(team_reader.run(), rule_keeper.run())
+        };
+        let listing = async {
+            let _ = begin.await;
+            let planning = self.planner.run(kinds, Vec::clone);
+            tokio::join!(planning, follow(self.plans, readings, self.parts))
+        };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(planning, follow, schemas, ticks, rules, readers.run()) } => {}
+            _ = async { tokio::join!(rules, listing, schemas, ticks, readers.run()) } => {}
             () = self.stop.cancelled() => {}
         }
     }

@@ -3,6 +3,7 @@
 mod announce;
 mod assemble;
 pub mod demo;
+mod direct;
 mod events;
 mod follower;
 mod history_file;
@@ -22,6 +23,7 @@ use tracing::info;
 
 pub use self::{
     assemble::{Exporter, Ingest, assemble},
+    direct::{Direct, Progress, readable_scope, usual_settings},
     reload::SettingsSource,
     settings_handle::SettingsHandle,
 };
@@ -119,7 +121,7 @@ fn start(mut parts: Parts, listener: TcpListener) -> Result<Running, AppError> {
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
     }
-    let ingest = spawn_ingest(ingest)?;
+    let ingest = spawn_ingest(ingest.run())?;
     let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
     if let Some(source) = parts.settings_source.take() {
         let (settings, log, clock) = (settings.clone(), parts.log.clone(), parts.clock.clone());
@@ -149,14 +151,16 @@ impl Running {
 }
 
 /// The watch side runs on one thread of its own: handing each object to another thread costs half as much again.
-fn spawn_ingest(ingest: Ingest) -> Result<tokio::sync::oneshot::Receiver<()>, AppError> {
+fn spawn_ingest(
+    ingest: impl Future<Output = ()> + Send + 'static,
+) -> Result<tokio::sync::oneshot::Receiver<()>, AppError> {
     let (done, ended) = tokio::sync::oneshot::channel();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AppError::Thread)?;
     std::thread::Builder::new()
         .name("watch".to_owned())
         .spawn(move || {
-            runtime.block_on(ingest.run());
+            runtime.block_on(ingest);
             let _ = done.send(());
         })
         .map_err(AppError::Thread)?;

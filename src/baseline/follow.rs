@@ -6,7 +6,7 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 
 use super::wanted::Declares;
-use crate::model::{Change, Clock, SealKey};
+use crate::model::{Change, Clock, Look, SealKey};
 
 /// Whom to ask, and whom to tell. `S`: where a source looks.
 pub struct Follow<S> {
@@ -20,6 +20,8 @@ pub struct Follow<S> {
     pub declares: watch::Sender<Arc<Declares>>,
     /// The time.
     pub clock: Clock,
+    /// Whether changes are told, too.
+    pub look: Look,
     /// The key of the digests that baselines are sealed with.
     pub key: SealKey,
 }

@@ -24,7 +24,8 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let Some(settings) = load_settings(arguments.config_file.as_deref(), &Overrides::default(), stderr)?
+    let Some(settings) =
+        load_settings(arguments.config.config_file.as_deref(), &Overrides::default(), stderr)?
     else {
         return Ok(Outcome::Negative);
     };

@@ -25,7 +25,7 @@ pub(super) fn run(
         return Ok(Outcome::Fine);
     }
     let overrides = Overrides { namespaces: arguments.reach.namespaces(), ..Overrides::default() };
-    let Some(settings) = load_settings(arguments.config_file.as_deref(), &overrides, stderr)? else {
+    let Some(settings) = load_settings(arguments.config.config_file.as_deref(), &overrides, stderr)? else {
         return Ok(Outcome::Negative);
     };
     if arguments.reach.web.open(stderr)?.is_none() {

@@ -3,16 +3,20 @@
 use std::{fmt::Write as _, io::Write};
 
 use jiff::Timestamp;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::{
     Outcome,
-    args::{ExplainArgs, Told},
-    server::{Answer, Server},
+    args::{ExplainArgs, PlaceArgs, Told},
+    asked::{Asked, Place},
+    exporter::Answer,
+    resources::{DeclaredBy, Difference, Resource, encoded, harmless},
+    unseen::Status,
+    values::Wish,
 };
+use crate::model::Look;
 
-/// Prints what each source says about an object, as a running exporter knows it.
+/// Prints what each source says about an object.
 pub(super) fn run(
     arguments: &ExplainArgs,
     stdout: &mut dyn Write,
@@ -20,28 +24,56 @@ pub(super) fn run(
 ) -> Result<Outcome, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let (object, namespace) = (&arguments.object, &arguments.namespace);
-    let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-    let path =
-        format!("/v1/resources/{}/{}/{}", encode(&object.kind), encode(namespace), encode(&object.name));
-    let answer = runtime.block_on(Server::new(&arguments.server)?.get(&path))?;
+    runtime.block_on(explain(arguments, stdout, stderr))
+}
+
+async fn explain(
+    arguments: &ExplainArgs,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> Result<Outcome, String> {
+    let namespace = PlaceArgs { namespace: arguments.namespace.clone(), all_namespaces: false };
+    let place = Place::of(&namespace, &arguments.ask).await;
+    let wish = Wish { kind: arguments.object.kind.clone(), name: Some(arguments.object.name.clone()) };
+    let Some(asked) = Asked::open(&arguments.ask, place, vec![wish], Look::Once, stderr).await? else {
+        return Ok(Outcome::CouldNotRun);
+    };
     let cannot_write = |error| format!("cannot write: {error}");
-    let body = match answer {
+    let body = match find(&asked).await? {
         Answer::Found(body) => body,
         Answer::Nothing(detail) => {
-            writeln!(stderr, "drift-exporter: {detail}").map_err(cannot_write)?;
+            let unseen = Status::of(&asked.exporter).await?.unseen().map(|unseen| format!("; {unseen}"));
+            let unseen = unseen.filter(|_| asked.exporter.is_here()).unwrap_or_default();
+            writeln!(stderr, "drift-exporter: {}{unseen}", harmless(&detail)).map_err(cannot_write)?;
             return Ok(Outcome::Negative);
         }
     };
     let explained: Explained = serde_json::from_slice(&body)
-        .map_err(|error| format!("{} says something else: {error}", arguments.server))?;
+        .map_err(|error| format!("{} says something else: {error}", asked.exporter.name()))?;
     match arguments.output {
-        Told::Text => stdout.write_all(tell(&explained).as_bytes()),
+        Told::Text => stdout.write_all(harmless(&tell(&explained)).as_bytes()),
         Told::Json => stdout.write_all(&body).and_then(|()| stdout.write_all(b"\n")),
     }
     .map_err(cannot_write)?;
     let drifted = explained.claims.iter().any(|claim| claim.drift_detected);
     Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
+}
+
+/// The object where it was looked for; without a namespace, where nobody named one.
+async fn find(asked: &Asked) -> Result<Answer, String> {
+    let Wish { kind, name } = &asked.wishes[0];
+    let path = |namespace: &str| {
+        let name = name.as_deref().unwrap_or_default();
+        format!("/v1/resources/{}/{}/{}", encoded(kind), encoded(namespace), encoded(name))
+    };
+    let there = asked.exporter.get(&path(asked.place.namespace().unwrap_or("-"))).await?;
+    match (&there, &asked.place) {
+        (Answer::Nothing(_), Place::Namespace { named: false, .. }) => {
+            let unscoped = asked.exporter.get(&path("-")).await?;
+            Ok(if matches!(unscoped, Answer::Found(_)) { unscoped } else { there })
+        }
+        _ => Ok(there),
+    }
 }
 
 /// What the API says about one object, as far as it is told here.
@@ -51,42 +83,7 @@ struct Explained {
     namespace: String,
     name: String,
     exists: bool,
-    claims: Vec<Claim>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Claim {
-    source: String,
-    verdict: String,
-    reason: Option<String>,
-    drift_detected: bool,
-    onset: Option<Timestamp>,
-    severity: Option<String>,
-    expectation: Option<String>,
-    declared_by: Vec<DeclaredBy>,
-    differences: Vec<Difference>,
-    ignored: Vec<Difference>,
-    blind_fields: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct DeclaredBy {
-    address: String,
-    state: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Difference {
-    path: String,
-    expected: String,
-    actual: String,
-    actor: String,
-    manager: Option<String>,
-    onset: Timestamp,
-    rules: Vec<String>,
-    ignored_by: Option<String>,
+    claims: Vec<Resource>,
 }
 
 /// A headline, then a paragraph for each source.
@@ -102,7 +99,11 @@ fn tell(explained: &Explained) -> String {
     text
 }
 
-fn tell_claim(text: &mut String, claim: &Claim) {
+fn tell_claim(text: &mut String, claim: &Resource) {
+    if claim.source == "none" {
+        text.push_str("nothing declares it\n");
+        return;
+    }
     let reason = claim.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let _ = write!(text, "{}: {}{reason}", claim.source, claim.verdict.replace('_', " "));
     if let Some(onset) = claim.onset {

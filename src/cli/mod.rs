@@ -2,12 +2,24 @@
 
 mod accept;
 mod args;
+mod asked;
 mod baseline;
 mod check;
+mod completions;
 mod demo;
+mod diff;
 mod explain;
+mod exporter;
+mod external_diff;
+mod fields;
+mod follow;
+mod get;
 mod hash;
+mod kinds;
+mod labels;
 mod live;
+mod plugin;
+mod resources;
 mod rights;
 mod rule_cases;
 mod rules;
@@ -15,12 +27,14 @@ mod run;
 mod server;
 mod settings_file;
 mod signals;
+mod table;
+mod unseen;
 mod values;
 mod web_args;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 use args::{Arguments, Command};
 
@@ -45,7 +59,14 @@ impl From<Outcome> for ExitCode {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
     let mut stdout = std::io::stdout().lock();
     let mut stderr = std::io::stderr();
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let mut words: Vec<OsString> = arguments.into_iter().collect();
+    let is_plugin = plugin::is_plugin(words.first());
+    let command = plugin::command(is_plugin);
+    if is_plugin {
+        words = plugin::with_command(words, &command);
+    }
+    let parsed = command.clone().try_get_matches_from(words);
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are answers, not errors; clap knows where each belongs.
@@ -66,8 +87,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Baseline(baseline) => baseline::run(&baseline, &mut stdout, &mut stderr),
         Command::Check(check) => check::run(&check, &mut stdout, &mut stderr),
         Command::Accept(accept) => accept::run(&accept, &mut stdout, &mut stderr),
+        Command::Get(get) => get::run(&get, &mut stdout, &mut stderr),
+        Command::Diff(diff) => diff::run(&diff, &mut stdout, &mut stderr),
         Command::Explain(explain) => explain::run(&explain, &mut stdout, &mut stderr),
         Command::Rules(rules) => rules::run(&rules, &mut stdout, &mut stderr),
+        Command::Completions(shell) => completions::complete(&shell, command, &mut stdout),
+        Command::Man(pages) => completions::man(&pages, command, &mut stdout),
     };
     ended.unwrap_or_else(|message| {
         let _ = writeln!(stderr, "drift-exporter: {message}");

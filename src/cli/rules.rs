@@ -22,13 +22,13 @@ pub(super) fn run(
 ) -> Result<Outcome, String> {
     match &arguments.command {
         RulesCommand::List(list) => {
-            match load_settings(list.config_file.as_deref(), &Overrides::default(), stderr)? {
+            match load_settings(list.config.config_file.as_deref(), &Overrides::default(), stderr)? {
                 Some(settings) => print_rules(&settings.rules, stdout).map(|()| Outcome::Fine),
                 None => Ok(Outcome::Negative),
             }
         }
         RulesCommand::Test(test) => {
-            match load_settings(test.config_file.as_deref(), &Overrides::default(), stderr)? {
+            match load_settings(test.config.config_file.as_deref(), &Overrides::default(), stderr)? {
                 Some(settings) => try_cases(test, &settings.rules, stdout),
                 None => Ok(Outcome::Negative),
             }

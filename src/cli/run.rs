@@ -24,7 +24,7 @@ use crate::{
 /// Runs the exporter until a signal ends it.
 pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let overrides = arguments.overrides();
-    let (settings, source) = if let Some(path) = &arguments.config_file {
+    let (settings, source) = if let Some(path) = &arguments.config.config_file {
         let Some((settings, source)) = open(path, overrides, stderr)? else {
             return Ok(Outcome::CouldNotRun);
         };

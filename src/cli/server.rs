@@ -1,84 +1,91 @@
 //! A running exporter, asked over HTTP.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
-use http::{Request, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Bytes;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
-use serde::Deserialize;
+use axum::body::Body;
+use http::{Request, Response, Uri};
+use kube::{Client, config::Kubeconfig};
+use serde_json::json;
 use tokio::time::timeout;
 
-/// How long an exporter may take for an answer.
+use super::args::AskArgs;
+use crate::watch::client_to;
+
+/// How long an exporter may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No answer is larger than this.
-const LARGEST: usize = 64 << 20;
 
 /// A running exporter.
 pub(super) struct Server {
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: Client,
     /// Its address, without a slash at the end.
     address: String,
 }
 
-/// What an exporter said.
-pub(super) enum Answer {
-    /// What was asked for.
-    Found(Bytes),
-    /// It knows of nothing like that; its own words.
-    Nothing(String),
-}
-
-/// An error, as the API words it.
-#[derive(Deserialize)]
-struct Problem {
-    detail: String,
-}
-
 impl Server {
-    /// The exporter at this address, `http://127.0.0.1:10374`.
-    pub(super) fn new(address: &str) -> Result<Self, String> {
-        let https = HttpsConnectorBuilder::new()
-            .with_native_roots()
-            .map_err(|error| format!("cannot read the system's certificates: {error}"))?;
-        let connector = https.https_or_http().enable_http1().build();
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, address: address.trim_end_matches('/').to_owned() })
+    /// The exporter at this address, `http://127.0.0.1:10374`, and who we are there.
+    pub(super) async fn new(address: &str, ask: &AskArgs) -> Result<Self, String> {
+        let address = address.trim_end_matches('/').to_owned();
+        let uri: Option<Uri> = address.parse().ok();
+        if !uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https"))) {
+            return Err(format!(
+                "`{address}` is no address of a server; want something like http://127.0.0.1:10374"
+            ));
+        }
+        let wrong = |error| format!("cannot set up the connection to {address}: {error}");
+        let client = client_to(kubeconfig(&address, ask)?).await.map_err(wrong)?;
+        Ok(Self { client, address })
     }
 
-    /// Asks for a path.
-    pub(super) async fn get(&self, path: &str) -> Result<Answer, String> {
+    /// What it is called in messages.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a request and waits for the head of the answer, whatever it says.
+    pub(super) async fn ask(&self, path: &str) -> Result<Response<Body>, String> {
         let Self { client, address } = self;
-        let uri: Uri = format!("{address}{path}")
-            .parse()
-            .map_err(|_| format!("`{address}` is no address of a server"))?;
-        let request = Request::get(uri).body(Empty::new()).map_err(|error| error.to_string())?;
-        let exchange = async {
-            let answer = client.request(request).await.map_err(|error| innermost(&error))?;
-            let (head, body) = answer.into_parts();
-            let body =
-                Limited::new(body, LARGEST).collect().await.map_err(|error| innermost(error.as_ref()))?;
-            Ok((head.status, body.to_bytes()))
-        };
+        let request = Request::get(path).body(kube::client::Body::empty());
+        let request = request.map_err(|_| format!("`{address}{path}` is no address of a server"))?;
         let unheard = |why: String| {
             format!("no exporter answers at {address}: {why}; name a running one with --server")
         };
-        let answer = timeout(PATIENCE, exchange).await.map_err(|_| unheard("it says nothing".to_owned()))?;
-        let (status, body) = answer.map_err(unheard)?;
-        let said = || serde_json::from_slice(&body).map(|Problem { detail }| detail).ok();
-        match status {
-            StatusCode::OK => Ok(Answer::Found(body)),
-            StatusCode::NOT_FOUND if said().is_some() => Ok(Answer::Nothing(said().unwrap_or_default())),
-            status => Err(format!(
-                "{address} answers {status}: {}",
-                said().unwrap_or_else(|| "it does not seem to be a drift-exporter".to_owned())
-            )),
-        }
+        let answer = timeout(PATIENCE, client.send(request)).await;
+        let answer = answer.map_err(|_| unheard("it says nothing".to_owned()))?;
+        Ok(answer.map_err(|error| unheard(innermost(&error)))?.map(Body::new))
     }
+}
+
+/// Who we are there, as a kubeconfig says it: the client that reaches API servers reaches exporters as well.
+fn kubeconfig(address: &str, ask: &AskArgs) -> Result<Kubeconfig, String> {
+    let mut cluster = json!({"server": address});
+    if let Some(file) = &ask.ca_file {
+        // A file that is not there would be found out only when it is needed.
+        read(file)?;
+        cluster["certificate-authority"] = json!(file);
+    }
+    let mut user = json!({});
+    if let Some(token) = ask.token.as_ref().filter(|token| !token.trim().is_empty()) {
+        user["token"] = json!(token.trim());
+    } else if let Some(file) = &ask.token_file {
+        user["token"] = json!(read(file)?.trim());
+    } else if let Some(file) = &ask.basic_auth_file {
+        let text = read(file)?;
+        let wrong = || format!("{} does not hold USER:PASSWORD", file.display());
+        let (name, password) = text.trim_end_matches(['\r', '\n']).split_once(':').ok_or_else(wrong)?;
+        (user["username"], user["password"]) = (json!(name), json!(password));
+    }
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "exporter",
+        "clusters": [{"name": "exporter", "cluster": cluster}],
+        "contexts": [{"name": "exporter", "context": {"cluster": "exporter", "user": "exporter"}}],
+        "users": [{"name": "exporter", "user": user}],
+    });
+    // What it stumbled over may be a secret.
+    serde_json::from_value(config).map_err(|_| "cannot use these credentials".to_owned())
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
 /// The last cause names the fault; those before it name the layers it went through.

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use crate::{
     compare::Algorithm,
-    model::Source,
+    model::{Selector, Source},
     settings::{LogLevel, ShownResources, is_namespace},
 };
 
@@ -69,13 +69,19 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// A namespace that can exist, or `-` for none. Empty is the one that is called so.
+/// A namespace that can exist, or `-` for objects without one. Empty is none.
 pub(super) fn place(text: &str) -> Result<String, String> {
     match text {
-        "" => Ok("default".to_owned()),
         "-" => Ok(text.to_owned()),
+        "*" => Err("-A looks in all namespaces".to_owned()),
         name => namespace(name),
     }
+}
+
+/// A label selector that says something.
+pub(super) fn selector(text: &str) -> Result<Selector, String> {
+    let selector = Selector::parse(text)?;
+    if selector.is_empty() { Err("want something like app=web".to_owned()) } else { Ok(selector) }
 }
 
 /// What a baseline can be called: a DNS label that does not look like a part of another one.
@@ -192,9 +198,45 @@ impl fmt::Display for ObjectName {
     }
 }
 
+/// A kind, or one object of it: `KIND`, `KIND.GROUP` or `KIND/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) kind: String,
+    pub(super) name: Option<String>,
+}
+
+impl Wish {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains('/') {
+            let ObjectName { kind, name } = ObjectName::parse(text)?;
+            return Ok(Self { kind, name: Some(name) });
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        if text.is_empty() || !text.chars().all(allowed) {
+            return Err("want KIND or KIND/NAME, such as deployments or deployment/web".to_owned());
+        }
+        Ok(Self { kind: text.to_owned(), name: None })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ListenAddress, period};
+    use super::{ListenAddress, Wish, period};
+
+    #[test]
+    fn a_wish_is_a_kind_or_an_object() {
+        for (text, kind, name) in [
+            ("deploy", "deploy", None),
+            ("widgets.example.com", "widgets.example.com", None),
+            ("svc/web", "svc", Some("web")),
+        ] {
+            let wanted = Wish { kind: kind.to_owned(), name: name.map(str::to_owned) };
+            assert_eq!(Wish::parse(text), Ok(wanted));
+        }
+        for wrong in ["", "/", "deploy/", "/web", "a/b/c", "deploy web", "deploy,svc", "Dep\u{1b}"] {
+            assert!(Wish::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_port_alone_means_every_address() {

@@ -23,13 +23,17 @@ impl<'a> Owners<'a> {
         Self { entries: entries.iter().filter_map(Entry::read).collect() }
     }
 
-    /// Who last set the field at `path`: of all that own it, the one with the newest time.
+    /// Who last set the field at `path`: of all that own it, the one with the newest time. Where somebody owns the field itself,
+    /// others own the parent alone, and not with all that is in it.
     ///
     /// Whoever changes a field takes it from those who set another value, so several owners have set the same one.
     /// Writes through `scale` carry no time.
     pub fn owner(&self, path: &FieldPath) -> Option<&Writer> {
-        let owning = self.entries.iter().filter(|entry| owns(entry.fields, path.segments()));
-        owning.map(|entry| &entry.writer).max_by_key(|writer| writer.time)
+        let owning = self.entries.iter().filter_map(|entry| {
+            let ownership = ownership(entry.fields, path.segments())?;
+            Some((ownership, &entry.writer))
+        });
+        owning.max_by_key(|(ownership, writer)| (*ownership, writer.time)).map(|(_, writer)| writer)
     }
 
     /// Everybody who owns something.
@@ -61,13 +65,20 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Whether a set of fields holds a path: the path itself, something within it, or all of a parent that is owned as a whole.
-fn owns(fields: &Value, path: &[Segment]) -> bool {
-    let Some(members) = fields.as_object() else {
-        return false;
-    };
+/// How a field is owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ownership {
+    /// With all of a parent.
+    Parent,
+    /// By itself, or something within it.
+    Itself,
+}
+
+/// How a set of fields holds a path, if it does.
+fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
+    let members = fields.as_object()?;
     let Some((first, rest)) = path.split_first() else {
-        return true;
+        return Some(Ownership::Itself);
     };
     let inner = match first {
         Segment::Field(name) => members.get(&format!("f:{name}")),
@@ -80,8 +91,8 @@ fn owns(fields: &Value, path: &[Segment]) -> bool {
         }
     };
     match inner {
-        Some(inner) => owns(inner, rest),
-        None => members.is_empty(),
+        Some(inner) => ownership(inner, rest),
+        None => members.is_empty().then_some(Ownership::Parent),
     }
 }
 
@@ -130,6 +141,17 @@ mod tests {
         check("spec.replicas", Some("kubectl"));
         check("spec.ports[containerPort=80,protocol=TCP].name", Some("ports"));
         check("metadata.labels.a", None);
+    }
+
+    #[test]
+    fn whoever_owns_a_map_did_not_write_what_another_one_owns_in_it() {
+        let object = json!({"metadata": {"managedFields": [
+            {"manager": "kubectl-edit", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}},
+            {"manager": "HashiCorp", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:data": {}}},
+        ]}});
+        let owners = Owners::of(&object);
+        let manager = |path: &str| owners.owner(&path.parse().unwrap()).map(|writer| &*writer.manager);
+        assert_eq!((manager("data.a"), manager("data.b")), (Some("kubectl-edit"), Some("HashiCorp")));
     }
 
     #[test]

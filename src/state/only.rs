@@ -28,6 +28,7 @@ impl Snapshot {
                 .history
                 .only(|own| is_seen(&own.key.kind.group, &own.key.kind.kind, &own.key.namespace)),
             ready: self.ready,
+            awaits_shapes: self.awaits_shapes,
             rules: Arc::new(self.rules.only(in_some_kind, verdicts())),
             sources: self.sources.iter().map(|(source, health)| (*source, without_words(health))).collect(),
             baselines: baselines.collect(),

@@ -20,7 +20,9 @@ impl Engine {
         let of_kinds = self.snapshot.kinds.iter().flat_map(|state| state.blocks.entries());
         let keys: HashSet<ObjectKey> =
             of_kinds.filter(is_meant).map(|entry| entry.object.key.clone()).collect();
-        let news = !keys.is_empty();
+        let awaits = shapes.awaits_any();
+        let news = !keys.is_empty() || self.snapshot.awaits_shapes != awaits;
+        self.snapshot.awaits_shapes = awaits;
         let moment = Moment { counted: false, cause: Cause::Rule, now: self.clock.now() };
         self.settle_at(keys.into_iter().collect(), moment);
         self.snapshot.sequence += u64::from(news);

@@ -22,6 +22,8 @@ pub struct Snapshot {
     /// Whether at one moment every first list was answered and at least one could be listed. Streams that are opened
     /// later do not take that back: what was known goes on being shown.
     pub ready: bool,
+    /// Whether the server is still being asked how objects of some kinds are compared; nothing is said about these yet.
+    pub awaits_shapes: bool,
     /// The rules that hold, and what they match.
     pub rules: Arc<RuleBook>,
     /// Whether the baselines of each source can be found, for sources that have baselines of their own.

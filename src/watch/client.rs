@@ -75,6 +75,18 @@ pub async fn client_from(connection: &Connection) -> Result<Client, ConnectError
     build(config).map_err(|source| ConnectError::Setup { server, source: Box::new(source) })
 }
 
+/// Makes a client for another server that is reached as an API server is: its address and who we are there are in a
+/// kubeconfig that was made for it.
+pub async fn client_to(kubeconfig: Kubeconfig) -> Result<Client, String> {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    build(config.map_err(|error| first_line(&error))?).map_err(|error| first_line(&error))
+}
+
+/// The namespace that people mean who name none; none where there is no cluster to talk to.
+pub async fn context_namespace(connection: &Connection) -> Option<String> {
+    load(connection).await.ok().map(|config| config.default_namespace)
+}
+
 async fn load(connection: &Connection) -> Result<Config, ConnectError> {
     let options = KubeConfigOptions { context: connection.context.clone(), ..KubeConfigOptions::default() };
     match (&connection.kubeconfig, &connection.context) {

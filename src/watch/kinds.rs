@@ -1,8 +1,17 @@
 //! Which kind people mean, as the API server sees it.
 
+use std::{sync::Arc, time::Duration};
+
 use kube::{Client, core::discovery::v2::APIGroupDiscovery};
 
-use crate::model::Kind;
+use super::discovery::Discoverer;
+use crate::model::{Kind, Served};
+
+/// Asks for every kind that the API server has. The error says why it does not tell.
+pub async fn served_kinds(client: &Client, patience: Duration) -> Result<Arc<Served>, String> {
+    let asked = Discoverer::new().ask(client, patience).await.map_err(|fault| fault.to_string())?;
+    Ok(asked.unwrap_or_default())
+}
 
 /// Finds the kind that a name stands for: kind, plural, singular or short name, with or without `.group`.
 ///

@@ -27,8 +27,8 @@ mod wire;
 mod writer;
 
 pub use access::{Access, Allowed, Need, access};
-pub use client::{ConnectError, Connection, client_from};
-pub use kinds::find_kind;
+pub use client::{ConnectError, Connection, client_from, client_to, context_namespace};
+pub use kinds::{find_kind, served_kinds};
 pub use metrics::WatchMetrics;
 pub use plan::plan;
 pub use planner::Planner;

@@ -24,7 +24,7 @@ use super::{
     supervisor::StreamParts,
 };
 use crate::{
-    model::{Change, Restart, StreamHealth, StreamSpec, WatchEvent},
+    model::{Change, Look, Restart, StreamHealth, StreamSpec, WatchEvent},
     split::{Part, Splitter, Wanted},
 };
 
@@ -42,6 +42,8 @@ pub struct Timing {
     pub first_backoff: Duration,
     /// Longest wait after repeated failures.
     pub longest_backoff: Duration,
+    /// Whether anything is watched once it was listed.
+    pub look: Look,
 }
 
 impl Default for Timing {
@@ -51,6 +53,7 @@ impl Default for Timing {
             silence: Duration::from_secs(40),
             first_backoff: Duration::from_millis(800),
             longest_backoff: Duration::from_secs(30),
+            look: Look::Follow,
         }
     }
 }
@@ -115,6 +118,12 @@ impl Stream {
         match version.take() {
             None => {
                 *version = Some(self.list().await?);
+                if self.timing.look == Look::Once {
+                    self.send(Change::Stream(self.spec.clone(), StreamHealth::Up)).await?;
+                    // Nobody is told of what comes later; only the end of all ends this, too.
+                    self.changes.closed().await;
+                    return Err(Fault::Stopped);
+                }
                 Ok(())
             }
             Some(from) => {

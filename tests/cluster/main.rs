@@ -22,6 +22,8 @@ mod canaries;
 mod commands;
 /// A thousand secrets in manifests, and in what kubectl wrote down.
 mod declared_canaries;
+/// A look at a cluster in which nothing is installed.
+mod direct;
 /// The embedded cluster beside the real one.
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.

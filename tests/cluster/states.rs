@@ -16,7 +16,7 @@ use drift_exporter::{
         Follow, Wanted,
         terraform::{StateSources, follow, random_key},
     },
-    model::{Baseline, Change, Clock, Origin, Scope, StreamHealth},
+    model::{Baseline, Change, Clock, Look, Origin, Scope, StreamHealth},
     watch::{Connection, client_from},
 };
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn pipe(command: &mut Command, input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn kubectl(kubeconfig: &Path, arguments: &[&str], input: &str) -> String {
+pub(crate) fn kubectl(kubeconfig: &Path, arguments: &[&str], input: &str) -> String {
     let kubectl = program("kube-apiserver", "kubectl");
     pipe(Command::new(kubectl).args(arguments).arg("--kubeconfig").arg(kubeconfig), input)
 }
@@ -117,7 +117,15 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
     let (sender, mut changes) = mpsc::channel(16);
     let (declares, mut read) = watch::channel(Arc::default());
     let own_key = key.clone();
-    let inputs = Follow { client, sources, changes: sender, declares, clock: Clock::system(), key };
+    let inputs = Follow {
+        client,
+        sources,
+        changes: sender,
+        declares,
+        clock: Clock::system(),
+        look: Look::Follow,
+        key,
+    };
     cluster.block_on(async {
         tokio::spawn(follow(inputs));
         // Which of the two is found first is up to the server.

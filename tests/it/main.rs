@@ -52,6 +52,8 @@ mod kinds;
 mod last_applied;
 /// `/v1/events`: resuming, calm, ends.
 mod live_events;
+/// `get`, `diff` and `explain`, with an exporter and without one.
+mod look;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;
@@ -61,6 +63,8 @@ mod own_kinds;
 mod page;
 /// Which streams are open for what is wanted.
 mod plan;
+/// The program as a plugin of kubectl, completions and manual pages.
+mod plugin;
 /// Settings that change while the program runs.
 mod reload;
 /// Rules that change while objects do.

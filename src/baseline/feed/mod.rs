@@ -26,7 +26,7 @@ pub(super) use self::{
     refusal::{Refusal, health},
     shown::Shown,
 };
-use crate::model::Scope;
+use crate::model::{Look, Scope};
 
 /// How long the server is asked to keep a watch open. Short, so that one that says nothing any more is soon found out.
 const WATCH: u32 = 60;
@@ -96,6 +96,7 @@ pub(super) fn start<Of>(
     client: &Client,
     feeds: impl IntoIterator<Item = Feed<Of>>,
     scope: &Scope,
+    look: Look,
     notices: &mpsc::Sender<Notice<Of>>,
 ) -> JoinSet<()>
 where
@@ -114,16 +115,16 @@ where
             Objects::Secrets => {
                 let api = api::<PartialObjectMeta<Secret>>(client, feed.namespace.as_deref());
                 let read = |object: PartialObjectMeta<Secret>| entry(object.metadata, None);
-                tasks.spawn(Task { api, read, feed, fields, notices }.run());
+                tasks.spawn(Task { api, read, feed, fields, look, notices }.run());
             }
             Objects::ConfigMaps => {
                 let api = api::<PartialObjectMeta<ConfigMap>>(client, feed.namespace.as_deref());
                 let read = |object: PartialObjectMeta<ConfigMap>| entry(object.metadata, None);
-                tasks.spawn(Task { api, read, feed, fields, notices }.run());
+                tasks.spawn(Task { api, read, feed, fields, look, notices }.run());
             }
             Objects::Leases => {
                 let api = api::<Lease>(client, feed.namespace.as_deref());
-                tasks.spawn(Task { api, read: lock_entry, feed, fields, notices }.run());
+                tasks.spawn(Task { api, read: lock_entry, feed, fields, look, notices }.run());
             }
         }
     }
@@ -170,6 +171,7 @@ struct Task<K, Of, Read> {
     read: Read,
     feed: Feed<Of>,
     fields: String,
+    look: Look,
     notices: mpsc::Sender<Notice<Of>>,
 }
 
@@ -199,6 +201,10 @@ where
     async fn once(&self) -> Result<(), Refusal> {
         let (entries, mut version) = self.list().await?;
         self.say(Notice::Listed(self.feed.clone(), entries)).await;
+        if self.look == Look::Once {
+            // The set that it is in ends it.
+            return std::future::pending().await;
+        }
         let doing = self.doing("watch");
         loop {
             let mut params = WatchParams::default().labels(&self.feed.selector).timeout(WATCH);

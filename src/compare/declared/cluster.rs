@@ -24,6 +24,11 @@ impl ClusterShapes {
         }
     }
 
+    /// Whether something about any kind is still being found out.
+    pub fn awaits_any(&self) -> bool {
+        self.0.values().any(Option::is_none)
+    }
+
     /// Knows these kinds from now on and no others; those that are new are being found out about. Says whether any is new or gone.
     pub fn want(&mut self, kinds: &BTreeSet<OwnKind>) -> bool {
         let before = self.0.len();
@@ -87,12 +92,12 @@ mod tests {
         let mut shapes = ClusterShapes::default();
         assert_eq!(shapes.of("example.com/v1", "A"), Some(&Shapes::default()), "nobody asks about it");
         assert!(shapes.want(&[kind("A"), kind("B")].into()) && !shapes.want(&[kind("A"), kind("B")].into()));
-        assert_eq!(shapes.of("example.com/v1", "A"), None);
+        assert!(shapes.of("example.com/v1", "A").is_none() && shapes.awaits_any());
         let before = shapes.clone();
         let known = Arc::new(Shapes { knows_defaults: true, ..Shapes::default() });
         assert!(shapes.learn("example.com/v1", "A", &known) && !shapes.learn("example.com/v1", "A", &known));
         assert!(shapes.give_up("example.com/v1", "B") && !shapes.give_up("example.com/v1", "B"));
-        assert!(!shapes.give_up("example.com/v1", "A"), "what is known stands");
+        assert!(!shapes.give_up("example.com/v1", "A") && !shapes.awaits_any(), "what is known stands");
         assert_eq!(shapes.of("example.com/v1", "A"), Some(&*known));
         assert_eq!(shapes.of("example.com/v1", "B"), Some(&Shapes::default()));
         assert_eq!(shapes.changes_since(&before), [kind("A"), kind("B")].into());

@@ -56,7 +56,7 @@ async fn a_drifted_object_has_every_field_of_the_contract() {
         "manager": "kubectl-edit", "onset": "2026-01-02T00:00:01Z", "rules": ["manual-change", "hash"], "ignoredBy": null});
     assert_eq!(
         cart,
-        json!({"deploymentId": "shop-prod", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
+        json!({"deploymentId": "shop-prod", "apiVersion": "apps/v1", "kind": "Deployment", "resourceType": "deployment", "resourceName": "cart", "namespace": "shop",
             "phase": "Progressing", "healthStatus": "Degraded", "message": "2 of 5 replicas are available",
             "lastChecked": "now", "endpoint": null, "port": 8080, "connectionSecret": null,
             "actualSpec": "a hash", "desiredSpec": "a hash", "driftDetected": true, "driftDetails": "sentences",

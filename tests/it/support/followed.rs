@@ -9,7 +9,7 @@ use drift_exporter::{
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
     },
-    model::{Baseline, Change, Clock, SealKey, StreamHealth},
+    model::{Baseline, Change, Clock, Look, SealKey, StreamHealth},
 };
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
@@ -73,7 +73,7 @@ impl<S> Followed<S> {
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
         let client = server.client();
-        let follow = Follow { client, sources: receiver, changes, declares, clock, key };
+        let follow = Follow { client, sources: receiver, changes, declares, clock, look: Look::Follow, key };
         (Self { sources: sender, changes: told, declares: read }, follow)
     }
 

@@ -63,7 +63,10 @@ impl Follower {
         self.change_sources(sources).await?;
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut shown = Shown::new(feeds(&self.sources));
-        let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
+        let _feeds = {
+            let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
+            feed::start(client, feeds(&self.sources), scope, look, &sender)
+        };
         // Reading takes its time, and an upgrade of another release has to be known before its objects change.
         let mut reading = FuturesUnordered::new();
         loop {

@@ -66,7 +66,10 @@ impl Follower {
         self.change_sources(sources).await?;
         let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut seen = Seen::new(&self.sources);
-        let _feeds = feed::start(&self.follow.client, feeds(&self.sources), &self.sources.scope, &sender);
+        let _feeds = {
+            let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
+            feed::start(client, feeds(&self.sources), scope, look, &sender)
+        };
         let has_files = self.sources.enabled && !self.sources.files.is_empty();
         let mut look_at = has_files.then(Instant::now);
         loop {

@@ -43,6 +43,8 @@ use usage::{drift_cost, monthly_cost, usage};
 pub(super) struct ResourceView<'a> {
     /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
     deployment_id: &'a str,
+    api_version: String,
+    kind: &'a str,
     /// The kind in lower case.
     resource_type: String,
     resource_name: &'a str,
@@ -201,6 +203,8 @@ impl<'a> ResourceView<'a> {
         let prices = light.prices;
         Self {
             deployment_id: deployment_id(entry),
+            api_version: key.kind.api_version(),
+            kind: &key.kind.kind,
             resource_type: key.kind.kind.to_lowercase(),
             resource_name: &key.name,
             namespace: &key.namespace,
@@ -266,9 +270,12 @@ impl<'a> JobView<'a> {
 
 /// What people group objects by: how Terraform calls them, their Helm release, else what they are an instance of, else their uid.
 pub(super) fn deployment_id(entry: &Entry) -> &str {
-    let of_helm = entry.claim.source == Source::Helm;
     let declared = entry.claim.declared_by().first();
-    let own = declared.map(|own| if of_helm { &*own.baseline } else { &*own.address });
+    let own = declared.and_then(|own| match entry.claim.source {
+        Source::Terraform => Some(&*own.address),
+        Source::Helm => Some(&*own.baseline),
+        _ => None,
+    });
     own.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
 }
 

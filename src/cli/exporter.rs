@@ -1,0 +1,96 @@
+//! Whom commands ask: a running exporter, or one in this process that looks at the cluster. Both give the same answers.
+
+use axum::body::{Body, Bytes};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use serde::Deserialize;
+
+use super::server::Server;
+use crate::app::Direct;
+
+/// No answer is larger than this.
+const LARGEST: usize = 256 << 20;
+
+/// Whoever is asked.
+pub(super) enum Exporter {
+    /// An exporter that runs somewhere.
+    Running(Server),
+    /// One in this process.
+    Here(Box<Direct>),
+}
+
+/// What an exporter said.
+pub(super) enum Answer {
+    /// What was asked for.
+    Found(Bytes),
+    /// It knows of nothing like that; its own words.
+    Nothing(String),
+}
+
+/// An error, as the API words it.
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+}
+
+impl Exporter {
+    /// Asks for a path.
+    pub(super) async fn get(&self, path: &str) -> Result<Answer, String> {
+        let (head, body) = self.ask(path).await?.into_parts();
+        let broken = |error| format!("{} broke off its answer: {error}", self.name());
+        let body = Limited::new(body, LARGEST).collect().await.map_err(broken)?.to_bytes();
+        let said = || serde_json::from_slice(&body).map(|Problem { detail }| detail).ok();
+        let strange = || "it does not seem to be a drift-exporter".to_owned();
+        let name = self.name();
+        match head.status {
+            StatusCode::OK => Ok(Answer::Found(body)),
+            StatusCode::NOT_FOUND if said().is_some() => Ok(Answer::Nothing(said().unwrap_or_default())),
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Err(format!(
+                "{name} answers {status}: {}; say who you are with --token-file or --basic-auth-file",
+                said().unwrap_or_else(strange)
+            )),
+            status => Err(format!("{name} answers {status}: {}", said().unwrap_or_else(strange))),
+        }
+    }
+
+    /// Asks for something that there always is.
+    pub(super) async fn get_json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, String> {
+        match self.get(path).await? {
+            Answer::Found(body) => serde_json::from_slice(&body)
+                .map_err(|error| format!("{} says something else: {error}", self.name())),
+            Answer::Nothing(detail) => Err(format!("{}: {detail}", self.name())),
+        }
+    }
+
+    /// Asks to be told of changes.
+    pub(super) async fn listen(&self) -> Result<Body, String> {
+        let answer = self.ask("/v1/events").await?;
+        match answer.status() {
+            StatusCode::OK => Ok(answer.into_body()),
+            status => Err(format!("{} answers {status} when asked to tell of changes", self.name())),
+        }
+    }
+
+    /// Whether it is one in this process, which shows what the caller may see.
+    pub(super) fn is_here(&self) -> bool {
+        matches!(self, Self::Here(_))
+    }
+
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Running(server) => server.address(),
+            Self::Here(_) => "this program",
+        }
+    }
+
+    async fn ask(&self, path: &str) -> Result<Response<Body>, String> {
+        match self {
+            Self::Running(server) => server.ask(path).await,
+            Self::Here(direct) => {
+                let request = Request::get(path).body(Body::empty());
+                Ok(direct.ask(request.map_err(|error| format!("`{path}` is no path: {error}"))?).await)
+            }
+        }
+    }
+}

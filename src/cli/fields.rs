@@ -1,0 +1,143 @@
+//! Fields that differ, put back into the shape of the object that they are of.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::model::{FieldPath, Segment};
+
+/// What tells an element of a list from the others: names of fields and their values.
+type Keys = Vec<(Box<str>, Box<str>)>;
+
+/// A part of an object.
+#[derive(Default)]
+struct Node {
+    /// What stands here, if nothing stands below.
+    value: Option<Value>,
+    fields: BTreeMap<String, Self>,
+    /// Elements of a list, by what tells them apart.
+    elements: Vec<(Keys, Self)>,
+}
+
+/// An object as YAML, of which these fields are known by path and value. An empty value is a field that is not there.
+pub(super) fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<String, String> {
+    let mut whole = Node::default();
+    for (path, value) in fields {
+        match path.parse::<FieldPath>() {
+            Ok(parsed) => whole.put(parsed.segments(), value),
+            Err(_) => whole.put(&[Segment::Field(path.into())], value),
+        }
+    }
+    match whole.into_value() {
+        Some(value) => serde_saphyr::to_string(&value).map_err(|error| error.to_string()),
+        None => Ok(String::new()),
+    }
+}
+
+impl Node {
+    fn put(&mut self, path: &[Segment], value: &str) {
+        let Some((first, rest)) = path.split_first() else {
+            self.value = (!value.is_empty()).then(|| typed(value));
+            return;
+        };
+        match first {
+            Segment::Field(name) => self.fields.entry(name.to_string()).or_default().put(rest, value),
+            // Where the others are not shown, a place in a list has to be told.
+            Segment::Index(index) => self.fields.entry(format!("[{index}]")).or_default().put(rest, value),
+            Segment::Value(member) => {
+                let member = if value.is_empty() { "" } else { member };
+                self.element(&[("".into(), member.into())]).put(&[], member);
+            }
+            Segment::Element(keys) => self.element(keys).put(rest, value),
+        }
+    }
+
+    fn element(&mut self, keys: &[(Box<str>, Box<str>)]) -> &mut Self {
+        let at = self.elements.iter().position(|(own, _)| own == keys).unwrap_or_else(|| {
+            self.elements.push((keys.to_vec(), Self::default()));
+            self.elements.len() - 1
+        });
+        &mut self.elements[at].1
+    }
+
+    /// None where nothing is there.
+    fn into_value(self) -> Option<Value> {
+        if !self.elements.is_empty() {
+            let elements = self.elements.into_iter().filter_map(|(keys, node)| node.into_element(&keys));
+            let elements: Vec<Value> = elements.collect();
+            return (!elements.is_empty()).then_some(Value::Array(elements));
+        }
+        let fields = self.fields.into_iter().filter_map(|(name, node)| Some((name, node.into_value()?)));
+        let fields: Map<String, Value> = fields.collect();
+        if fields.is_empty() { self.value } else { Some(Value::Object(fields)) }
+    }
+
+    /// An element of a list with what tells it from the others, where fields of it are known on either side.
+    fn into_element(self, keys: &[(Box<str>, Box<str>)]) -> Option<Value> {
+        let has_fields = !self.fields.is_empty();
+        let own = match self.into_value() {
+            Some(Value::Object(fields)) => fields,
+            Some(other) => return Some(other),
+            None if has_fields => Map::new(),
+            None => return None,
+        };
+        let mut whole: Map<String, Value> =
+            keys.iter().map(|(key, value)| (key.to_string(), typed(value))).collect();
+        whole.extend(own);
+        Some(Value::Object(whole))
+    }
+}
+
+/// A value as it would stand in a manifest: values are told as text, and as JSON where they are more than that.
+fn typed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_yaml;
+
+    #[test]
+    fn fields_stand_where_they_stand_in_the_object() {
+        let yaml = as_yaml([
+            ("spec.replicas", "3"),
+            ("spec.template.spec.containers[name=web].image", "web:1"),
+            ("spec.template.spec.containers[name=web].env[name=A].value", "x"),
+            ("metadata.annotations[\"example.com/owner\"]", "me"),
+            ("metadata.finalizers[=example.com/hold]", "example.com/hold"),
+            ("spec.args[2]", "-v"),
+        ]);
+        let wanted = "\
+metadata:
+  annotations:
+    example.com/owner: me
+  finalizers:
+  - example.com/hold
+spec:
+  args:
+    '[2]': -v
+  replicas: 3
+  template:
+    spec:
+      containers:
+      - env:
+        - name: A
+          value: x
+        image: web:1
+        name: web
+";
+        assert_eq!(yaml.unwrap().replace("\"[2]\"", "'[2]'"), wanted);
+    }
+
+    #[test]
+    fn what_is_not_there_leaves_what_it_would_stand_in() {
+        assert_eq!(as_yaml([("spec.replicas", "")]).unwrap(), "");
+        assert_eq!(as_yaml([("metadata.finalizers[=a]", "")]).unwrap(), "");
+        assert_eq!(as_yaml([("c[name=web].image", "")]).unwrap(), "c:\n- name: web\n");
+        assert_eq!(as_yaml([("c[name=web]", "")]).unwrap(), "");
+        assert_eq!(
+            as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")]).unwrap(),
+            "c:\n- a: 1\n  name: web\n"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! `drift-exporter get -w`: tells what changes, until it is ended.
+
+use std::{collections::BTreeMap, io::Write};
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+
+use super::{
+    Outcome,
+    args::GetArgs,
+    asked::Asked,
+    get::{Teller, is_shown, rows},
+    resources::{Resource, Row},
+};
+
+/// What tells one claim from another.
+type Key = (String, String, String, String, String);
+
+/// Looks again whenever there is something new, and tells what is not as it was.
+pub(super) async fn follow(
+    asked: &Asked,
+    arguments: &GetArgs,
+    mut changes: Body,
+    first: Vec<Row>,
+    teller: &mut Teller,
+    stdout: &mut dyn Write,
+) -> Result<Outcome, String> {
+    let mut known = by_key(first);
+    let mut unread = String::new();
+    loop {
+        let ended = || format!("{} tells of nothing any more", asked.exporter.name());
+        let frame = changes.frame().await.ok_or_else(ended)?.map_err(|_| ended())?;
+        let Ok(data) = frame.into_data() else { continue };
+        unread.push_str(&String::from_utf8_lossy(&data));
+        let Some(end) = unread.rfind('\n') else { continue };
+        let news = unread[..end].lines().any(|line| line.starts_with("event:"));
+        unread.drain(..=end);
+        if !news {
+            continue;
+        }
+        let now = by_key(rows(asked, arguments).await?);
+        for (key, row) in &now {
+            let before = known.get(key).map(|own| &own.resource);
+            if before != Some(&row.resource)
+                && (is_shown(&row.resource, arguments) || was_shown(before, arguments))
+            {
+                teller.tell(row, stdout)?;
+            }
+        }
+        let gone =
+            known.iter().filter(|(key, row)| !now.contains_key(*key) && is_shown(&row.resource, arguments));
+        for (_, row) in gone {
+            let mut row = row.clone();
+            "gone".clone_into(&mut row.resource.verdict);
+            row.resource.reason = None;
+            teller.tell(&row, stdout)?;
+        }
+        known = now;
+    }
+}
+
+fn was_shown(before: Option<&Resource>, arguments: &GetArgs) -> bool {
+    before.is_some_and(|before| is_shown(before, arguments))
+}
+
+fn by_key(rows: Vec<Row>) -> BTreeMap<Key, Row> {
+    let key = |row: Row| {
+        let (group, kind, namespace, name) = row.resource.object();
+        let own = [namespace, name, kind, group, &row.resource.source].map(str::to_owned);
+        let [namespace, name, kind, group, source] = own;
+        ((namespace, name, kind, group, source), row)
+    };
+    rows.into_iter().map(key).collect()
+}

@@ -1,0 +1,192 @@
+//! `drift-exporter get`.
+
+use std::{collections::BTreeSet, io::Write};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    Outcome,
+    args::{GetArgs, Output},
+    asked::{Asked, Place},
+    follow::follow,
+    labels::keep_labelled,
+    resources::{Resource, Row, fetch},
+    table::Table,
+    unseen::Status,
+};
+use crate::model::{Clock, Look};
+
+/// Lists what is off.
+pub(super) fn run(
+    arguments: &GetArgs,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> Result<Outcome, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    runtime.block_on(get(arguments, stdout, stderr))
+}
+
+async fn get(arguments: &GetArgs, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Result<Outcome, String> {
+    let begun = Clock::system().now();
+    let place = Place::of(&arguments.place, &arguments.ask).await;
+    let look = if arguments.watch { Look::Follow } else { Look::Once };
+    let wishes = arguments.wish.iter().cloned().collect();
+    let Some(asked) = Asked::open(&arguments.ask, place, wishes, look, stderr).await? else {
+        return Ok(Outcome::CouldNotRun);
+    };
+    // Whoever listens before asking misses nothing.
+    let changes = if arguments.watch { Some(asked.exporter.listen().await?) } else { None };
+    let all = rows(&asked, arguments).await?;
+    let status = Status::of(&asked.exporter).await?;
+    let outcome = judge(&asked, &all, &status)?;
+    let shown: Vec<&Row> = all.iter().filter(|row| is_shown(&row.resource, arguments)).collect();
+    let mut teller = Teller::new(arguments, &asked, begun);
+    teller.tell_all(&shown, stdout)?;
+    let unwritable = |error| format!("cannot write: {error}");
+    writeln!(stderr, "{}", summary(&all)).map_err(unwritable)?;
+    if let Some(unseen) = status.unseen() {
+        writeln!(stderr, "{unseen}").map_err(unwritable)?;
+    }
+    match changes {
+        Some(changes) => follow(&asked, arguments, changes, all, &mut teller, stdout).await,
+        None => Ok(outcome),
+    }
+}
+
+/// All claims that are asked for, whatever became of them.
+pub(super) async fn rows(asked: &Asked, arguments: &GetArgs) -> Result<Vec<Row>, String> {
+    let mut rows = fetch(asked).await?;
+    if let Some(selector) = &arguments.selector {
+        keep_labelled(&mut rows, selector, &asked.place, &arguments.ask).await?;
+    }
+    Ok(rows)
+}
+
+/// What the command ends with. The error says that nothing could be seen, or that there is no such thing.
+pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outcome, String> {
+    if let Some(why) = status.sees_nothing().filter(|_| rows.is_empty() && asked.exporter.is_here()) {
+        let hint = match (status.is_forbidden(), &asked.place) {
+            (false, _) => "",
+            (true, Place::Everywhere) => "; -n NAMESPACE looks in one that you may read",
+            (true, _) => "; `kubectl auth can-i --list` shows what you may do",
+        };
+        return Err(format!("nothing can be seen: {why}{hint}"));
+    }
+    for wish in asked.wishes.iter().filter(|_| rows.is_empty()) {
+        if let Some(wrong) = status.unknown_kind(wish).filter(|_| !asked.exporter.is_here()) {
+            return Err(wrong);
+        }
+    }
+    let named = asked.wishes.iter().any(|wish| wish.name.is_some());
+    let drifted = rows.iter().any(|row| row.resource.drift_detected);
+    Ok(if drifted || (named && rows.is_empty()) { Outcome::Negative } else { Outcome::Fine })
+}
+
+/// Whether a claim is shown: what is off, what was asked for by name, and all that is declared where people want that.
+pub(super) fn is_shown(resource: &Resource, arguments: &GetArgs) -> bool {
+    let named = arguments.wish.as_ref().is_some_and(|wish| wish.name.is_some());
+    named || resource.is_off() || (arguments.all && resource.is_declared())
+}
+
+/// `3 of 57 objects drifted (1 critical, 2 warning), 1 unknown`.
+fn summary(rows: &[Row]) -> String {
+    let declared = || rows.iter().map(|row| &row.resource).filter(|own| own.is_declared());
+    let all: BTreeSet<_> = declared().map(Resource::object).collect();
+    let drifted: BTreeSet<_> = declared().filter(|own| own.drift_detected).map(Resource::object).collect();
+    let unknown: BTreeSet<_> =
+        declared().filter(|own| own.verdict == "unknown").map(Resource::object).collect();
+    if all.is_empty() {
+        return match rows.len() {
+            0 => "nothing found".to_owned(),
+            count => format!("nothing declares any of the {count} objects that were found"),
+        };
+    }
+    let mut parts = Vec::new();
+    let mut counted: BTreeSet<_> = BTreeSet::new();
+    for severity in ["critical", "warning", "info"] {
+        let of_it: BTreeSet<_> = declared()
+            .filter(|own| own.drift_detected && own.severity.as_deref() == Some(severity))
+            .map(Resource::object)
+            .filter(|object| !counted.contains(object))
+            .collect();
+        if !of_it.is_empty() {
+            parts.push(format!("{} {severity}", of_it.len()));
+        }
+        counted.extend(of_it);
+    }
+    let how = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    let rest = if unknown.is_empty() { String::new() } else { format!(", {} unknown", unknown.len()) };
+    let word = if all.len() == 1 { "object" } else { "objects" };
+    match drifted.len() {
+        0 => format!("none of {} declared {word} drifted{rest}", all.len()),
+        count => format!("{count} of {} declared {word} drifted{how}{rest}", all.len()),
+    }
+}
+
+/// Tells claims in one of the formats.
+pub(super) struct Teller {
+    output: Output,
+    table: Table,
+    clock: Clock,
+    namespace: String,
+}
+
+impl Teller {
+    fn new(arguments: &GetArgs, asked: &Asked, begun: Timestamp) -> Self {
+        let clock = Clock::system();
+        let everywhere = asked.place == Place::Everywhere;
+        let table = Table::new(everywhere, arguments.output == Output::Wide, clock.now());
+        // Whoever goes on looking sees when things begin.
+        let one_look = asked.exporter.is_here() && !arguments.watch;
+        let table = table.looked_from(one_look.then_some(begun));
+        let namespace = asked.place.namespace().unwrap_or("*").to_owned();
+        Self { output: arguments.output, table, clock, namespace }
+    }
+
+    /// All at once.
+    fn tell_all(&mut self, rows: &[&Row], stdout: &mut dyn Write) -> Result<(), String> {
+        let text = match self.output {
+            Output::Table | Output::Wide if rows.is_empty() => String::new(),
+            Output::Table | Output::Wide => {
+                self.table.fit(rows.iter().map(|row| &row.resource));
+                let head = self.table.head();
+                let now = self.clock.now();
+                let lines = rows.iter().map(|row| self.table.row(&row.resource, now) + "\n");
+                format!("{head}\n{}", lines.collect::<String>())
+            }
+            Output::Name => rows.iter().map(|row| row.resource.kubectl_name() + "\n").collect(),
+            Output::Json | Output::Yaml => {
+                let resources: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
+                let total = rows.len();
+                self.write(&json!({"resources": resources, "total": total, "namespace": self.namespace}))?
+            }
+        };
+        stdout.write_all(text.as_bytes()).map_err(|error| format!("cannot write: {error}"))
+    }
+
+    /// One that has changed.
+    pub(super) fn tell(&mut self, row: &Row, stdout: &mut dyn Write) -> Result<(), String> {
+        let text = match self.output {
+            Output::Table | Output::Wide => {
+                self.table.fit([&row.resource]);
+                self.table.row(&row.resource, self.clock.now()) + "\n"
+            }
+            Output::Name => row.resource.kubectl_name() + "\n",
+            Output::Yaml => format!("---\n{}", self.write(&row.json)?),
+            Output::Json => self.write(&row.json)?,
+        };
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        written.map_err(|error| format!("cannot write: {error}"))
+    }
+
+    fn write(&self, value: &Value) -> Result<String, String> {
+        match self.output {
+            Output::Yaml => serde_saphyr::to_string(value).map_err(|error| error.to_string()),
+            _ => {
+                serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|error| error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What the API says about objects, as commands read it.
+
+use jiff::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    asked::{Asked, Place},
+    values::Wish,
+};
+
+/// One claim.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resource {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    #[serde(rename = "resourceName")]
+    pub(super) name: String,
+    pub(super) source: String,
+    pub(super) verdict: String,
+    pub(super) reason: Option<String>,
+    pub(super) drift_detected: bool,
+    pub(super) onset: Option<Timestamp>,
+    pub(super) severity: Option<String>,
+    pub(super) expectation: Option<String>,
+    pub(super) advice: Option<String>,
+    pub(super) actor: Option<String>,
+    pub(super) manager: Option<String>,
+    pub(super) declared_by: Vec<DeclaredBy>,
+    pub(super) differences: Vec<Difference>,
+    pub(super) ignored: Vec<Difference>,
+    pub(super) blind_fields: Vec<String>,
+}
+
+/// One declaration of an object.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct DeclaredBy {
+    pub(super) address: String,
+    pub(super) state: String,
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Difference {
+    pub(super) path: String,
+    pub(super) expected: String,
+    pub(super) actual: String,
+    pub(super) actor: String,
+    pub(super) manager: Option<String>,
+    pub(super) onset: Timestamp,
+    pub(super) rules: Vec<String>,
+    pub(super) ignored_by: Option<String>,
+}
+
+/// A claim, and all that the API said about it.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) resource: Resource,
+    pub(super) json: Value,
+}
+
+#[derive(Deserialize)]
+struct List {
+    resources: Vec<Value>,
+}
+
+impl Resource {
+    /// Whether people have to look at it.
+    pub(super) fn is_off(&self) -> bool {
+        self.drift_detected || matches!(&*self.verdict, "drifted" | "missing" | "replaced" | "unknown")
+    }
+
+    /// Whether anything declares it.
+    pub(super) fn is_declared(&self) -> bool {
+        self.source != "none" && self.verdict != "no_baseline"
+    }
+
+    /// Its API group; empty for the core group.
+    pub(super) fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// `deployment.apps/web`, as kubectl writes a name.
+    pub(super) fn kubectl_name(&self) -> String {
+        let dot = if self.group().is_empty() { "" } else { "." };
+        format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.name)
+    }
+
+    /// What tells one object from another.
+    pub(super) fn object(&self) -> (&str, &str, &str, &str) {
+        (self.group(), &self.kind, &self.namespace, &self.name)
+    }
+}
+
+/// Text that a terminal shows as it is, whatever somebody has put into a name or a value.
+pub(super) fn harmless(text: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() && !"\n\t".contains(c) { c.escape_default().collect() } else { c.to_string() }
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Percent-encodes a part of a path or a query.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// Asks for all that is wished for, in the order of the wishes.
+pub(super) async fn fetch(asked: &Asked) -> Result<Vec<Row>, String> {
+    if asked.wishes.is_empty() {
+        return fetch_from(asked, &asked.place, None).await;
+    }
+    let mut rows = Vec::new();
+    for wish in &asked.wishes {
+        let mut found = fetch_from(asked, &asked.place, Some(wish)).await?;
+        if found.is_empty() && matches!(asked.place, Place::Namespace { named: false, .. }) {
+            found = fetch_from(asked, &Place::Unscoped, Some(wish)).await?;
+        }
+        rows.extend(found);
+    }
+    Ok(rows)
+}
+
+async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result<Vec<Row>, String> {
+    let namespace = place.namespace().unwrap_or("*");
+    let mut path = format!("/v1/resources?namespace={}", encoded(namespace));
+    if let Some(Wish { kind, name }) = wish {
+        path.extend(["&resourceType=", &encoded(kind)]);
+        path.extend(name.iter().map(|name| format!("&resourceName={}", encoded(name))));
+    }
+    let List { resources } = asked.exporter.get_json(&path).await?;
+    let strange = |error| format!("{} says something else: {error}", asked.exporter.name());
+    let row = |json: Value| Ok(Row { resource: Resource::deserialize(&json).map_err(strange)?, json });
+    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<Row>, String>>()?;
+    rows.retain(|row| *place != Place::Unscoped || row.resource.namespace.is_empty());
+    Ok(rows)
+}

@@ -1,0 +1,335 @@
+//! `get`, `diff` and `explain`, asked of a running demo and of its cluster itself.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    command_line::{Ended, run},
+    demo::patch,
+    programs::{demo::Demo, process::eventually},
+};
+
+/// Runs a command on the demo, through its exporter or without it.
+fn ask(demo: &Demo, through: Through, arguments: &[&str]) -> Ended {
+    let kubeconfig = demo.kubeconfig.display().to_string();
+    let server = format!("http://127.0.0.1:{}", demo.port);
+    let whom = match through {
+        Through::Server => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", &*server)],
+        Through::Nothing => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", "")],
+    };
+    run(arguments, "", &whom)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Through {
+    Server,
+    Nothing,
+}
+
+const BOTH: [Through; 2] = [Through::Server, Through::Nothing];
+
+/// A demo in which something drifted that Terraform declares, and something that Helm does.
+fn drifted() -> Demo {
+    let demo = Demo::start(&["--no-story"]);
+    let api = demo.api_port();
+    let refunds = "/apis/apps/v1/namespaces/payments/deployments/refunds";
+    assert_eq!(patch(api, refunds, r#"{"spec":{"replicas":9}}"#), "HTTP/1.1 200 OK");
+    let messages = "/api/v1/namespaces/platform/configmaps/notifier-messages";
+    assert_eq!(patch(api, messages, r#"{"data":{"shipped":"hello\nthere\n"}}"#), "HTTP/1.1 200 OK");
+    eventually("both drifted", Duration::from_secs(5), || {
+        let found = ask(&demo, Through::Server, &["get", "-A", "-o", "name"]).stdout;
+        (found.contains("deployment.apps/refunds") && found.contains("notifier-messages")).then_some(())
+    });
+    demo
+}
+
+/// The rows of a table without the column that depends on when is looked.
+fn rows(ended: &Ended) -> Vec<Vec<String>> {
+    let mut lines = ended.stdout.lines();
+    let head: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let since = head.iter().position(|title| *title == "SINCE").unwrap_or(usize::MAX);
+    let cells = |line: &str| {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned);
+        cells.enumerate().filter(|(at, _)| *at != since).map(|(_, cell)| cell).collect()
+    };
+    if since == usize::MAX {
+        return ended.stdout.lines().map(|line| vec![line.to_owned()]).collect();
+    }
+    lines.map(cells).collect()
+}
+
+#[test]
+fn with_and_without_an_exporter_the_answer_is_the_same() {
+    let demo = drifted();
+    for arguments in [
+        &["get", "-A"][..],
+        &["get", "-A", "-o", "wide"],
+        &["get", "-A", "--all"],
+        &["get", "-n", "payments", "--all"],
+        &["get", "deploy", "-n", "payments"],
+        &["get", "deployment.apps/refunds", "-n", "payments"],
+        &["get", "configmaps", "-A", "-o", "name"],
+    ] {
+        let [served, direct] = BOTH.map(|through| ask(&demo, through, arguments));
+        assert_eq!(rows(&served), rows(&direct), "{arguments:?}: {}", direct.stderr);
+        assert!(!rows(&served).is_empty(), "{arguments:?}: {}", served.stderr);
+        assert_eq!((served.code, direct.code), (Some(1), Some(1)), "{arguments:?}");
+    }
+    let explain = ["explain", "deploy/refunds", "-n", "payments"];
+    let [served, direct] = BOTH.map(|through| ask(&demo, through, &explain));
+    assert!(served.stdout.contains("spec.replicas: 2 is declared, 9 is there"), "{}", served.stdout);
+    assert!(served.stdout.contains("by kubectl"), "{}", served.stdout);
+    let timeless = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split(" 20").next().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(timeless(&served.stdout), timeless(&direct.stdout), "{}", direct.stderr);
+    // All but the times is what the API says.
+    let claims = |through| {
+        let text = ask(&demo, through, &["get", "deploy/refunds", "-n", "payments", "-o", "json"]).stdout;
+        let mut claims = serde_json::from_str::<Value>(&text).unwrap()["resources"].clone();
+        let claim = claims[0].as_object_mut().unwrap();
+        claim.retain(|key, _| key != "lastChecked" && key != "onset");
+        claim["differences"][0].as_object_mut().unwrap().remove("onset");
+        claims
+    };
+    assert_eq!(claims(Through::Server), claims(Through::Nothing));
+    assert_eq!(claims(Through::Server)[0]["kind"], "Deployment");
+}
+
+#[test]
+fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
+    let demo = drifted();
+    let found = ask(&demo, Through::Nothing, &["get", "-n", "payments"]);
+    assert!(found.stdout.starts_with("KIND         NAME"), "{}", found.stdout);
+    assert_eq!(
+        rows(&found)[0][..6],
+        ["Deployment", "refunds", "drifted", "warning", "spec.replicas", "kubectl"].map(str::to_owned)
+    );
+    assert!(found.stderr.starts_with("1 of "), "{}", found.stderr);
+    assert!(found.stderr.ends_with("declared objects drifted (1 warning)\n"), "{}", found.stderr);
+    // Nothing is off there, and that is no negative answer.
+    let fine = ask(&demo, Through::Nothing, &["get", "svc", "-n", "shop"]);
+    assert_eq!((fine.code, &*fine.stdout), (Some(0), ""), "{}", fine.stderr);
+    assert_eq!(fine.stderr, "none of 5 declared objects drifted\n");
+    // Without a namespace, the context's is meant.
+    let all = ask(&demo, Through::Nothing, &["get", "deploy/web", "-o", "yaml"]);
+    assert!(
+        all.stdout.contains("namespace: shop\n") && all.stdout.contains("verdict: in_sync"),
+        "{}",
+        all.stdout
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said_with_what_may_have_been_meant() {
+    let demo = Demo::start(&["--no-story"]);
+    for through in BOTH {
+        for (arguments, code, told) in [
+            (&["get", "deploymnt"][..], 2, "did you mean `deployment`?"),
+            (&["get", "deploy/nonesuch", "-n", "shop"], 1, "nothing found"),
+            (&["diff", "deploy/nonesuch", "-n", "shop"], 1, "there is no such object"),
+            (&["explain", "deploy/nonesuch", "-n", "shop"], 1, "no watched object"),
+        ] {
+            let ended = ask(&demo, through, arguments);
+            assert_eq!(ended.code, Some(code), "{through:?} {arguments:?}: {}", ended.stderr);
+            assert!(ended.stderr.contains(told), "{through:?} {arguments:?}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn differences_are_shown_as_a_unified_diff() {
+    let demo = drifted();
+    for through in BOTH {
+        let ended = ask(&demo, through, &["diff", "deploy/refunds", "-n", "payments"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let lines: Vec<&str> = ended.stdout.lines().collect();
+        let file = "apps.v1.Deployment.payments.refunds.terraform";
+        let by = "terraform terraform/default/payments kubernetes_deployment_v1.refunds";
+        assert_eq!(lines[0], format!("--- declared/{file}\t{by}"));
+        assert!(lines[1].starts_with(&format!("+++ live/{file}\tkubectl 20")), "{}", lines[1]);
+        assert_eq!(lines[2..], ["@@ -1,2 +1,2 @@", " spec:", "-  replicas: 2", "+  replicas: 9"]);
+        let none = ask(&demo, through, &["diff", "svc", "-n", "shop"]);
+        assert_eq!((none.code, &*none.stdout), (Some(0), ""), "{}", none.stderr);
+    }
+    let coloured = ["diff", "-A", "--color", "always"];
+    let text = ask(&demo, Through::Nothing, &coloured).stdout;
+    assert!(text.contains("\u{1b}[32m+  replicas: 9\u{1b}[0m"), "{text}");
+    // Whoever looks with rights of their own sees values.
+    assert!(text.contains("Your order is on its way.") && text.contains("hello"), "{text}");
+    assert!(!ask(&demo, Through::Nothing, &["diff", "-A"]).stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn another_program_may_show_the_differences_as_kubectl_has_it() {
+    let demo = drifted();
+    let kubeconfig = demo.kubeconfig.display().to_string();
+    let diff = |program: &str| {
+        let environment = [("DRIFT_KUBECONFIG", &*kubeconfig), ("KUBECTL_EXTERNAL_DIFF", program)];
+        run(&["diff", "deploy/refunds", "-n", "payments"], "", &environment)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let shown = diff(&format!("{} -u ;no --x=1", script("show", "shift 2; echo \"$@\"; exit 1")));
+    assert_eq!((shown.code, &*shown.stdout), (Some(1), "-u --x=1\n"), "{}", shown.stderr);
+    let files = diff(&script("cat", "cat \"$1\"/*; cat \"$2\"/*"));
+    assert_eq!((files.code, &*files.stdout), (Some(0), "spec:\n  replicas: 2\nspec:\n  replicas: 9\n"));
+    let broken = diff(&script("fail", "echo why >&2; exit 3"));
+    assert_eq!((broken.code, &*broken.stdout), (Some(2), ""));
+    assert!(broken.stderr.contains("why"), "{}", broken.stderr);
+    assert_eq!(diff("/nonexistent/diff -u").code, Some(2));
+}
+
+#[test]
+fn labels_are_asked_of_the_cluster() {
+    let demo = drifted();
+    let label = "/apis/apps/v1/namespaces/payments/deployments/refunds";
+    assert_eq!(patch(demo.api_port(), label, r#"{"metadata":{"labels":{"pick":"me"}}}"#), "HTTP/1.1 200 OK");
+    for through in BOTH {
+        let picked = ask(&demo, through, &["get", "-A", "--all", "-l", "pick in (me,you)", "-o", "name"]);
+        assert_eq!(picked.stdout, "deployment.apps/refunds\n", "{through:?}: {}", picked.stderr);
+        let none = ask(&demo, through, &["get", "-A", "-l", "pick=nobody"]);
+        assert_eq!((none.code, &*none.stdout), (Some(0), ""), "{}", none.stderr);
+    }
+    let wrong = ask(&demo, Through::Nothing, &["get", "-l", "a b c"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("is no requirement"), "{}", wrong.stderr);
+}
+
+#[test]
+fn whoever_goes_on_looking_is_told_what_changes() {
+    use crate::programs::process::Running;
+    let demo = Demo::start(&["--no-story"]);
+    let folder = tempfile::tempdir().unwrap();
+    for (name, flags) in [
+        ("direct", vec![]),
+        ("server", vec!["--server".to_owned(), format!("http://127.0.0.1:{}", demo.port)]),
+    ] {
+        let log = folder.path().join(name);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
+        command.args(["get", "deploy", "-n", "payments", "-w"]).args(flags);
+        let _running = Running::start(command.env("DRIFT_KUBECONFIG", &demo.kubeconfig), &log);
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        let wait = |what: &str| {
+            eventually(what, Duration::from_secs(20), || said().contains(what).then_some(()));
+        };
+        wait("none of ");
+        let refunds = "/apis/apps/v1/namespaces/payments/deployments/refunds";
+        patch(demo.api_port(), refunds, r#"{"spec":{"replicas":9}}"#);
+        wait("drifted   warning    spec.replicas");
+        patch(demo.api_port(), refunds, r#"{"spec":{"replicas":2}}"#);
+        wait("refunds   in_sync");
+    }
+}
+
+/// Answers every request with this after it was sent; gives what was asked.
+fn answering(status: &'static str, body: Value) -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).unwrap_or(0);
+            let _ = sender.send(String::from_utf8_lossy(&request[..read]).to_lowercase());
+            let body = body.to_string();
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    (address, asked)
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_running_exporter_is_told_who_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = write(folder.path(), "token", "s3cret\n");
+    let basic = write(folder.path(), "basic", "me:pass:word\n");
+    let (server, asked) = answering("401 Unauthorized", json!({"detail": "who are you?"}));
+    for (flags, variable, header) in [
+        (vec!["--token-file", &token], None, "authorization: bearer s3cret\r\n"),
+        (vec!["--token", "s3cret"], None, "authorization: bearer s3cret\r\n"),
+        (vec![], Some(("DRIFT_TOKEN", "s3cret")), "authorization: bearer s3cret\r\n"),
+        (vec!["--basic-auth-file", &basic], None, "authorization: basic bwu6cgfzczp3b3jk\r\n"),
+    ] {
+        let arguments = [&["get", "-A", "--server", &server][..], &flags].concat();
+        let ended = run(&arguments, "", variable.as_slice());
+        let request = asked.recv().unwrap();
+        assert!(request.contains(header), "{request}");
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("401 Unauthorized: who are you?; say who you are"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("s3cret") && !ended.stderr.contains("pass"), "{}", ended.stderr);
+    }
+    for (flags, told) in [
+        (["--token-file", "/nonexistent"], "cannot read /nonexistent"),
+        (["--ca-file", "/nonexistent"], "cannot read /nonexistent"),
+        (["--basic-auth-file", &token], "does not hold USER:PASSWORD"),
+    ] {
+        let ended = run(&[&["get", "--server", &server][..], &flags].concat(), "", &[]);
+        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+    let (strange, _asked) = answering("200 OK", json!({"hello": "there"}));
+    let ended = run(&["get", "-A", "--server", &strange], "", &[]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("says something else"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_said_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = "{name: c, cluster: {server: 'http://127.0.0.1:9'}}";
+    let config = write(
+        folder.path(),
+        "config",
+        &format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{cluster}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+        ),
+    );
+    for arguments in [&["get", "-A"][..], &["diff"], &["explain", "deploy/web"]] {
+        let begun = Instant::now();
+        let ended = run(&[arguments, &["--kubeconfig", &config]].concat(), "", &[]);
+        assert_eq!(ended.code, Some(2), "{arguments:?}");
+        assert!(
+            ended.stderr.contains("cannot look at the cluster: the connection failed"),
+            "{}",
+            ended.stderr
+        );
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let nowhere = run(arguments, "", &[]);
+        assert!(
+            nowhere.code == Some(2) && nowhere.stderr.contains("no cluster to talk to"),
+            "{}",
+            nowhere.stderr
+        );
+    }
+}
+
+#[test]
+fn a_settings_file_says_what_is_looked_at() {
+    let demo = drifted();
+    let folder = tempfile::tempdir().unwrap();
+    let only_helm = write(folder.path(), "settings.yaml", "sources: {helm: {}}\n");
+    let found = ask(&demo, Through::Nothing, &["get", "-A", "-o", "name", "--config.file", &only_helm]);
+    assert_eq!(found.stdout, "configmap/notifier-messages\n", "{}", found.stderr);
+    let wrong = write(folder.path(), "wrong.yaml", "sorces: {}\n");
+    let ended = ask(&demo, Through::Nothing, &["get", "-A", "--config.file", &wrong]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("wrong.yaml:1:1"), "{}", ended.stderr);
+}

@@ -1,0 +1,66 @@
+//! The program under kubectl's name, and what shells and `man` are told of it.
+
+use std::{os::unix::fs::symlink, process::Command};
+
+use crate::command_line::run;
+
+#[test]
+fn under_the_name_of_a_plugin_it_gets_and_says_kubectl_drift() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-drift");
+    symlink(env!("CARGO_BIN_EXE_drift-exporter"), &plugin).unwrap();
+    let called = |arguments: &[&str]| {
+        let output = Command::new(&plugin)
+            .args(arguments)
+            .env("HOME", "/nonexistent")
+            .env_remove("KUBECONFIG")
+            .output();
+        let output = output.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    for arguments in [&["-A"][..], &[], &["deployment/web", "-n", "shop"], &["get", "-A"], &["diff"]] {
+        let (code, _, stderr) = called(arguments);
+        assert!(code == Some(2) && stderr.contains("no cluster to talk to"), "{arguments:?}: {stderr}");
+    }
+    let (code, help, _) = called(&["--help"]);
+    assert!(code == Some(0) && help.contains("Usage: kubectl drift <COMMAND>"), "{help}");
+    assert!(help.contains("  kubectl drift get -A ") && !help.contains("  drift-exporter get"), "{help}");
+    let (_, help, _) = called(&["get", "--help"]);
+    assert!(help.contains("Usage: kubectl drift get [OPTIONS] [KIND[/NAME]]"), "{help}");
+    let (code, _, stderr) = called(&["--nonsense"]);
+    assert!(code == Some(2) && stderr.contains("Usage: kubectl drift get"), "{stderr}");
+}
+
+#[test]
+fn every_shell_can_complete_commands_and_flags() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&["completions", shell], "", &[]);
+        assert_eq!(script.code, Some(0), "{shell}: {}", script.stderr);
+        for word in ["explain", "all-namespaces", "config.file"] {
+            assert!(script.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+    // What bash is told, bash understands.
+    let script = run(&["completions", "bash"], "", &[]).stdout;
+    let checked = Command::new("bash").args(["-n", "-c", &script]).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert_eq!(run(&["completions", "tcsh"], "", &[]).code, Some(2));
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    let whole = run(&["man"], "", &[]).stdout;
+    assert!(whole.contains(".TH drift-exporter 1") && whole.contains("drift\\-exporter get \\-A"), "{whole}");
+    let get = run(&["man", "get"], "", &[]).stdout;
+    assert!(get.contains("\\-\\-all\\-namespaces") && get.contains("DRIFT_NAMESPACE"), "{get}");
+    let wrong = run(&["man", "frobnicate"], "", &[]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("no command `frobnicate`"), "{}", wrong.stderr);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    assert_eq!(run(&["man", "--dir", &path], "", &[]).code, Some(0));
+    for page in ["drift-exporter.1", "drift-exporter-get.1", "drift-exporter-rules-test.1"] {
+        assert!(folder.path().join(page).exists(), "{page}");
+    }
+    assert_eq!(run(&["man", "--dir", "/nonexistent"], "", &[]).code, Some(2));
+}
