@@ -48,6 +48,12 @@ impl Caller {
         Values::of(&self.exposed, self.trusted)
     }
 
+    /// Refuses a namespace in which the caller may see nothing, whether it exists or not.
+    pub(in crate::expose) fn check_namespace(&self, namespace: &str) -> Result<(), Problem> {
+        let sees = |sight: &Arc<Sight>| namespace == "*" || sight.sees_namespace(namespace);
+        if self.sight.as_ref().is_none_or(sees) { Ok(()) } else { Err(nothing_there(namespace)) }
+    }
+
     /// Whether the caller may see everything, what is not of any namespace included.
     pub(in crate::expose) fn sees_everything(&self) -> bool {
         self.sight.is_none()

@@ -66,6 +66,7 @@ fn list(
     query: &ResourceQuery,
 ) -> Result<Response, Problem> {
     let namespace = query.namespace(exposed)?;
+    caller.check_namespace(namespace)?;
     let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
     let fields = query.fields.as_deref().map(selected).transpose()?;
     let mut found: Vec<Found<'_>> = Vec::new();

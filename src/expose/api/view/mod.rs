@@ -195,10 +195,9 @@ impl<'a> ResourceView<'a> {
             Some(Endpoint { host, port }) => (Some(host), port),
             None => (None, facts.port),
         };
-        let declared_by = claim.declared_by().iter();
+        let (first, declared_by) = (claim.declared_by().first(), claim.declared_by().iter());
         let declared_by =
             declared_by.map(|own| DeclaredByView { address: &own.address, state: &own.baseline });
-        let first = claim.declared_by().first();
         let blind = claim.details.iter().flat_map(|details| &details.blind);
         let prices = light.prices;
         Self {
