@@ -32,13 +32,12 @@ fn without_indices(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, SealKey, seal_findings};
-    use crate::model::FieldClass;
+    use super::{FieldClass, Finding, SealKey, seal_findings};
 
     fn is_told(path: &str, fields: &[&str]) -> bool {
+        let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Env };
         let (expected, actual) = ("canary".into(), Box::default());
-        let mut found =
-            [Finding { path: path.into(), class: FieldClass::Env, expected, actual, writer: None }];
+        let mut found = [Finding { path: path.into(), class, expected, actual, writer: None }];
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         seal_findings(&mut found, &fields, &SealKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;
