@@ -32,8 +32,7 @@ fn without_indices(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, SealKey, seal_findings};
-    use crate::model::FieldClass;
+    use super::{FieldClass, Finding, SealKey, seal_findings};
 
     fn is_told(path: &str, fields: &[&str]) -> bool {
         is_told_of(FieldClass::Env, path, fields)

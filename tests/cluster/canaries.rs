@@ -147,9 +147,9 @@ fn listened(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     write!(stream, "GET /v1/events?since=0 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-    let (mut told, mut part) = (Vec::new(), [0; 1 << 16]);
-    while let Ok(count @ 1..) = stream.read(&mut part) {
-        told.extend_from_slice(&part[..count]);
+    let (mut told, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        told.extend_from_slice(&buffer[..count]);
     }
     String::from_utf8_lossy(&told).into_owned()
 }
