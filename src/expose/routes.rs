@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, MatchedPath},
+    extract::MatchedPath,
     middleware::from_fn_with_state,
     routing::{MethodRouter, get},
 };
@@ -103,9 +103,7 @@ pub const ROUTES: &[Route] = &[
     Route::guarded("/", || get(ui::overview)),
     Route::guarded("/objects/{kind}/{namespace}/{name}", || get(ui::object)),
     Route::guarded("/assets/{name}", || get(ui::asset)),
-    Route::guarded("/v1/resources", || {
-        get(api::resources).post(api::post_resources).layer(DefaultBodyLimit::max(api::LONGEST_BODY))
-    }),
+    Route::guarded("/v1/resources", || get(api::resources).post(api::post_resources)),
     Route::guarded("/v1/resources/{kind}/{namespace}/{name}", || get(api::object)),
     Route::guarded("/v1/history", || get(api::history)),
     Route::guarded("/v1/events", || get(api::events)),

@@ -5,32 +5,29 @@ use std::{io::Write as _, sync::Arc, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::helm::{ReleaseSources, decode},
-    model::{Baseline, BaselineFault, Change, DownReason, Origin, Scope, SkipReason, Source, StreamHealth},
+    model::{Baseline, BaselineFault, Change, DownReason, Origin, Scope, Source, StreamHealth},
 };
 use flate2::{Compression, write::GzEncoder};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::{
-    support::{
-        followed::{Followed, START, Told, start},
-        state_server::StateServer,
-    },
-    terraform_state::bomb,
+use crate::support::{
+    followed::{Followed, START, Told, start},
+    state_server::StateServer,
 };
 
-fn enabled() -> ReleaseSources {
+pub(crate) fn enabled() -> ReleaseSources {
     ReleaseSources { enabled: true, ..ReleaseSources::default() }
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// The manifest of some ConfigMaps, each from a template of its own.
-fn manifest(names: &[&str]) -> String {
+pub(crate) fn manifest(names: &[&str]) -> String {
     let document = |name: &&str| {
         format!(
             "---\n# Source: shop/templates/{name}.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: b}}\n"
@@ -39,7 +36,7 @@ fn manifest(names: &[&str]) -> String {
     names.iter().map(document).collect()
 }
 
-fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8> {
+pub(crate) fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8> {
     let release = json!({
         "name": "web", "info": {"first_deployed": START, "last_deployed": START, "status": "deployed", "notes": "canary"},
         "chart": {"metadata": {"name": "shop", "version": "1.2.0", "appVersion": "7"}, "templates": [{"name": "a", "data": "canary"}], "values": {"a": "canary"}},
@@ -49,7 +46,7 @@ fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8> {
 }
 
 /// A Secret or ConfigMap as Helm writes it; `packed` is what it holds, before base64.
-fn stored(namespace: &str, revision: u64, status: &str, packed: &[u8]) -> Value {
+pub(crate) fn stored(namespace: &str, revision: u64, status: &str, packed: &[u8]) -> Value {
     let labels = json!({"owner": "helm", "name": "web", "status": status, "version": revision.to_string()});
     let metadata = json!({"name": format!("sh.helm.release.v1.web.v{revision}"), "namespace": namespace, "labels": labels,
         "creationTimestamp": START});
@@ -57,16 +54,16 @@ fn stored(namespace: &str, revision: u64, status: &str, packed: &[u8]) -> Value 
         "data": {"release": STANDARD.encode(STANDARD.encode(packed))}})
 }
 
-fn put(server: &StateServer, revision: u64, status: &str, names: &[&str]) {
+pub(crate) fn put(server: &StateServer, revision: u64, status: &str, names: &[&str]) {
     server.put("secrets", stored("shop", revision, status, &release("shop", revision, &manifest(names))));
 }
 
-fn serial(baseline: &Baseline) -> u64 {
+pub(crate) fn serial(baseline: &Baseline) -> u64 {
     baseline.version.as_ref().unwrap().serial
 }
 
 /// Revision, number of objects, and what is being done.
-fn told(baseline: &Arc<Baseline>) -> (u64, usize, String) {
+pub(crate) fn told(baseline: &Arc<Baseline>) -> (u64, usize, String) {
     let operation = baseline.lock.as_ref().map_or("-", |lock| &*lock.operation);
     (serial(baseline), baseline.objects.len(), operation.to_owned())
 }
@@ -243,77 +240,6 @@ async fn a_release_that_is_installed_now_settles_before_it_is_judged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
-    let server = StateServer::default();
-    put(&server, 1, "deployed", &["a"]);
-    server.put("secrets", stored("ops", 1, "deployed", &release("ops", 1, &manifest(&["a"]))));
-    let mut followed = Followed::start_releases(&server, enabled());
-    followed.baseline().await;
-    followed.baseline().await;
-    followed.up().await;
-    let whole = release("shop", 2, &manifest(&["a"]));
-    let mut damaged = whole.clone();
-    let at = damaged.len() - 6;
-    damaged[at] ^= 1;
-    let case = |packed: &[u8], fault| (stored("shop", 1, "deployed", packed), fault);
-    let mut no_base64 = stored("shop", 1, "deployed", b"");
-    no_base64["data"]["release"] = json!(STANDARD.encode("{canary}"));
-    let cases = [
-        case(&whole[..whole.len() - 9], BaselineFault::Truncated),
-        case(&damaged, BaselineFault::Unreadable),
-        case(&bomb(1024), BaselineFault::TooLarge),
-        case(&gzip(b"[\"canary\"]"), BaselineFault::Unreadable),
-        case(&release("ops", 2, &manifest(&["canary"])), BaselineFault::Foreign),
-        case(b"canary", BaselineFault::Unreadable),
-        case(b"", BaselineFault::Truncated),
-        (no_base64, BaselineFault::Unreadable),
-    ];
-    for (object, fault) in cases {
-        server.put("secrets", object);
-        let told = followed.baseline().await;
-        let trouble = told.fault.as_ref().unwrap();
-        assert_eq!(
-            (&*told.name, trouble.fault, told.objects.len()),
-            ("shop/web", fault, 1),
-            "the last good one stays"
-        );
-        assert!(trouble.message.contains("release shop/web"), "{}", trouble.message);
-        assert!(!format!("{told:?}").contains("canary"), "{told:?}");
-    }
-
-    // Without gzip it is as good, and so is one of 5 MB.
-    let plain = json!({"name": "web", "namespace": "shop", "version": 3, "manifest": manifest(&["a", "b"])});
-    server.put("secrets", stored("shop", 3, "deployed", plain.to_string().as_bytes()));
-    let healed = followed.baseline().await;
-    assert_eq!((serial(&healed), healed.objects.len(), &healed.fault), (3, 2, &None));
-    followed.baseline().await;
-    let mut random = fastrand::Rng::with_seed(1);
-    let noise: String = std::iter::repeat_with(|| random.alphanumeric()).take(6 << 20).collect();
-    let large = json!({"name": "web", "namespace": "shop", "version": 4, "config": noise, "manifest": manifest(&["a"])});
-    let large = gzip(large.to_string().as_bytes());
-    assert!(large.len() > 4 << 20, "{}", large.len());
-    server.put("secrets", stored("shop", 4, "deployed", &large));
-    assert_eq!(told(&followed.baseline().await), (4, 1, "released".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn documents_that_are_no_objects_are_told_and_the_others_count() {
-    let server = StateServer::default();
-    let manifest = manifest(&["a", "b"])
-        + "---\n# Source: shop/templates/left.yaml\nkind: Service\nmetadata:\n  name: {{ .Values.canary }}\n"
-        + &manifest(&["a"]);
-    server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
-    let mut followed = Followed::start_releases(&server, enabled());
-    let baseline = followed.baseline().await;
-    let skipped: Vec<_> = baseline.skipped.iter().map(|own| (&*own.address, own.reason)).collect();
-    assert_eq!(baseline.objects.len(), 2);
-    assert_eq!(
-        skipped,
-        [("shop/templates/left.yaml", SkipReason::NotYaml), ("shop/templates/a.yaml", SkipReason::Duplicate)]
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_server_is_asked_which_custom_kinds_have_namespaces() {
     let server = StateServer::default();
     server.serve("example.com/v1", "Fleet", false);
@@ -333,37 +259,6 @@ async fn the_server_is_asked_which_custom_kinds_have_namespaces() {
     // A definition that comes later says it better.
     server.serve("example.com/v1", "Widget", false);
     assert_eq!(places(&*followed.baseline().await), ["", ""]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
-    let server = StateServer::default();
-    server.serve("example.com/v1", "Fleet", false);
-    server.forbid("/apis/example.com/v1", "");
-    let custom = "---\n# Source: c/t/f.yaml\napiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: f}\n";
-    let manifest = manifest(&["a"]) + custom;
-    server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
-    let mut followed = Followed::start_releases(&server, enabled());
-    assert_eq!(followed.baseline().await.objects.len(), 1);
-    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
-    server.allow();
-    assert_eq!(followed.baseline().await.objects.len(), 2);
-    followed.up().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn releases_that_may_not_be_read_are_asked_for_less_and_less_and_hold_up_nothing() {
-    let server = StateServer::default();
-    put(&server, 1, "deployed", &["a"]);
-    server.forbid("secrets", "shop");
-    let mut followed = Followed::start_releases(&server, enabled());
-    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
-    followed.silent(40).await;
-    let asked = server.requests().iter().filter(|asked| asked.name.is_some()).count();
-    assert!((5..=7).contains(&asked), "{asked} times in 40 s");
-    server.allow();
-    followed.baseline().await;
-    followed.up().await;
 }
 
 #[tokio::test(start_paused = true)]

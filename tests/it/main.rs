@@ -43,6 +43,7 @@ mod faults;
 /// Hashes: others' bit for bit, and independent of spelling.
 mod hashes;
 /// Following Helm releases in a cluster.
+mod helm_bad;
 mod helm_follow;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;

@@ -14,7 +14,9 @@ const SAMPLES: &[(&str, &str)] = &[
     ("/v1/history", "/v1/history?namespace=shop"),
     ("/v1/events", "/v1/events?since=nothing"),
     ("/v1/rules", "/v1/rules"),
+    ("/v1/gate", "/v1/gate?namespace=shop"),
     ("/v1/status", "/v1/status"),
+    ("/openapi.json", "/openapi.json"),
 ];
 
 /// A path of this route.

@@ -75,7 +75,8 @@ async fn received(body: Body) -> Result<Body, Problem> {
         return Ok(body);
     }
     let too_large = || {
-        let detail = format!("what was sent has more than {LARGEST_BODY} bytes");
+        let detail =
+            format!("what was sent is longer than the {} KiB that a question may have", LARGEST_BODY >> 10);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
     };
     if body.size_hint().lower() > LARGEST_BODY as u64 {

@@ -24,7 +24,6 @@ pub(super) use history::history;
 pub(super) use object::object;
 pub(super) use openapi::openapi;
 pub(super) use problem::{Problem, method_not_allowed, not_found};
-pub(super) use query::LONGEST_BODY;
 pub(super) use resources::{post_resources, resources};
 pub(super) use rules::rules;
 pub(super) use status::status;

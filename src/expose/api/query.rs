@@ -4,10 +4,7 @@ use std::cmp::Ordering;
 
 use axum::{
     body::Bytes,
-    extract::{
-        FromRequest as _, FromRequestParts as _, Query, Request,
-        rejection::{BytesRejection, QueryRejection},
-    },
+    extract::{FromRequest as _, FromRequestParts as _, Query, Request, rejection::QueryRejection},
 };
 use http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts};
 use jiff::Timestamp;
@@ -20,9 +17,6 @@ use crate::{
     model::Severity,
     state::Entry,
 };
-
-/// Longest body that is read: a question is short.
-pub(crate) const LONGEST_BODY: usize = 64 << 10;
 
 /// What to look for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -49,15 +43,16 @@ pub(super) struct ResourceQuery {
 }
 
 impl ResourceQuery {
-    /// Reads the body of a request.
+    /// Reads the body of a request. The guard has seen to it that it is short and has come whole.
     pub(super) async fn of_body(request: Request) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
             let detail = "the body has to be JSON, with `Content-Type: application/json`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
         }
-        let body = Bytes::from_request(request, &()).await.map_err(|rejection| unreadable(&rejection))?;
-        serde_json::from_slice(&body)
-            .map_err(|error| Problem::bad_request(format!("the body cannot be read: {error}")))
+        let unreadable = |why: String| Problem::bad_request(format!("the body cannot be read: {why}"));
+        let body = Bytes::from_request(request, &()).await;
+        let body = body.map_err(|rejection| unreadable(rejection.body_text()))?;
+        serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
     }
 
     /// The namespace, which has to be there and may be asked for.
@@ -107,17 +102,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
-}
-
-fn unreadable(rejection: &BytesRejection) -> Problem {
-    match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            let detail =
-                format!("the body is longer than the {} KiB that a question may have", LONGEST_BODY >> 10);
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-        }
-        _ => Problem::bad_request(format!("the body cannot be read: {}", rejection.body_text())),
-    }
 }
 
 /// In which order to show what was found.

@@ -34,8 +34,6 @@ const SYSTEM: &str = "what the system adds to lists and maps";
 const KEYS: &str = "a key that nobody declared makes another element of it";
 const FIRST_KEY: &str = "kubectl knows elements by the first of several keys";
 const OLD_NAMES: &str = "kubectl changes one of two names, and the server goes by the other";
-const GUESSED: &str =
-    "the server was not asked what empty values are to its own kinds, and none is as good as an empty one";
 
 const KNOWN: &[Known] = &[
     known("*", "clientConfig/caBundle", false, FILLED),
@@ -60,23 +58,15 @@ const KNOWN: &[Known] = &[
     known("Widget", "free/big", true, "kubectl has large numbers as fractions"),
 ];
 
-/// Those that are known of the running exporter alone, which knows releases.
-const KNOWN_OF_HELM: &[Known] =
-    &[known("Widget", "spec/note", false, GUESSED), known("Widget", "spec/size", false, GUESSED)];
-
 const fn known(kind: &'static str, end: &'static str, drift: bool, why: &'static str) -> Known {
     Known { kind, end, drift, why }
 }
 
 /// What is known about an edit.
-pub(super) fn known_about(judge: Judge, kind: &str, pointer: &str) -> Option<&'static Known> {
+pub(super) fn known_about(kind: &str, pointer: &str) -> Option<&'static Known> {
     let ends_in = |end: &str| {
         let (mut steps, mut wanted) = (pointer.rsplit('/'), end.rsplit('/'));
         wanted.all(|wanted| steps.next().is_some_and(|step| wanted == "*" || wanted == step))
     };
-    let of_judge = match judge {
-        Judge::Kubectl => &[][..],
-        Judge::Helm => KNOWN_OF_HELM,
-    };
-    of_judge.iter().chain(KNOWN).find(|known| (known.kind == "*" || known.kind == kind) && ends_in(known.end))
+    KNOWN.iter().find(|known| (known.kind == "*" || known.kind == kind) && ends_in(known.end))
 }

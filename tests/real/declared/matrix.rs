@@ -82,7 +82,7 @@ impl Answer {
         }
     }
 
-    fn outcome(&self, judge: Judge) -> Outcome {
+    fn outcome(&self) -> Outcome {
         let wanted = matches!(self.class, Class::Changed | Class::Removed | Class::Added);
         match (self.kubectl, self.drift) {
             _ if !self.astray.is_empty() => Outcome::Wrong,
@@ -91,13 +91,13 @@ impl Answer {
             (Some(false), true) if self.class == Class::Added => Outcome::Merged,
             (Some(kubectl), drift) if kubectl == drift => Outcome::Agreed,
             (None, drift) if wanted == drift => Outcome::Alone,
-            (_, drift) if self.known(judge).is_some_and(|known| known.drift == drift) => Outcome::Known,
+            (_, drift) if self.known().is_some_and(|known| known.drift == drift) => Outcome::Known,
             _ => Outcome::Wrong,
         }
     }
 
-    fn known(&self, judge: Judge) -> Option<&'static Known> {
-        known_about(judge, &self.kind, &self.pointer)
+    fn known(&self) -> Option<&'static Known> {
+        known_about(&self.kind, &self.pointer)
     }
 }
 
@@ -159,7 +159,7 @@ impl Matrix {
 
     /// An edit that both were asked about.
     pub(super) fn answer(&mut self, answer: Answer) {
-        if answer.outcome(self.judge) == Outcome::Wrong {
+        if answer.outcome() == Outcome::Wrong {
             let Answer { class, name, pointer, kubectl, drift, astray, .. } = &answer;
             self.wrong.push(format!(
                 "{class:?} {name} {pointer}: kubectl {kubectl:?}, we {drift}, astray {astray:?}"
@@ -197,9 +197,9 @@ impl Matrix {
 impl Matrix {
     /// Why kubectl and we differ, and how often.
     fn reasons(&self) -> BTreeMap<&'static str, usize> {
-        let known = self.answers.iter().filter(|answer| answer.outcome(self.judge) == Outcome::Known);
+        let known = self.answers.iter().filter(|answer| answer.outcome() == Outcome::Known);
         let mut reasons = BTreeMap::new();
-        for known in known.filter_map(|answer| answer.known(self.judge)) {
+        for known in known.filter_map(Answer::known) {
             *reasons.entry(known.why).or_default() += 1;
         }
         reasons
@@ -210,7 +210,7 @@ impl Matrix {
         for answer in self.answers.iter().filter(|answer| is_counted(answer)) {
             numbers[0] += 1;
             numbers[1] += usize::from(answer.drift);
-            let column = match answer.outcome(self.judge) {
+            let column = match answer.outcome() {
                 Outcome::Agreed => 2,
                 Outcome::Alone => 3,
                 Outcome::Merged => 4,
