@@ -203,7 +203,7 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
         ),
         (
             json!([{"op": "add", "path": "/spec/tags/0", "value": "c"}]),
-            "spec.tags[=c]",
+            "spec.tags[0]",
             json!([{"op": "remove", "path": "/spec/tags/0"}]),
         ),
         (
