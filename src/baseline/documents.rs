@@ -51,7 +51,7 @@ pub fn documents(text: &str) -> Vec<Document> {
 
 /// The object that a document is; none where it does not say which.
 pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
-    let (group, version) = split_version(document["apiVersion"].as_str()?);
+    let (group, version) = split_version(document["apiVersion"].as_str().filter(|own| is_version(own))?);
     let metadata = &document["metadata"];
     let word = |value: &'_ Value| value.as_str().filter(|own| !own.is_empty()).map(str::to_owned);
     Some(ObjectName {
@@ -61,6 +61,16 @@ pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
         namespace: Some(metadata["namespace"].as_str().unwrap_or("")).filter(|name| is_name(name))?.into(),
         name: word(&metadata["name"]).filter(|name| is_name(name))?.into(),
     })
+}
+
+/// Whether it could be a group and a version: it becomes part of a path that the server is asked for.
+fn is_version(text: &str) -> bool {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || ['.', '-'].contains(&sign);
+    text.len() <= LONGEST_NAME
+        && text.matches('/').count() <= 1
+        && text.split('/').all(|part| {
+            part.starts_with(|sign: char| sign.is_ascii_alphanumeric()) && part.chars().all(is_plain)
+        })
 }
 
 /// Whether an object could be called so. What a template left behind is no name, and neither is a page of text.
@@ -215,6 +225,10 @@ mod tests {
             (&*name.group, &*name.version, &*name.kind, &*name.name),
             ("apps", "v1", "Deployment", "a")
         );
+        for left in ["{{ .Values.group }}/v1", "../v1", "a/b/v1", "/v1", "", "v1?watch=true"] {
+            let document = json!({"apiVersion": left, "kind": "Service", "metadata": {"name": "a"}});
+            assert_eq!(object_of_document(&document), None, "{left}");
+        }
         for left in ["{{ .Values.name }}", "", "a/b", "a\nb", "no name", &"a".repeat(254)] {
             let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": left}});
             assert_eq!(object_of_document(&document), None);

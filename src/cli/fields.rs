@@ -90,7 +90,12 @@ impl Node {
 
 /// A value as it would stand in a manifest: values are told as text, and as JSON where they are more than that.
 fn typed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+    // A number that is written in another way is another text: `1.10` is no 1.1.
+    let is_meant = |value: &Value| {
+        let written = value.to_string();
+        value.is_object() || value.is_array() || written == text
+    };
+    serde_json::from_str(text).ok().filter(is_meant).unwrap_or_else(|| text.into())
 }
 
 #[cfg(test)]
@@ -139,5 +144,11 @@ spec:
             as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")]).unwrap(),
             "c:\n- a: 1\n  name: web\n"
         );
+    }
+
+    #[test]
+    fn what_looks_like_a_number_stays_as_it_is_written() {
+        let yaml = as_yaml([("a", "1.10"), ("b", "4e10"), ("c", "3"), ("d", "true")]);
+        assert_eq!(yaml.unwrap(), "a: \"1.10\"\nb: \"4e10\"\nc: 3\nd: true\n");
     }
 }

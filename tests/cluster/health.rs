@@ -106,8 +106,8 @@ fn cases() -> Vec<(Kind, Value, Value, [&'static str; 3])> {
 fn every_kind_is_as_well_as_the_status_that_the_server_keeps() {
     let cluster = Cluster::start();
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]);
+    let client = cluster.client();
     cluster.block_on(async {
-        let client = cluster.client();
         create_namespace(&client, "shop").await;
         grant(&client, User::Exporter.name(), rules).await;
         for (kind, spec, status, _) in cases() {

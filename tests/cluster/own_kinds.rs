@@ -198,7 +198,7 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
         ),
         (
             json!([{"op": "add", "path": "/spec/regions/1/labels/0", "value": "z"}]),
-            "spec.regions[zone=eu].labels[=z]",
+            "spec.regions[zone=eu].labels[0]",
             json!([{"op": "remove", "path": "/spec/regions/1/labels/0"}]),
         ),
         (

@@ -29,6 +29,11 @@ impl ClusterShapes {
         self.0.values().any(Option::is_none)
     }
 
+    /// Whether something about one of these kinds of an API version is still being found out.
+    pub fn awaits(&self, api_version: &str, kinds: &BTreeSet<Box<str>>) -> bool {
+        kinds.iter().any(|kind| self.of(api_version, kind).is_none())
+    }
+
     /// Knows these kinds from now on and no others; those that are new are being found out about. Says whether any is new or gone.
     pub fn want(&mut self, kinds: &BTreeSet<OwnKind>) -> bool {
         let before = self.0.len();

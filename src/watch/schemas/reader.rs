@@ -114,7 +114,9 @@ impl SchemaReader {
                 continue;
             };
             let question = Question { url: url.into(), kinds };
-            if self.read.get(&version) != Some(&question) {
+            // Those that were not wanted for a moment are waited for again.
+            let awaits = self.schemas.shapes.borrow().awaits(&version, &question.kinds);
+            if awaits || self.read.get(&version) != Some(&question) {
                 self.read_version(version, question, is_last).await;
             }
         }

@@ -98,8 +98,11 @@ impl Known<Release> {
             }
             Outcome::Fault(fault) => self.take_fault(explain(fault, place)),
             Outcome::Refused(refusal) => return self.take_refusal(refusal, now),
-            // What is known stands until the feed tells what became of it.
-            Outcome::Moved => return,
+            // What is known stands until the feed tells what became of it. Those who look once wait for nothing more.
+            Outcome::Moved => {
+                self.tried = true;
+                return;
+            }
         }
         // Who is at work by now holds on.
         let is_held = self.lock.is_some() && self.settled_at.is_none() && !self.own.ended;
