@@ -208,8 +208,11 @@ fn lists_of_custom_resources_are_compared_as_their_schema_says() {
             let found = compared_with(resource_type, &attributes, live, shapes).findings;
             found.into_iter().map(|found| found.path.into()).collect()
         };
-        assert_eq!(paths(&turned(1), &shapes), Vec::<String>::new(), "{resource_type}");
-        assert_eq!(paths(&turned(3), &shapes), ["spec.regions[zone=eu].size"], "{resource_type}");
+        // The API server keeps the order of a set, and Terraform calls another one drift.
+        let order = (resource_type == "kubernetes_manifest").then_some("spec.tags");
+        assert_eq!(paths(&turned(1), &shapes), order.into_iter().collect::<Vec<_>>(), "{resource_type}");
+        let size = ["spec.regions[zone=eu].size"].into_iter().chain(order);
+        assert_eq!(paths(&turned(3), &shapes), size.collect::<Vec<_>>(), "{resource_type}");
         assert!(!paths(&turned(3), &Shapes::default()).contains(&"spec.regions[zone=eu].size".to_owned()));
         let mut more = turned(1);
         more["spec"]["tags"] = json!(["a", "b", "c"]);

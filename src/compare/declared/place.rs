@@ -53,11 +53,6 @@ impl<'a> Place<'a> {
         self.shapes.knows_defaults
     }
 
-    /// Whether it is a list whose elements have no order.
-    pub(in crate::compare) fn is_set(self) -> bool {
-        matches!(self.holds, Holds::List(_, Order::Set))
-    }
-
     /// Whether somebody fills what is not declared, or declared empty.
     pub(super) fn is_filled(self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::Filled(_)))

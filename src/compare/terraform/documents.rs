@@ -66,14 +66,9 @@ fn compare_lists<'a>(
 ) {
     let is_object = |value: &Value| value.is_object();
     if !declared.iter().chain(live).any(is_object) {
-        let has = |list: &[Value], value: &Value| list.iter().any(|own| is_same(own, value, findings));
-        let is_turned = || {
-            place.is_set()
-                && declared.iter().all(|one| has(live, one))
-                && live.iter().all(|one| has(declared, one))
-        };
+        // A set in another order is drift to Terraform.
         let same = declared.len() == live.len()
-            && (declared.iter().zip(live).all(|(one, other)| is_same(one, other, findings)) || is_turned());
+            && declared.iter().zip(live).all(|(one, other)| is_same(one, other, findings));
         if !same {
             findings.lists_differ(declared, live);
         }
