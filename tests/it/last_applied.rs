@@ -1,7 +1,5 @@
 //! What kubectl wrote down on objects beside what they are, through a running exporter.
 
-use std::time::Duration;
-
 use drift_exporter::{
     model::{Kind, Scope, Selector, Source, WantedKind},
     settings::Settings,
@@ -17,7 +15,6 @@ use crate::support::{
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const DEPLOYMENTS: &str = "deployments";
 const WEB: &str = "deployment.apps/shop/web";
-const SOON: Duration = Duration::from_secs(7);
 
 fn config_map() -> Kind {
     Kind { plural: "configmaps".into(), ..Kind::unseen("", "v1", "ConfigMap") }
@@ -79,17 +76,8 @@ fn called(name: &str, mut object: Value) -> Value {
 
 /// An exporter that has listed everything.
 async fn world(api: &ApiServer, kinds: &[WantedKind]) -> World {
-    let kinds = kinds.to_vec();
-    let world =
-        World::with(api, Settings { sources: vec![Source::LastApplied], kinds, ..Settings::default() });
-    world
-        .until("all is listed", SOON, |world| {
-            let snapshot = world.snapshot();
-            snapshot.streams().count() > 0 && snapshot.streams().all(|stream| stream.listed)
-        })
-        .await;
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    world
+    let (sources, kinds) = (vec![Source::LastApplied], kinds.to_vec());
+    World::listed(api, Settings { sources, kinds, ..Settings::default() }).await
 }
 
 /// An exporter that watches Deployments, of which there is this one and another that nobody touches.

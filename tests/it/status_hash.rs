@@ -88,20 +88,8 @@ fn settings(text: &str) -> Settings {
     load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}")).settings
 }
 
-async fn world(api: &ApiServer, settings: Settings) -> World {
-    let world = World::with(api, settings);
-    world
-        .until("all is listed", SOON, |world| {
-            let snapshot = world.snapshot();
-            snapshot.streams().count() > 0 && snapshot.streams().all(|stream| stream.listed)
-        })
-        .await;
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    world
-}
-
 async fn opr8r(api: &ApiServer) -> World {
-    world(api, Settings { sources: vec![Source::StatusHash], ..Settings::default() }).await
+    World::listed(api, Settings { sources: vec![Source::StatusHash], ..Settings::default() }).await
 }
 
 /// The one claim on the resource.
@@ -244,7 +232,7 @@ async fn a_generation_that_nobody_has_seen_counts_when_the_grace_is_over() {
     let text = "sources:\n  status_hash:\n  - {apiVersion: infra.opr8r/*, kind: SimpleResource, algorithm: generation, grace: 2m}\n";
     let api = server();
     api.put(SIMPLE, resource(16, &json!({"observedGeneration": 16}), -500, -400));
-    let world = world(&api, settings(text)).await;
+    let world = World::listed(&api, settings(text)).await;
     check(&claim(&world).await, "in_sync", "");
     assert!(
         world.snapshot().streams().all(|stream| &*stream.spec.kind.kind != "Job"),
@@ -274,7 +262,7 @@ async fn a_generation_that_nobody_has_seen_counts_when_the_grace_is_over() {
     // What has lagged since before the start counts at once.
     api.put(SIMPLE, resource(18, &json!({"observedGeneration": 17}), -900, -1000));
     let text = settings(text);
-    check(&claim(&self::world(&api, text).await).await, "drifted", "");
+    check(&claim(&World::listed(&api, text).await).await, "drifted", "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +271,7 @@ async fn a_hash_in_an_annotation_and_one_in_the_status_stand_side_by_side() {
     let mut both = resource(17, &applied(16, "Ready"), -300, -400);
     both["metadata"]["annotations"] = json!({"tfdrift.jin.dev/spec-hash": "nonsense"});
     api.put(SIMPLE, both);
-    let world = world(&api, settings("sources: {annotation: {}, status_hash: []}\n")).await;
+    let world = World::listed(&api, settings("sources: {annotation: {}, status_hash: []}\n")).await;
     let object = world.get("/v1/resources/simpleresource/shop/db").await.json();
     let claims: Vec<(&str, &str)> = object["claims"]
         .as_array()
@@ -299,7 +287,7 @@ async fn settings_that_change_are_followed_while_it_runs() {
     let api = server();
     api.put(SIMPLE, resource(17, &applied(16, "Ready"), -300, -400));
     let both = "kinds: [{apiVersion: infra.opr8r/v1alpha1, kind: SimpleResource}]\n";
-    let world = world(&api, settings(both)).await;
+    let world = World::listed(&api, settings(both)).await;
     check(&claim(&world).await, "no_baseline", "");
     world.settings.replace(settings(&format!("{both}sources: {{status_hash: []}}\n")));
     tokio::time::sleep(SOON).await;

@@ -59,6 +59,19 @@ impl World {
         Self::with_client(api, api.client(), settings)
     }
 
+    /// The same once it has listed everything.
+    pub(crate) async fn listed(api: &ApiServer, settings: Settings) -> Self {
+        let world = Self::with(api, settings);
+        world
+            .until("all is listed", Duration::from_secs(7), |world| {
+                let snapshot = world.snapshot();
+                snapshot.streams().count() > 0 && snapshot.streams().all(|stream| stream.listed)
+            })
+            .await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        world
+    }
+
     /// The same with a client that asks others as well.
     pub(crate) fn with_client(api: &ApiServer, client: Client, settings: Settings) -> Self {
         Self::with_access(api, client, settings, Access::default())
