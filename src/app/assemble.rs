@@ -97,6 +97,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         settings,
         reload_status: reloads.status(),
         team_problems: keepers.team_problems.clone(),
+        log: parts.log.lines().clone(),
         seal_key: parts.seal_key.clone(),
         clock: clock.clone(),
         listeners: Listeners::default(),

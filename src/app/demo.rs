@@ -35,6 +35,8 @@ pub struct Demo {
     pub connections: usize,
     /// How many times as fast as usual the story is played; none for no story.
     pub speed: Option<f32>,
+    /// The log, which the page shows too.
+    pub log: LogHandle,
     /// The time.
     pub clock: Clock,
     /// Ends everything.
@@ -68,7 +70,7 @@ pub enum DemoError {
 
 /// Runs the demo until it is told to stop, and tells on `out` what happens.
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
-    let Demo { page, connections, speed, clock, stop } = demo;
+    let Demo { page, connections, speed, log, clock, stop } = demo;
     let sources = vec![Source::Annotation, Source::Terraform, Source::Helm, Source::LastApplied];
     let settings = Settings { sources, kinds: kinds(), ..Settings::default() };
     let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
@@ -94,7 +96,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         client,
         settings,
         settings_source: None,
-        log: LogHandle::default(),
+        log,
         seal_key: random_key().map_err(DemoError::Random)?,
         clock: clock.clone(),
         timing: Timing::default(),

@@ -7,6 +7,7 @@ mod direct;
 mod events;
 mod follower;
 mod history_file;
+mod log_keeper;
 mod metrics;
 mod reload;
 mod rule_keeper;

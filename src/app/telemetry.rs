@@ -1,12 +1,17 @@
 //! What goes to the log, and how it looks.
 
-use std::io::IsTerminal as _;
-
-use tracing_subscriber::{
-    EnvFilter, Registry, fmt, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _,
+use std::{
+    io::IsTerminal as _,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::settings::LogLevel;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, Registry, filter::dynamic_filter_fn, fmt, layer::SubscriberExt as _, reload,
+    util::SubscriberInitExt as _,
+};
+
+use super::log_keeper::{LogKeeper, level_of};
+use crate::{expose::LogLines, model::Clock, settings::LogLevel};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -17,34 +22,54 @@ pub enum LogFormat {
     Json,
 }
 
-/// Changes how much is logged. One that was not got from [`start`] changes nothing.
+/// Changes how much is logged, and has the last lines. One that was not got from [`start`] changes nothing and has none.
 #[derive(Clone, Debug, Default)]
-pub struct LogHandle(Option<reload::Handle<EnvFilter, Registry>>);
+pub struct LogHandle {
+    heard: Option<reload::Handle<EnvFilter, Registry>>,
+    written: Arc<Mutex<LogLevel>>,
+    lines: LogLines,
+}
 
 impl LogHandle {
+    /// What was logged lately.
+    pub fn lines(&self) -> &LogLines {
+        &self.lines
+    }
+
     /// Logs from this level on.
     pub fn set_level(&self, level: LogLevel) {
-        if let Some(handle) = &self.0 {
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        if let Some(handle) = &self.heard {
             // It fails only when there is no log any more.
-            let _ = handle.reload(filter(level));
+            let _ = handle.reload(filter(LogLines::level(level)));
         }
     }
 }
 
-/// Starts logging to standard error.
+/// Starts logging to standard error, and keeping the last lines.
 pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, String> {
-    let (filter, handle) = reload::Layer::new(filter(level));
-    let registry = tracing_subscriber::registry().with(filter);
+    let (heard, handle) = reload::Layer::new(filter(LogLines::level(level)));
+    let written = Arc::new(Mutex::new(level));
+    let lines = LogLines::default();
+    let keeper = LogKeeper { lines: lines.clone(), clock: Clock::system() };
+    let registry = tracing_subscriber::registry().with(heard).with(keeper);
+    let least = written.clone();
+    let is_written = dynamic_filter_fn(move |metadata, _| {
+        level_of(*metadata.level()) <= *least.lock().unwrap_or_else(PoisonError::into_inner)
+    });
     let started = match format {
         LogFormat::Text => {
             let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            registry.with(fmt::layer().with_ansi(colour).with_writer(std::io::stderr)).try_init()
+            let lines = fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
+            registry.with(lines.with_filter(is_written)).try_init()
         }
         LogFormat::Json => {
-            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+            let lines = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
+            registry.with(lines.with_filter(is_written)).try_init()
         }
     };
-    started.map(|()| LogHandle(Some(handle))).map_err(|error| format!("cannot start logging: {error}"))
+    let handle = LogHandle { heard: Some(handle), written, lines };
+    started.map(|()| handle).map_err(|error| format!("cannot start logging: {error}"))
 }
 
 /// kube logs whole response bodies on some errors, and those may hold Secrets.

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     compare::judge,
-    model::{Clock, Finding, Judgement, Kind, ObjectKey, ValueDigest},
-    rules::{EffectSpec, EffectsSpec, MatchSpec, RuleInput, RuleSet, RuleSpec, ValueSpec},
+    model::{Clock, Judgement},
+    rules::{Pin, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
     settings::Overrides,
     watch::read_object,
 };
@@ -65,7 +65,8 @@ pub(super) fn run(
     };
     let expires = end(Clock::system().now(), arguments.period);
     let why = Why { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
-    let rules: Vec<RuleSpec> = findings.iter().map(|finding| rule(&object.key, finding, &why)).collect();
+    let rules: Vec<RuleSpec> =
+        findings.iter().map(|finding| accepting(&object.key, finding, Pin::Value, &why)).collect();
     let input = RuleInput { rules, ..RuleInput::default() };
     if let Err(problems) = RuleSet::compile(&input) {
         return Err(format!(
@@ -73,97 +74,12 @@ pub(super) fn run(
             problems[0]
         ));
     }
-    let text =
-        serde_saphyr::to_string(&input.rules).map_err(|error| format!("cannot write the rule: {error}"))?;
-    write!(stdout, "{text}").map_err(|error| format!("cannot write: {error}"))?;
+    write!(stdout, "{}", rules_as_yaml(&input.rules)).map_err(|error| format!("cannot write: {error}"))?;
     Ok(Outcome::Fine)
 }
-
-/// What people say about what they accept.
-struct Why<'a> {
-    owner: &'a str,
-    reason: &'a str,
-    expires: &'a str,
-}
-
-fn rule(key: &ObjectKey, finding: &Finding, why: &Why<'_>) -> RuleSpec {
-    let Kind { kind, group, .. } = &*key.kind;
-    let qualified = if group.is_empty() { kind.to_string() } else { format!("{kind}.{group}") };
-    let digest = ValueDigest::of(&finding.actual);
-    RuleSpec {
-        name: name(key, finding),
-        matches: MatchSpec {
-            kinds: vec![qualified],
-            namespaces: vec![key.namespace.to_string()],
-            names: vec![key.name.to_string()],
-            paths: vec![finding.path.to_string()],
-            values: vec![ValueSpec(digest.to_string())],
-            ..MatchSpec::default()
-        },
-        effect: EffectsSpec(vec![EffectSpec::Word("ignore".to_owned())]),
-        owner: Some(why.owner.to_owned()),
-        reason: Some(why.reason.to_owned()),
-        expires: Some(why.expires.to_owned()),
-    }
-}
-
-/// A name that a rule can have, and no other: `accepted-deployment-shop-web-1f3a…`.
-///
-/// Object, path and value are part of it, so that what is accepted later stands beside this and not in its place. Names of objects
-/// may be longer than those of rules, and have other signs in them.
-fn name(key: &ObjectKey, finding: &Finding) -> String {
-    let identity = [&*key.kind.group, &key.namespace, &key.name, &finding.path, &finding.actual].join("\0");
-    let digest: String =
-        ValueDigest::of(&identity).to_string().chars().skip("sha256:".len()).take(12).collect();
-    let parts = ["accepted", &key.kind.kind.to_lowercase(), &key.namespace, &key.name];
-    let words = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let slug: String = words.chars().map(|c| if allowed(c) { c } else { '-' }).take(LONGEST_SLUG).collect();
-    format!("{slug}-{digest}")
-}
-
-/// What is left of a rule's 100 characters beside the digest, and a little air.
-const LONGEST_SLUG: usize = 80;
 
 /// The time until which it is accepted, to the second.
 fn end(now: Timestamp, period: SignedDuration) -> String {
     let end = Zoned::new(now + period, TimeZone::UTC);
     end.round(Unit::Second).unwrap_or(end).timestamp().to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::BTreeSet, sync::Arc};
-
-    use super::{Finding, Kind, ObjectKey, RuleInput, RuleSet, Why, rule};
-    use crate::model::FieldClass;
-
-    #[test]
-    fn rules_for_any_object_can_be_used_and_none_takes_the_place_of_another() {
-        let long = "x".repeat(253);
-        let objects =
-            ["web", "system:node-proxier", "system.node-proxier", "Größe", &long, &format!("{long}y")];
-        let changes = [("spec.replicas", "7"), ("spec.replicas", "8"), ("spec.minReplicas", "7")];
-        let why = Why { owner: "me", reason: "load test", expires: "2027-01-01" };
-        let mut rules = Vec::new();
-        for name in objects {
-            let kind = Arc::new(Kind::deployment());
-            let key = ObjectKey { kind, namespace: "shop".into(), name: name.into() };
-            for (path, actual) in changes {
-                let finding = Finding {
-                    path: path.into(),
-                    class: FieldClass::Replicas,
-                    expected: "3".into(),
-                    actual: actual.into(),
-                    writer: None,
-                };
-                rules.push(rule(&key, &finding, &why));
-            }
-        }
-        let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
-        assert_eq!(names.len(), objects.len() * changes.len(), "{names:#?}");
-        assert!(rules[0].name.starts_with("accepted-deployment-shop-web-"), "{}", rules[0].name);
-        let compiled = RuleSet::compile(&RuleInput { rules, ..RuleInput::default() });
-        assert!(compiled.is_ok(), "{:#?}", compiled.err());
-    }
 }

@@ -30,14 +30,14 @@ fn connections(open_files: u64) -> usize {
 
 /// Runs the demo until a signal ends it.
 pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, String> {
-    telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
+    let log = telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
     let runtime = signals::http_runtime()?;
     let ended = runtime.block_on(async {
         let page = bind(&arguments.listen)?;
         let stop = CancellationToken::new();
         let speed = (!arguments.no_story).then_some(arguments.speed);
         let connections = connections(rlimit::increase_nofile_limit(OPEN_FILES).unwrap_or(0));
-        let demo = Demo { page, connections, speed, clock: Clock::system(), stop: stop.clone() };
+        let demo = Demo { page, connections, speed, log, clock: Clock::system(), stop: stop.clone() };
         signals::until_signal(demo::run(demo, std::io::stdout()), &stop, Hangup::Ends).await
     });
     runtime.shutdown_background();

@@ -4,6 +4,7 @@ mod access;
 mod api;
 mod connections;
 mod health;
+mod log_lines;
 mod lookup;
 mod metrics;
 mod reach;
@@ -15,6 +16,7 @@ mod values;
 
 pub use access::{Access, Peer, WebConfig};
 pub use api::Listeners;
+pub use log_lines::{LogLine, LogLines};
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};
 pub use routes::{Exposed, Protection, ROUTES, Route, router};
 pub use server::{ServerLimits, listen, serve};

@@ -11,7 +11,7 @@ use axum::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Access, Listeners, MetricsPage, access::guard, api, health, metrics, ui};
+use super::{Access, Listeners, LogLines, MetricsPage, access::guard, api, health, metrics, ui};
 use crate::{
     model::{Clock, SealKey},
     settings::{ReloadStatus, Settings},
@@ -31,6 +31,8 @@ pub struct Exposed {
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
     /// What is wrong with the rules that teams wrote.
     pub team_problems: watch::Receiver<Arc<[String]>>,
+    /// What was logged lately.
+    pub log: LogLines,
     /// The key of digests of values that are not shown.
     pub seal_key: SealKey,
     /// The time.
@@ -102,6 +104,9 @@ pub const ROUTES: &[Route] = &[
     Route::whole("/metrics", || get(metrics::metrics)),
     Route::guarded("/", || get(ui::overview)),
     Route::guarded("/objects/{kind}/{namespace}/{name}", || get(ui::object)),
+    Route::guarded("/sources", || get(ui::sources)),
+    Route::whole("/rules", || get(ui::rules)),
+    Route::whole("/log", || get(ui::log)),
     Route::guarded("/assets/{name}", || get(ui::asset)),
     Route::guarded("/v1/resources", || get(api::resources).post(api::post_resources)),
     Route::guarded("/v1/resources/{kind}/{namespace}/{name}", || get(api::object)),

@@ -1,6 +1,7 @@
 //! What people think of a difference: who made it, how bad it is, whether it was to be expected, whether it counts at all.
 //! Pure.
 
+mod accepted;
 mod actors;
 mod built_in;
 mod change_kind;
@@ -16,6 +17,7 @@ mod set;
 mod spec;
 mod version;
 
+pub use accepted::{Pin, Why, accepting, rules_as_yaml};
 pub use built_in::built_in_rules;
 pub use effect::{EffectSpec, EffectsSpec};
 pub use problem::RuleProblem;

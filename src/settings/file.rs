@@ -219,6 +219,8 @@ pub struct ApiEntry {
     pub values: Option<ShownValues>,
     /// What things cost, for `estimatedMonthlyCost` and `driftMonthlyCost`. Without it these are null.
     pub prices: Option<PricesEntry>,
+    /// Where Grafana is, such as `https://grafana.example.com`: the page of an object links to its dashboard there.
+    pub grafana_url: Option<String>,
 }
 
 /// What things cost. What has no price counts nothing.
@@ -256,7 +258,7 @@ pub struct LogEntry {
 }
 
 /// The least severe messages that are logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
     /// What went wrong and will not heal by itself.
@@ -264,6 +266,7 @@ pub enum LogLevel {
     /// What went wrong and is tried again.
     Warn,
     /// What an operator wants to know.
+    #[default]
     Info,
     /// What a developer wants to know.
     Debug,

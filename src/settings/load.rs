@@ -97,6 +97,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
     let prices = file.api.prices.as_ref().map(|entry| prices(entry, problems));
+    let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
     let team_rules =
         file.team_rules.as_ref().and_then(|entry| team_rules(entry, &annotation_prefix, problems));
     let input =
@@ -131,8 +132,22 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         health_series: overrides.health.or(file.metrics.health).unwrap_or(usual.health_series),
         shown_values: file.api.values.unwrap_or(usual.shown_values),
         prices,
+        grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(usual.log_level),
     })
+}
+
+/// An address that a page may link to.
+fn grafana_url(url: &str, problems: &mut Vec<Problem>) -> Option<Box<str>> {
+    let parsed = url.parse::<http::Uri>().ok();
+    let is_web =
+        |own: &http::Uri| matches!(own.scheme_str(), Some("http" | "https")) && own.query().is_none();
+    if !parsed.as_ref().is_some_and(is_web) {
+        let message = format!("`{url}` is no address of Grafana; want `https://grafana.example.com`");
+        problems.push(wrong("api.grafana_url", message));
+        return None;
+    }
+    Some(url.trim_end_matches('/').into())
 }
 
 /// What stands before the names of label and annotations, where it is said.

@@ -76,6 +76,8 @@ pub struct Settings {
     pub shown_values: ShownValues,
     /// What things cost, where somebody says so.
     pub prices: Option<Prices>,
+    /// Where Grafana is, without a slash at its end.
+    pub grafana_url: Option<Box<str>>,
     /// The least severe messages that are logged.
     pub log_level: LogLevel,
 }
@@ -166,6 +168,7 @@ impl Default for Settings {
             health_series: false,
             shown_values: ShownValues::Digest,
             prices: None,
+            grafana_url: None,
             log_level: LogLevel::Info,
         }
     }

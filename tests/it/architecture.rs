@@ -46,7 +46,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     ("rules", &["model"], &["jiff", "serde", "serde_json", "serde_saphyr", "schemars", "strsim", "regex"]),
-    ("settings", &["model", "rules"], &["bcrypt", "jiff", "libc", "serde", "serde_saphyr", "schemars"]),
+    (
+        "settings",
+        &["model", "rules"],
+        &["bcrypt", "http", "jiff", "libc", "serde", "serde_saphyr", "schemars"],
+    ),
     (
         "watch",
         &["model", "compare", "split"],
@@ -119,6 +123,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "schemars",
             "serde",
             "serde_json",
+            "similar",
             "jiff",
             "tracing",
         ],

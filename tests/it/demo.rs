@@ -231,18 +231,21 @@ fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
     eventually("all of it is as declared", Duration::from_secs(10), || {
         (claims().into_iter().collect::<BTreeSet<_>>() == wanted).then_some(())
     });
-    let page = demo.get("/").text();
+    let page = demo.get("/sources").text();
     for word in ["Helm releases", "platform/notifier", "notifier-0.4.1", "deployed"] {
         assert!(page.contains(word), "{word} is not on the page");
     }
     let page = demo.get("/objects/deployment.apps/platform/notifier").text();
-    for word in [
-        "in release platform/notifier",
-        "helm get manifest -n platform notifier",
-        "helm rollback -n platform notifier 1",
-    ] {
+    for word in ["in release platform/notifier", "helm get manifest -n platform notifier"] {
         assert!(page.contains(word), "{word} is not on the page of the object");
     }
+    let again = "helm rollback -n platform notifier 1";
+    assert!(!page.contains(again), "nothing has to be put back");
+    let path = "/apis/apps/v1/namespaces/platform/deployments/notifier?fieldManager=kubectl-edit";
+    assert_eq!(patch(demo.api_port(), path, r#"{"spec":{"replicas":7}}"#), "HTTP/1.1 200 OK");
+    eventually("the page says how to put it back", Duration::from_secs(10), || {
+        demo.get("/objects/deployment.apps/platform/notifier").text().contains(again).then_some(())
+    });
 }
 
 #[test]

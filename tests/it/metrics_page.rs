@@ -303,7 +303,7 @@ async fn a_state_its_lock_and_who_holds_it_are_in_the_api_and_on_the_page() {
     let lock = &state["lock"];
     assert_eq!((&lock["who"], &lock["operation"]), (&json!("ci"), &json!("OperationTypePlan")));
     assert!(lock["ageSeconds"].as_i64().is_some_and(|age| age > 86_400), "{lock}");
-    let page = world.get("/").await.text();
+    let page = world.get("/sources").await.text();
     let shown = page.split("id=\"states\"").nth(1).unwrap();
     assert!(shown.contains("shop.tfstate") && shown.contains("OperationTypePlan"), "{shown}");
 }

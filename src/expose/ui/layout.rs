@@ -14,8 +14,32 @@ use crate::model::VerdictKind;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A whole page around its main part.
-pub(super) fn page(status: StatusCode, title: &str, now: Timestamp, main: &Markup) -> Response {
+/// The pages that every page leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Objects,
+    Sources,
+    Rules,
+    Log,
+}
+
+impl Place {
+    const ALL: [(Self, &'static str, &'static str); 4] = [
+        (Self::Objects, "/", "Objects"),
+        (Self::Sources, "/sources", "Sources"),
+        (Self::Rules, "/rules", "Rules"),
+        (Self::Log, "/log", "Log"),
+    ];
+}
+
+/// A whole page around its main part. `place` is where it is among those that every page leads to.
+pub(super) fn page(
+    status: StatusCode,
+    title: &str,
+    place: Option<Place>,
+    now: Timestamp,
+    main: &Markup,
+) -> Response {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -32,12 +56,18 @@ pub(super) fn page(status: StatusCode, title: &str, now: Timestamp, main: &Marku
                 noscript { meta http-equiv="refresh" content="10"; }
             }
             body {
+                a.skip href="#content" { "Skip to the content" }
                 (shapes())
                 header.top {
                     a.brand href="/" { (mark()) "drift-exporter" }
-                    span #live .live hidden title="Whether this page follows what happens" {}
+                    nav.places aria-label="Pages of drift-exporter" {
+                        @for (own, path, word) in Place::ALL {
+                            a href=(path) aria-current=[(place == Some(own)).then_some("page")] { (word) }
+                        }
+                    }
+                    span #live .live role="status" hidden title="Whether this page follows what happens" {}
                 }
-                (main)
+                div #content tabindex="-1" { (main) }
                 (foot())
             }
         }
@@ -69,7 +99,7 @@ pub(super) fn complaint(status: StatusCode, title: &str, now: Timestamp, words: 
             p { a href="/" { "All objects" } }
         }
     };
-    page(status, title, now, &main)
+    page(status, title, None, now, &main)
 }
 
 fn foot() -> Markup {

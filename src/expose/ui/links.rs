@@ -10,6 +10,18 @@ pub(super) fn object_url(key: &ObjectKey) -> String {
     format!("/objects/{}/{}/{}", encode(&key.kind.to_string()), encode(namespace), encode(&key.name))
 }
 
+/// The dashboard of an object in Grafana, which comes with this program under that name.
+pub(super) fn dashboard_url(grafana: &str, key: &ObjectKey) -> String {
+    let variables = [
+        ("group", &*key.kind.group),
+        ("kind", &*key.kind.kind),
+        ("namespace", &*key.namespace),
+        ("name", &*key.name),
+    ];
+    let variables = variables.map(|(name, value)| format!("var-{name}={}", encode(value)));
+    format!("{grafana}/d/drift-exporter-object?{}", variables.join("&"))
+}
+
 /// Text as a part of a path or of a query. Names come from the cluster and may hold anything.
 pub(super) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());

@@ -11,13 +11,17 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    commands::{accept, deploy_again, look, manifest, plan},
+    diff::side_by_side,
+    facts::facts,
     history::{Subject, episodes, item},
-    layout::{complaint, page},
-    reports::{record_facts, run_facts},
-    rows::{Row, health},
+    layout::{Place, complaint, page},
+    links::dashboard_url,
+    matching::matching,
+    remedies::{Patient, remedies},
+    rows::Row,
     streams::state_of,
-    words::{badge, baseline_word, because, by_tool, severity, since, tool, until_now, value},
+    timeline::timeline,
+    words::{badge, because, by_tool, until_now},
 };
 use crate::{
     expose::{
@@ -27,11 +31,8 @@ use crate::{
         runs::Runs,
         values::Values,
     },
-    model::{
-        Algorithm, Difference, Episode, Held, ObjectKey, Source, Stamp, Trouble, UnknownReason, Verdict,
-        VerdictKind,
-    },
-    state::{BaselineState, Claim, Snapshot, Transition},
+    model::{Episode, Held, ObjectKey, Source, Trouble, UnknownReason, Verdict, VerdictKind},
+    state::{Snapshot, Transition},
 };
 
 /// `GET /objects/{kind[.group]}/{namespace or -}/{name}`.
@@ -53,10 +54,11 @@ pub(crate) async fn object(
         let rows: Vec<Row<'_>> = entries.iter().map(|entry| Row::new((state, entry))).collect();
         let key = &entries[0].object.key;
         let main = known(&rows, key, &snapshot, &exposed, &caller, now);
-        return page(StatusCode::OK, &key.to_string(), now, &main);
+        return page(StatusCode::OK, &key.to_string(), Some(Place::Objects), now, &main);
     }
     if let Some(key) = named.find_in_history(&snapshot) {
-        return page(StatusCode::NOT_FOUND, &key.to_string(), now, &gone(key, &snapshot, now));
+        let main = gone(key, &snapshot, now);
+        return page(StatusCode::NOT_FOUND, &key.to_string(), Some(Place::Objects), now, &main);
     }
     let words = html! {
         "No object " code { (named.kind) " " (named.namespace) "/" (named.name) } " is known here, and nothing is remembered of one. "
@@ -77,53 +79,21 @@ fn known(
     let prefix = &*settings.annotation_prefix;
     let values = caller.values();
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
-    let hashed =
-        rows.iter().find(|row| matches!(row.found.1.claim.source, Source::Annotation | Source::Nothing));
-    let accepts = |row: &Row<'_>| row.episode.is_some() || row.verdict == VerdictKind::NoBaseline;
+    let patient = Patient { key, rows, snapshot, prefix };
     html! {
         main #object .object data-live data-keyed {
             (title(key))
+            @if let Some(grafana) = settings.grafana_url.as_deref() {
+                p #grafana { a href=(dashboard_url(grafana, key)) rel="noreferrer" { "Dashboard of this object in Grafana" } }
+            }
             @for row in rows { (claim(row, rows.len() > 1, prefix, &values, now)) }
+            (timeline(rows, &history, now))
+            (matching(rows, &snapshot.rules, caller, now))
             div #pair .pair data-keyed {
                 section #facts { h2 { "Facts" } (facts(rows, &Runs::of(snapshot), now)) }
-                section #commands {
-                    h2 { "Commands" }
-                    p { "See it, and who owns which field:" }
-                    pre { code { (look(key)) } }
-                    @if let Some(row) = hashed.filter(|row| accepts(row)) {
-                        p { "Accept it as it is now:" }
-                        pre { code { (accept(key, prefix, algorithm(&row.found.1.object.stamp))) } }
-                    }
-                    @for row in rows { (of_tool(&row.found.1.claim, snapshot)) }
-                }
+                section #commands { h2 { "Commands" } (remedies(patient, &values, now)) }
             }
             (past(rows.iter().find_map(|row| row.episode), &history, now))
-        }
-    }
-}
-
-/// What the tool that declares an object can do about it.
-fn of_tool(claim: &Claim, snapshot: &Snapshot) -> Markup {
-    let Some(declared) = claim.declared_by().first() else { return html! {} };
-    let is_own =
-        |own: &&BaselineState| own.baseline.source == claim.source && own.baseline.name == declared.baseline;
-    let baseline = snapshot.baselines.iter().find(is_own);
-    let revision = baseline.and_then(|own| own.baseline.version.as_ref()).map(|own| own.serial);
-    html! {
-        @match claim.source {
-            Source::Terraform => {
-                p { "See what Terraform would do about it:" }
-                pre { code { (plan(&declared.address)) } }
-            }
-            Source::Helm => {
-                p { "See what Helm declares:" }
-                pre { code { (manifest(&declared.baseline)) } }
-                @if let Some(revision) = revision {
-                    p { "Have Helm put back what others changed in the release:" }
-                    pre { code { (deploy_again(&declared.baseline, revision)) } }
-                }
-            }
-            Source::Annotation | Source::LastApplied | Source::Manifest | Source::StatusHash | Source::Nothing => {}
         }
     }
 }
@@ -138,12 +108,12 @@ fn claim(row: &Row<'_>, is_named: bool, prefix: &str, values: &Values, now: Time
                 (badge(row.verdict)) @if !goes_on_after_the_verdict(row) { "." } " " (headline(row, prefix, now))
             }
             @if let Some(episode) = row.episode {
-                div id={ "differences-" (claim.source) } { h2 { "Differences" } (differences(episode.differences.iter(), values, now)) }
+                div id={ "differences-" (claim.source) } { h2 { "Differences" } (side_by_side(episode.differences.iter(), values, now)) }
             }
             @if claim.verdict.ignored_differences().next().is_some() {
                 div id={ "ignored-" (claim.source) } {
                     h2 { "Ignored by rules" }
-                    (differences(claim.verdict.ignored_differences(), values, now))
+                    (side_by_side(claim.verdict.ignored_differences(), values, now))
                 }
             }
             @if let Some(details) = claim.details.as_ref().filter(|details| !details.blind.is_empty()) {
@@ -156,14 +126,6 @@ fn claim(row: &Row<'_>, is_named: bool, prefix: &str, values: &Values, now: Time
     }
 }
 
-/// How the hash was made that the object is stamped with; none where it has none that could be kept to.
-fn algorithm(stamp: &Stamp) -> Option<Algorithm> {
-    match stamp {
-        Stamp::Mismatch(mismatch) => Some(mismatch.algorithm),
-        Stamp::Unasked | Stamp::Absent | Stamp::Unusable(_) | Stamp::Match(_) => None,
-    }
-}
-
 /// An object that is gone, as far as the history remembers it.
 fn gone(key: &ObjectKey, snapshot: &Snapshot, now: Timestamp) -> Markup {
     let history: Vec<&Transition> = history_of(snapshot, key).collect();
@@ -171,6 +133,7 @@ fn gone(key: &ObjectKey, snapshot: &Snapshot, now: Timestamp) -> Markup {
         main #object .object data-live data-keyed {
             (title(key))
             p #headline .headline { "It is gone: deleted, or without its opt-in label. This is what is remembered of it." }
+            (timeline(&[], &history, now))
             (past(None, &history, now))
         }
     }
@@ -243,72 +206,6 @@ fn held(drifted: Option<bool>) -> &'static str {
         Some(true) => "When it could last be judged, it had drifted.",
         Some(false) => "When it could last be judged, it was as declared.",
         None => "It was never judged.",
-    }
-}
-
-fn differences<'a>(
-    differences: impl Iterator<Item = &'a Difference>,
-    values: &Values,
-    now: Timestamp,
-) -> Markup {
-    html! {
-        div.scroll {
-            table.cards {
-                thead { tr {
-                    @for head in ["Field", "Declared", "Actual", "Severity", "By", "Since"] { th scope="col" { (head) } }
-                } }
-                tbody {
-                    @for difference in differences {
-                        tr {
-                            td data-label="Field" {
-                                code.path { (difference.finding.path) }
-                                span.detail { (difference.finding.class) }
-                            }
-                            td data-label="Declared" { (value(&values.expected(&difference.finding))) }
-                            td data-label="Actual" { (value(&values.actual(&difference.finding))) }
-                            td data-label="Severity" {
-                                (severity(difference.severity))
-                                @match &difference.ignored_by {
-                                    Some(rule) => { span.detail { "ignored by " (rule) } }
-                                    None => { span.detail { (difference.expectation) } }
-                                }
-                            }
-                            td data-label="By" { (tool(difference.actor, difference.manager())) }
-                            td data-label="Since" { (since(difference.onset, now)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn facts<'a>(rows: &[Row<'a>], runs: &Runs<'a>, now: Timestamp) -> Markup {
-    let Some(row) = rows.first() else { return html! {} };
-    let (state, entry) = row.found;
-    let (object, facts) = (&entry.object, &entry.object.facts);
-    let key = &object.key;
-    html! {
-        dl.facts {
-            dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }
-            @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
-            @if object.exists { dt { "Health" } dd { (health(row)) } }
-            @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " wanted" } }
-            @if let Some(record) = object.record() { (record_facts(record)) }
-            @if let Some(run) = runs.belonging_to(object) { (run_facts(run, key, now)) }
-            @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
-            @for claim in rows.iter().map(|row| &row.found.1.claim) {
-                dt { "Source" } dd { (claim.source) }
-                @for declared in claim.declared_by() {
-                    dt { "Address" } dd { code { (declared.address) } span.detail { "in " (baseline_word(claim.source)) " " (declared.baseline) } }
-                }
-                @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
-            }
-            @if object.exists { dt { "Uid" } dd { code { (object.uid) } } }
-            @for stream in state.streams.iter().filter(|stream| stream.spec.brings(&key.namespace, &key.name)) {
-                dt { "Stream" } dd { (stream.spec) span.detail { (state_of(stream)) } }
-            }
-        }
     }
 }
 

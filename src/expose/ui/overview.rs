@@ -12,38 +12,25 @@ use maud::{Markup, html};
 
 use super::{
     filter::{Filter, FilterQuery},
-    history::{Subject, fields, item},
-    layout::{complaint, page},
-    links::object_url,
-    rows::{Overview, Row, health},
+    glance::glance,
+    history::{Subject, item},
+    layout::{Place, complaint, page},
+    rows::Overview,
     settings::settings_banner,
-    states::{state_banner, states},
+    states::state_banner,
     streams::{Sight, banner},
-    words::{badge, baseline_word, because, count, reason_word, severity, shape, since, tool, verdict_word},
+    table::{form, results},
+    tiles::tiles,
+    words::count,
 };
 use crate::{
     expose::{Exposed, access::Caller},
     model::VerdictKind,
-    settings::Settings,
     state::Snapshot,
 };
 
-/// Rows on a page.
-const PAGE: usize = 100;
 /// Transitions under "Lately".
 const LATELY: usize = 10;
-/// Tiles in the order in which they need attention.
-const TILES: [VerdictKind; 8] = [
-    VerdictKind::Drifted,
-    VerdictKind::Missing,
-    VerdictKind::Replaced,
-    VerdictKind::Unknown,
-    VerdictKind::InFlight,
-    VerdictKind::NoBaseline,
-    VerdictKind::Ignored,
-    VerdictKind::InSync,
-];
-
 /// `GET /`.
 pub(crate) async fn overview(
     State(exposed): State<Arc<Exposed>>,
@@ -70,8 +57,9 @@ pub(crate) async fn overview(
             }
             (banner(&snapshot))
             (state_banner(&snapshot))
-            h1 #headline data-live { (headline) }
+            h1 #headline role="status" data-live { (headline) }
             (tiles(&overview, &filter))
+            (glance(&overview, &filter, &snapshot, now))
             div.columns {
                 div {
                     (form(&overview, &filter))
@@ -79,10 +67,9 @@ pub(crate) async fn overview(
                 }
                 (lately(&snapshot, now))
             }
-            (states(&snapshot, now))
         }
     };
-    page(StatusCode::OK, &headline, now, &main)
+    page(StatusCode::OK, &headline, Some(Place::Objects), now, &main)
 }
 
 /// The state of everything in one sentence, whatever the filter leaves out.
@@ -123,179 +110,6 @@ fn headline(overview: &Overview<'_>) -> String {
             "Nothing is declared for any object".to_owned()
         }
         (None, Sight::Clear) => "Everything is as declared".to_owned(),
-    }
-}
-
-fn tiles(overview: &Overview<'_>, filter: &Filter) -> Markup {
-    let usual = |verdict| {
-        matches!(
-            verdict,
-            VerdictKind::Drifted | VerdictKind::Unknown | VerdictKind::NoBaseline | VerdictKind::InSync
-        )
-    };
-    html! {
-        nav #tiles .tiles aria-label="Objects by verdict" data-live data-keyed {
-            @for verdict in TILES {
-                @let number = overview.counts.get(&verdict).copied().unwrap_or(0);
-                @let total = overview.total(verdict);
-                @let chosen = filter.verdict == Some(verdict);
-                @if number > 0 || usual(verdict) || chosen {
-                    @let target = filter.with_verdict((!chosen).then_some(verdict));
-                    a id={ "tile-" (verdict) } class={ "tile " (verdict) @if number == 0 { " none" } }
-                        href=(target.url()) aria-current=[chosen.then_some("true")] data-flash {
-                        // Where something cannot be seen, none is not known to be none.
-                        span.number {
-                            @if number == 0 && overview.sight != Sight::Clear { "–" } @else { (number) }
-                            // The headline tells about everything; a filter must not seem to contradict it.
-                            @if number != total { span.of { " of " (total) } }
-                        }
-                        span.word { (shape(verdict)) (verdict_word(verdict)) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn form(overview: &Overview<'_>, filter: &Filter) -> Markup {
-    html! {
-        form #filter .filter method="get" action="/" role="search" {
-            input type="search" name="q" value=(filter.text) aria-label="Filter by text" autocomplete="off"
-                spellcheck="false" placeholder="Filter by kind, namespace, name, tool or field";
-            select name="verdict" aria-label="Verdict" {
-                option value="" { "Every verdict" }
-                @for verdict in TILES {
-                    option value=(verdict) selected[filter.verdict == Some(verdict)] { (verdict_word(verdict)) }
-                }
-            }
-            select #namespaces name="namespace" aria-label="Namespace" data-live {
-                option value="" { "Every namespace" }
-                // One that is asked for and has no objects stays chosen, or the form would say something else than the URL.
-                @if !filter.namespace.is_empty() && !overview.namespaces.contains(&*filter.namespace) {
-                    option value=(filter.namespace) selected { (filter.namespace) }
-                }
-                @for namespace in overview.namespaces.iter().filter(|namespace| !namespace.is_empty()) {
-                    option value=(namespace) selected[filter.namespace == **namespace] { (namespace) }
-                }
-            }
-            button type="submit" { "Filter" }
-        }
-    }
-}
-
-fn results(overview: &Overview<'_>, filter: &Filter, settings: &Settings, now: Timestamp) -> Markup {
-    let total = overview.rows.len();
-    let pages = total.div_ceil(PAGE).max(1);
-    let current = filter.page.min(pages);
-    let known = overview.known();
-    html! {
-        section #results aria-label="Objects" data-live data-keyed {
-            @if total == 0 {
-                div #empty .empty { (empty(overview, filter, settings)) }
-            } @else {
-                p #summary .summary {
-                    @if filter.is_narrow() {
-                        (total) " of " (count(known, "object", "objects")) ". " a href="/" { "Show all" }
-                    } @else {
-                        (count(known, "object", "objects")) ", the worst first"
-                    }
-                }
-                div #scroll .scroll data-keyed {
-                    table #objects .cards.objects data-keyed {
-                        thead #heads { tr {
-                            @for head in ["Verdict", "Object", "What", "By", "Severity", "Since", "Health"] { th scope="col" { (head) } }
-                        } }
-                        tbody #rows data-keyed {
-                            @for row in overview.rows.iter().skip((current - 1) * PAGE).take(PAGE) { (line(row, now)) }
-                        }
-                    }
-                }
-                (pager(filter, current, pages))
-            }
-        }
-    }
-}
-
-fn line(row: &Row<'_>, now: Timestamp) -> Markup {
-    let entry = row.found.1;
-    let key = &entry.object.key;
-    let url = object_url(key);
-    let worst = row.episode.map(|episode| episode.worst());
-    html! {
-        tr id={ (url) ":" (entry.claim.source) } class={ "row " (row.verdict) } data-flash {
-            td data-label="Verdict" {
-                (badge(row.verdict))
-                @if let Some(reason) = row.reason { span.detail title=(because(reason)) { (reason_word(reason)) } }
-                @if row.had_drifted() { span.detail { "had drifted" } }
-            }
-            td.object data-label="Object" {
-                a href=(url) { (key.name) }
-                span.detail { (key.kind.kind) @if !key.namespace.is_empty() { " in " (key.namespace) } }
-                @if let Some(declared) = entry.claim.declared_by().first() {
-                    span.detail.address title={ "in " (baseline_word(entry.claim.source)) " " (declared.baseline) } { code { (declared.address) } }
-                }
-            }
-            @match row.episode.zip(worst) {
-                Some((episode, worst)) => {
-                    td data-label="What" {
-                        (fields(episode.differences.iter().map(|difference| &*difference.finding.path)))
-                        span.detail { (worst.field) }
-                    }
-                    td data-label="By" { (tool(worst.actor, worst.manager)) }
-                    td data-label="Severity" { (severity(worst.severity)) }
-                    td data-label="Since" { (since(episode.onset, now)) }
-                }
-                None => { td.none {} td.none {} td.none {} td.none {} }
-            }
-            td data-label="Health" { (health(row)) }
-        }
-    }
-}
-
-fn pager(filter: &Filter, current: usize, pages: usize) -> Markup {
-    html! {
-        nav #pager .pager aria-label="Pages" hidden[pages == 1] {
-            @if current > 1 { a rel="prev" href=(filter.with_page(current - 1).url()) { "← Previous" } }
-            span { "Page " (current) " of " (pages) }
-            @if current < pages { a rel="next" href=(filter.with_page(current + 1).url()) { "Next →" } }
-        }
-    }
-}
-
-/// Nothing to show: what to do about it.
-fn empty(overview: &Overview<'_>, filter: &Filter, settings: &Settings) -> Markup {
-    let (known, prefix) = (overview.known(), &*settings.annotation_prefix);
-    if filter.is_narrow() && known > 0 {
-        return html! {
-            h2 { "Nothing matches" }
-            p { "None of the " (count(known, "object", "objects")) " matches this filter. " a href="/" { "Show all" } }
-        };
-    }
-    let kinds = overview.kinds.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
-    match overview.sight {
-        Sight::Clear if !settings.kinds.is_empty() => html! {
-            h2 { "No object is there" }
-            p { "Watched are " (kinds) ", where the settings want them, and there is none." }
-        },
-        Sight::Clear => html! {
-            h2 { "Let objects take part" }
-            p { "Watched are " (kinds) " with the label " code { (prefix) "/enabled=true" } ", and none has it." }
-            p { "Label one, and record its hash in the annotation " code { (prefix) "/spec-hash" } ":" }
-            pre { code {
-                "kubectl -n NAMESPACE label deployment NAME " (prefix) "/enabled=true\n"
-                "hash=$(drift-exporter hash -n NAMESPACE deployment/NAME) && "
-                "kubectl -n NAMESPACE annotate deployment NAME " (prefix) "/spec-hash=\"${hash%% *}\""
-            } }
-            p { "It shows up here within a second." }
-        },
-        Sight::Waiting => html! {
-            h2 { "Nothing is known yet" }
-            p { "The API server has not answered every first list. " a href="/readyz" { "What is missing" } }
-        },
-        Sight::Blind => html! {
-            h2 { "Nothing is known" }
-            p { "What is said above keeps objects from being seen. It heals by itself once the cause is gone." }
-        },
     }
 }
 

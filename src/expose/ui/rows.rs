@@ -1,10 +1,11 @@
-//! The objects that a filter leaves, the worst first.
+//! The objects that a filter leaves, and how many there are of each sort.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
@@ -13,9 +14,12 @@ use super::{
 };
 use crate::{
     expose::lookup::Found,
-    model::{Episode, UnknownReason, VerdictKind},
+    model::{Episode, Severity, Source, UnknownReason, VerdictKind, Worst},
     state::Snapshot,
 };
+
+/// How many claims there are by verdict.
+pub(super) type Counts = BTreeMap<VerdictKind, usize>;
 
 /// One claim as the table shows it.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +36,16 @@ pub(super) struct Row<'a> {
 pub(super) struct Overview<'a> {
     /// Those that the whole filter leaves.
     pub(super) rows: Vec<Row<'a>>,
-    /// Those that the text and the namespace leave, by verdict.
-    pub(super) counts: BTreeMap<VerdictKind, usize>,
+    /// Those that the filter leaves, whatever verdict it asks for, by verdict.
+    pub(super) counts: Counts,
+    /// Those of them that are off, whatever severity it asks for, by severity.
+    pub(super) severities: BTreeMap<Severity, usize>,
     /// All there are, by verdict.
-    pub(super) totals: BTreeMap<VerdictKind, usize>,
+    pub(super) totals: Counts,
+    /// All there are, by source and verdict.
+    pub(super) sources: BTreeMap<Source, Counts>,
+    /// The one that has been off for longest, whatever the filter.
+    pub(super) oldest: Option<Row<'a>>,
     /// Every namespace that has an object.
     pub(super) namespaces: BTreeSet<&'a str>,
     /// The kinds that are watched.
@@ -51,8 +61,11 @@ impl<'a> Overview<'a> {
         let words = filter.words();
         let mut overview = Self {
             rows: Vec::new(),
-            counts: BTreeMap::new(),
-            totals: BTreeMap::new(),
+            counts: Counts::new(),
+            severities: BTreeMap::new(),
+            totals: Counts::new(),
+            sources: BTreeMap::new(),
+            oldest: None,
             namespaces: BTreeSet::new(),
             kinds: snapshot.kinds.iter().map(|state| state.kind.to_string()).collect(),
             had_drifted: 0,
@@ -61,21 +74,41 @@ impl<'a> Overview<'a> {
         for state in &snapshot.kinds {
             for entry in state.blocks.entries() {
                 let row = Row::new((state, entry));
-                let key = &entry.object.key;
-                overview.namespaces.insert(&key.namespace);
-                *overview.totals.entry(row.verdict).or_default() += 1;
-                overview.had_drifted += usize::from(row.had_drifted());
-                if !filter.takes_namespace(key) || !(words.is_empty() || row.has_all(&words)) {
-                    continue;
-                }
-                *overview.counts.entry(row.verdict).or_default() += 1;
-                if filter.verdict.is_none_or(|verdict| verdict == row.verdict) {
-                    overview.rows.push(row);
+                overview.count(row);
+                if filter.takes(&row, &words) {
+                    overview.take(row, filter);
                 }
             }
         }
-        overview.rows.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
+        overview.rows.sort_unstable_by(|a, b| filter.sort.compare(a, b));
         overview
+    }
+
+    /// Counts a row of all there are.
+    fn count(&mut self, row: Row<'a>) {
+        let entry = row.found.1;
+        self.namespaces.insert(&entry.object.key.namespace);
+        *self.totals.entry(row.verdict).or_default() += 1;
+        *self.sources.entry(entry.claim.source).or_default().entry(row.verdict).or_default() += 1;
+        self.had_drifted += usize::from(row.had_drifted());
+        let is_older = |other: Row<'a>| row.onset() < other.onset();
+        if row.is_off() && self.oldest.is_none_or(is_older) {
+            self.oldest = Some(row);
+        }
+    }
+
+    /// Counts a row of those that the filter leaves, and lists it where it asks for its verdict and severity, too.
+    fn take(&mut self, row: Row<'a>, filter: &Filter) {
+        let has_verdict = filter.verdict.is_none_or(|verdict| verdict == row.verdict);
+        if filter.takes_severity(&row) {
+            *self.counts.entry(row.verdict).or_default() += 1;
+            if has_verdict {
+                self.rows.push(row);
+            }
+        }
+        if let Some(worst) = row.worst().filter(|_| has_verdict && row.is_off()) {
+            *self.severities.entry(worst.severity).or_default() += 1;
+        }
     }
 
     /// How many objects there are, whatever the filter.
@@ -101,8 +134,23 @@ impl<'a> Row<'a> {
         matches!(self.verdict, VerdictKind::Unknown | VerdictKind::InFlight) && self.episode.is_some()
     }
 
-    /// Off ones by severity and then the newest, then the others by what needs attention most, each by name.
-    fn order(&self) -> impl Ord + use<'a> {
+    /// Whether it is not as declared, and that is known.
+    pub(super) fn is_off(&self) -> bool {
+        matches!(self.verdict, VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced)
+    }
+
+    /// The worst of what differs, or differed when we could last see it.
+    pub(super) fn worst(&self) -> Option<Worst<'a>> {
+        self.episode.map(Episode::worst)
+    }
+
+    /// Since when it is off, as far as it is.
+    pub(super) fn onset(&self) -> Option<Timestamp> {
+        self.episode.map(|episode| episode.onset)
+    }
+
+    /// Off ones by severity and then the newest, then the others by what needs attention most.
+    pub(super) fn urgency(&self) -> impl Ord + use<> {
         let urgency = match self.verdict {
             VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced => 0,
             VerdictKind::Unknown => 1,
@@ -111,27 +159,31 @@ impl<'a> Row<'a> {
             VerdictKind::Ignored => 4,
             VerdictKind::InSync => 5,
         };
-        let worst = self.episode.map(|episode| (episode.worst().severity, episode.onset));
-        let key = &self.found.1.object.key;
-        (urgency, Reverse(worst), &key.namespace, &key.name, &key.kind)
+        (urgency, Reverse(self.worst().map(|worst| worst.severity)), Reverse(self.onset()))
     }
 
-    fn has_all(&self, words: &[String]) -> bool {
+    /// What it is called, unlike all others.
+    pub(super) fn name(&self) -> impl Ord + use<'a> {
+        let (key, source) = (&self.found.1.object.key, self.found.1.claim.source);
+        (&key.namespace, &key.name, &key.kind, source)
+    }
+
+    pub(super) fn has_all(&self, words: &[String]) -> bool {
         let key = &self.found.1.object.key;
         let mut text = format!("{} {} {}/{}", key.kind.kind, key.kind, key.namespace, key.name);
         for declared in self.found.1.claim.declared_by() {
             text.extend([" ", &declared.address, " ", &declared.baseline]);
         }
-        for difference in self.episode.iter().flat_map(|episode| &episode.differences) {
-            for part in [
+        // Those that rules ignore count too: people come here from the rule.
+        for difference in self.found.1.claim.verdict.differences() {
+            let rules = difference.matched.iter().map(|rule| &**rule);
+            let parts = [
                 difference.actor.as_str(),
                 difference.manager().unwrap_or(""),
                 difference.finding.class.as_str(),
                 &difference.finding.path,
-            ] {
-                text.push(' ');
-                text.push_str(part);
-            }
+            ];
+            text.extend(parts.into_iter().chain(rules).flat_map(|part| [" ", part]));
         }
         let text = text.to_lowercase();
         words.iter().all(|word| text.contains(word.as_str()))
@@ -156,6 +208,7 @@ mod tests {
 
     use super::Row;
     use crate::{
+        expose::ui::sort::Sort,
         model::{
             Actor, Advice, Difference, Episode, Expectation, FieldClass, Finding, Held, Ignored, Kind,
             LiveObject, ObjectKey, Severity, Source, Trouble, UnknownReason, Verdict,
@@ -234,7 +287,7 @@ mod tests {
             .collect();
         entries.sort_by(|a, b| a.object.key.name.cmp(&b.object.key.name));
         let mut rows: Vec<Row<'_>> = entries.iter().map(|entry| Row::new((&state, entry))).collect();
-        rows.sort_by(|a, b| a.order().cmp(&b.order()));
+        rows.sort_by(|a, b| Sort::WORST_FIRST.compare(a, b));
         let names: Vec<&str> = rows.iter().map(|row| &*row.found.1.object.key.name).collect();
         assert_eq!(names, wanted.map(|(name, _)| name));
     }

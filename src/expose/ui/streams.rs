@@ -20,15 +20,33 @@ pub(super) enum Sight {
 }
 
 pub(super) fn sight(snapshot: &Snapshot) -> Sight {
-    let mut sight = Sight::Clear;
-    for stream in snapshot.streams() {
-        match &stream.health {
-            StreamHealth::Down { .. } => return Sight::Blind,
-            StreamHealth::Starting => sight = Sight::Waiting,
-            StreamHealth::Up => {}
-        }
+    match StreamCounts::of(snapshot) {
+        StreamCounts { down: 1.., .. } => Sight::Blind,
+        StreamCounts { waiting: 1.., .. } => Sight::Waiting,
+        StreamCounts { .. } => Sight::Clear,
     }
-    sight
+}
+
+/// How many streams fare how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StreamCounts {
+    pub(super) up: usize,
+    pub(super) waiting: usize,
+    pub(super) down: usize,
+}
+
+impl StreamCounts {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let mut counts = Self::default();
+        for stream in snapshot.streams() {
+            match &stream.health {
+                StreamHealth::Up => counts.up += 1,
+                StreamHealth::Starting => counts.waiting += 1,
+                StreamHealth::Down { .. } => counts.down += 1,
+            }
+        }
+        counts
+    }
 }
 
 /// The streams that are down or still waiting, each with its reason.

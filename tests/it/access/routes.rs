@@ -20,7 +20,7 @@ fn only_probes_are_open_and_only_what_is_not_of_a_namespace_is_shown_whole() {
         own.map(|route| route.path).collect::<Vec<_>>()
     };
     assert_eq!(those(Protection::Open), ["/livez", "/readyz"]);
-    assert_eq!(those(Protection::Whole), ["/metrics", "/v1/rules", "/v1/status"]);
+    assert_eq!(those(Protection::Whole), ["/metrics", "/rules", "/log", "/v1/rules", "/v1/status"]);
 }
 
 /// Tries credentials on every route and method. `wanted`: what guarded routes answer; none where they answer as if nobody asked.

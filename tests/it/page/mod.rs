@@ -2,8 +2,18 @@
 
 /// Nothing looks fine where nothing can be seen.
 mod blind;
+/// Declared beside actual, and what a person could do.
+mod differences;
+/// Where lines of the log are shown.
+mod log;
 /// The page of one object, and what names cannot do to it.
 mod object;
+/// Rules, and those that match an object.
+mod rules;
+/// In which order the table is.
+mod sorting;
+/// Where baselines come from.
+mod sources;
 
 use axum::body::Body;
 use http::{Request, header};
@@ -57,7 +67,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
 }
 
 fn headline(page: &Answer) -> String {
-    between(&page.text(), "<h1 id=\"headline\" data-live>", "</h1>").to_owned()
+    between(&page.text(), "<h1 id=\"headline\" role=\"status\" data-live>", "</h1>").to_owned()
 }
 
 #[track_caller]
@@ -127,7 +137,7 @@ async fn filters_leave_what_was_asked_for_and_live_in_the_url() {
     assert_eq!(all.len(), 7);
     assert_eq!(rows(&get("verdict=&q=&namespace=&page=&utm_source=chat&q2=x").await), all);
     let page = get("q=shop&verdict=drifted&namespace=shop").await;
-    has(&page, "2 of 7 objects.");
+    has(&page, "2 of 7 objects, the worst first. ");
     assert_eq!(headline(&page), "3 objects have drifted", "the headline tells about everything");
     assert_eq!((tile(&page, "drifted"), tile(&page, "in_sync")), ("2 of 3".to_owned(), "2".to_owned()));
     assert_eq!(tile(&get("namespace=nowhere").await, "drifted"), "0 of 3");

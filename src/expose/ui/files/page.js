@@ -37,12 +37,24 @@
     }
   }
 
-  // Replacing. Two elements are the same if only their running times differ.
+  // Replacing. Two elements are the same if only their running times differ. What the server sent is remembered, so that
+  // a table of thousands of rows is compared without being copied.
+  const sent = new WeakMap();
   function content(element) {
-    const copy = element.cloneNode(true);
-    for (const time of copy.querySelectorAll("time")) time.textContent = "";
-    for (const flashed of [copy, ...copy.querySelectorAll(".flash")]) flashed.classList.remove("flash");
-    return copy.outerHTML;
+    let text = sent.get(element);
+    if (text === undefined) {
+      const copy = element.cloneNode(true);
+      withoutTimes(copy);
+      for (const flashed of [copy, ...copy.querySelectorAll(".flash")]) flashed.classList.remove("flash");
+      for (const button of copy.querySelectorAll("button.copy")) button.remove();
+      text = copy.outerHTML;
+      sent.set(element, text);
+    }
+    return text;
+  }
+
+  function withoutTimes(element) {
+    for (const time of element.querySelectorAll("time[data-tick]")) time.textContent = "";
   }
 
   function flash(element) {
@@ -52,11 +64,17 @@
   }
 
   function update(old, fresh) {
-    if (old === document.activeElement || content(old) === content(fresh)) return;
+    const text = fresh.outerHTML;
+    if (old === document.activeElement || content(old) === text) return;
     if ("keyed" in old.dataset && "keyed" in fresh.dataset) {
       updateChildren(old, fresh);
+      for (const { name, value } of fresh.attributes) if (name !== "id") old.setAttribute(name, value);
+      sent.set(old, text);
     } else {
+      sent.set(fresh, text);
+      const open = old.querySelector("details[open]");
       old.replaceWith(fresh);
+      if (open) for (const own of fresh.querySelectorAll("details")) own.open = true;
       flash(fresh);
     }
   }
@@ -68,6 +86,7 @@
     for (const child of Array.from(fresh.children)) {
       const before = known.get(child.id);
       if (!before) {
+        sent.set(child, child.outerHTML);
         old.insertBefore(child, place);
         flash(child);
         continue;
@@ -128,13 +147,41 @@
     }
     document.title = page.title;
     readClock(page);
+    withoutTimes(page);
     keepFocus(() => {
       for (const old of document.querySelectorAll("[data-live]")) {
         const fresh = page.getElementById(old.id);
         if (fresh) update(old, fresh);
       }
     });
+    offerCopies();
     tick();
+  }
+
+  // Copying commands. Without a secure context there is no clipboard to write to, but a selection can still be copied.
+  async function copy(text, block) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      getSelection().selectAllChildren(block);
+      document.execCommand("copy");
+    }
+  }
+
+  function offerCopies() {
+    for (const block of document.querySelectorAll("pre[data-copy]")) {
+      if (block.previousElementSibling?.matches("button.copy")) continue;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy";
+      button.textContent = "Copy";
+      button.addEventListener("click", async () => {
+        await copy(block.textContent, block);
+        button.textContent = "Copied";
+        setTimeout(() => (button.textContent = "Copy"), 2000);
+      });
+      block.before(button);
+    }
   }
 
   // Listening. A hidden tab gives its connection back, and catches up when it is seen again.
@@ -166,7 +213,8 @@
     clearTimeout(typing);
     const fields = Array.from(new FormData(filter)).filter(([, value]) => value !== "");
     const query = new URLSearchParams(fields).toString();
-    history.replaceState(null, "", query ? `/?${query}` : "/");
+    const path = filter.getAttribute("action");
+    history.replaceState(null, "", query ? `${path}?${query}` : path);
     refresh();
   }
   if (filter) {
@@ -180,6 +228,11 @@
     });
   }
 
+  // What no event tells of is asked for again and again, as long as somebody looks.
+  const poll = document.querySelector("main[data-poll]");
+  if (poll) setInterval(refresh, Number(poll.dataset.poll));
+
+  offerCopies();
   readClock(document);
   setInterval(() => document.hidden || tick(), 1000);
   document.addEventListener("visibilitychange", listen);

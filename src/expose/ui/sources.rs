@@ -1,0 +1,145 @@
+//! The page of sources: where baselines come from, how old they are, who holds them, and what is wrong with them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{extract::State, response::Response};
+use http::StatusCode;
+use maud::{Markup, html};
+
+use super::{
+    bar::bar,
+    filter::{Filter, FilterQuery},
+    glance::coverage,
+    layout::{Place, page},
+    rows::{Counts, Overview},
+    settings::settings_banner,
+    states::{state_banner, states},
+    streams::{banner, state_of},
+};
+use crate::{
+    expose::{Exposed, access::Caller},
+    model::{Source, StreamHealth},
+    state::Snapshot,
+};
+
+/// `GET /sources`.
+pub(crate) async fn sources(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
+    let now = exposed.clock.now();
+    let snapshot = caller.snapshot();
+    let main = html! {
+        main.sources {
+            @if caller.sees_everything() {
+                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+            }
+            (banner(&snapshot))
+            (state_banner(&snapshot))
+            h1 { "Sources" }
+            (switched_on(&exposed.settings().sources, &snapshot))
+            (states(&snapshot, now))
+            (streams(&snapshot))
+        }
+    };
+    page(StatusCode::OK, "Sources", Some(Place::Sources), now, &main)
+}
+
+/// Every source that is switched on, and any that still claims something.
+fn switched_on(wanted: &[Source], snapshot: &Snapshot) -> Markup {
+    let everything = Filter::parse(FilterQuery::default()).expect("no query asks for nothing wrong");
+    let counts = Overview::new(snapshot, &everything).sources;
+    let shown = Source::ALL.iter().filter(|own| wanted.contains(own) || counts.contains_key(own));
+    let places = snapshot.baselines.iter().fold(BTreeMap::<Source, usize>::new(), |mut places, own| {
+        *places.entry(own.baseline.source).or_default() += 1;
+        places
+    });
+    html! {
+        section #switched-on data-live {
+            div.scroll {
+                table.cards {
+                    caption { "Where baselines come from" }
+                    thead { tr { @for head in ["Source", "Reads", "State", "Baselines", "Objects"] { th scope="col" { (head) } } } }
+                    tbody {
+                        @for source in shown {
+                            tr {
+                                th scope="row" data-label="Source" { a href={ "/?source=" (source) } { (source) } }
+                                td data-label="Reads" { (reads(*source)) }
+                                td data-label="State" { (health_of(*source, snapshot)) }
+                                td data-label="Baselines" {
+                                    @match places.get(source) {
+                                        Some(number) => (number),
+                                        None => "–",
+                                    }
+                                }
+                                td data-label="Objects" { (objects(counts.get(source))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn objects(counts: Option<&Counts>) -> Markup {
+    html! {
+        @match counts {
+            Some(counts) => { (bar(counts)) span.detail { (coverage(counts)) } }
+            None => { "none" }
+        }
+    }
+}
+
+fn health_of(source: Source, snapshot: &Snapshot) -> Markup {
+    html! {
+        @match snapshot.sources.get(&source) {
+            Some(StreamHealth::Up) => "found",
+            Some(StreamHealth::Starting) => "being looked for",
+            Some(StreamHealth::Down { reason, message }) => { strong.off { (reason) } span.detail { (message) } }
+            None => "with the objects",
+        }
+    }
+}
+
+fn reads(source: Source) -> &'static str {
+    match source {
+        Source::Annotation => "a hash in an annotation of the object",
+        Source::Terraform => "Terraform and OpenTofu states",
+        Source::Helm => "deployed Helm releases",
+        Source::LastApplied => "what kubectl applied last",
+        Source::Manifest => "directories of YAML",
+        Source::StatusHash => "what controllers record in the status",
+        Source::Nothing => "nothing: watched, and declared by no source",
+    }
+}
+
+/// Every open watch.
+fn streams(snapshot: &Snapshot) -> Markup {
+    html! {
+        section #streams data-live {
+            div.scroll {
+                table.cards {
+                    caption { "Streams: the open watches" }
+                    thead { tr { @for head in ["Stream", "Selector", "Objects", "State"] { th scope="col" { (head) } } } }
+                    tbody {
+                        @for kind in &snapshot.kinds {
+                            @for stream in &kind.streams {
+                                tr {
+                                    th scope="row" data-label="Stream" { (stream.spec) }
+                                    td data-label="Selector" {
+                                        @match &stream.spec.selector {
+                                            Some(selector) => code { (selector) },
+                                            None => "none",
+                                        }
+                                    }
+                                    td data-label="Objects" {
+                                        (kind.blocks.objects().filter(|own| stream.spec.brings(&own.key.namespace, &own.key.name)).count())
+                                    }
+                                    td data-label="State" { (state_of(stream)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

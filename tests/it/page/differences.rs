@@ -1,0 +1,124 @@
+//! Declared beside actual, field by field, and what a person could do about it.
+
+use drift_exporter::{
+    model::{Kind, Source, WantedKind},
+    rules::{RuleInput, RuleSet, RuleSpec},
+    settings::{Settings, ShownValues},
+};
+use serde_json::{Value, json};
+
+use super::{between, has, lacks};
+use crate::support::{
+    api_server::ApiServer,
+    objects::{deployment, edited},
+    world::World,
+};
+
+/// A Deployment that was applied with kubectl, and then edited.
+fn applied(name: &str, declared: &Value, live: Value) -> Value {
+    let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": declared,
+        "metadata": {"namespace": "shop", "name": name}});
+    let mut object = edited(deployment(name), 1);
+    object["spec"] = live;
+    object["metadata"]["annotations"] =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": applied.to_string()});
+    object
+}
+
+fn with_script(replicas: u32, script: &str) -> Value {
+    json!({"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "a:1", "command": ["sh", "-c", script]}]}}})
+}
+
+async fn world(settings: Settings) -> World {
+    let script: Vec<String> = (0..20).map(|line| format!("echo {line}")).collect();
+    let changed = script.join("\n").replace("echo 10", "echo <ten>");
+    let api = ApiServer::default();
+    api.put("deployments", applied("web", &with_script(3, &script.join("\n")), with_script(5, &changed)));
+    let settings = Settings {
+        sources: vec![Source::LastApplied],
+        kinds: vec![WantedKind::exactly(&Kind::deployment())],
+        ..settings
+    };
+    let world = World::listed(&api, settings).await;
+    world.settle().await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_stand_side_by_side_with_tool_and_time() {
+    let world = world(Settings { shown_values: ShownValues::Full, ..Settings::default() }).await;
+    let page = world.get("/objects/deployment/shop/web").await;
+    let text = page.text();
+    let replicas = between(&text, "<code class=\"path\">spec.replicas</code>", "</tbody>");
+    for part in [
+        "<td class=\"old\" data-label=\"Declared\"><code><del>3</del></code></td>",
+        "<td class=\"new\" data-label=\"Actual\"><code><ins>5</ins></code></td>",
+        "by kubectl",
+        "<time",
+    ] {
+        assert!(replicas.contains(part), "no {part} in {replicas}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_commands_to_inspect_revert_and_accept() {
+    let world = world(Settings::default()).await;
+    let page = world.get("/objects/deployment/shop/web").await;
+    for command in [
+        "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields",
+        "drift-exporter explain -n shop deployments.apps/web",
+        "kubectl -n shop apply view-last-applied deployments.apps/web -o yaml | kubectl diff -f -",
+        "kubectl -n shop apply view-last-applied deployments.apps/web -o yaml | kubectl apply -f -",
+        "kubectl -n shop apply edit-last-applied deployments.apps/web",
+    ] {
+        has(&page, &format!("<pre data-copy><code>{command}</code></pre>"));
+    }
+    for title in ["Inspect", "Revert", "Accept"] {
+        has(&page, &format!("<h3>{title}</h3>"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rule_that_accepts_what_is_there_ends_the_drift() {
+    let world = world(Settings::default()).await;
+    let page = world.get("/objects/deployment/shop/web").await.text();
+    let yaml = between(&page, "<pre data-copy><code>- name: accepted-", "</code>");
+    let yaml = format!("- name: accepted-{yaml}").replace("&quot;", "\"").replace("&gt;", ">");
+    let rules: Vec<RuleSpec> = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(rules.len(), 2, "{yaml}");
+    let pinned: Vec<usize> = rules.iter().map(|rule| rule.matches.values.len()).collect();
+    assert_eq!(pinned.iter().sum::<usize>(), 1, "what is shown as a digest is not pinned: {yaml}");
+    let rules = RuleSet::compile(&RuleInput { rules, ..RuleInput::default() }).unwrap();
+    world.rules(rules).await;
+    let page = world.get("/objects/deployment/shop/web").await;
+    has(&page, "It differs, and rules ignore all of it.");
+    lacks(&page, "<h3>Revert</h3>");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_is_drawn() {
+    let world = world(Settings::default()).await;
+    let quiet = world.get("/objects/deployment/shop/web").await;
+    has(&quiet, "aria-label=\"last_applied: drifted for");
+    world.api.put("deployments", applied("web", &with_script(3, "x"), with_script(3, "x")));
+    world.settle().await;
+    let page = world.get("/objects/deployment/shop/web").await;
+    let text = page.text();
+    let lane = between(&text, "aria-label=\"last_applied: ", "</svg>");
+    assert!(lane.contains("drifted for") && lane.contains(", then in sync for"), "{lane}");
+    assert!(lane.contains("class=\"fill-drifted\"") && lane.contains("class=\"fill-in_sync\""), "{lane}");
+    assert!(lane.contains("class=\"onset\""), "{lane}");
+    lacks(&page, "style=");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_leads_to_its_dashboard_where_grafana_is_known() {
+    let plain = world(Settings::default()).await;
+    lacks(&plain.get("/objects/deployment/shop/web").await, "Grafana");
+    let grafana_url = Some("https://grafana.example.com/team".into());
+    let world = world(Settings { grafana_url, ..Settings::default() }).await;
+    let url = "https://grafana.example.com/team/d/drift-exporter-object?var-group=apps&amp;var-kind=Deployment&amp;var-namespace=shop&amp;var-name=web";
+    has(&world.get("/objects/deployment/shop/web").await, &format!("href=\"{url}\""));
+}
