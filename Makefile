@@ -54,7 +54,13 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
 	fi
 	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then \
-	  cargo test --test real -- --test-threads=1 browser; \
+	  if command -v npm >/dev/null || parts/build --check axe-core >/dev/null; then \
+	    parts/build axe-core >/dev/null; \
+	    cargo test --test real -- --test-threads=1 browser; \
+	  else \
+	    echo "SKIPPED: the tests of accessibility. They need npm to get axe."; \
+	    cargo test --test real -- --test-threads=1 browser --skip accessibility; \
+	  fi; \
 	else \
 	  echo "SKIPPED: the tests in a real browser. They need chromium and chromedriver (Debian: chromium, chromium-driver)."; \
 	fi

@@ -42,7 +42,10 @@ impl Browser {
         eventually("the driver listens", Duration::from_secs(20), || page::get(port, "/status", &[]));
         let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([profile.as_str()]).collect();
-        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": flags}}}});
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": {"args": flags},
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }}});
         let answer = post(port, "/session", &wanted);
         let session = answer["value"]["sessionId"].as_str();
         let session = session.unwrap_or_else(|| panic!("no session: {answer}")).to_owned();
@@ -68,6 +71,64 @@ impl Browser {
     /// What a script in the page gives to the last of its arguments, a function.
     pub fn run_until_done(&self, script: &str, argument: &str) -> Value {
         self.ask("execute/async", &json!({"script": script, "args": [argument]}))
+    }
+
+    /// Clicks on the one element that a selector finds, as a mouse would.
+    pub fn click(&self, selector: &str) {
+        // What is found may be replaced before it is clicked on; a person clicks on what is there.
+        eventually(&format!("{selector} can be clicked on"), Duration::from_secs(10), || {
+            let command = format!("/session/{}/element/{}/click", self.session, self.find(selector));
+            let answer = post(self.port, &command, &json!({}));
+            let is_stale = answer["value"]["error"] == "stale element reference";
+            assert!(is_stale || answer["value"].is_null(), "{selector}: {answer}");
+            (!is_stale).then_some(())
+        });
+    }
+
+    /// Types into the one element that a selector finds.
+    pub fn type_into(&self, selector: &str, text: &str) {
+        let element = self.find(selector);
+        self.ask(&format!("element/{element}/value"), &json!({"text": text}));
+    }
+
+    /// Presses keys, one after another, wherever the focus is. Keys without a character have one of the protocol's.
+    pub fn press(&self, keys: &str) {
+        let strokes: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]
+            })
+            .collect();
+        self.ask("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}));
+    }
+
+    /// Has the browser do something that the protocol has no word for.
+    pub fn command(&self, name: &str, parameters: &Value) -> Value {
+        self.ask("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
+    }
+
+    /// Shows pages as a screen of this size would, light or dark.
+    pub fn show_on(&self, width: u32, height: u32, scheme: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.command("Emulation.setDeviceMetricsOverride", &size);
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.command("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// What pages wrote to the console since they were last asked for it: errors, and what the policy kept from loading.
+    pub fn complaints(&self) -> Vec<String> {
+        let lines = self.ask("se/log", &json!({"type": "browser"}));
+        let lines = lines.as_array().expect("a list").iter();
+        let lines = lines.filter(|line| line["level"] == "SEVERE" || line["level"] == "WARNING");
+        lines.map(|line| line["message"].to_string()).collect()
+    }
+
+    fn find(&self, selector: &str) -> String {
+        let found = self.ask("elements", &json!({"using": "css selector", "value": selector}));
+        let found = found.as_array().expect("a list");
+        assert_eq!(found.len(), 1, "{selector} finds {found:?}");
+        let id = found[0].as_object().and_then(|own| own.values().next()).and_then(Value::as_str);
+        id.expect("an element").to_owned()
     }
 
     /// Waits until an expression in the page is true.

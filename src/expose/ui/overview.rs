@@ -57,7 +57,7 @@ pub(crate) async fn overview(
             }
             (banner(&snapshot))
             (state_banner(&snapshot))
-            h1 #headline role="status" data-live { (headline) }
+            div role="status" { h1 #headline data-live { (headline) } }
             (tiles(&overview, &filter))
             (glance(&overview, &filter, &snapshot, now))
             div.columns {

@@ -38,23 +38,39 @@
   }
 
   // Replacing. Two elements are the same if only their running times differ. What the server sent is remembered, so that
-  // a table of thousands of rows is compared without being copied.
+  // nothing has to be copied to be compared.
   const sent = new WeakMap();
   function content(element) {
-    let text = sent.get(element);
-    if (text === undefined) {
+    if (!sent.has(element)) {
       const copy = element.cloneNode(true);
       withoutTimes(copy);
       for (const flashed of [copy, ...copy.querySelectorAll(".flash")]) flashed.classList.remove("flash");
       for (const button of copy.querySelectorAll("button.copy")) button.remove();
-      text = copy.outerHTML;
-      sent.set(element, text);
+      sent.set(element, copy.outerHTML);
     }
-    return text;
+    return sent.get(element);
   }
 
   function withoutTimes(element) {
     for (const time of element.querySelectorAll("time[data-tick]")) time.textContent = "";
+  }
+
+  // Rows of tables, as they last came, by their ids. Of thousands of rows few change: the others are not even parsed.
+  const rows = new Map();
+  const KEYED = /<tbody[^>]* data-keyed>.*?<\/tbody>/gs;
+  const ROW = /<tr id="([^"]+)".*?<\/tr>/gs;
+  const TICKING = /(<time[^>]* data-tick="[^"]*"[^>]*>)[^<]*/g;
+  function parse(text) {
+    const unlessSame = (row, id) => {
+      const lasting = row.replace(TICKING, "$1");
+      if (rows.get(id) === lasting && document.getElementById(id)) return `<tr id="${id}" data-same></tr>`;
+      rows.set(id, lasting);
+      return row;
+    };
+    const less = text.replace(KEYED, (body) => body.replace(ROW, unlessSame));
+    const page = new DOMParser().parseFromString(less, "text/html");
+    withoutTimes(page);
+    return page;
   }
 
   function flash(element) {
@@ -64,19 +80,18 @@
   }
 
   function update(old, fresh) {
-    const text = fresh.outerHTML;
-    if (old === document.activeElement || content(old) === text) return;
+    if (old === document.activeElement || "same" in fresh.dataset) return;
     if ("keyed" in old.dataset && "keyed" in fresh.dataset) {
       updateChildren(old, fresh);
-      for (const { name, value } of fresh.attributes) if (name !== "id") old.setAttribute(name, value);
-      sent.set(old, text);
-    } else {
-      sent.set(fresh, text);
-      const open = old.querySelector("details[open]");
-      old.replaceWith(fresh);
-      if (open) for (const own of fresh.querySelectorAll("details")) own.open = true;
-      flash(fresh);
+      return;
     }
+    const text = fresh.outerHTML;
+    if (content(old) === text) return;
+    sent.set(fresh, text);
+    const isOpen = old.querySelector("details[open]") !== null;
+    old.replaceWith(fresh);
+    for (const own of fresh.querySelectorAll("details")) own.open = isOpen;
+    flash(fresh);
   }
 
   // Children that stay the same are not touched, so that nobody loses a selection or the place they read.
@@ -125,8 +140,8 @@
       const address = location.href;
       try {
         const answer = await fetch(address, { headers: { accept: "text/html" }, cache: "no-store" });
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        if (address === location.href) take(page);
+        const text = await answer.text();
+        if (address === location.href) take(parse(text));
         else wanted = true;
       } catch {
         // The connection is gone; the event stream notices too, and asks again when it is back.
@@ -147,7 +162,6 @@
     }
     document.title = page.title;
     readClock(page);
-    withoutTimes(page);
     keepFocus(() => {
       for (const old of document.querySelectorAll("[data-live]")) {
         const fresh = page.getElementById(old.id);

@@ -1,5 +1,12 @@
 //! The live page in a real Chromium.
 
+/// What axe says about every page.
+mod accessibility;
+/// What people click and type.
+mod flows;
+/// Many rows that change.
+mod many_rows;
+
 use std::{
     process::Command,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -29,6 +36,16 @@ fn scale(port: u16, replicas: u32) -> u64 {
     assert!(status.is_ok_and(|status| status.success()), "the server takes the edit");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
     u64::try_from(now).expect("a time of this age")
+}
+
+/// Writes a whole object.
+fn put(port: u16, path: &str, object: &serde_json::Value) {
+    let url = format!("http://127.0.0.1:{port}{path}");
+    let status = Command::new("curl")
+        .args(["-sf", "-o", "/dev/null", "-X", "PUT", "-d", &object.to_string(), &url])
+        .args(["-H", "content-type: application/json"])
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "the server takes {path}");
 }
 
 fn open(demo: &Demo) -> Browser {
@@ -80,4 +97,5 @@ fn typing_filters_and_the_address_says_how() {
         "[...document.querySelectorAll('tr.row td.object a')].map(a => a.textContent).join() === 'ledger,ledger'",
     );
     assert_eq!(browser.run("return location.search"), "?q=ledger");
+    assert_eq!(browser.complaints(), [""; 0]);
 }
