@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{
     page,
@@ -139,29 +139,21 @@ impl Alertmanager {
         own
     }
 
-    fn add(&self, labels: &[&str]) {
-        let url = format!("--alertmanager.url=http://127.0.0.1:{}", self.port);
-        succeeded(amtool().args([&url, "alert", "add"]).args(labels));
+    fn amtool(&self) -> Command {
+        let mut command = amtool();
+        command.arg(format!("--alertmanager.url=http://127.0.0.1:{}", self.port));
+        command
     }
 
-    /// The alerts that reach somebody, and those that others hide, by their names; once as many as were added are there.
-    fn heard_and_hidden(&self, added: usize) -> (Vec<String>, Vec<String>) {
-        let alerts = eventually("all alerts", Duration::from_secs(30), || {
-            let answer = page::get(self.port, "/api/v2/alerts", &[])?;
-            let alerts: Vec<Value> = serde_json::from_slice(&answer.body).ok()?;
-            let settled = |alert: &Value| alert["status"]["state"] != json!("unprocessed");
-            (alerts.len() == added && alerts.iter().all(settled)).then_some(alerts)
-        });
-        let names = |hidden: bool| {
-            let own = alerts.iter().filter(|alert| {
-                hidden != alert["status"]["inhibitedBy"].as_array().is_none_or(Vec::is_empty)
-            });
-            let mut names: Vec<String> =
-                own.map(|alert| alert["labels"]["alertname"].as_str().unwrap_or("").to_owned()).collect();
-            names.sort();
-            names
-        };
-        (names(false), names(true))
+    /// The names of the alerts that reach somebody, or of those that others hide.
+    fn names(&self, hidden: bool) -> Vec<String> {
+        let mut command = self.amtool();
+        command.args(["alert", "query", "--output=json"]).args(hidden.then_some("--inhibited"));
+        let alerts: Vec<Value> = serde_json::from_str(&succeeded(&mut command)).expect("alerts");
+        let names = alerts.iter().filter_map(|alert| alert["labels"]["alertname"].as_str());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names
     }
 }
 
@@ -173,7 +165,7 @@ fn a_storm_hides_the_rest_of_its_cluster_and_nothing_else() {
     let add = |name: &str, severity: &str, cluster: &str, rest: &[&str]| {
         let own = [format!("alertname={name}"), format!("severity={severity}"), format!("cluster={cluster}")];
         let labels: Vec<&str> = own.iter().map(String::as_str).chain(rest.iter().copied()).collect();
-        alertmanager.add(&labels);
+        succeeded(alertmanager.amtool().args(["alert", "add"]).args(labels));
     };
     add("DriftStorm", "critical", "east", &["source=terraform"]);
     add("DriftResourceCritical", "critical", "east", &WEB);
@@ -184,7 +176,10 @@ fn a_storm_hides_the_rest_of_its_cluster_and_nothing_else() {
     add("DriftResourceMissing", "critical", "west", &WEB);
     add("DriftResourceDrifted", "warning", "west", &WEB);
     add("DriftResourceOld", "warning", "west", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
-    let (heard, hidden) = alertmanager.heard_and_hidden(8);
+    let (heard, hidden) = eventually("all eight alerts", Duration::from_secs(30), || {
+        let told = (alertmanager.names(false), alertmanager.names(true));
+        (told.0.len() + told.1.len() == 8).then_some(told)
+    });
     assert_eq!(heard, ["DriftExporterDown", "DriftResourceMissing", "DriftResourceOld", "DriftStorm"]);
     assert_eq!(
         hidden,
