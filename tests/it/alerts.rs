@@ -50,7 +50,7 @@ fn alerts() -> BTreeMap<String, Value> {
     alerts.collect()
 }
 
-/// All PromQL of a rule, that in its annotations included.
+/// All queries of a rule, those in its annotations included.
 fn queries(rule: &Value) -> String {
     let annotations = rule["annotations"].as_object().into_iter().flatten().map(|(_, text)| text);
     let texts = annotations.chain([&rule["expr"]]).filter_map(Value::as_str);
@@ -153,6 +153,23 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         pages.insert(name);
     }
     assert_eq!(pages, alerts().into_keys().collect());
+}
+
+#[test]
+fn the_guide_to_alerts_lists_them_with_their_severity() {
+    let guide = fs::read_to_string(root().join("docs/alerts.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| \[`(\w+)`\]\(runbooks/(\w+)\.md\) \| (\w+) \|").unwrap();
+    let listed: BTreeMap<String, String> = row
+        .captures_iter(&guide)
+        .map(|found| {
+            assert_eq!(found[1], found[2]);
+            (found[1].to_owned(), found[3].to_owned())
+        })
+        .collect();
+    let severity = |alert: &Value| alert["labels"]["severity"].as_str().unwrap().to_owned();
+    let wanted: BTreeMap<String, String> =
+        alerts().iter().map(|(name, alert)| (name.clone(), severity(alert))).collect();
+    assert_eq!(listed, wanted);
 }
 
 #[test]
