@@ -6,6 +6,7 @@ SHELL := bash
 CLUSTER_PARTS := etcd kube-apiserver
 REAL_PARTS := $(CLUSTER_PARTS) prometheus
 HELM_PARTS := $(CLUSTER_PARTS) helm
+ALERT_PARTS := prometheus alertmanager
 ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
@@ -52,6 +53,12 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	  cargo test --test real -- --test-threads=2 prometheus web_config; \
 	else \
 	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
+	fi
+	@if $(call can_have,$(ALERT_PARTS)); then \
+	  parts/build $(ALERT_PARTS) >/dev/null; \
+	  cargo test --test real -- --test-threads=2 alerts; \
+	else \
+	  echo "SKIPPED: the tests of alerts. They need Go to build Prometheus and Alertmanager."; \
 	fi
 	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then \
 	  if command -v npm >/dev/null || parts/build --check axe-core >/dev/null; then \

@@ -14,6 +14,8 @@ mod support;
 
 /// Who may ask for what, and how much of it they are shown.
 mod access;
+/// Rules, runbooks and the tests of alerts fit together.
+mod alerts;
 /// `/v1/…`: queries, shapes, problems.
 mod api;
 /// The module table, file lengths, no orphans.

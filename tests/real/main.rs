@@ -9,6 +9,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// Alerts and who hears of them, by the word of promtool, amtool and Alertmanager.
+mod alerts;
 /// The live page in a real Chromium.
 mod browser;
 /// What is declared beside what is there, by the word of kubectl.

@@ -1,0 +1,225 @@
+//! Alerts are about metrics that there are, and each has a runbook and tests. What promtool and amtool say of them is in `make test-real`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use drift_exporter::expose::{CATALOG, Metric};
+use regex::Regex;
+use serde_json::Value;
+
+/// What Prometheus, Alertmanager or `metrics.labels` add to our labels.
+const ADDED_LABELS: [&str; 5] = ["cluster", "team", "job", "instance", "le"];
+
+/// What may page somebody. Everything else can wait until the morning.
+const PAGES: [&str; 3] = ["DriftResourceCritical", "DriftResourceMissing", "DriftStorm"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|own| own == extension)).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{folder} has no .{extension}");
+    files
+}
+
+fn yaml(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap();
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn members<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("no list {key} in {value}"))
+}
+
+fn rules() -> Vec<Value> {
+    let groups =
+        files("alerts/rules", "yaml").into_iter().flat_map(|path| members(&yaml(&path), "groups").to_vec());
+    groups.flat_map(|group| members(&group, "rules").to_vec()).collect()
+}
+
+/// Alerts by name.
+fn alerts() -> BTreeMap<String, Value> {
+    let alerts = rules().into_iter().filter_map(|rule| Some((rule["alert"].as_str()?.to_owned(), rule)));
+    alerts.collect()
+}
+
+/// All queries of a rule, those in its annotations included.
+fn queries(rule: &Value) -> String {
+    let annotations = rule["annotations"].as_object().into_iter().flatten().map(|(_, text)| text);
+    let texts = annotations.chain([&rule["expr"]]).filter_map(Value::as_str);
+    texts.collect::<Vec<_>>().join("\n").replace("\\\"", "\"")
+}
+
+/// The metric that a name in a query means.
+fn metric(name: &str) -> Option<&'static Metric> {
+    CATALOG.iter().find(|metric| {
+        let suffix = name.strip_prefix(metric.name);
+        match metric.kind.as_str() {
+            "histogram" => suffix.is_some_and(|suffix| ["_bucket", "_count", "_sum"].contains(&suffix)),
+            _ => suffix == Some(""),
+        }
+    })
+}
+
+#[test]
+fn every_metric_and_label_in_the_rules_is_in_the_catalogue() {
+    let names = Regex::new(r"\b((?:drift|process)_[a-z_]+)(?:\{([^}]*)\})?").unwrap();
+    let labels = Regex::new(r"([a-z_]+)\s*(?:=~|!~|!=|=)").unwrap();
+    let mut seen = BTreeSet::new();
+    for rule in rules() {
+        for found in names.captures_iter(&queries(&rule)) {
+            let metric = metric(&found[1]).unwrap_or_else(|| panic!("there is no metric {}", &found[1]));
+            seen.insert(metric.name);
+            for label in labels.captures_iter(found.get(2).map_or("", |selector| selector.as_str())) {
+                let known = metric.labels.contains(&&label[1]) || ADDED_LABELS.contains(&&label[1]);
+                assert!(known, "{} has no label {}", metric.name, &label[1]);
+            }
+        }
+    }
+    assert!(seen.len() > 15, "{seen:?}");
+}
+
+#[test]
+fn what_is_recorded_is_used_and_what_is_used_is_recorded() {
+    let names = Regex::new(r"\bdrift:[a-z_:0-9]+").unwrap();
+    let recorded: BTreeSet<String> =
+        rules().iter().filter_map(|rule| rule["record"].as_str().map(str::to_owned)).collect();
+    let used: BTreeSet<String> = rules()
+        .iter()
+        .flat_map(|rule| {
+            names.find_iter(&queries(rule)).map(|found| found.as_str().to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(recorded, used);
+}
+
+#[test]
+fn every_alert_says_what_where_and_what_to_do() {
+    for (name, alert) in alerts() {
+        assert!(name.starts_with("Drift"), "{name}");
+        let severity = alert["labels"]["severity"].as_str().unwrap();
+        assert!(["critical", "warning", "info"].contains(&severity), "{name}: {severity}");
+        assert_eq!(severity == "critical", PAGES.contains(&&*name), "{name}: {severity}");
+        // Stable labels: one that tells what changes would make another alert of the same one.
+        assert_eq!(alert["labels"].as_object().unwrap().len(), 1, "{name}");
+        let annotations = &alert["annotations"];
+        let text = |key: &str| annotations[key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
+        assert!(
+            !text("summary").contains("{{") && text("summary").ends_with('.'),
+            "{name}: {}",
+            text("summary")
+        );
+        assert!(text("description").contains("$labels"), "{name}");
+        assert!(text("runbook_url").ends_with(&format!("/{name}")), "{name}: {}", text("runbook_url"));
+        for key in ["dashboard_url", "page_url"] {
+            assert!(text(key).starts_with("https://"), "{name}: {}", text(key));
+        }
+    }
+}
+
+#[test]
+fn pages_go_by_the_onset_and_not_by_how_long_prometheus_has_looked() {
+    let alerts = alerts();
+    for name in PAGES {
+        assert!(alerts[name]["for"].is_null(), "{name}");
+        assert!(alerts[name]["keep_firing_for"].is_null(), "{name}");
+    }
+    for name in ["DriftResourceCritical", "DriftResourceMissing"] {
+        let expression = alerts[name]["expr"].as_str().unwrap();
+        assert!(expression.contains("time() - drift:resource_onset_timestamp_seconds:min15m"), "{name}");
+        assert!(expression.trim_end().ends_with(">= 600"), "{name}");
+    }
+}
+
+#[test]
+fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
+    let mut pages = BTreeSet::new();
+    for path in files("docs/runbooks", "md") {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(&format!("# {name}\n")), "{name}");
+        let sections: Vec<(&str, &str)> =
+            text.split("\n## ").skip(1).map(|section| section.split_once('\n').unwrap()).collect();
+        let headings: Vec<&str> = sections.iter().map(|(heading, _)| *heading).collect();
+        assert_eq!(headings, ["Meaning", "Impact", "Diagnosis", "Mitigation"], "{name}");
+        assert!(sections.iter().all(|(_, body)| body.trim().len() > 20), "{name}");
+        pages.insert(name);
+    }
+    assert_eq!(pages, alerts().into_keys().collect());
+}
+
+#[test]
+fn the_guide_to_alerts_lists_them_with_their_severity() {
+    let guide = fs::read_to_string(root().join("docs/alerts.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| \[`(\w+)`\]\(runbooks/(\w+)\.md\) \| (\w+) \|").unwrap();
+    let listed: BTreeMap<String, String> = row
+        .captures_iter(&guide)
+        .map(|found| {
+            assert_eq!(found[1], found[2]);
+            (found[1].to_owned(), found[3].to_owned())
+        })
+        .collect();
+    let severity = |alert: &Value| alert["labels"]["severity"].as_str().unwrap().to_owned();
+    let wanted: BTreeMap<String, String> =
+        alerts().iter().map(|(name, alert)| (name.clone(), severity(alert))).collect();
+    assert_eq!(listed, wanted);
+}
+
+#[test]
+fn every_alert_is_tried_before_and_after_through_restarts_and_with_replicas() {
+    let mut tried: BTreeMap<String, Vec<(String, Vec<bool>)>> = BTreeMap::new();
+    for path in files("alerts/tests", "yaml") {
+        for test in members(&yaml(&path), "tests") {
+            let name = test["name"].as_str().unwrap().to_owned();
+            let mut steps: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
+            for step in members(test, "alert_rule_test") {
+                let fires = members(step, "exp_alerts");
+                for fired in fires {
+                    assert!(fired["exp_annotations"]["runbook_url"].is_string(), "{name}: no annotations");
+                }
+                steps.entry(step["alertname"].as_str().unwrap()).or_default().push(!fires.is_empty());
+            }
+            for (alert, steps) in steps {
+                tried.entry(alert.to_owned()).or_default().push((name.clone(), steps));
+            }
+        }
+    }
+    for name in alerts().keys() {
+        let tests = tried.get(name).unwrap_or_else(|| panic!("{name} has no test"));
+        let has = |steps: [bool; 2]| tests.iter().any(|(_, own)| own.windows(2).any(|pair| pair == steps));
+        assert!(has([false, true]), "{name} is not seen to begin to fire");
+        assert!(has([true, false]), "{name} is not seen to resolve");
+        for word in ["restart", "replica"] {
+            let own = |(test, _): &&(String, Vec<bool>)| test.starts_with(&**name) && test.contains(word);
+            assert!(tests.iter().any(|test| own(&test)), "{name} has no test with a {word}");
+        }
+    }
+    let unknown: Vec<&String> = tried.keys().filter(|name| !alerts().contains_key(*name)).collect();
+    assert!(unknown.is_empty(), "tests of alerts that there are not: {unknown:?}");
+}
+
+#[test]
+fn alertmanager_speaks_of_alerts_that_there_are() {
+    let text = fs::read_to_string(root().join("alerts/alertmanager/alertmanager.yaml")).unwrap();
+    let alerts = alerts();
+    let names = Regex::new(r"Drift[A-Za-z]+(\.\+)?").unwrap();
+    let mut seen = 0;
+    for found in names.find_iter(&text).map(|found| found.as_str()) {
+        let known = match found.strip_suffix(".+") {
+            Some(beginning) => alerts.keys().any(|alert| alert.starts_with(beginning)),
+            None => alerts.contains_key(found),
+        };
+        assert!(known, "there is no alert {found}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+    let secrets = Regex::new(r"(?m)^\s*-?\s*(api_url|routing_key|slack_api_url|service_key):").unwrap();
+    assert!(!secrets.is_match(&text), "secrets come from files");
+}
