@@ -24,6 +24,10 @@ pub enum Pin {
 }
 
 /// The rules as a list that the settings take.
+///
+/// # Panics
+///
+/// Never: all keys of a rule are texts.
 pub fn rules_as_yaml(rules: &[RuleSpec]) -> String {
     serde_saphyr::to_string(&rules).expect("a rule has only text keys")
 }

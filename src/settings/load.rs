@@ -74,10 +74,8 @@ fn unwatched_teams(namespaces: &[String], watched: &Scope) -> Vec<Problem> {
 
 fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Problem>) -> Option<Settings> {
     let usual = Settings::default();
-    for (key, names) in [("namespaces", &file.namespaces), ("excluded_namespaces", &file.excluded_namespaces)]
-    {
-        check_namespaces(key, names, problems);
-    }
+    check_namespaces("namespaces", &file.namespaces, problems);
+    check_namespaces("excluded_namespaces", &file.excluded_namespaces, problems);
     let kinds = kinds(&file.kinds, problems);
     let from = file.sources.clone().unwrap_or_default();
     let prefix = from.annotation.as_ref().and_then(|entry| annotation_prefix(entry, problems));
@@ -98,8 +96,8 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let shown_labels = shown_labels(&file.metrics.labels, problems);
     let prices = file.api.prices.as_ref().map(|entry| prices(entry, problems));
     let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
-    let team_rules =
-        file.team_rules.as_ref().and_then(|entry| team_rules(entry, &annotation_prefix, problems));
+    let teams = file.team_rules.as_ref();
+    let team_rules = teams.and_then(|entry| team_rules(entry, &annotation_prefix, problems));
     let input =
         RuleInput { rules: file.rules, severities: file.severities, actors: file.actors, teams: Vec::new() };
     let rules = match RuleSet::compile(&input) {

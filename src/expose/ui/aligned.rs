@@ -124,23 +124,24 @@ fn apart<'a>(old: &'a str, new: &'a str) -> (Side<'a>, Side<'a>) {
 mod tests {
     use super::{Pair, SHOWN, Side, aligned};
 
-    fn side<'a>(before: &'a str, differs: &'a str, after: &'a str) -> Option<Side<'a>> {
-        Some(Side { before, differs, after })
+    fn changed<'a>(old: [&'a str; 3], new: [&'a str; 3]) -> Pair<'a> {
+        let side = |[before, differs, after]: [&'a str; 3]| Some(Side { before, differs, after });
+        Pair::Changed(side(old), side(new))
     }
 
     #[test]
     fn lines_that_belong_together_stand_beside_each_other() {
-        assert_eq!(aligned("3", "5"), [Pair::Changed(side("", "3", ""), side("", "5", ""))]);
+        assert_eq!(aligned("3", "5"), [changed(["", "3", ""], ["", "5", ""])]);
         assert_eq!(
             aligned("a\nport=80\nz", "a\nport=8080\nmore\nz"),
             [
                 Pair::Same("a"),
-                Pair::Changed(side("port=80", "", ""), side("port=80", "80", "")),
-                Pair::Changed(None, side("", "more", "")),
+                changed(["port=80", "", ""], ["port=80", "80", ""]),
+                Pair::Changed(None, Some(Side { before: "", differs: "more", after: "" })),
                 Pair::Same("z"),
             ]
         );
-        assert_eq!(aligned("grün", "grau"), [Pair::Changed(side("gr", "ün", ""), side("gr", "au", ""))]);
+        assert_eq!(aligned("grün", "grau"), [changed(["gr", "ün", ""], ["gr", "au", ""])]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn readable(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     let parsed: Option<serde_json::Value> = serde_json::from_str(text).ok();
-    let exact = parsed.filter(|own| own.to_string() == text);
+    let exact = parsed.filter(|own| serde_json::to_string(own).is_ok_and(|own| own == text));
     exact.and_then(|own| serde_json::to_string_pretty(&own).ok()).map_or_else(|| text.into(), Into::into)
 }
 

@@ -168,11 +168,8 @@ fn member<T: ClosedSet>(name: &str, word: &str) -> Result<Option<T>, String> {
         return Ok(None);
     }
     let known = T::members().iter().copied();
-    match known.clone().find(|own| own.word() == word) {
-        Some(own) => Ok(Some(own)),
-        None => {
-            let words: Vec<&str> = known.map(T::word).collect();
-            Err(format!("There is no {name} “{word}”. There are {}.", words.join(", ")))
-        }
-    }
+    let found = known.clone().find(|own| own.word() == word);
+    let words = || known.map(T::word).collect::<Vec<&str>>().join(", ");
+    let unknown = || format!("There is no {name} “{word}”. There are {}.", words());
+    found.map(Some).ok_or_else(unknown)
 }
