@@ -18,6 +18,7 @@ mod yaml;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},
+    feed::innermost,
     follow::Follow,
     scopes::is_cluster_scoped,
     wanted::{Declares, Wanted},

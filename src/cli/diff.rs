@@ -18,6 +18,7 @@ use super::{
     get::judge,
     labels::keep_labelled,
     resources::{Resource, Row, fetch, harmless},
+    runtime::block_on,
     unseen::Status,
 };
 use crate::model::Look;
@@ -40,9 +41,7 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let Some((rows, outcome)) = runtime.block_on(look(arguments, stderr))? else {
+    let Some((rows, outcome)) = block_on(look(arguments, stderr))? else {
         return Ok(Outcome::CouldNotRun);
     };
     let drifted = rows.iter().map(|row| &row.resource).filter(|own| own.drift_detected);

@@ -11,6 +11,7 @@ use super::{
     asked::{Asked, Place},
     exporter::Answer,
     resources::{DeclaredBy, Difference, Resource, encoded, harmless},
+    runtime::block_on,
     unseen::Status,
     values::Wish,
 };
@@ -22,9 +23,7 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(explain(arguments, stdout, stderr))
+    block_on(explain(arguments, stdout, stderr))
 }
 
 async fn explain(

@@ -1,30 +1,30 @@
 //! `drift-exporter get -w`: tells what changes, until it is ended.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
 
 use axum::body::Body;
 use http_body_util::BodyExt as _;
 
 use super::{
-    Outcome,
     args::GetArgs,
     asked::Asked,
     get::{Teller, is_shown, rows},
+    heard::Stdout,
     resources::{Resource, Row},
 };
 
 /// What tells one claim from another.
 type Key = (String, String, String, String, String);
 
-/// Looks again whenever there is something new, and tells what is not as it was.
+/// Looks again whenever there is something new, and tells what is not as it was, until nobody reads that any more.
 pub(super) async fn follow(
     asked: &Asked,
     arguments: &GetArgs,
     mut changes: Body,
     first: Vec<Row>,
     teller: &mut Teller,
-    stdout: &mut dyn Write,
-) -> Result<Outcome, String> {
+    stdout: &mut Stdout,
+) -> Result<(), String> {
     let mut known = by_key(first);
     let mut unread = String::new();
     loop {
@@ -56,6 +56,9 @@ pub(super) async fn follow(
             teller.tell(&row, stdout)?;
         }
         known = now;
+        if stdout.has_left() {
+            return Ok(());
+        }
     }
 }
 

@@ -10,8 +10,10 @@ use super::{
     args::{GetArgs, Output},
     asked::{Asked, Place},
     follow::follow,
+    heard::Stdout,
     labels::keep_labelled,
     resources::{Resource, Row, fetch},
+    runtime::block_on,
     table::Table,
     unseen::Status,
 };
@@ -20,15 +22,13 @@ use crate::model::{Clock, Look};
 /// Lists what is off.
 pub(super) fn run(
     arguments: &GetArgs,
-    stdout: &mut dyn Write,
+    stdout: &mut Stdout,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(get(arguments, stdout, stderr))
+    block_on(get(arguments, stdout, stderr))
 }
 
-async fn get(arguments: &GetArgs, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Result<Outcome, String> {
+async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let begun = Clock::system().now();
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let look = if arguments.watch { Look::Follow } else { Look::Once };
@@ -50,7 +50,7 @@ async fn get(arguments: &GetArgs, stdout: &mut dyn Write, stderr: &mut dyn Write
         writeln!(stderr, "{unseen}").map_err(unwritable)?;
     }
     match changes {
-        Some(changes) => follow(&asked, arguments, changes, all, &mut teller, stdout).await,
+        Some(changes) => follow(&asked, arguments, changes, all, &mut teller, stdout).await.map(|()| outcome),
         None => Ok(outcome),
     }
 }

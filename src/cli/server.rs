@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::args::AskArgs;
-use crate::watch::client_to;
+use crate::{baseline::innermost, watch::client_to};
 
 /// How long an exporter may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -86,9 +86,4 @@ fn kubeconfig(address: &str, ask: &AskArgs) -> Result<Kubeconfig, String> {
 
 fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
-}
-
-/// The last cause names the fault; those before it name the layers it went through.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
 }

@@ -55,6 +55,8 @@ mod last_applied;
 mod live_events;
 /// `get`, `diff` and `explain`, with an exporter and without one.
 mod look;
+/// How they end.
+mod look_ends;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;

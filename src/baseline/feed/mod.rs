@@ -22,6 +22,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+pub use self::refusal::innermost;
 pub(super) use self::{
     refusal::{Refusal, health},
     shown::Shown,
