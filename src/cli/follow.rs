@@ -1,15 +1,13 @@
 //! `drift-exporter get -w`: tells what changes, until it is ended.
 
-use std::collections::BTreeMap;
-
-use axum::body::Body;
-use http_body_util::BodyExt as _;
+use std::{collections::BTreeMap, io::Write};
 
 use super::{
     args::GetArgs,
     asked::Asked,
     get::{Teller, is_shown, rows},
     heard::Stdout,
+    news::{News, until_answered},
     resources::{Resource, Row},
 };
 
@@ -20,25 +18,16 @@ type Key = (String, String, String, String, String);
 pub(super) async fn follow(
     asked: &Asked,
     arguments: &GetArgs,
-    mut changes: Body,
+    mut news: News,
     first: Vec<Row>,
     teller: &mut Teller,
     stdout: &mut Stdout,
+    stderr: &mut dyn Write,
 ) -> Result<(), String> {
     let mut known = by_key(first);
-    let mut unread = String::new();
     loop {
-        let ended = || format!("{} tells of nothing any more", asked.exporter.name());
-        let frame = changes.frame().await.ok_or_else(ended)?.map_err(|_| ended())?;
-        let Ok(data) = frame.into_data() else { continue };
-        unread.push_str(&String::from_utf8_lossy(&data));
-        let Some(end) = unread.rfind('\n') else { continue };
-        let news = unread[..end].lines().any(|line| line.starts_with("event:"));
-        unread.drain(..=end);
-        if !news {
-            continue;
-        }
-        let now = by_key(rows(asked, arguments).await?);
+        news.wait(&asked.exporter, stderr).await?;
+        let now = by_key(until_answered(async || rows(asked, arguments).await, stderr).await?);
         for (key, row) in &now {
             let before = known.get(key).map(|own| &own.resource);
             if before != Some(&row.resource)

@@ -12,9 +12,11 @@ use super::{
     follow::follow,
     heard::Stdout,
     labels::keep_labelled,
+    news::News,
     resources::{Resource, Row, fetch},
     runtime::block_on,
     table::Table,
+    unanswered::Unanswered,
     unseen::Status,
 };
 use crate::model::{Clock, Look};
@@ -37,7 +39,7 @@ async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -
         return Ok(Outcome::CouldNotRun);
     };
     // Whoever listens before asking misses nothing.
-    let changes = if arguments.watch { Some(asked.exporter.listen().await?) } else { None };
+    let news = if arguments.watch { Some(News::of(&asked.exporter).await?) } else { None };
     let all = rows(&asked, arguments).await?;
     let status = Status::of(&asked.exporter).await?;
     let outcome = judge(&asked, &all, &status)?;
@@ -49,14 +51,14 @@ async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -
     if let Some(unseen) = status.unseen() {
         writeln!(stderr, "{unseen}").map_err(unwritable)?;
     }
-    match changes {
-        Some(changes) => follow(&asked, arguments, changes, all, &mut teller, stdout).await.map(|()| outcome),
-        None => Ok(outcome),
+    if let Some(news) = news {
+        follow(&asked, arguments, news, all, &mut teller, stdout, stderr).await?;
     }
+    Ok(outcome)
 }
 
 /// All claims that are asked for, whatever became of them.
-pub(super) async fn rows(asked: &Asked, arguments: &GetArgs) -> Result<Vec<Row>, String> {
+pub(super) async fn rows(asked: &Asked, arguments: &GetArgs) -> Result<Vec<Row>, Unanswered> {
     let mut rows = fetch(asked).await?;
     if let Some(selector) = &arguments.selector {
         keep_labelled(&mut rows, selector, &asked.place, &arguments.ask).await?;

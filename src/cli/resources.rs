@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{
     asked::{Asked, Place},
+    unanswered::Unanswered,
     values::Wish,
 };
 
@@ -110,7 +111,7 @@ pub(super) fn encoded(text: &str) -> String {
 }
 
 /// Asks for all that is wished for, in the order of the wishes.
-pub(super) async fn fetch(asked: &Asked) -> Result<Vec<Row>, String> {
+pub(super) async fn fetch(asked: &Asked) -> Result<Vec<Row>, Unanswered> {
     if asked.wishes.is_empty() {
         return fetch_from(asked, &asked.place, None).await;
     }
@@ -125,7 +126,7 @@ pub(super) async fn fetch(asked: &Asked) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result<Vec<Row>, String> {
+async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result<Vec<Row>, Unanswered> {
     let namespace = place.namespace().unwrap_or("*");
     let mut path = format!("/v1/resources?namespace={}", encoded(namespace));
     if let Some(Wish { kind, name }) = wish {

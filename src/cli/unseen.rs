@@ -31,7 +31,7 @@ struct Fares {
 
 impl Status {
     pub(super) async fn of(exporter: &Exporter) -> Result<Self, String> {
-        exporter.get_json("/v1/status").await
+        Ok(exporter.get_json("/v1/status").await?)
     }
 
     /// Whether nothing at all can be seen, and why, in the server's words.

@@ -57,6 +57,8 @@ mod live_events;
 mod look;
 /// How they end.
 mod look_ends;
+/// What they make of what a running exporter says.
+mod look_server;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;
