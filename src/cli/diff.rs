@@ -16,7 +16,6 @@ use super::{
     external_diff::{self, PROGRAM},
     fields::as_yaml,
     get::judge,
-    labels::keep_labelled,
     resources::{Resource, Row, fetch, harmless},
     runtime::block_on,
     unseen::Status,
@@ -67,14 +66,11 @@ pub(super) fn run(
 async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Vec<Row>, Outcome)>, String> {
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let wishes = arguments.wishes.clone();
-    let Some(asked) = Asked::open(&arguments.ask, place, wishes, Look::Once, stderr).await? else {
-        return Ok(None);
-    };
-    let mut rows = fetch(&asked).await?;
-    if let Some(selector) = &arguments.selector {
-        keep_labelled(&mut rows, selector, &asked.place, &arguments.ask).await?;
-    }
-    let status = Status::of(&asked.exporter).await?;
+    let selector = arguments.selector.as_ref();
+    let asked = Asked::open(&arguments.ask, place, wishes, selector, Look::Once, stderr).await?;
+    let Some(mut asked) = asked else { return Ok(None) };
+    let (rows, unseen) = fetch(&mut asked).await?;
+    let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &rows, &status)?;
     if let Some(unseen) = status.unseen() {
         writeln!(stderr, "{unseen}").map_err(|error| format!("cannot write: {error}"))?;

@@ -1,22 +1,27 @@
 //! `drift-exporter get -w`: tells what changes, until it is ended.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{collections::BTreeMap, io::Write, time::Duration};
+
+use tokio::time::sleep;
 
 use super::{
     args::GetArgs,
     asked::Asked,
-    get::{Teller, is_shown, rows},
+    get::{Teller, is_shown},
     heard::Stdout,
     news::{News, until_answered},
-    resources::{Resource, Row},
+    resources::{Resource, Row, fetch},
 };
+
+/// How long nobody looks again after the cluster was asked for labels.
+const REST: Duration = Duration::from_secs(3);
 
 /// What tells one claim from another.
 type Key = (String, String, String, String, String);
 
 /// Looks again whenever there is something new, and tells what is not as it was, until nobody reads that any more.
 pub(super) async fn follow(
-    asked: &Asked,
+    asked: &mut Asked,
     arguments: &GetArgs,
     mut news: News,
     first: Vec<Row>,
@@ -27,7 +32,8 @@ pub(super) async fn follow(
     let mut known = by_key(first);
     loop {
         news.wait(&asked.exporter, stderr).await?;
-        let now = by_key(until_answered(async || rows(asked, arguments).await, stderr).await?);
+        let (now, _) = until_answered(async || fetch(asked).await, stderr).await?;
+        let now = by_key(now);
         for (key, row) in &now {
             let before = known.get(key).map(|own| &own.resource);
             if before != Some(&row.resource)
@@ -47,6 +53,10 @@ pub(super) async fn follow(
         known = now;
         if stdout.has_left() {
             return Ok(());
+        }
+        // Asking for labels is a list of each kind, and what is told meanwhile is seen with the next look.
+        if asked.labels.is_some() {
+            sleep(REST).await;
         }
     }
 }

@@ -100,7 +100,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Man(pages) => completions::man(&pages, command, &mut stdout),
     };
     ended.unwrap_or_else(|message| {
-        let _ = writeln!(stderr, "drift-exporter: {message}");
+        // A server that was asked may have put anything into its words.
+        let _ = writeln!(stderr, "drift-exporter: {}", resources::harmless(&message));
         Outcome::CouldNotRun
     })
 }

@@ -98,3 +98,69 @@ fn only_strangers_are_asked_who_they_are() {
         assert_eq!(ended.stderr.contains("--token-file"), hinted, "{}", ended.stderr);
     }
 }
+
+#[test]
+fn an_object_without_a_namespace_is_found_from_within_one() {
+    let server = exporter(|path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status()),
+        "/v1/resources" if path.contains("namespace=shop") => (200, list(&[])),
+        "/v1/resources" => (200, list(&[claim("", "ops", true), claim("other", "ops", true)])),
+        "/v1/resources/deployment/shop/ops" => (404, json!({"detail": "no watched object"}).to_string()),
+        "/v1/resources/deployment/%2D/ops" => {
+            let object = json!({"kind": "Deployment", "namespace": "", "name": "ops", "exists": true,
+                "claims": [claim("", "ops", true)]});
+            (200, object.to_string())
+        }
+        other => panic!("{other}"),
+    });
+    let found = run(&["get", "deploy/ops", "-n", "shop", "-o", "name", "--server", &server], "", &[]);
+    assert_eq!((found.code, &*found.stdout), (Some(1), "deployment.apps/ops\n"), "{}", found.stderr);
+    let explained = run(&["explain", "deploy/ops", "-n", "shop", "--server", &server], "", &[]);
+    assert_eq!(explained.code, Some(1), "{}", explained.stderr);
+    assert!(explained.stdout.starts_with("Deployment ops\n"), "{}", explained.stdout);
+}
+
+#[test]
+fn nothing_that_is_told_is_obeyed_by_a_terminal() {
+    let named = "web\u{1b}[31m\u{9b}2J";
+    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status()),
+        "/v1/resources" => (200, list(&[claim("shop", named, true)])),
+        _ => (403, json!({"detail": format!("go away, {named}")}).to_string()),
+    });
+    for format in ["table", "wide", "name", "json", "yaml"] {
+        let found = run(&["get", "-n", "shop", "-o", format, "--server", &server], "", &[]);
+        assert_eq!(found.code, Some(1), "{}", found.stderr);
+        assert!(!found.stdout.chars().any(|c| c.is_control() && c != '\n'), "{format}: {:?}", found.stdout);
+    }
+    let refused = run(&["explain", "deploy/web", "-n", "shop", "--server", &server], "", &[]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("go away, web"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains(['\u{1b}', '\u{9b}']), "{:?}", refused.stderr);
+}
+
+#[test]
+fn a_kind_that_the_exporter_cannot_see_could_not_be_looked_at() {
+    let down = json!({"group": "apps", "kind": "Deployment", "state": "down", "reason": "forbidden",
+        "message": "User \"drift\" cannot list deployments"});
+    let up = json!({"group": "", "kind": "Service", "state": "up", "reason": null, "message": null});
+    let status = json!({"ready": true, "streams": [down, up], "sources": []}).to_string();
+    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status.clone()),
+        "/v1/resources" => (200, list(&[])),
+        _ => (404, json!({"detail": "no watched object"}).to_string()),
+    });
+    for (arguments, code) in [
+        (&["get", "deploy/web"][..], 2),
+        (&["get", "deploy"], 2),
+        (&["diff", "deploy/web"], 2),
+        (&["explain", "deploy/web"], 2),
+        (&["get", "svc/web"], 1),
+        (&["get", "svc"], 0),
+        (&["explain", "svc/web"], 1),
+    ] {
+        let ended = run(&[arguments, &["-n", "shop", "--server", &server]].concat(), "", &[]);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
+        let told = ended.stderr.contains("deployment cannot be seen: User \"drift\" cannot list deployments");
+        assert_eq!(told, code == 2, "{arguments:?}: {}", ended.stderr);
+    }
+}
