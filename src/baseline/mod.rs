@@ -1,5 +1,6 @@
 //! Reading what is declared, one module per source: functions from bytes to declarations, and the tasks that follow them.
 
+mod aside;
 mod declare;
 mod documents;
 mod feed;
