@@ -56,7 +56,7 @@ async fn explain(
         Told::Json => writeln!(stdout, "{}", harmless_json(&String::from_utf8_lossy(&body))),
     }
     .map_err(cannot_write)?;
-    let drifted = explained.claims.iter().any(|claim| claim.drift_detected);
+    let drifted = explained.claims.iter().any(|claim| claim.resource.drift_detected);
     Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
 }
 
@@ -84,7 +84,17 @@ struct Explained {
     namespace: String,
     name: String,
     exists: bool,
-    claims: Vec<Resource>,
+    claims: Vec<Claim>,
+}
+
+/// One claim, with what only those want to know who ask about one object.
+#[derive(Deserialize)]
+struct Claim {
+    #[serde(flatten)]
+    resource: Resource,
+    /// What the object's own controller says about it.
+    phase: String,
+    message: String,
 }
 
 /// A headline, then a paragraph for each source.
@@ -100,7 +110,7 @@ fn tell(explained: &Explained) -> String {
     text
 }
 
-fn tell_claim(text: &mut String, claim: &Resource) {
+fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Claim) {
     if claim.source == "none" {
         text.push_str("nothing declares it\n");
         return;
@@ -114,6 +124,11 @@ fn tell_claim(text: &mut String, claim: &Resource) {
         let _ = write!(text, ", {word}");
     }
     text.push('\n');
+    // Here the controller's own word is what was declared.
+    if claim.source == "status_hash" && !phase.is_empty() {
+        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let _ = writeln!(text, "  phase {phase}{said}");
+    }
     for DeclaredBy { address, state } in &claim.declared_by {
         let _ = writeln!(text, "  declared by {}", [state.as_str(), address].join(" ").trim_end());
     }

@@ -47,7 +47,7 @@ fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
         "source": "terraform", "verdict": if drifted { "drifted" } else { "in_sync" }, "reason": null,
         "driftDetected": drifted, "onset": null, "severity": null, "expectation": null, "advice": null,
         "actor": null, "manager": null, "declaredBy": [], "ignored": [], "blindFields": [],
-        "differences": if drifted { vec![difference] } else { vec![] },
+        "differences": if drifted { vec![difference] } else { vec![] }, "phase": "Running", "message": "",
     })
 }
 
@@ -163,4 +163,26 @@ fn a_kind_that_the_exporter_cannot_see_could_not_be_looked_at() {
         let told = ended.stderr.contains("deployment cannot be seen: User \"drift\" cannot list deployments");
         assert_eq!(told, code == 2, "{arguments:?}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn what_a_controller_says_about_its_failure_is_told() {
+    let mut failed = claim("shop", "fleet", false);
+    for (key, value) in [
+        ("source", "status_hash"),
+        ("verdict", "unknown"),
+        ("reason", "phase_error"),
+        ("phase", "Error"),
+        ("message", "quota exceeded\u{1b}[2J"),
+    ] {
+        failed[key] = value.into();
+    }
+    let server = exporter(move |_, _| {
+        let object = json!({"kind": "Fleet", "namespace": "shop", "name": "fleet", "exists": true, "claims": [failed]});
+        (200, object.to_string())
+    });
+    let told = run(&["explain", "fleet/fleet", "-n", "shop", "--server", &server], "", &[]);
+    let wanted =
+        "Fleet shop/fleet\n\nstatus_hash: unknown (phase_error)\n  phase Error: quota exceeded\\u{1b}[2J\n";
+    assert_eq!((told.code, &*told.stdout), (Some(0), wanted), "{}", told.stderr);
 }
