@@ -45,6 +45,7 @@ mod hashes;
 /// Following Helm releases in a cluster.
 mod helm_bad;
 mod helm_follow;
+mod helm_looks;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;
 /// Kinds that come, go and change; settings that change.
@@ -59,6 +60,8 @@ mod look;
 mod look_ends;
 /// What they make of what a running exporter says.
 mod look_server;
+/// What they show on a terminal.
+mod look_terminal;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;
