@@ -1,6 +1,9 @@
 //! From flags to whom is asked, where to look, and for what.
 
-use std::io::{IsTerminal as _, Write};
+use std::{
+    io::{IsTerminal as _, Write},
+    path::Path,
+};
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -119,31 +122,11 @@ impl Asked {
             kinds.push(found.ok_or_else(|| unknown_kind("the cluster has", kind, names()))?);
         }
         let file = ask.config.config_file.as_deref();
-        let mut settings = match file {
-            Some(path) => match load_settings(Some(path), &Overrides::default(), stderr)? {
-                Some(settings) => settings,
-                None => return Ok(None),
-            },
-            None => usual_settings(&served, &kinds, place.namespace()),
-        };
-        // Objects without a namespace may be declared anywhere.
-        let anywhere = kinds.iter().any(|kind| !kind.namespaced);
-        let only = place.namespace().filter(|_| !anywhere);
-        if let (Some(path), Some(name)) = (file, only) {
-            if !settings.allows_namespace(name) {
-                return Err(format!("{} does not let namespace `{name}` be looked at", path.display()));
-            }
-            narrow(&mut settings, name);
-        }
+        let usual = usual_settings(&served, &kinds, place.namespace());
+        let Some(mut settings) = settings(file, usual, stderr)? else { return Ok(None) };
+        let mut unseen = narrow_to(&mut settings, file, &place, &kinds, &client).await?;
         // Whoever looks has read all that is shown with rights of their own.
         settings.shown_values = ShownValues::Full;
-        let mut unseen = Vec::new();
-        if has_wide_sources(&settings) {
-            let Readable { scope, missed } = readable_scope(&client, place.namespace(), anywhere).await;
-            narrow_sources(&mut settings, &scope);
-            let what = if only.is_none() { "releases and states" } else { "states" };
-            unseen.extend(missed_words(&missed).map(|place| Unseen::forbidden(format!("{what} in {place}"))));
-        }
         let direct = look_at(client, settings, look, stderr).await?;
         if direct.awaits_shapes() {
             unseen.push(Unseen::stalled("how kinds of the cluster's own are compared".to_owned()));
@@ -157,6 +140,45 @@ impl Asked {
         let exporter = Exporter::Here(Box::new(direct));
         Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given: file.is_some() }))
     }
+}
+
+/// What a settings file says, where there is one. None where it is wrong; what is wrong was told.
+fn settings(
+    file: Option<&Path>,
+    usual: Settings,
+    stderr: &mut dyn Write,
+) -> Result<Option<Settings>, String> {
+    match file {
+        Some(path) => load_settings(Some(path), &Overrides::default(), stderr),
+        None => Ok(Some(usual)),
+    }
+}
+
+/// Looks only where people want to look, and for states and releases only where they may. Says what is not seen for that.
+async fn narrow_to(
+    settings: &mut Settings,
+    file: Option<&Path>,
+    place: &Place,
+    kinds: &[Kind],
+    client: &Client,
+) -> Result<Vec<Unseen>, String> {
+    // Objects without a namespace may be declared anywhere.
+    let anywhere = kinds.iter().any(|kind| !kind.namespaced);
+    let only = place.namespace().filter(|_| !anywhere);
+    if let (Some(path), Some(name)) = (file, only) {
+        if !settings.allows_namespace(name) {
+            return Err(format!("{} does not let namespace `{name}` be looked at", path.display()));
+        }
+        narrow(settings, name);
+    }
+    if !has_wide_sources(settings) {
+        return Ok(Vec::new());
+    }
+    let Readable { scope, missed } = readable_scope(client, place.namespace(), anywhere).await;
+    narrow_sources(settings, &scope);
+    let what = if only.is_none() { "releases and states" } else { "states" };
+    let missed = missed_words(&missed).map(|place| Unseen::forbidden(format!("{what} in {place}")));
+    Ok(missed.into_iter().collect())
 }
 
 /// Namespaces whose Secrets may not be read, in words.

@@ -187,13 +187,11 @@ impl Teller {
     }
 
     fn write(&self, value: &Value) -> Result<String, String> {
-        match self.output {
-            Output::Yaml => serde_saphyr::to_string(value).map_err(|error| error.to_string()),
-            _ => {
-                let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
-                Ok(harmless_json(&text) + "\n")
-            }
+        if self.output == Output::Yaml {
+            return serde_saphyr::to_string(value).map_err(|error| error.to_string());
         }
+        let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+        Ok(harmless_json(&text) + "\n")
     }
 }
 

@@ -4,13 +4,22 @@ use std::{
     collections::BTreeMap,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use crate::command_line::run;
+use crate::{command_line::run, programs::demo::Demo};
 
-/// Serves what `answer` makes of a path and of how often it was asked for before: a status and a body. Its address.
+/// How often changes are told.
+const CALM: Duration = Duration::from_millis(100);
+
+/// Serves what `answer` makes of a path and of how often it was asked for before: a status and a body. Its address. Events are
+/// told one by one.
 fn exporter(answer: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -22,10 +31,17 @@ fn exporter(answer: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> S
             let times = asked.entry(path.split('?').next().unwrap_or_default().to_owned()).or_default();
             let (status, body) = answer(&path, *times);
             *times += 1;
-            let length = body.len();
-            let head =
-                format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            let is_told = path == "/v1/events";
+            std::thread::spawn(move || {
+                for frame in body.split_inclusive("\n\n") {
+                    let _ = stream.write_all(frame.as_bytes());
+                    if is_told {
+                        std::thread::sleep(CALM);
+                    }
+                }
+            });
         }
     });
     address
@@ -85,6 +101,28 @@ fn whoever_goes_on_looking_comes_back_until_he_is_told_to_go() {
     assert!(again(said[1], "503") && again(said[2], "503"), "{}", ended.stderr);
     assert!(said[3].contains("401") && said[3].contains("say who you are with --token-file"), "{}", said[3]);
     assert_eq!(said.len(), 4, "{}", ended.stderr);
+}
+
+#[test]
+fn whoever_wants_labels_does_not_storm_the_cluster() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubeconfig = demo.kubeconfig.display().to_string();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = looks.clone();
+    let server = exporter(move |path, times| match (path.split('?').next().unwrap_or_default(), times) {
+        ("/v1/status", _) => (200, status()),
+        ("/v1/resources", _) => {
+            counted.fetch_add(1, Ordering::Relaxed);
+            (200, list(&[claim("shop", "web", true)]))
+        }
+        ("/v1/events", 0) => (200, "event: changed\ndata: {}\n\n".repeat(25)),
+        (_, _) => (401, json!({"detail": "who are you?"}).to_string()),
+    });
+    let arguments = ["get", "-n", "shop", "-w", "-l", "app!=nonesuch", "-o", "name", "--server", &server];
+    let ended = run(&arguments, "", &[("DRIFT_KUBECONFIG", &kubeconfig)]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(2), "deployment.apps/web\n"), "{}", ended.stderr);
+    // At first, with the first change, and once for all that came in the three seconds after that.
+    assert_eq!(looks.load(Ordering::Relaxed), 3);
 }
 
 #[test]
