@@ -24,7 +24,10 @@ use tracing::info;
 
 pub use self::{
     assemble::{Exporter, Ingest, assemble},
-    direct::{Direct, Progress, readable_scope, usual_settings},
+    direct::{
+        Direct, Missed, Progress, Readable, has_wide_sources, narrow, narrow_sources, readable_scope,
+        usual_settings,
+    },
     reload::SettingsSource,
     settings_handle::SettingsHandle,
 };

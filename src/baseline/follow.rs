@@ -26,6 +26,15 @@ pub struct Follow<S> {
     pub key: SealKey,
 }
 
+impl<S> Follow<S> {
+    /// Where to look now, and what tells of other places.
+    pub(super) fn newest(&self) -> (Arc<S>, watch::Receiver<Arc<S>>) {
+        let mut newest = self.sources.clone();
+        let sources = newest.borrow_and_update().clone();
+        (sources, newest)
+    }
+}
+
 impl<S> fmt::Debug for Follow<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Follow").finish_non_exhaustive()

@@ -1,5 +1,6 @@
 //! Reading what is declared, one module per source: functions from bytes to declarations, and the tasks that follow them.
 
+mod aside;
 mod declare;
 mod documents;
 mod feed;
@@ -18,6 +19,7 @@ mod yaml;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},
+    feed::innermost,
     follow::Follow,
     scopes::is_cluster_scoped,
     wanted::{Declares, Wanted},

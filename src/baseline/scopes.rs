@@ -8,10 +8,43 @@ use std::{
 use kube::Client;
 use tokio::time::timeout;
 
-use super::{feed::Refusal, terraform::is_built_in};
+use super::feed::Refusal;
 use crate::model::{DownReason, ObjectName};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The groups of Kubernetes itself. Which of their kinds have no namespaces is said below.
+const BUILT_IN: &[&str] = &[
+    "",
+    "apps",
+    "batch",
+    "autoscaling",
+    "policy",
+    "extensions",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Whether a group is of Kubernetes itself, whose objects have no fields that their schemas do not tell.
+pub(super) fn is_built_in(group: &str) -> bool {
+    BUILT_IN.contains(&group)
+}
 
 /// The kinds of Kubernetes itself that have no namespaces, by group.
 const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
@@ -123,6 +156,11 @@ impl Scopes {
         Learned { anything: self.namespaced.len() > before, refused }
     }
 
+    /// Knows what another one has learned, too.
+    pub(super) fn join(&mut self, other: Self) {
+        self.namespaced.extend(other.namespaced);
+    }
+
     /// Whether it is known of all these objects where they are.
     pub(super) fn knows<'a>(&self, mut objects: impl Iterator<Item = &'a ObjectName>) -> bool {
         objects.all(|object| self.is_namespaced(object).is_some())
@@ -138,8 +176,15 @@ impl Scopes {
 
 #[cfg(test)]
 mod tests {
-    use super::Scopes;
+    use super::{CLUSTER_SCOPED, Scopes, is_built_in};
     use crate::model::ObjectName;
+
+    #[test]
+    fn every_group_with_a_kind_without_namespaces_is_known() {
+        for (group, _) in CLUSTER_SCOPED {
+            assert!(is_built_in(group), "{group}");
+        }
+    }
 
     #[test]
     fn an_object_is_where_it_says_or_where_its_release_is_or_nowhere() {

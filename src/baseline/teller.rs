@@ -123,16 +123,17 @@ impl<P: Clone + Ord, T> Teller<P, T> {
         self.known.values().any(|known| *known.name == *name)
     }
 
-    /// A baseline that has to be read now.
-    pub(super) fn next_due(&self) -> Option<P> {
+    /// One of these baselines that has to be read now.
+    pub(super) fn next_due(&self, of: impl Fn(&P) -> bool) -> Option<P> {
         let now = Instant::now();
         let due = self.known.iter().filter(|(_, known)| known.read_at.is_some_and(|at| at <= now));
+        let due = due.filter(|(place, _)| of(place));
         due.min_by_key(|(_, known)| known.read_at).map(|(place, _)| place.clone())
     }
 
-    /// When the next one has to be read.
-    pub(super) fn read_at(&self) -> Option<Instant> {
-        self.known.values().filter_map(|known| known.read_at).min()
+    /// When the next one of these has to be read.
+    pub(super) fn read_at(&self, of: impl Fn(&P) -> bool) -> Option<Instant> {
+        self.known.iter().filter(|(place, _)| of(place)).filter_map(|(_, known)| known.read_at).min()
     }
 
     /// When the next moment after somebody's work is over.

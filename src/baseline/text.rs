@@ -110,7 +110,7 @@ impl<'a> Text<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Write;
 
     use flate2::{Compression, write::GzEncoder};
@@ -118,7 +118,7 @@ mod tests {
 
     use super::{BaselineFault, Broken, Text};
 
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
+    pub(in crate::baseline) fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()

@@ -8,6 +8,7 @@ use super::{
     Outcome,
     args::AcceptArgs,
     live::{Cluster, Found},
+    runtime::block_on,
     settings_file::load_settings,
 };
 use crate::{
@@ -29,9 +30,7 @@ pub(super) fn run(
     else {
         return Ok(Outcome::Negative);
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let found = runtime.block_on(async {
+    let found = block_on(async {
         let cluster = Cluster::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
         cluster.get(&arguments.object).await
     })?;

@@ -1,6 +1,9 @@
 //! From flags to whom is asked, where to look, and for what.
 
-use std::io::{IsTerminal as _, Write};
+use std::{
+    io::{IsTerminal as _, Write},
+    path::Path,
+};
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -9,15 +12,20 @@ use super::{
     args::{AskArgs, PlaceArgs},
     exporter::Exporter,
     kinds::{full_name, unknown_kind},
+    labels::Labels,
     server::Server,
     settings_file::load_settings,
+    unseen::Unseen,
     values::Wish,
 };
 use crate::{
-    app::{Direct, Parts, Progress, readable_scope, telemetry::LogHandle, usual_settings},
+    app::{
+        Direct, Missed, Parts, Progress, Readable, has_wide_sources, narrow, narrow_sources, readable_scope,
+        telemetry::LogHandle, usual_settings,
+    },
     baseline::terraform::random_key,
     expose::Access,
-    model::{Clock, Kind, Look},
+    model::{Clock, Kind, Look, Selector},
     settings::{Overrides, Settings, ShownValues},
     watch::{Timing, client_from, context_namespace, find_kind, served_kinds},
 };
@@ -30,7 +38,19 @@ pub(super) struct Asked {
     pub(super) exporter: Exporter,
     pub(super) place: Place,
     /// What is asked for; all kinds where there is none.
-    pub(super) wishes: Vec<Wish>,
+    pub(super) sought: Vec<Sought>,
+    /// The labels that it is to have, where people want some.
+    pub(super) labels: Option<Labels>,
+    /// What could not be looked at, beside what the exporter itself knows of.
+    pub(super) unseen: Vec<Unseen>,
+    /// Whether others than whoever asks decide which kinds are watched.
+    pub(super) kinds_are_given: bool,
+}
+
+/// Something that is asked for, and where it is looked for.
+pub(super) struct Sought {
+    pub(super) wish: Wish,
+    pub(super) place: Place,
 }
 
 /// Where to look.
@@ -40,8 +60,8 @@ pub(super) enum Place {
     Everywhere,
     /// At objects without a namespace.
     Unscoped,
-    /// In one namespace. Where nobody named it, objects without a namespace may be meant as well.
-    Namespace { name: String, named: bool },
+    /// In one namespace.
+    Namespace(String),
 }
 
 impl Place {
@@ -50,10 +70,10 @@ impl Place {
         match arguments.namespace.as_deref().filter(|name| !name.is_empty()) {
             _ if arguments.all_namespaces => Self::Everywhere,
             Some("-") => Self::Unscoped,
-            Some(name) => Self::Namespace { name: name.to_owned(), named: true },
+            Some(name) => Self::Namespace(name.to_owned()),
             None => {
                 let name = context_namespace(&ask.cluster.connection()).await;
-                Self::Namespace { name: name.unwrap_or_else(|| "default".to_owned()), named: false }
+                Self::Namespace(name.unwrap_or_else(|| "default".to_owned()))
             }
         }
     }
@@ -62,7 +82,7 @@ impl Place {
     pub(super) fn namespace(&self) -> Option<&str> {
         match self {
             Self::Everywhere | Self::Unscoped => None,
-            Self::Namespace { name, .. } => Some(name),
+            Self::Namespace(name) => Some(name),
         }
     }
 }
@@ -73,15 +93,24 @@ impl Asked {
         ask: &AskArgs,
         place: Place,
         wishes: Vec<Wish>,
+        selector: Option<&Selector>,
         look: Look,
         stderr: &mut dyn Write,
     ) -> Result<Option<Self>, String> {
+        let labels = match selector {
+            Some(selector) => Some(Labels::open(selector, ask).await?),
+            None => None,
+        };
         let running = ask.server.as_deref().filter(|server| !ask.direct && !server.is_empty());
         if let Some(address) = running {
             let exporter = Exporter::Running(Server::new(address, ask).await?);
-            let wishes =
-                wishes.into_iter().map(|wish| Wish { kind: full_name(&wish.kind), ..wish }).collect();
-            return Ok(Some(Self { exporter, place, wishes }));
+            let sought = wishes.into_iter().map(|wish| {
+                let wish = Wish { kind: full_name(&wish.kind), ..wish };
+                Sought { wish, place: place.clone() }
+            });
+            let sought = sought.collect();
+            let unseen = Vec::new();
+            return Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given: true }));
         }
         let client = client_from(&ask.cluster.connection()).await.map_err(|error| error.to_string())?;
         let unreachable = |why| format!("cannot look at the cluster: {why}");
@@ -92,26 +121,73 @@ impl Asked {
             let names = || served.kinds.iter().map(|own| &*own.kind.kind);
             kinds.push(found.ok_or_else(|| unknown_kind("the cluster has", kind, names()))?);
         }
-        let mut settings = if let Some(path) = ask.config.config_file.as_deref() {
-            match load_settings(Some(path), &Overrides::default(), stderr)? {
-                Some(settings) => settings,
-                None => return Ok(None),
-            }
-        } else {
-            let unscoped = kinds.iter().any(|kind| !kind.namespaced);
-            let namespace = place.namespace().filter(|_| !unscoped);
-            let readable = readable_scope(&client, namespace).await;
-            usual_settings(&served, &kinds, namespace, readable)
-        };
+        let file = ask.config.config_file.as_deref();
+        let usual = usual_settings(&served, &kinds, place.namespace());
+        let Some(mut settings) = settings(file, usual, stderr)? else { return Ok(None) };
+        let mut unseen = narrow_to(&mut settings, file, &place, &kinds, &client).await?;
         // Whoever looks has read all that is shown with rights of their own.
         settings.shown_values = ShownValues::Full;
         let direct = look_at(client, settings, look, stderr).await?;
-        let meant = |(wish, kind): (Wish, &Kind)| {
+        if direct.awaits_shapes() {
+            unseen.push(Unseen::stalled("how kinds of the cluster's own are compared".to_owned()));
+        }
+        let sought = wishes.into_iter().zip(&kinds).map(|(wish, kind)| {
+            let place = if kind.namespaced { place.clone() } else { Place::Unscoped };
             let kind = format!("{}.{}", kind.kind.to_lowercase(), kind.group);
-            Wish { kind, ..wish }
-        };
-        let wishes = wishes.into_iter().zip(&kinds).map(meant).collect();
-        Ok(Some(Self { exporter: Exporter::Here(Box::new(direct)), place, wishes }))
+            Sought { wish: Wish { kind, ..wish }, place }
+        });
+        let sought = sought.collect();
+        let exporter = Exporter::Here(Box::new(direct));
+        Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given: file.is_some() }))
+    }
+}
+
+/// What a settings file says, where there is one. None where it is wrong; what is wrong was told.
+fn settings(
+    file: Option<&Path>,
+    usual: Settings,
+    stderr: &mut dyn Write,
+) -> Result<Option<Settings>, String> {
+    match file {
+        Some(path) => load_settings(Some(path), &Overrides::default(), stderr),
+        None => Ok(Some(usual)),
+    }
+}
+
+/// Looks only where people want to look, and for states and releases only where they may. Says what is not seen for that.
+async fn narrow_to(
+    settings: &mut Settings,
+    file: Option<&Path>,
+    place: &Place,
+    kinds: &[Kind],
+    client: &Client,
+) -> Result<Vec<Unseen>, String> {
+    // Objects without a namespace may be declared anywhere.
+    let anywhere = kinds.iter().any(|kind| !kind.namespaced);
+    let only = place.namespace().filter(|_| !anywhere);
+    if let (Some(path), Some(name)) = (file, only) {
+        if !settings.allows_namespace(name) {
+            return Err(format!("{} does not let namespace `{name}` be looked at", path.display()));
+        }
+        narrow(settings, name);
+    }
+    if !has_wide_sources(settings) {
+        return Ok(Vec::new());
+    }
+    let Readable { scope, missed } = readable_scope(client, place.namespace(), anywhere).await;
+    narrow_sources(settings, &scope);
+    let what = if only.is_none() { "releases and states" } else { "states" };
+    let missed = missed_words(&missed).map(|place| Unseen::forbidden(format!("{what} in {place}")));
+    Ok(missed.into_iter().collect())
+}
+
+/// Namespaces whose Secrets may not be read, in words.
+fn missed_words(missed: &Missed) -> Option<String> {
+    match missed {
+        Missed::Nothing => None,
+        Missed::Namespaces(1) => Some("1 namespace".to_owned()),
+        Missed::Namespaces(count) => Some(format!("{count} namespaces")),
+        Missed::Others => Some("other namespaces".to_owned()),
     }
 }
 
@@ -145,16 +221,20 @@ async fn look_at(
             let _ = stderr.flush();
         }
     });
-    settled.await.map_err(|error| error.to_string())?;
+    let settled = settled.await;
     if shown.is_some() {
         let _ = write!(stderr, "\r\u{1b}[2K");
     }
+    settled.map_err(|error| error.to_string())?;
     Ok(direct)
 }
 
 fn words(progress: Progress) -> String {
     match progress {
-        Progress { all: 0, .. } => "reading what is declared…".to_owned(),
-        Progress { done, all } => format!("listing {done} of {all} kinds…"),
+        Progress { all: 0, read: 0, .. } => "reading what is declared…".to_owned(),
+        Progress { all: 0, read, .. } => {
+            format!("reading what is declared, {read} states and releases so far…")
+        }
+        Progress { done, all, .. } => format!("listing {done} of {all} kinds…"),
     }
 }

@@ -58,11 +58,10 @@ pub(super) fn run(
     let secrets = secrets(&published, parts, arguments);
     let text =
         write(&secrets, arguments.output).map_err(|error| format!("cannot write the Secrets: {error}"))?;
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        written => written.map_err(|error| format!("cannot write: {error}"))?,
-    }
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|error| format!("cannot write: {error}"))?;
     say(&summary)?;
     Ok(Outcome::Fine)
 }

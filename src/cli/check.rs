@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, io::Write};
 
 use schemars::schema_for;
 
-use super::{Outcome, args::CheckArgs, rights::rules_to_add, settings_file::load_settings};
+use super::{
+    Outcome, args::CheckArgs, rights::rules_to_add, runtime::block_on, settings_file::load_settings,
+};
 use crate::{
     model::{Kind, Scope, Source},
     settings::{Overrides, Settings, SettingsFile},
@@ -37,9 +39,7 @@ pub(super) fn run(
     if arguments.pre {
         return Ok(Outcome::Fine);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let access = runtime.block_on(ask(arguments, &settings))?;
+    let access = block_on(ask(arguments, &settings))?;
     let mut outcome = Outcome::Fine;
     for Access { what, scope, allowed } in &access {
         let word = match allowed {

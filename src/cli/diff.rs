@@ -16,8 +16,8 @@ use super::{
     external_diff::{self, PROGRAM},
     fields::as_yaml,
     get::judge,
-    labels::keep_labelled,
     resources::{Resource, Row, fetch, harmless},
+    runtime::block_on,
     unseen::Status,
 };
 use crate::model::Look;
@@ -40,9 +40,7 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let Some((rows, outcome)) = runtime.block_on(look(arguments, stderr))? else {
+    let Some((rows, outcome)) = block_on(look(arguments, stderr))? else {
         return Ok(Outcome::CouldNotRun);
     };
     let drifted = rows.iter().map(|row| &row.resource).filter(|own| own.drift_detected);
@@ -68,14 +66,11 @@ pub(super) fn run(
 async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Vec<Row>, Outcome)>, String> {
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let wishes = arguments.wishes.clone();
-    let Some(asked) = Asked::open(&arguments.ask, place, wishes, Look::Once, stderr).await? else {
-        return Ok(None);
-    };
-    let mut rows = fetch(&asked).await?;
-    if let Some(selector) = &arguments.selector {
-        keep_labelled(&mut rows, selector, &asked.place, &arguments.ask).await?;
-    }
-    let status = Status::of(&asked.exporter).await?;
+    let selector = arguments.selector.as_ref();
+    let asked = Asked::open(&arguments.ask, place, wishes, selector, Look::Once, stderr).await?;
+    let Some(mut asked) = asked else { return Ok(None) };
+    let (rows, unseen) = fetch(&mut asked).await?;
+    let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &rows, &status)?;
     if let Some(unseen) = status.unseen() {
         writeln!(stderr, "{unseen}").map_err(|error| format!("cannot write: {error}"))?;

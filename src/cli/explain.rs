@@ -8,9 +8,11 @@ use serde::Deserialize;
 use super::{
     Outcome,
     args::{ExplainArgs, PlaceArgs, Told},
-    asked::{Asked, Place},
+    asked::{Asked, Place, Sought},
     exporter::Answer,
-    resources::{DeclaredBy, Difference, Resource, encoded, harmless},
+    get::judge,
+    resources::{DeclaredBy, Difference, Resource, encoded, harmless, harmless_json},
+    runtime::block_on,
     unseen::Status,
     values::Wish,
 };
@@ -22,9 +24,7 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(explain(arguments, stdout, stderr))
+    block_on(explain(arguments, stdout, stderr))
 }
 
 async fn explain(
@@ -35,40 +35,41 @@ async fn explain(
     let namespace = PlaceArgs { namespace: arguments.namespace.clone(), all_namespaces: false };
     let place = Place::of(&namespace, &arguments.ask).await;
     let wish = Wish { kind: arguments.object.kind.clone(), name: Some(arguments.object.name.clone()) };
-    let Some(asked) = Asked::open(&arguments.ask, place, vec![wish], Look::Once, stderr).await? else {
-        return Ok(Outcome::CouldNotRun);
-    };
+    let asked = Asked::open(&arguments.ask, place, vec![wish], None, Look::Once, stderr).await?;
+    let Some(asked) = asked else { return Ok(Outcome::CouldNotRun) };
     let cannot_write = |error| format!("cannot write: {error}");
     let body = match find(&asked).await? {
         Answer::Found(body) => body,
         Answer::Nothing(detail) => {
-            let unseen = Status::of(&asked.exporter).await?.unseen().map(|unseen| format!("; {unseen}"));
+            let status = Status::of(&asked, Vec::new()).await?;
+            let outcome = judge(&asked, &[], &status)?;
+            let unseen = status.unseen().map(|unseen| format!("; {unseen}"));
             let unseen = unseen.filter(|_| asked.exporter.is_here()).unwrap_or_default();
             writeln!(stderr, "drift-exporter: {}{unseen}", harmless(&detail)).map_err(cannot_write)?;
-            return Ok(Outcome::Negative);
+            return Ok(outcome);
         }
     };
     let explained: Explained = serde_json::from_slice(&body)
         .map_err(|error| format!("{} says something else: {error}", asked.exporter.name()))?;
     match arguments.output {
         Told::Text => stdout.write_all(harmless(&tell(&explained)).as_bytes()),
-        Told::Json => stdout.write_all(&body).and_then(|()| stdout.write_all(b"\n")),
+        Told::Json => writeln!(stdout, "{}", harmless_json(&String::from_utf8_lossy(&body))),
     }
     .map_err(cannot_write)?;
-    let drifted = explained.claims.iter().any(|claim| claim.drift_detected);
+    let drifted = explained.claims.iter().any(|claim| claim.resource.drift_detected);
     Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
 }
 
-/// The object where it was looked for; without a namespace, where nobody named one.
+/// The object where it was looked for. Of a running exporter nobody knows which kinds have namespaces.
 async fn find(asked: &Asked) -> Result<Answer, String> {
-    let Wish { kind, name } = &asked.wishes[0];
+    let Sought { wish: Wish { kind, name }, place } = &asked.sought[0];
     let path = |namespace: &str| {
         let name = name.as_deref().unwrap_or_default();
         format!("/v1/resources/{}/{}/{}", encoded(kind), encoded(namespace), encoded(name))
     };
-    let there = asked.exporter.get(&path(asked.place.namespace().unwrap_or("-"))).await?;
-    match (&there, &asked.place) {
-        (Answer::Nothing(_), Place::Namespace { named: false, .. }) => {
+    let there = asked.exporter.get(&path(place.namespace().unwrap_or("-"))).await?;
+    match (&there, place) {
+        (Answer::Nothing(_), Place::Namespace(_)) if !asked.exporter.is_here() => {
             let unscoped = asked.exporter.get(&path("-")).await?;
             Ok(if matches!(unscoped, Answer::Found(_)) { unscoped } else { there })
         }
@@ -83,7 +84,17 @@ struct Explained {
     namespace: String,
     name: String,
     exists: bool,
-    claims: Vec<Resource>,
+    claims: Vec<Claim>,
+}
+
+/// One claim, with what only those want to know who ask about one object.
+#[derive(Deserialize)]
+struct Claim {
+    #[serde(flatten)]
+    resource: Resource,
+    /// What the object's own controller says about it.
+    phase: String,
+    message: String,
 }
 
 /// A headline, then a paragraph for each source.
@@ -99,7 +110,7 @@ fn tell(explained: &Explained) -> String {
     text
 }
 
-fn tell_claim(text: &mut String, claim: &Resource) {
+fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Claim) {
     if claim.source == "none" {
         text.push_str("nothing declares it\n");
         return;
@@ -113,6 +124,11 @@ fn tell_claim(text: &mut String, claim: &Resource) {
         let _ = write!(text, ", {word}");
     }
     text.push('\n');
+    // Here the controller's own word is what was declared.
+    if claim.source == "status_hash" && !phase.is_empty() {
+        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let _ = writeln!(text, "  phase {phase}{said}");
+    }
     for DeclaredBy { address, state } in &claim.declared_by {
         let _ = writeln!(text, "  declared by {}", [state.as_str(), address].join(" ").trim_end());
     }

@@ -5,7 +5,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 
-use super::server::Server;
+use super::{server::Server, unanswered::Unanswered};
 use crate::app::Direct;
 
 /// No answer is larger than this.
@@ -35,39 +35,48 @@ struct Problem {
 
 impl Exporter {
     /// Asks for a path.
-    pub(super) async fn get(&self, path: &str) -> Result<Answer, String> {
+    pub(super) async fn get(&self, path: &str) -> Result<Answer, Unanswered> {
         let (head, body) = self.ask(path).await?.into_parts();
-        let broken = |error| format!("{} broke off its answer: {error}", self.name());
+        let broken = |error| Unanswered::for_now(format!("{} broke off its answer: {error}", self.name()));
         let body = Limited::new(body, LARGEST).collect().await.map_err(broken)?.to_bytes();
         let said = || serde_json::from_slice(&body).map(|Problem { detail }| detail).ok();
         let strange = || "it does not seem to be a drift-exporter".to_owned();
-        let name = self.name();
         match head.status {
             StatusCode::OK => Ok(Answer::Found(body)),
             StatusCode::NOT_FOUND if said().is_some() => Ok(Answer::Nothing(said().unwrap_or_default())),
-            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Err(format!(
-                "{name} answers {status}: {}; say who you are with --token-file or --basic-auth-file",
-                said().unwrap_or_else(strange)
-            )),
-            status => Err(format!("{name} answers {status}: {}", said().unwrap_or_else(strange))),
+            status => Err(self.refusal(status, &said().unwrap_or_else(strange))),
+        }
+    }
+
+    /// What it means that this was answered. Whoever is asked for too much, or has no time, may answer later.
+    fn refusal(&self, status: StatusCode, said: &str) -> Unanswered {
+        let hint = match status {
+            StatusCode::UNAUTHORIZED => "; say who you are with --token-file or --basic-auth-file",
+            _ => "",
+        };
+        let message = format!("{} answers {status}: {said}{hint}", self.name());
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => Unanswered::for_now(message),
+            status if status.is_server_error() => Unanswered::for_now(message),
+            _ => message.into(),
         }
     }
 
     /// Asks for something that there always is.
-    pub(super) async fn get_json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, String> {
+    pub(super) async fn get_json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, Unanswered> {
         match self.get(path).await? {
             Answer::Found(body) => serde_json::from_slice(&body)
-                .map_err(|error| format!("{} says something else: {error}", self.name())),
-            Answer::Nothing(detail) => Err(format!("{}: {detail}", self.name())),
+                .map_err(|error| format!("{} says something else: {error}", self.name()).into()),
+            Answer::Nothing(detail) => Err(format!("{}: {detail}", self.name()).into()),
         }
     }
 
     /// Asks to be told of changes.
-    pub(super) async fn listen(&self) -> Result<Body, String> {
+    pub(super) async fn listen(&self) -> Result<Body, Unanswered> {
         let answer = self.ask("/v1/events").await?;
         match answer.status() {
             StatusCode::OK => Ok(answer.into_body()),
-            status => Err(format!("{} answers {status} when asked to tell of changes", self.name())),
+            status => Err(self.refusal(status, "when asked to tell of changes")),
         }
     }
 
@@ -84,7 +93,7 @@ impl Exporter {
         }
     }
 
-    async fn ask(&self, path: &str) -> Result<Response<Body>, String> {
+    async fn ask(&self, path: &str) -> Result<Response<Body>, Unanswered> {
         match self {
             Self::Running(server) => server.ask(path).await,
             Self::Here(direct) => {

@@ -37,7 +37,10 @@ pub(super) fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) 
 impl Node {
     fn put(&mut self, path: &[Segment], value: &str) {
         let Some((first, rest)) = path.split_first() else {
-            self.value = (!value.is_empty()).then(|| typed(value));
+            // What was there before may stand in the place of what was not.
+            if !value.is_empty() {
+                self.value = Some(typed(value));
+            }
             return;
         };
         match first {
@@ -144,6 +147,13 @@ spec:
             as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")]).unwrap(),
             "c:\n- a: 1\n  name: web\n"
         );
+    }
+
+    #[test]
+    fn what_is_gone_and_what_came_may_have_the_same_place() {
+        for fields in [[("tags[0]", "a"), ("tags[0]", "")], [("tags[0]", ""), ("tags[0]", "a")]] {
+            assert_eq!(as_yaml(fields).unwrap().replace('"', "'"), "tags:\n  '[0]': a\n");
+        }
     }
 
     #[test]

@@ -1,44 +1,39 @@
 //! `drift-exporter get -w`: tells what changes, until it is ended.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{collections::BTreeMap, io::Write, time::Duration};
 
-use axum::body::Body;
-use http_body_util::BodyExt as _;
+use tokio::time::sleep;
 
 use super::{
-    Outcome,
     args::GetArgs,
     asked::Asked,
-    get::{Teller, is_shown, rows},
-    resources::{Resource, Row},
+    get::{Teller, is_shown},
+    heard::Stdout,
+    news::{News, until_answered},
+    resources::{Resource, Row, fetch},
 };
+
+/// How long nobody looks again after the cluster was asked for labels.
+const REST: Duration = Duration::from_secs(3);
 
 /// What tells one claim from another.
 type Key = (String, String, String, String, String);
 
-/// Looks again whenever there is something new, and tells what is not as it was.
+/// Looks again whenever there is something new, and tells what is not as it was, until nobody reads that any more.
 pub(super) async fn follow(
-    asked: &Asked,
+    asked: &mut Asked,
     arguments: &GetArgs,
-    mut changes: Body,
+    mut news: News,
     first: Vec<Row>,
     teller: &mut Teller,
-    stdout: &mut dyn Write,
-) -> Result<Outcome, String> {
+    stdout: &mut Stdout,
+    stderr: &mut dyn Write,
+) -> Result<(), String> {
     let mut known = by_key(first);
-    let mut unread = String::new();
     loop {
-        let ended = || format!("{} tells of nothing any more", asked.exporter.name());
-        let frame = changes.frame().await.ok_or_else(ended)?.map_err(|_| ended())?;
-        let Ok(data) = frame.into_data() else { continue };
-        unread.push_str(&String::from_utf8_lossy(&data));
-        let Some(end) = unread.rfind('\n') else { continue };
-        let news = unread[..end].lines().any(|line| line.starts_with("event:"));
-        unread.drain(..=end);
-        if !news {
-            continue;
-        }
-        let now = by_key(rows(asked, arguments).await?);
+        news.wait(&asked.exporter, stderr).await?;
+        let (now, _) = until_answered(async || fetch(asked).await, stderr).await?;
+        let now = by_key(now);
         for (key, row) in &now {
             let before = known.get(key).map(|own| &own.resource);
             if before != Some(&row.resource)
@@ -56,6 +51,13 @@ pub(super) async fn follow(
             teller.tell(&row, stdout)?;
         }
         known = now;
+        if stdout.has_left() {
+            return Ok(());
+        }
+        // Asking for labels is a list of each kind, and what is told meanwhile is seen with the next look.
+        if asked.labels.is_some() {
+            sleep(REST).await;
+        }
     }
 }
 

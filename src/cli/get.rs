@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use super::{
     Outcome,
     args::{GetArgs, Output},
-    asked::{Asked, Place},
+    asked::{Asked, Place, Sought},
     follow::follow,
-    labels::keep_labelled,
-    resources::{Resource, Row, fetch},
+    heard::Stdout,
+    news::News,
+    resources::{Resource, Row, fetch, harmless, harmless_json},
+    runtime::block_on,
     table::Table,
     unseen::Status,
 };
@@ -20,26 +22,25 @@ use crate::model::{Clock, Look};
 /// Lists what is off.
 pub(super) fn run(
     arguments: &GetArgs,
-    stdout: &mut dyn Write,
+    stdout: &mut Stdout,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(get(arguments, stdout, stderr))
+    block_on(get(arguments, stdout, stderr))
 }
 
-async fn get(arguments: &GetArgs, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Result<Outcome, String> {
+async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let begun = Clock::system().now();
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let look = if arguments.watch { Look::Follow } else { Look::Once };
     let wishes = arguments.wish.iter().cloned().collect();
-    let Some(asked) = Asked::open(&arguments.ask, place, wishes, look, stderr).await? else {
+    let selector = arguments.selector.as_ref();
+    let Some(mut asked) = Asked::open(&arguments.ask, place, wishes, selector, look, stderr).await? else {
         return Ok(Outcome::CouldNotRun);
     };
     // Whoever listens before asking misses nothing.
-    let changes = if arguments.watch { Some(asked.exporter.listen().await?) } else { None };
-    let all = rows(&asked, arguments).await?;
-    let status = Status::of(&asked.exporter).await?;
+    let news = if arguments.watch { Some(News::of(&asked.exporter).await?) } else { None };
+    let (all, unseen) = fetch(&mut asked).await?;
+    let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &all, &status)?;
     let shown: Vec<&Row> = all.iter().filter(|row| is_shown(&row.resource, arguments)).collect();
     let mut teller = Teller::new(arguments, &asked, begun);
@@ -49,19 +50,10 @@ async fn get(arguments: &GetArgs, stdout: &mut dyn Write, stderr: &mut dyn Write
     if let Some(unseen) = status.unseen() {
         writeln!(stderr, "{unseen}").map_err(unwritable)?;
     }
-    match changes {
-        Some(changes) => follow(&asked, arguments, changes, all, &mut teller, stdout).await,
-        None => Ok(outcome),
+    if let Some(news) = news {
+        follow(&mut asked, arguments, news, all, &mut teller, stdout, stderr).await?;
     }
-}
-
-/// All claims that are asked for, whatever became of them.
-pub(super) async fn rows(asked: &Asked, arguments: &GetArgs) -> Result<Vec<Row>, String> {
-    let mut rows = fetch(asked).await?;
-    if let Some(selector) = &arguments.selector {
-        keep_labelled(&mut rows, selector, &asked.place, &arguments.ask).await?;
-    }
-    Ok(rows)
+    Ok(outcome)
 }
 
 /// What the command ends with. The error says that nothing could be seen, or that there is no such thing.
@@ -74,12 +66,16 @@ pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outc
         };
         return Err(format!("nothing can be seen: {why}{hint}"));
     }
-    for wish in asked.wishes.iter().filter(|_| rows.is_empty()) {
-        if let Some(wrong) = status.unknown_kind(wish).filter(|_| !asked.exporter.is_here()) {
+    let whose = if asked.exporter.is_here() { "the settings watch" } else { "the exporter watches" };
+    for Sought { wish, .. } in asked.sought.iter().filter(|_| rows.is_empty()) {
+        if let Some(wrong) = status.unknown_kind(whose, wish).filter(|_| asked.kinds_are_given) {
             return Err(wrong);
         }
+        if let Some(why) = status.cannot_see(wish) {
+            return Err(format!("{} cannot be seen: {why}", wish.kind.trim_end_matches('.')));
+        }
     }
-    let named = asked.wishes.iter().any(|wish| wish.name.is_some());
+    let named = asked.sought.iter().any(|sought| sought.wish.name.is_some());
     let drifted = rows.iter().any(|row| row.resource.drift_detected);
     Ok(if drifted || (named && rows.is_empty()) { Outcome::Negative } else { Outcome::Fine })
 }
@@ -90,13 +86,15 @@ pub(super) fn is_shown(resource: &Resource, arguments: &GetArgs) -> bool {
     named || resource.is_off() || (arguments.all && resource.is_declared())
 }
 
-/// `3 of 57 objects drifted (1 critical, 2 warning), 1 unknown`.
+/// `3 of 57 objects drifted (1 critical, 2 warning), 1 unknown, 2 in flight`.
 fn summary(rows: &[Row]) -> String {
-    let declared = || rows.iter().map(|row| &row.resource).filter(|own| own.is_declared());
+    summary_of(&rows.iter().map(|row| &row.resource).collect::<Vec<_>>())
+}
+
+fn summary_of(rows: &[&Resource]) -> String {
+    let declared = || rows.iter().copied().filter(|own| own.is_declared());
     let all: BTreeSet<_> = declared().map(Resource::object).collect();
     let drifted: BTreeSet<_> = declared().filter(|own| own.drift_detected).map(Resource::object).collect();
-    let unknown: BTreeSet<_> =
-        declared().filter(|own| own.verdict == "unknown").map(Resource::object).collect();
     if all.is_empty() {
         return match rows.len() {
             0 => "nothing found".to_owned(),
@@ -117,7 +115,14 @@ fn summary(rows: &[Row]) -> String {
         counted.extend(of_it);
     }
     let how = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    let rest = if unknown.is_empty() { String::new() } else { format!(", {} unknown", unknown.len()) };
+    // Nothing was compared of these, or not to its end.
+    let rest = ["unknown", "in_flight"].map(|verdict| {
+        let of_it: BTreeSet<_> =
+            declared().filter(|own| own.verdict == verdict).map(Resource::object).collect();
+        let word = verdict.replace('_', " ");
+        if of_it.is_empty() { String::new() } else { format!(", {} {word}", of_it.len()) }
+    });
+    let rest = rest.concat();
     let word = if all.len() == 1 { "object" } else { "objects" };
     match drifted.len() {
         0 => format!("none of {} declared {word} drifted{rest}", all.len()),
@@ -156,7 +161,7 @@ impl Teller {
                 let lines = rows.iter().map(|row| self.table.row(&row.resource, now) + "\n");
                 format!("{head}\n{}", lines.collect::<String>())
             }
-            Output::Name => rows.iter().map(|row| row.resource.kubectl_name() + "\n").collect(),
+            Output::Name => rows.iter().map(|row| name_line(row)).collect(),
             Output::Json | Output::Yaml => {
                 let resources: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
                 let total = rows.len();
@@ -173,7 +178,7 @@ impl Teller {
                 self.table.fit([&row.resource]);
                 self.table.row(&row.resource, self.clock.now()) + "\n"
             }
-            Output::Name => row.resource.kubectl_name() + "\n",
+            Output::Name => name_line(row),
             Output::Yaml => format!("---\n{}", self.write(&row.json)?),
             Output::Json => self.write(&row.json)?,
         };
@@ -182,11 +187,41 @@ impl Teller {
     }
 
     fn write(&self, value: &Value) -> Result<String, String> {
-        match self.output {
-            Output::Yaml => serde_saphyr::to_string(value).map_err(|error| error.to_string()),
-            _ => {
-                serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|error| error.to_string())
-            }
+        if self.output == Output::Yaml {
+            return serde_saphyr::to_string(value).map_err(|error| error.to_string());
         }
+        let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+        Ok(harmless_json(&text) + "\n")
+    }
+}
+
+fn name_line(row: &Row) -> String {
+    harmless(&row.resource.kubectl_name()).replace(['\n', '\t'], " ") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Resource, summary_of};
+
+    fn claim(name: &str, verdict: &str) -> Resource {
+        serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "resourceName": name, "source": "helm",
+            "verdict": verdict, "reason": null, "driftDetected": verdict == "drifted", "onset": null, "severity": null,
+            "expectation": null, "advice": null, "actor": null, "manager": null, "declaredBy": [], "differences": [],
+            "ignored": [], "blindFields": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_was_not_compared_is_counted_apart() {
+        let all = [("a", "in_sync"), ("b", "in_flight"), ("c", "in_flight"), ("d", "unknown")];
+        let all = all.map(|(name, verdict)| claim(name, verdict));
+        let told = summary_of(&all.iter().collect::<Vec<_>>());
+        assert_eq!(told, "none of 4 declared objects drifted, 1 unknown, 2 in flight");
+        assert_eq!(summary_of(&[&all[0], &claim("e", "drifted")]), "1 of 2 declared objects drifted");
+        assert_eq!(summary_of(&[]), "nothing found");
     }
 }

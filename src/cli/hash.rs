@@ -11,6 +11,7 @@ use super::{
     Outcome,
     args::HashArgs,
     live::{Cluster, Found},
+    runtime::block_on,
 };
 use crate::{
     baseline::read_objects,
@@ -30,9 +31,7 @@ pub(super) fn run(
         report.file(file)?;
     }
     if !arguments.objects.is_empty() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-        runtime.block_on(report.live(arguments))?;
+        block_on(report.live(arguments))?;
     }
     Ok(report.outcome)
 }
@@ -93,11 +92,8 @@ impl Report<'_> {
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::usual_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
-            Ok(digest) => match writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind) {
-                // Whoever reads has seen enough.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                written => written.map_err(|error| format!("cannot write: {error}")),
-            },
+            Ok(digest) => writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind)
+                .map_err(|error| format!("cannot write: {error}")),
             Err(error) => self.complain(format_args!("{place}: {} {name}: {error}", kind.kind)),
         }
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{args::ClusterArgs, values::ObjectName};
 use crate::{
+    baseline::innermost,
     model::Kind,
     watch::{client_from, find_kind, object_url},
 };
@@ -49,9 +50,4 @@ impl Cluster {
             Err(error) => Err(unreachable(error)),
         }
     }
-}
-
-/// The last cause names the fault; those before it name the layers it went through.
-fn innermost(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
 }

@@ -15,19 +15,23 @@ mod fields;
 mod follow;
 mod get;
 mod hash;
+mod heard;
 mod kinds;
 mod labels;
 mod live;
+mod news;
 mod plugin;
 mod resources;
 mod rights;
 mod rule_cases;
 mod rules;
 mod run;
+mod runtime;
 mod server;
 mod settings_file;
 mod signals;
 mod table;
+mod unanswered;
 mod unseen;
 mod values;
 mod web_args;
@@ -37,6 +41,7 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Command};
+use heard::Heard;
 
 /// How a command ended, as its exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +62,8 @@ impl From<Outcome> for ExitCode {
 
 /// Parses the command line and does what it says.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
-    let mut stdout = std::io::stdout().lock();
-    let mut stderr = std::io::stderr();
+    let mut stdout = Heard::new(std::io::stdout().lock());
+    let mut stderr = Heard::new(std::io::stderr());
     let mut words: Vec<OsString> = arguments.into_iter().collect();
     let is_plugin = plugin::is_plugin(words.first());
     let command = plugin::command(is_plugin);
@@ -95,7 +100,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Man(pages) => completions::man(&pages, command, &mut stdout),
     };
     ended.unwrap_or_else(|message| {
-        let _ = writeln!(stderr, "drift-exporter: {message}");
+        // A server that was asked may have put anything into its words.
+        let _ = writeln!(stderr, "drift-exporter: {}", resources::harmless(&message));
         Outcome::CouldNotRun
     })
 }

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    asked::{Asked, Place},
+    asked::{Asked, Place, Sought},
+    unanswered::Unanswered,
+    unseen::Unseen,
     values::Wish,
 };
 
@@ -104,20 +106,39 @@ pub(super) fn harmless(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
+/// JSON that means the same and that a terminal shows as it is.
+pub(super) fn harmless_json(text: &str) -> String {
+    // Only in texts can there be such a sign, and there JSON has another way to write it.
+    let shown = |c: char| {
+        if c.is_control() && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Percent-encodes a part of a path or a query.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-/// Asks for all that is wished for, in the order of the wishes.
-pub(super) async fn fetch(asked: &Asked) -> Result<Vec<Row>, String> {
-    if asked.wishes.is_empty() {
+/// Asks for all that is wished for, in the order of the wishes; with what it is not known of whether it belongs to that.
+pub(super) async fn fetch(asked: &mut Asked) -> Result<(Vec<Row>, Vec<Unseen>), Unanswered> {
+    let mut rows = fetch_all(asked).await?;
+    let unseen = match &mut asked.labels {
+        Some(labels) => labels.keep(&mut rows).await?,
+        None => Vec::new(),
+    };
+    Ok((rows, unseen))
+}
+
+async fn fetch_all(asked: &Asked) -> Result<Vec<Row>, Unanswered> {
+    if asked.sought.is_empty() {
         return fetch_from(asked, &asked.place, None).await;
     }
     let mut rows = Vec::new();
-    for wish in &asked.wishes {
-        let mut found = fetch_from(asked, &asked.place, Some(wish)).await?;
-        if found.is_empty() && matches!(asked.place, Place::Namespace { named: false, .. }) {
+    for Sought { wish, place } in &asked.sought {
+        let mut found = fetch_from(asked, place, Some(wish)).await?;
+        // A running exporter is not asked which kinds have namespaces; as with kubectl, those without one are meant anywhere.
+        if found.is_empty() && !asked.exporter.is_here() && place.namespace().is_some() {
             found = fetch_from(asked, &Place::Unscoped, Some(wish)).await?;
         }
         rows.extend(found);
@@ -125,7 +146,7 @@ pub(super) async fn fetch(asked: &Asked) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result<Vec<Row>, String> {
+async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result<Vec<Row>, Unanswered> {
     let namespace = place.namespace().unwrap_or("*");
     let mut path = format!("/v1/resources?namespace={}", encoded(namespace));
     if let Some(Wish { kind, name }) = wish {
@@ -138,4 +159,24 @@ async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result
     let mut rows = resources.into_iter().map(row).collect::<Result<Vec<Row>, String>>()?;
     rows.retain(|row| *place != Place::Unscoped || row.resource.namespace.is_empty());
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{harmless, harmless_json};
+
+    #[test]
+    fn no_text_tells_a_terminal_what_to_do() {
+        let name = "a\u{1b}[31m\u{9b}2J\u{7f}";
+        assert_eq!(harmless(name), "a\\u{1b}[31m\\u{9b}2J\\u{7f}");
+        let value = json!({"name": name, "two": "lines\n\tand ü"});
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let shown = harmless_json(&text);
+        assert!(text.contains('\u{9b}') && !shown.chars().any(|c| c.is_control() && c != '\n'), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+        let yaml = serde_saphyr::to_string(&value).unwrap();
+        assert!(!yaml.chars().any(|c| c.is_control() && !"\n\t".contains(c)), "{yaml:?}");
+    }
 }

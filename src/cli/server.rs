@@ -8,8 +8,8 @@ use kube::{Client, config::Kubeconfig};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::args::AskArgs;
-use crate::watch::client_to;
+use super::{args::AskArgs, unanswered::Unanswered};
+use crate::{baseline::innermost, watch::client_to};
 
 /// How long an exporter may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,12 +42,14 @@ impl Server {
     }
 
     /// Sends a request and waits for the head of the answer, whatever it says.
-    pub(super) async fn ask(&self, path: &str) -> Result<Response<Body>, String> {
+    pub(super) async fn ask(&self, path: &str) -> Result<Response<Body>, Unanswered> {
         let Self { client, address } = self;
         let request = Request::get(path).body(kube::client::Body::empty());
         let request = request.map_err(|_| format!("`{address}{path}` is no address of a server"))?;
         let unheard = |why: String| {
-            format!("no exporter answers at {address}: {why}; name a running one with --server")
+            let message =
+                format!("no exporter answers at {address}: {why}; name a running one with --server");
+            Unanswered::for_now(message)
         };
         let answer = timeout(PATIENCE, client.send(request)).await;
         let answer = answer.map_err(|_| unheard("it says nothing".to_owned()))?;
@@ -86,9 +88,4 @@ fn kubeconfig(address: &str, ask: &AskArgs) -> Result<Kubeconfig, String> {
 
 fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
-}
-
-/// The last cause names the fault; those before it name the layers it went through.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
 }

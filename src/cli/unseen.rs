@@ -4,10 +4,29 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{exporter::Exporter, kinds::unknown_kind, values::Wish};
+use super::{asked::Asked, kinds::unknown_kind, values::Wish};
 
 /// Names that are told; the others are counted.
 const TOLD: usize = 6;
+
+/// Something that is not seen, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unseen {
+    what: String,
+    reason: &'static str,
+}
+
+impl Unseen {
+    /// It may not be.
+    pub(super) fn forbidden(what: String) -> Self {
+        Self { what, reason: "forbidden" }
+    }
+
+    /// Nobody has said anything about it in time.
+    pub(super) fn stalled(what: String) -> Self {
+        Self { what, reason: "stalled" }
+    }
+}
 
 /// How an exporter fares, as far as it is told here.
 #[derive(Deserialize)]
@@ -15,11 +34,16 @@ pub(super) struct Status {
     ready: bool,
     streams: Vec<Fares>,
     sources: Vec<Fares>,
+    /// What the exporter does not know of.
+    #[serde(skip)]
+    others: Vec<Unseen>,
 }
 
 /// How a stream or a source fares.
 #[derive(Deserialize)]
 struct Fares {
+    #[serde(default)]
+    group: String,
     #[serde(default)]
     kind: String,
     #[serde(default)]
@@ -30,8 +54,10 @@ struct Fares {
 }
 
 impl Status {
-    pub(super) async fn of(exporter: &Exporter) -> Result<Self, String> {
-        exporter.get_json("/v1/status").await
+    /// How it fares, and what else is not seen.
+    pub(super) async fn of(asked: &Asked, unseen: Vec<Unseen>) -> Result<Self, String> {
+        let status: Self = asked.exporter.get_json("/v1/status").await?;
+        Ok(Self { others: [&asked.unseen[..], &unseen].concat(), ..status })
     }
 
     /// Whether nothing at all can be seen, and why, in the server's words.
@@ -46,29 +72,38 @@ impl Status {
         self.streams.iter().all(|own| own.reason.as_deref() == Some("forbidden"))
     }
 
-    /// What to say about a kind of which nothing is known, if that may be its name.
-    pub(super) fn unknown_kind(&self, wish: &Wish) -> Option<String> {
-        let wanted = wish.kind.split('.').next().unwrap_or_default().to_lowercase();
-        let is_it = |kind: &str| {
-            let kind = kind.to_lowercase();
-            wanted == kind
-                || (wanted.starts_with(&kind[..kind.len().saturating_sub(1)]) && wanted.ends_with('s'))
-        };
+    /// What to say about a kind of which nothing is known, if that may be its name: `whose` has none.
+    pub(super) fn unknown_kind(&self, whose: &str, wish: &Wish) -> Option<String> {
+        let is_known = self.streams.iter().any(|own| own.is_of(wish));
         let kinds = || self.streams.iter().map(|own| &*own.kind);
-        (!kinds().any(is_it)).then(|| unknown_kind("the exporter watches", &wish.kind, kinds()))
+        let name = wish.kind.trim_end_matches('.');
+        (!is_known).then(|| unknown_kind(whose, name, kinds()))
+    }
+
+    /// Why nothing of a kind can be seen, in the server's words, where that is so. What nobody wants to have watched is not meant.
+    pub(super) fn cannot_see(&self, wish: &Wish) -> Option<&str> {
+        let own: Vec<&Fares> = self.streams.iter().filter(|own| own.is_of(wish)).collect();
+        let is_blind = |own: &&Fares| own.state == "down" && own.reason.as_deref() != Some("refused");
+        let blind = !own.is_empty() && own.iter().all(is_blind);
+        let why = || own.iter().find_map(|own| own.message.as_deref()).unwrap_or("nobody says why");
+        blind.then(why)
     }
 
     /// `not seen: helm, terraform, Role and 3 others (forbidden)`; none where all is seen.
     pub(super) fn unseen(&self) -> Option<String> {
         let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for own in self.sources.iter().chain(&self.streams).filter(|own| own.state == "down") {
-            let reason = own.reason.as_deref().unwrap_or("down");
+        let fares = self.sources.iter().chain(&self.streams).filter(|own| own.state == "down");
+        let fares = fares.map(|own| {
             let name = match &*own.source {
                 "" => &own.kind,
                 "helm" => "releases of Helm",
                 "terraform" => "states of Terraform",
                 other => other,
             };
+            (own.reason.as_deref().unwrap_or("down"), name)
+        });
+        let others = self.others.iter().map(|own| (own.reason, &*own.what));
+        for (reason, name) in others.chain(fares) {
             let names = by_reason.entry(reason).or_default();
             // What is not wanted in one namespace alone is not missed there.
             if reason != "refused" && !names.contains(&name) {
@@ -88,18 +123,30 @@ impl Status {
     }
 }
 
+impl Fares {
+    /// Whether it is a stream of this kind, however people call that.
+    fn is_of(&self, wish: &Wish) -> bool {
+        let wanted = wish.kind.to_lowercase();
+        let (wanted, group) = wanted.split_once('.').unwrap_or((&wanted, ""));
+        let kind = self.kind.to_lowercase();
+        let is_plural = wanted.starts_with(&kind[..kind.len().saturating_sub(1)]) && wanted.ends_with('s');
+        (wanted == kind || is_plural) && (group.is_empty() || self.group.starts_with(group))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Status, Wish};
+    use super::{Status, Unseen, Wish};
 
     fn status(streams: &Value, sources: &Value) -> Status {
         serde_json::from_value(json!({"ready": true, "streams": streams, "sources": sources})).unwrap()
     }
 
     fn down(kind: &str, reason: &str) -> Value {
-        json!({"kind": kind, "state": "down", "reason": reason, "message": "User \"a\" cannot list"})
+        json!({"group": "networking.k8s.io", "kind": kind, "state": "down", "reason": reason,
+            "message": "User \"a\" cannot list"})
     }
 
     #[test]
@@ -112,7 +159,10 @@ mod tests {
             status(&json!(streams), &json!([helm])).unseen().unwrap(),
             "not seen: Widget (error); releases of Helm, K0, K1, K2, K3, K4 and 3 more kinds (forbidden)"
         );
-        assert_eq!(status(&json!([up]), &json!([])).unseen(), None);
+        let mut seen = status(&json!([up]), &json!([]));
+        assert_eq!(seen.unseen(), None);
+        seen.others = vec![Unseen::forbidden("releases and states in 37 namespaces".to_owned())];
+        assert_eq!(seen.unseen().unwrap(), "not seen: releases and states in 37 namespaces (forbidden)");
     }
 
     #[test]
@@ -121,12 +171,20 @@ mod tests {
         assert_eq!(blind.sees_nothing(), Some("User \"a\" cannot list"));
         assert!(blind.is_forbidden());
         assert!(status(&json!([]), &json!([])).sees_nothing().is_none());
+        let up = json!({"group": "", "kind": "Service", "state": "up", "reason": null, "message": null});
+        let partly =
+            status(&json!([up, down("Ingress", "forbidden"), down("IPAddress", "refused")]), &json!([]));
+        let cannot_see = |kind: &str| partly.cannot_see(&Wish { kind: kind.to_owned(), name: None });
+        assert!(partly.sees_nothing().is_none());
+        assert_eq!(cannot_see("ingress.networking.k8s.io"), Some("User \"a\" cannot list"));
+        assert_eq!([cannot_see("service."), cannot_see("ipaddress"), cannot_see("pod")], [None; 3]);
     }
 
     #[test]
     fn a_kind_that_nobody_watches_is_told_from_one_without_objects() {
         let status = status(&json!([down("Ingress", "error"), down("NetworkPolicy", "error")]), &json!([]));
-        let unknown = |kind: &str| status.unknown_kind(&Wish { kind: kind.to_owned(), name: None });
+        let unknown =
+            |kind: &str| status.unknown_kind("it watches", &Wish { kind: kind.to_owned(), name: None });
         for known in ["ingress", "ingresses", "networkpolicies.networking.k8s.io", "NetworkPolicy"] {
             assert_eq!(unknown(known), None, "{known}");
         }

@@ -216,13 +216,10 @@ fn together(judgements: Vec<Judgement>) -> Option<Judgement> {
     for judgement in judgements {
         match judgement {
             Judgement::InFlight | Judgement::Missing(_) | Judgement::Replaced(_) => return Some(judgement),
-            Judgement::Drifted(more) if findings.is_empty() => findings = more,
-            Judgement::Drifted(more) => {
-                for finding in more {
-                    if !findings.iter().any(|own| own.path == finding.path) {
-                        findings.push(finding);
-                    }
-                }
+            Judgement::Drifted(mut more) => {
+                // One declaration may have two findings in one place of a list: what is gone, and what came.
+                more.retain(|finding| !findings.iter().any(|own| own.path == finding.path));
+                findings.extend(more);
             }
             Judgement::InSync => in_sync = true,
             Judgement::Unknown(_) | Judgement::NoBaseline => unknown = unknown.or(Some(judgement)),
@@ -252,5 +249,32 @@ fn replaced(uid: &str, object: &LiveObject) -> Finding {
         expected: uid.into(),
         actual: object.uid.clone(),
         writer: object.document.as_deref().and_then(creator),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldClass, Finding, Judgement, together};
+
+    fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
+        let finding = |(path, expected, actual): &(&str, &str, &str)| Finding {
+            path: (*path).into(),
+            class: FieldClass::Other,
+            expected: (*expected).into(),
+            actual: (*actual).into(),
+            writer: None,
+        };
+        Judgement::Drifted(values.iter().map(finding).collect())
+    }
+
+    #[test]
+    fn of_a_place_that_two_declare_the_first_is_told_with_all_that_it_says() {
+        let replaced = [("spec.tags[0]", "a", ""), ("spec.tags[0]", "", "c")];
+        let other = [("spec.size", "1", "2")];
+        for (one, another) in [(&replaced[..], &other[..]), (&other, &replaced)] {
+            let all = [one, another].concat();
+            assert_eq!(together(vec![drifted(one), drifted(another)]), Some(drifted(&all)));
+        }
+        assert_eq!(together(vec![drifted(&replaced), drifted(&replaced)]), Some(drifted(&replaced)));
     }
 }

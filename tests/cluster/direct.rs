@@ -100,19 +100,23 @@ fn install(cluster: &Cluster) {
     let mail = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mail"},
         "spec": {"selector": {"app": "mail"}, "ports": [{"port": 25, "targetPort": 2525}]}});
     post(cluster, "/api/v1/namespaces/shop/services", &mail);
-    let manifest = format!("---\n# Source: mail/templates/service.yaml\n{mail}\n");
-    let release = json!({"name": "mail", "namespace": "shop", "version": 1, "manifest": manifest,
-        "info": {"status": "deployed"}, "chart": {"metadata": {"name": "mail", "version": "1.0.0"}}});
-    let labels = json!({"owner": "helm", "name": "mail", "status": "deployed", "version": "1"});
-    let secret = json!({"metadata": {"name": "sh.helm.release.v1.mail.v1", "labels": labels}, "type": "helm.sh/release.v1",
-        "stringData": {"release": STANDARD.encode(release.to_string())}});
+    release(cluster, "mail", &format!("---\n# Source: mail/templates/service.yaml\n{mail}\n"));
+}
+
+/// A release in `shop`, as Helm writes it down.
+pub(crate) fn release(cluster: &Cluster, name: &str, manifest: &str) {
+    let release = json!({"name": name, "namespace": "shop", "version": 1, "manifest": manifest,
+        "info": {"status": "deployed"}, "chart": {"metadata": {"name": name, "version": "1.0.0"}}});
+    let labels = json!({"owner": "helm", "name": name, "status": "deployed", "version": "1"});
+    let secret = json!({"metadata": {"name": format!("sh.helm.release.v1.{name}.v1"), "labels": labels},
+        "type": "helm.sh/release.v1", "stringData": {"release": STANDARD.encode(release.to_string())}});
     post(cluster, "/api/v1/namespaces/shop/secrets", &secret);
 }
 
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
     took: Duration,
 }
 
@@ -123,7 +127,7 @@ fn ended(command: &mut Command) -> Ended {
     Ended { code: status.code(), stdout: text(stdout), stderr: text(stderr), took: begun.elapsed() }
 }
 
-fn look(kubeconfig: &Path, arguments: &[&str]) -> Ended {
+pub(crate) fn look(kubeconfig: &Path, arguments: &[&str]) -> Ended {
     let program = env!("CARGO_BIN_EXE_drift-exporter");
     ended(Command::new(program).args(arguments).arg("--kubeconfig").arg(kubeconfig))
 }
@@ -155,7 +159,7 @@ fn wanted() -> BTreeSet<String> {
 }
 
 /// A service account with these rules in the namespace `shop`, and its kubeconfig.
-fn account(cluster: &Cluster, name: &str, rules: Option<Value>) -> PathBuf {
+pub(crate) fn account(cluster: &Cluster, name: &str, rules: Option<Value>) -> PathBuf {
     let admin = cluster.kubeconfig(User::Admin);
     kubectl(&admin, &["create", "serviceaccount", name, "-n", "shop"], "");
     if let Some(rules) = rules {
@@ -267,7 +271,7 @@ fn whoever_may_see_little_is_told_what_is_not_seen() {
         found.stdout.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(told, ["mail", "web"], "the state is elsewhere: {}", found.stdout);
     let unseen = found.stderr.lines().last().unwrap();
-    assert!(unseen.starts_with("not seen: states of Terraform, "), "{unseen}");
+    assert!(unseen.starts_with("not seen: states in other namespaces, states of Terraform, "), "{unseen}");
     assert!(unseen.ends_with("more kinds (forbidden)"), "{unseen}");
     let everywhere = look(&own, &["get", "-A"]);
     assert_eq!(everywhere.code, Some(2), "{}", everywhere.stdout);

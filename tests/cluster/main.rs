@@ -24,6 +24,8 @@ mod commands;
 mod declared_canaries;
 /// A look at a cluster in which nothing is installed.
 mod direct;
+/// The same by those who may see parts of it.
+mod direct_rights;
 /// The embedded cluster beside the real one.
 mod embedded;
 /// The API server restarts, forgets, forbids and falls silent.

@@ -5,9 +5,10 @@ use drift_exporter::model::{BaselineFault, SkipReason, StreamHealth};
 use serde_json::json;
 
 use crate::{
-    helm_follow::{enabled, gzip, manifest, put, release, serial, stored, told},
+    helm_follow::{enabled, manifest, put, release, serial, stored, told},
     support::{
         followed::{Followed, Told},
+        gzip::gzip,
         state_server::StateServer,
     },
     terraform_state::bomb,
@@ -61,7 +62,7 @@ async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
     let mut random = fastrand::Rng::with_seed(1);
     let noise: String = std::iter::repeat_with(|| random.alphanumeric()).take(6 << 20).collect();
     let large = json!({"name": "web", "namespace": "shop", "version": 4, "config": noise, "manifest": manifest(&["a"])});
-    let large = gzip(large.to_string().as_bytes());
+    let large = gzip(large.to_string());
     assert!(large.len() > 4 << 20, "{}", large.len());
     server.put("secrets", stored("shop", 4, "deployed", &large));
     assert_eq!(told(&followed.baseline().await), (4, 1, "released".to_owned()));

@@ -1,29 +1,23 @@
 //! Following Helm releases in a cluster: what is told, when, and what is never asked for.
 
-use std::{io::Write as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     baseline::helm::{ReleaseSources, decode},
     model::{Baseline, BaselineFault, Change, DownReason, Origin, Scope, Source, StreamHealth},
 };
-use flate2::{Compression, write::GzEncoder};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::support::{
     followed::{Followed, START, Told, start},
+    gzip::gzip,
     state_server::StateServer,
 };
 
 pub(crate) fn enabled() -> ReleaseSources {
     ReleaseSources { enabled: true, ..ReleaseSources::default() }
-}
-
-pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 /// The manifest of some ConfigMaps, each from a template of its own.
@@ -42,7 +36,7 @@ pub(crate) fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8>
         "chart": {"metadata": {"name": "shop", "version": "1.2.0", "appVersion": "7"}, "templates": [{"name": "a", "data": "canary"}], "values": {"a": "canary"}},
         "config": {"password": "canary"}, "manifest": manifest, "hooks": [{"manifest": "canary"}], "version": revision, "namespace": namespace,
     });
-    gzip(release.to_string().as_bytes())
+    gzip(release.to_string())
 }
 
 /// A Secret or ConfigMap as Helm writes it; `packed` is what it holds, before base64.
@@ -307,7 +301,7 @@ fn a_large_release_is_decoded_in_no_time() {
     let files: Vec<Value> =
         (0..60).map(|at| json!({"name": format!("f{at}"), "data": words(17 << 10)})).collect();
     let release = json!({"name": "web", "namespace": "shop", "version": 1, "chart": {"files": files}, "manifest": manifest});
-    let packed = STANDARD.encode(gzip(release.to_string().as_bytes()));
+    let packed = STANDARD.encode(gzip(release.to_string()));
     assert!(packed.len() > 1 << 20, "{}", packed.len());
     let before = cpu_time();
     for _ in 0..TIMES {

@@ -176,7 +176,7 @@ fn another_program_may_show_the_differences_as_kubectl_has_it() {
     let kubeconfig = demo.kubeconfig.display().to_string();
     let diff = |program: &str| {
         let environment = [("DRIFT_KUBECONFIG", &*kubeconfig), ("KUBECTL_EXTERNAL_DIFF", program)];
-        run(&["diff", "deploy/refunds", "-n", "payments"], "", &environment)
+        run(&["diff", "deploy/refunds", "-n", "payments"], "yes\n", &environment)
     };
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
@@ -189,6 +189,9 @@ fn another_program_may_show_the_differences_as_kubectl_has_it() {
     assert_eq!((shown.code, &*shown.stdout), (Some(1), "-u --x=1\n"), "{}", shown.stderr);
     let files = diff(&script("cat", "cat \"$1\"/*; cat \"$2\"/*"));
     assert_eq!((files.code, &*files.stdout), (Some(0), "spec:\n  replicas: 2\nspec:\n  replicas: 9\n"));
+    // Some ask, and some warn.
+    let asking = diff(&script("ask", "read answer; echo \"$answer\" >&2; exit 1"));
+    assert_eq!((asking.code, &*asking.stderr), (Some(1), "yes\n"));
     let broken = diff(&script("fail", "echo why >&2; exit 3"));
     assert_eq!((broken.code, &*broken.stdout), (Some(2), ""));
     assert!(broken.stderr.contains("why"), "{}", broken.stderr);
@@ -333,6 +336,24 @@ fn a_settings_file_says_what_is_looked_at() {
     let only_helm = write(folder.path(), "settings.yaml", "sources: {helm: {}}\n");
     let found = ask(&demo, Through::Nothing, &["get", "-A", "-o", "name", "--config.file", &only_helm]);
     assert_eq!(found.stdout, "configmap/notifier-messages\n", "{}", found.stderr);
+    // What it does not name was not looked at, and where people look is up to them.
+    let deployments = "kinds: [{apiVersion: apps/v1, kind: Deployment}]\nsources: {terraform: {}}\n";
+    let deployments = write(folder.path(), "deployments.yaml", deployments);
+    let with = |arguments: &[&str], file: &str| {
+        ask(&demo, Through::Nothing, &[arguments, &["--config.file", file]].concat())
+    };
+    let never = with(&["get", "ingress", "-n", "shop"], &deployments);
+    assert_eq!(never.code, Some(2), "{}", never.stderr);
+    assert!(
+        never.stderr.contains("the settings watch no kind `ingress.networking.k8s.io`"),
+        "{}",
+        never.stderr
+    );
+    let one = with(&["get", "--all", "-n", "payments", "-o", "json"], &deployments);
+    assert_eq!(one.code, Some(1), "{}", one.stderr);
+    let fenced = write(folder.path(), "fenced.yaml", "namespaces: [shop]\nsources: {terraform: {}}\n");
+    let outside = with(&["get", "-n", "payments"], &fenced);
+    assert!(outside.code == Some(2) && outside.stderr.contains("namespace `payments`"), "{}", outside.stderr);
     let wrong = write(folder.path(), "wrong.yaml", "sorces: {}\n");
     let ended = ask(&demo, Through::Nothing, &["get", "-A", "--config.file", &wrong]);
     assert!(ended.code == Some(2) && ended.stderr.contains("wrong.yaml:1:1"), "{}", ended.stderr);

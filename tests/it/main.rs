@@ -47,6 +47,7 @@ mod hashes;
 /// Following Helm releases in a cluster.
 mod helm_bad;
 mod helm_follow;
+mod helm_looks;
 /// Any order of lists and events ends as a fresh list would.
 mod interleavings;
 /// Kinds that come, go and change; settings that change.
@@ -57,6 +58,12 @@ mod last_applied;
 mod live_events;
 /// `get`, `diff` and `explain`, with an exporter and without one.
 mod look;
+/// How they end.
+mod look_ends;
+/// What they make of what a running exporter says.
+mod look_server;
+/// What they show on a terminal.
+mod look_terminal;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;

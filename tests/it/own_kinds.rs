@@ -237,3 +237,20 @@ async fn nobody_asks_about_kinds_that_are_known_or_not_compared() {
         drop(world);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_nobody_wanted_for_a_moment_is_compared_again() {
+    let api = cluster();
+    api.describe(VERSION, as_one_value());
+    let world = start(&api);
+    wait_for(&world, VerdictKind::Drifted, SOON).await;
+    let wanted = Settings::clone(&world.settings.current());
+    let others =
+        Settings { kinds: vec![WantedKind::exactly(&Kind::deployment())], ..Settings::clone(&wanted) };
+    for _ in 0..3 {
+        world.settings.replace(others.clone());
+        world.until("it is let go of", SOON, |world| verdict(world, "Widget", "gear").is_none()).await;
+        world.settings.replace(wanted.clone());
+        wait_for(&world, VerdictKind::Drifted, Duration::from_secs(20)).await;
+    }
+}

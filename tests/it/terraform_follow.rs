@@ -7,7 +7,6 @@ use drift_exporter::{
     baseline::terraform::StateSources,
     model::{BaselineFault, Change, DownReason, Origin, Scope, Source, StreamHealth},
 };
-use flate2::{Compression, write::GzEncoder};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -15,6 +14,7 @@ use tokio::time::Instant;
 use crate::{
     support::{
         followed::{Followed, START, Told, start},
+        gzip::gzip,
         state_server::StateServer,
     },
     terraform_state::bomb,
@@ -22,13 +22,6 @@ use crate::{
 
 fn enabled() -> StateSources {
     StateSources { enabled: true, ..StateSources::default() }
-}
-
-pub(crate) fn gzip(text: &str) -> Vec<u8> {
-    use std::io::Write as _;
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
 }
 
 fn state(serial: u64, names: &[&str]) -> String {
@@ -61,7 +54,7 @@ fn lease(operation: Option<&str>) -> Value {
 }
 
 fn put_state(server: &StateServer, serial: u64, names: &[&str]) {
-    server.put("secrets", secret("terraform", "tfstate-default-shop", &gzip(&state(serial, names))));
+    server.put("secrets", secret("terraform", "tfstate-default-shop", &gzip(state(serial, names))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +62,7 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
     let server = StateServer::default();
     put_state(&server, 7, &["a", "b"]);
     server.put("leases", lease(Some("OperationTypeApply")));
-    let other = gzip(&state(1, &["c"]));
+    let other = gzip(state(1, &["c"]));
     let mut bare = secret("ops", "tfstate-default-net", &other);
     bare["metadata"]["labels"] = json!({"tfstate": "true"});
     server.put("secrets", bare);
@@ -173,14 +166,14 @@ async fn whoever_only_plans_changes_no_object() {
 #[tokio::test(start_paused = true)]
 async fn what_is_torn_for_a_moment_is_not_told() {
     let server = StateServer::default();
-    let packed = gzip(&state(7, &["a", "b"]));
+    let packed = gzip(state(7, &["a", "b"]));
     let (one, other) = packed.split_at(packed.len() / 2);
     server.put("secrets", secret("terraform", "tfstate-default-shop", one));
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", other));
     let mut followed = Followed::start(&server, enabled());
     assert_eq!(followed.baseline().await.objects.len(), 2);
     followed.up().await;
-    let packed = gzip(&state(8, &["a", "b", "c"]));
+    let packed = gzip(state(8, &["a", "b", "c"]));
     let (one, other) = packed.split_at(packed.len() / 2);
     server.put("secrets", secret("terraform", "tfstate-default-shop", one));
     followed.silent(3).await;
@@ -233,7 +226,7 @@ async fn bad_states_say_what_is_bad_about_them_and_never_what_is_in_them() {
     let server = StateServer::default();
     let encrypted =
         r#"{"serial":1,"lineage":"a","meta":{},"encrypted_data":"canary","encryption_version":"v0"}"#;
-    let whole = gzip(&state(7, &["a"]));
+    let whole = gzip(state(7, &["a"]));
     let bomb = bomb(8);
     let cases: [(&[u8], BaselineFault); 5] = [
         (&gzip(r#"{"version":3,"modules":["canary"]}"#), BaselineFault::UnsupportedVersion),
@@ -260,7 +253,7 @@ async fn bad_states_say_what_is_bad_about_them_and_never_what_is_in_them() {
 async fn other_settings_count_at_once() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
-    server.put("secrets", secret("ops", "tfstate-default-shop", &gzip(&state(1, &["c"]))));
+    server.put("secrets", secret("ops", "tfstate-default-shop", &gzip(state(1, &["c"]))));
     let mut followed = Followed::start(&server, StateSources::default());
     followed.silent(10).await;
     assert!(server.requests().is_empty(), "what is switched off asks for nothing");

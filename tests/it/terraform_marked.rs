@@ -10,8 +10,10 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use crate::{
-    support::{api_server::ApiServer, claims::config_maps, state_server::StateServer, world::World},
-    terraform_follow::{gzip, secret},
+    support::{
+        api_server::ApiServer, claims::config_maps, gzip::gzip, state_server::StateServer, world::World,
+    },
+    terraform_follow::secret,
     terraform_published::{publish, put, secrets},
 };
 
@@ -91,7 +93,7 @@ impl Shop {
     }
 
     fn write(&self, serial: u64, resources: &[Value]) {
-        let bytes = gzip(&state(serial, resources).to_string());
+        let bytes = gzip(state(serial, resources).to_string());
         self.states.put("secrets", secret("terraform", "tfstate-default-shop", &bytes));
     }
 

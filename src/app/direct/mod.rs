@@ -2,7 +2,7 @@
 
 mod usual;
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, time::Duration};
 
 use axum::{Router, body::Body};
 use http::{Request, Response};
@@ -13,7 +13,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-pub use self::usual::{readable_scope, usual_settings};
+pub use self::usual::{
+    Missed, Readable, has_wide_sources, narrow, narrow_sources, readable_scope, usual_settings,
+};
 use super::{AppError, Exporter, Parts, SettingsHandle, assemble, spawn_ingest};
 use crate::{
     expose::{Peer, router},
@@ -40,6 +42,8 @@ pub struct Direct {
 /// How far a look is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
+    /// States and releases that were read.
+    pub read: usize,
     /// Kinds whose list was answered.
     pub done: usize,
     /// Kinds that are listed; none while it is still being read what is declared.
@@ -58,11 +62,11 @@ impl Direct {
 
     /// Waits until all has been answered, or will not be, and tells how far it is meanwhile.
     pub async fn settled(&mut self, mut tell: impl FnMut(Progress)) -> Result<(), AppError> {
-        let begun = Instant::now();
+        let mut wait = Wait::from(Instant::now());
         let mut ticks = interval(TELLING);
         loop {
             let snapshot = self.state.newest();
-            if is_settled(&snapshot, begun.elapsed() > PATIENCE) {
+            if wait.is_over(&snapshot, Instant::now()) {
                 return Ok(());
             }
             tell(progress(&snapshot));
@@ -74,6 +78,11 @@ impl Direct {
                 _ = ticks.tick() => {}
             }
         }
+    }
+
+    /// Whether the server has not said yet how objects of some kinds are compared. Nothing is said about these.
+    pub fn awaits_shapes(&self) -> bool {
+        self.state.snapshot().awaits_shapes
     }
 
     /// Asks as one would ask over HTTP. Whoever asks is here, and sees what his own rights let him see.
@@ -91,22 +100,62 @@ impl Drop for Direct {
     }
 }
 
-/// Whether there is nothing left to wait for. Those who are `impatient` do not wait for what has failed so far.
-fn is_settled(snapshot: &Arc<Snapshot>, impatient: bool) -> bool {
+/// How long it is waited for what.
+struct Wait {
+    begun: Instant,
+    /// When every list was answered, or was not waited for any longer.
+    listed: Option<Instant>,
+}
+
+impl Wait {
+    fn from(begun: Instant) -> Self {
+        Self { begun, listed: None }
+    }
+
+    /// Whether there is nothing left to wait for. It is waited for what has failed so far, and once all is listed for how kinds
+    /// are compared, but not for ever.
+    fn is_over(&mut self, snapshot: &Snapshot, now: Instant) -> bool {
+        let is_patient = |since: Instant| now.saturating_duration_since(since) <= PATIENCE;
+        if self.listed.is_none() && is_listed(snapshot, !is_patient(self.begun)) {
+            self.listed = Some(now);
+        }
+        self.listed.is_some_and(|listed| !snapshot.awaits_shapes || !is_patient(listed))
+    }
+}
+
+/// Whether all is listed. Those who are `impatient` do not wait for what has failed so far.
+fn is_listed(snapshot: &Snapshot, impatient: bool) -> bool {
     let failed = |health: &StreamHealth| matches!(health, StreamHealth::Down { .. });
     let sources = snapshot.sources.values().all(|health| *health != StreamHealth::Starting);
     let mut streams = snapshot.streams();
     let any = streams.next().is_some();
     let answered = snapshot.streams().all(|stream| stream.answered || (impatient && failed(&stream.health)));
-    let listed = snapshot.ready || (sources && any && answered);
-    listed && (impatient || !snapshot.awaits_shapes)
+    snapshot.ready || (sources && any && answered)
 }
 
 fn progress(snapshot: &Snapshot) -> Progress {
     let waits = snapshot.sources.values().any(|health| *health == StreamHealth::Starting);
     if waits {
-        return Progress::default();
+        return Progress { read: snapshot.baselines.len(), ..Progress::default() };
     }
     let done = snapshot.streams().filter(|stream| stream.answered).count();
-    Progress { done, all: snapshot.streams().count() }
+    Progress { read: snapshot.baselines.len(), done, all: snapshot.streams().count() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Instant, PATIENCE, Snapshot, Wait};
+
+    #[test]
+    fn how_kinds_are_compared_is_waited_for_from_when_all_is_listed() {
+        let begun = Instant::now();
+        let mut wait = Wait::from(begun);
+        // A large cluster has used up all patience by then.
+        let listed = begun + PATIENCE * 2;
+        assert!(!wait.is_over(&Snapshot::default(), begun));
+        let awaiting = Snapshot { ready: true, awaits_shapes: true, ..Snapshot::default() };
+        assert!(!wait.is_over(&awaiting, listed) && !wait.is_over(&awaiting, listed + PATIENCE));
+        assert!(wait.is_over(&awaiting, listed + PATIENCE + Duration::from_millis(1)));
+        assert!(Wait::from(begun).is_over(&Snapshot { awaits_shapes: false, ..awaiting }, begun));
+    }
 }

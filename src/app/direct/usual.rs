@@ -9,7 +9,7 @@ use kube::{
 
 use crate::{
     model::{Kind, Scope, Served, Source, WantedKind},
-    settings::{HelmFrom, Settings, TerraformFrom},
+    settings::Settings,
 };
 
 /// Kinds, by group and name, that controllers make and nobody declares, or that are many and tell nothing. `*`: all of a group.
@@ -39,27 +39,54 @@ const UNDECLARED: &[(&str, &str)] = &[
 const AT_ONCE: usize = 16;
 
 /// Settings for one look. `named`: the only kinds that matter; none for all that are usually declared. `namespace`: the only one
-/// that matters. `readable`: where Secrets may be read. States often lie elsewhere than what they declare, and are few; releases are
-/// many, and lie where they are installed.
-pub fn usual_settings(served: &Served, named: &[Kind], namespace: Option<&str>, readable: Scope) -> Settings {
+/// that matters, to those that have namespaces.
+pub fn usual_settings(served: &Served, named: &[Kind], namespace: Option<&str>) -> Settings {
+    let scope = |kind: &Kind| if kind.namespaced { Scope::new(namespace, []) } else { Scope::default() };
     let mut kinds: Vec<WantedKind> = if named.is_empty() {
         usual_kinds(served, namespace.is_none()).map(WantedKind::exactly).collect()
     } else {
         // Who scales an object is told by its autoscaler, which need not be asked for.
-        let autoscaler = WantedKind { by_the_way: true, ..WantedKind::exactly(&Kind::autoscaler()) };
+        let autoscaler = Kind::autoscaler();
+        let by_the_way =
+            WantedKind { by_the_way: true, scope: scope(&autoscaler), ..WantedKind::exactly(&autoscaler) };
         let named = named.iter().filter(|kind| !kind.is_guarded());
-        named.map(WantedKind::exactly).chain([autoscaler]).collect()
+        let named = named.map(|kind| WantedKind { scope: scope(kind), ..WantedKind::exactly(kind) });
+        named.chain([by_the_way]).collect()
     };
     kinds.sort();
     kinds.dedup();
-    let installed = Scope::new(namespace, []);
-    Settings {
-        namespaces: namespace.into_iter().map(Into::into).collect(),
+    let mut settings = Settings {
         kinds,
         sources: vec![Source::Annotation, Source::Terraform, Source::Helm, Source::LastApplied],
-        helm: HelmFrom { scope: readable.within(&installed), ..HelmFrom::default() },
-        terraform: TerraformFrom { scope: readable, ..TerraformFrom::default() },
         ..Settings::default()
+    };
+    // Objects without a namespace may be declared anywhere.
+    if let Some(name) = namespace.filter(|_| named.iter().all(|kind| kind.namespaced)) {
+        narrow(&mut settings, name);
+    }
+    settings
+}
+
+/// Looks in one namespace only. States often lie elsewhere than what they declare, and are few; releases are many, and lie where
+/// they are installed.
+pub fn narrow(settings: &mut Settings, namespace: &str) {
+    settings.namespaces = vec![namespace.into()];
+    settings.helm.scope = settings.helm.scope.within(&Scope::new([namespace], []));
+}
+
+/// Whether states or releases are looked for in namespaces that nobody named.
+pub fn has_wide_sources(settings: &Settings) -> bool {
+    let is_wide =
+        |source, scope: &Scope| settings.sources.contains(&source) && matches!(scope, Scope::AllBut(_));
+    is_wide(Source::Terraform, &settings.terraform.scope) || is_wide(Source::Helm, &settings.helm.scope)
+}
+
+/// Looks for states and releases within this scope, unless somebody named where they are.
+pub fn narrow_sources(settings: &mut Settings, readable: &Scope) {
+    for scope in [&mut settings.terraform.scope, &mut settings.helm.scope] {
+        if matches!(scope, Scope::AllBut(_)) {
+            *scope = scope.within(readable);
+        }
     }
 }
 
@@ -84,28 +111,59 @@ fn is_declared(kind: &Kind) -> bool {
     !UNDECLARED.iter().any(|own| *own == (group, name) || *own == (group, "*"))
 }
 
-/// The namespaces in which Secrets may be listed: all of them, where that is allowed at once or cannot be found out; else the
-/// one that matters, or those that are found.
-pub async fn readable_scope(client: &Client, namespace: Option<&str>) -> Scope {
+/// The namespaces in which Secrets may be listed.
+#[derive(Debug)]
+pub struct Readable {
+    /// These: all of them, where that is allowed at once or cannot be found out.
+    pub scope: Scope,
+    /// In which of them they may not.
+    pub missed: Missed,
+}
+
+/// Namespaces that nobody may look into.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// None.
+    Nothing,
+    /// So many.
+    Namespaces(usize),
+    /// Those beside the one that matters.
+    Others,
+}
+
+/// The namespaces in which Secrets may be listed. `namespace`: the only one that matters; where objects may be declared `anywhere`,
+/// the first one that does.
+pub async fn readable_scope(client: &Client, namespace: Option<&str>, anywhere: bool) -> Readable {
     // Asking with a label that none has shows nothing and costs nothing.
     let nothing = ListParams::default().labels("owner=helm,!owner").limit(1);
     let everywhere: Api<PartialObjectMeta<Secret>> = Api::all(client.clone());
+    let all = || Readable { scope: Scope::default(), missed: Missed::Nothing };
     if !is_forbidden(&everywhere.list(&nothing).await) {
-        return Scope::default();
+        return all();
     }
-    if namespace.is_some() {
-        return Scope::new(namespace, []);
+    let one = |name| Readable { scope: Scope::new([name], []), missed: Missed::Others };
+    if let Some(name) = namespace.filter(|_| !anywhere) {
+        return one(name);
     }
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
-    let Ok(found) = namespaces.list(&ListParams::default()).await else { return Scope::default() };
-    let names = found.items.into_iter().filter_map(|own| own.metadata.name);
+    let Ok(found) = namespaces.list(&ListParams::default()).await else {
+        return namespace.map_or_else(all, one);
+    };
+    let names: Vec<String> = found.items.into_iter().filter_map(|own| own.metadata.name).collect();
+    let count = names.len();
     let tried = stream::iter(names).map(async |name| {
         let there: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &name);
-        there.list(&nothing).await.is_ok().then_some(name)
+        // Whoever does not answer now is asked again, and what becomes of that is told.
+        (!is_forbidden(&there.list(&nothing).await)).then_some(name)
     });
     let readable: Vec<String> =
         tried.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
-    Scope::new(readable, [])
+    match count - readable.len() {
+        // What cannot be read anywhere is refused as a whole, which is told.
+        _ if readable.is_empty() => all(),
+        0 => Readable { scope: Scope::new(readable, []), missed: Missed::Nothing },
+        count => Readable { scope: Scope::new(readable, []), missed: Missed::Namespaces(count) },
+    }
 }
 
 fn is_forbidden<T>(answer: &Result<T, kube::Error>) -> bool {
@@ -116,7 +174,7 @@ fn is_forbidden<T>(answer: &Result<T, kube::Error>) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Kind, Scope, Served, usual_settings};
+    use super::{Kind, Served, usual_settings};
     use crate::model::ServedKind;
 
     fn served() -> Served {
@@ -141,7 +199,7 @@ mod tests {
     }
 
     fn wanted(named: &[Kind], namespace: Option<&str>) -> Vec<String> {
-        let settings = usual_settings(&served(), named, namespace, Scope::default());
+        let settings = usual_settings(&served(), named, namespace);
         settings.wanted_kinds().iter().map(ToString::to_string).collect()
     }
 

@@ -22,6 +22,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+pub use self::refusal::innermost;
 pub(super) use self::{
     refusal::{Refusal, health},
     shown::Shown,
@@ -32,6 +33,8 @@ use crate::model::{Look, Scope};
 const WATCH: u32 = 60;
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAGE: u32 = 200;
+/// Notices that wait until somebody takes them.
+const NOTICES: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Where Terraform writes down who holds a lock.
@@ -91,17 +94,17 @@ impl<Of: Copy> Feed<Of> {
     }
 }
 
-/// Starts feeds within this scope; they end with the set.
+/// Starts feeds within this scope, and gives what they say; they end with the set.
 pub(super) fn start<Of>(
     client: &Client,
     feeds: impl IntoIterator<Item = Feed<Of>>,
     scope: &Scope,
     look: Look,
-    notices: &mpsc::Sender<Notice<Of>>,
-) -> JoinSet<()>
+) -> (JoinSet<()>, mpsc::Receiver<Notice<Of>>)
 where
     Of: Clone + Send + Sync + 'static,
 {
+    let (notices, heard) = mpsc::channel(NOTICES);
     let fields = match scope {
         Scope::AllBut(excluded) => {
             excluded.iter().map(|name| format!("metadata.namespace!={name}")).collect::<Vec<_>>().join(",")
@@ -128,7 +131,7 @@ where
             }
         }
     }
-    tasks
+    (tasks, heard)
 }
 
 fn api<K>(client: Client, namespace: Option<&str>) -> Api<K>

@@ -43,7 +43,7 @@ impl Refusal {
 }
 
 /// The last cause names the fault; those before it name the layers it went through.
-fn innermost(error: &dyn std::error::Error) -> String {
+pub fn innermost(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), innermost)
 }
 

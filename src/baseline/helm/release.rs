@@ -99,20 +99,12 @@ impl Release {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use base64::{Engine as _, engine::general_purpose::STANDARD};
-    use flate2::{Compression, write::GzEncoder};
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::{BaselineFault, decode};
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
+    use crate::baseline::text::tests::gzip;
 
     fn release() -> Vec<u8> {
         let text = json!({

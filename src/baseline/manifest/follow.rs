@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     baseline::{
+        aside::{Placed, read_placed},
         declare::DocumentReader,
         follow::Follow,
         known::{Known, Reading, SELDOM},
@@ -77,8 +78,7 @@ struct Place {
 impl Follower {
     /// Follows what the settings name, until they name something else.
     async fn session(&mut self) -> Result<(), Closed> {
-        let mut newest = self.follow.sources.clone();
-        let sources = newest.borrow_and_update().clone();
+        let (sources, mut newest) = self.follow.newest();
         self.change_sources(sources).await?;
         loop {
             let mut looking = Duration::ZERO;
@@ -146,31 +146,21 @@ impl Follower {
         let Some(known) = self.places.known.get_mut(path) else { return };
         let key = &self.follow.key;
         let reader = known.own.reader.take().unwrap_or_else(|| DocumentReader::new(key.clone()));
-        let (mut reader, mut reading) =
-            off_the_loop(path, &files, &self.sources.namespace, reader, &self.scopes).await;
-        (known.read_at, known.refusal) = (None, None);
-        if let Some(own) = &reading {
-            let objects = own.objects.iter().map(|own| &own.object);
-            let learned = self.scopes.learn(&self.follow.client, objects).await;
-            if learned.anything {
-                let fresh = reader.fresh();
-                (reader, reading) =
-                    off_the_loop(path, &files, &self.sources.namespace, fresh, &self.scopes).await;
-            }
-            if let Some(own) = &mut reading {
-                let placed = self.scopes.knows(own.objects.iter().map(|own| &own.object));
-                known.read_at = (!placed).then(|| Instant::now() + SELDOM);
-                own.objects.retain(|own| learned.covers(&own.object));
-            }
-            known.refusal = learned.refusal();
-        }
-        known.own.reader = Some(reader);
-        match reading {
-            Some(reading) => {
+        let (folder, found) = (path.to_owned(), files.clone());
+        let namespace = self.sources.namespace.clone();
+        let read = move |reader: &mut DocumentReader, scopes: &Scopes| {
+            Ok(read(&folder, &found, &namespace, reader, scopes))
+        };
+        let (reader, placed) = read_placed(&self.follow.client, reader, &mut self.scopes, read).await;
+        (known.own.reader, known.read_at, known.refusal) = (Some(reader), None, None);
+        match placed {
+            Ok(Placed { reading, is_sure, refusal }) => {
+                known.read_at = (!is_sure).then(|| Instant::now() + SELDOM);
+                known.refusal = refusal;
                 known.own.read = Some(files);
                 known.take(reading);
             }
-            None => known.take_trouble(format!("{} cannot be understood", path.display())),
+            Err(_) => known.take_trouble(format!("{} cannot be understood", path.display())),
         }
     }
 }
@@ -180,24 +170,6 @@ async fn found_at(path: &Path) -> io::Result<Files> {
     let path = path.to_owned();
     let found = tokio::task::spawn_blocking(move || scan(&path)).await;
     found.unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
-/// Reading many files takes its time, and others wait for the loop. None where it panicked.
-async fn off_the_loop(
-    path: &Path,
-    files: &Files,
-    namespace: &str,
-    mut reader: DocumentReader,
-    scopes: &Scopes,
-) -> (DocumentReader, Option<Reading>) {
-    let fresh = reader.fresh();
-    let (path, files, namespace, scopes) =
-        (path.to_owned(), files.clone(), namespace.to_owned(), scopes.clone());
-    let task = tokio::task::spawn_blocking(move || {
-        let reading = read(&path, &files, &namespace, &mut reader, &scopes);
-        (reader, Some(reading))
-    });
-    task.await.unwrap_or((fresh, None))
 }
 
 impl Known<Place> {

@@ -15,7 +15,6 @@ mod secrets;
 mod show;
 mod state;
 
-pub(in crate::baseline) use self::resource::is_built_in;
 pub use self::{
     chunks::{StateSecret, group_chunks, join_chunks},
     follow::{StateSources, follow},

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::resource::is_built_in;
 use crate::{
+    baseline::scopes::is_built_in,
     compare::{is_sealed, seal},
     model::{ObjectName, SealKey},
 };

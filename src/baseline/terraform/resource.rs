@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{identity::object_of, secrets::seal_at};
 use crate::{
-    baseline::documents::object_of_document,
+    baseline::{documents::object_of_document, scopes::is_built_in},
     compare::{
         declared::prepare,
         is_secret, pack, seal_binary_data, seal_last_applied, seal_live,
@@ -116,39 +116,6 @@ fn document(instance: Instance<'_>, key: &SealKey) -> Result<DeclaredObject, Ski
     let body = if is_manifest { DeclaredBody::Whole(body) } else { DeclaredBody::Subset(body) };
     let key = key.clone();
     Ok(DeclaredObject { address, resource_type: resource_type.into(), object, uid, sensitive, key, body })
-}
-
-/// The groups of Kubernetes itself.
-const BUILT_IN: &[&str] = &[
-    "",
-    "apps",
-    "batch",
-    "autoscaling",
-    "policy",
-    "extensions",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
-/// Whether a group is of Kubernetes itself, whose objects have no fields that their schemas do not tell.
-pub(in crate::baseline) fn is_built_in(group: &str) -> bool {
-    BUILT_IN.contains(&group)
 }
 
 /// What is sensitive in `manifest` is sensitive in `object`, which is not marked, and the other way round.

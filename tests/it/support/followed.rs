@@ -50,8 +50,13 @@ impl Followed<StateSources> {
 
 impl Followed<ReleaseSources> {
     pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
+        Self::look_at_releases(server, sources, Look::Follow)
+    }
+
+    /// The same by those who may look but once.
+    pub(crate) fn look_at_releases(server: &StateServer, sources: ReleaseSources, look: Look) -> Self {
         let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(helm::follow(follow));
+        tokio::spawn(helm::follow(Follow { look, ..follow }));
         followed
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::body::{Body, Bytes};
@@ -26,6 +27,10 @@ struct Inner {
     forbidden: BTreeSet<(String, String)>,
     /// Names of objects that nobody gets an answer about.
     stalled: BTreeSet<String>,
+    /// Names of objects that are listed and gone when somebody asks for them.
+    vanished: BTreeSet<String>,
+    /// How long it takes until an object is given that was asked for by its name.
+    pause: Duration,
     requests: Vec<Asked>,
     /// What `/apis/GROUP/VERSION` says: each kind, and whether it has namespaces.
     kinds: BTreeMap<String, Vec<(String, bool)>>,
@@ -50,8 +55,12 @@ impl StateServer {
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let accept = request.headers().get("accept").and_then(|value| value.to_str().ok()).unwrap_or("");
             let asked = read(&request.uri().to_string(), accept.contains("PartialObjectMetadata"));
-            let answer = server.answer(asked);
-            async move { Ok::<_, tower::BoxError>(answer) }
+            let pause = if asked.name.is_some() { server.0.lock().unwrap().pause } else { Duration::ZERO };
+            let server = server.clone();
+            async move {
+                tokio::time::sleep(pause).await;
+                Ok::<_, tower::BoxError>(server.answer(asked))
+            }
         });
         Client::new(service, "default")
     }
@@ -95,6 +104,16 @@ impl StateServer {
         self.0.lock().unwrap().stalled.insert(name.to_owned());
     }
 
+    /// The object of this name is gone by the time that somebody asks for it.
+    pub(crate) fn vanish(&self, name: &str) {
+        self.0.lock().unwrap().vanished.insert(name.to_owned());
+    }
+
+    /// Takes so long for each object that is asked for by its name.
+    pub(crate) fn take_time(&self, pause: Duration) {
+        self.0.lock().unwrap().pause = pause;
+    }
+
     pub(crate) fn allow(&self) {
         self.0.lock().unwrap().forbidden.clear();
     }
@@ -126,6 +145,9 @@ impl StateServer {
         if let Some(name) = &asked.name {
             if inner.stalled.contains(name) {
                 return Response::new(Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()));
+            }
+            if inner.vanished.contains(name) {
+                return not_found();
             }
             let key = (asked.plural.clone(), asked.namespace.clone().unwrap_or_default(), name.clone());
             let found = inner.objects.get(&key).map(Value::to_string);

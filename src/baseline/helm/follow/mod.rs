@@ -8,11 +8,14 @@ mod reading;
 mod release;
 mod standing;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
-    sync::mpsc,
+    sync::Semaphore,
     time::{Instant, sleep_until},
 };
 
@@ -36,7 +39,8 @@ use crate::{
     model::Source,
 };
 
-const NOTICES: usize = 64;
+/// Releases that are read at a time.
+const AT_ONCE: usize = 8;
 
 /// Reads all releases there are, and tells of them and of every change, until nobody listens.
 ///
@@ -44,7 +48,8 @@ const NOTICES: usize = 64;
 pub async fn follow(follow: Follow<ReleaseSources>) {
     let sources = follow.sources.borrow().clone();
     let releases = Teller::new(Source::Helm, &follow);
-    let mut follower = Follower { follow, sources, scopes: Scopes::default(), releases };
+    let (scopes, alone) = (Scopes::default(), Arc::new(Semaphore::new(1)));
+    let mut follower = Follower { follow, sources, scopes, alone, releases };
     while follower.session().await.is_ok() {}
 }
 
@@ -52,40 +57,54 @@ struct Follower {
     follow: Follow<ReleaseSources>,
     sources: Arc<ReleaseSources>,
     scopes: Scopes,
+    /// Held by whoever unpacks a release.
+    alone: Arc<Semaphore>,
     releases: Teller<Place, Release>,
 }
 
 impl Follower {
     /// Follows what the settings name, until they name something else.
     async fn session(&mut self) -> Result<(), Closed> {
-        let mut newest = self.follow.sources.clone();
-        let sources = newest.borrow_and_update().clone();
+        let (sources, mut newest) = self.follow.newest();
         self.change_sources(sources).await?;
-        let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut shown = Shown::new(feeds(&self.sources));
-        let _feeds = {
-            let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
-            feed::start(client, feeds(&self.sources), scope, look, &sender)
-        };
+        let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
+        let (_feeds, mut notices) = feed::start(client, feeds(&self.sources), scope, look);
         // Reading takes its time, and an upgrade of another release has to be known before its objects change.
         let mut reading = FuturesUnordered::new();
+        let mut busy: BTreeSet<Place> = BTreeSet::new();
+        let mut is_news = true;
         loop {
-            self.meet(&shown).await?;
+            if std::mem::take(&mut is_news) {
+                self.meet(&shown).await?;
+            }
             self.releases.settle().await?;
             let mut wake = None;
             // What was begun meanwhile comes before what it left behind.
-            if shown.all_answered() && notices.is_empty() && reading.is_empty() {
-                reading.extend(self.releases.next_due().and_then(|place| self.read(place)));
+            if shown.all_answered() && notices.is_empty() {
+                while reading.len() < AT_ONCE
+                    && let Some(place) = self.releases.next_due(|place| !busy.contains(place))
+                {
+                    busy.insert(place.clone());
+                    reading.extend(self.read(place));
+                }
                 self.releases.report(self.sources.enabled, shown.refusals().collect()).await?;
-                wake = self.releases.read_at().filter(|_| reading.is_empty());
+                let next = self.releases.read_at(|place| !busy.contains(place));
+                wake = next.filter(|_| reading.len() < AT_ONCE);
             }
             let wake = wake.into_iter().chain(self.releases.settled_at()).min();
             tokio::select! {
                 biased;
                 () = self.follow.changes.closed() => return Err(Closed),
                 () = other_than(&mut newest, &self.sources) => return Ok(()),
-                Some(notice) = notices.recv() => shown.take(notice),
-                Some(read) = reading.next() => self.take(read).await?,
+                Some(notice) = notices.recv() => {
+                    shown.take(notice);
+                    is_news = true;
+                }
+                Some(read) = reading.next() => {
+                    busy.remove(&read.place);
+                    self.take(read).await?;
+                }
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
@@ -109,12 +128,11 @@ impl Follower {
                 }
             }
         }
-        let standings = found.into_iter().map(|(place, revisions)| {
-            let standing = standing(&revisions, self.sources.pending_max_age);
-            (place, standing)
+        let standings = found.into_iter().filter_map(|(place, revisions)| {
+            let standing = standing(&revisions, self.sources.pending_max_age)?;
+            Some((place, standing))
         });
-        let mut standings: BTreeMap<Place, Standing> = standings.collect();
-        standings.retain(|_, standing| *standing != Standing::Ended);
+        let standings: BTreeMap<Place, Standing> = standings.collect();
         let stays =
             |place: &Place| standings.contains_key(place) || !shown.is_listed(place.driver, &place.namespace);
         self.releases.keep(stays).await?;
@@ -147,9 +165,10 @@ impl Follower {
         let reader = reader.unwrap_or_else(|| DocumentReader::new(self.follow.key.clone()));
         let (stored, mut scopes, client) =
             (known.own.stored.clone(), self.scopes.clone(), self.follow.client.clone());
+        let alone = self.alone.clone();
         Some(async move {
             let name = stored.as_ref().map(|own| own.name.clone()).unwrap_or_default();
-            let (reader, outcome) = read(&client, &place, &name, reader, &mut scopes).await;
+            let (reader, outcome) = read(&client, &place, &name, reader, &mut scopes, &alone).await;
             Read { place, stored, reader, scopes, outcome }
         })
     }
@@ -157,7 +176,7 @@ impl Follower {
     /// Tells what came of reading a release, unless another revision is deployed meanwhile: that one is read then.
     async fn take(&mut self, read: Read) -> Result<(), Closed> {
         let Read { place, stored, reader, scopes, outcome } = read;
-        self.scopes = scopes;
+        self.scopes.join(scopes);
         let Some(known) = self.releases.known.get_mut(&place) else { return Ok(()) };
         known.own.reader = Some(reader);
         if known.own.stored == stored {

@@ -1,10 +1,10 @@
 //! Reading the deployed revision of a release.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     super::release::decode,
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     baseline::{
+        aside::{Placed, read_placed},
         declare::{Declared, DocumentReader, Written},
         feed::Refusal,
         known::Reading,
@@ -25,13 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What came of reading.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Read {
-        reading: Reading,
-        /// Whether it is known of all its objects where they are. Else their kinds are asked for again.
-        placed: bool,
-        /// Why nobody could be asked about some of them, which are left out.
-        refusal: Option<Refusal>,
-    },
+    Read(Placed),
     /// Something is wrong with what is there.
     Fault(BaselineFault),
     /// The server does not let us read it now.
@@ -40,33 +35,26 @@ pub(super) enum Outcome {
     Moved,
 }
 
-/// Reads the revision that is kept in the object of this name.
+/// Reads the revision that is kept in the object of this name. It is unpacked `alone`: a release may be large then.
 pub(super) async fn read(
     client: &Client,
     place: &Place,
     stored: &str,
     reader: DocumentReader,
     scopes: &mut Scopes,
+    alone: &Semaphore,
 ) -> (DocumentReader, Outcome) {
     let fetched = match fetch(client, place, stored).await {
         Ok(Some(fetched)) => fetched,
         Ok(None) => return (reader, Outcome::Moved),
         Err(refusal) => return (reader, Outcome::Refused(refusal)),
     };
-    let (mut reader, mut outcome) = off_the_loop(&fetched, place, reader, scopes).await;
-    if let Outcome::Read { reading, .. } = &outcome {
-        let learned = scopes.learn(client, reading.objects.iter().map(|own| &own.object)).await;
-        if learned.anything {
-            // Where they are was decided without knowing.
-            (reader, outcome) = off_the_loop(&fetched, place, reader.fresh(), scopes).await;
-        }
-        if let Outcome::Read { reading, placed, refusal } = &mut outcome {
-            *placed = scopes.knows(reading.objects.iter().map(|own| &own.object));
-            reading.objects.retain(|own| learned.covers(&own.object));
-            *refusal = learned.refusal();
-        }
-    }
-    (reader, outcome)
+    let _permit = alone.acquire().await;
+    let (fetched, place): (Arc<[u8]>, Place) = (fetched.into(), place.clone());
+    let understand =
+        move |reader: &mut DocumentReader, scopes: &Scopes| understand(&fetched, &place, reader, scopes);
+    let (reader, placed) = read_placed(client, reader, scopes, understand).await;
+    (reader, placed.map_or_else(Outcome::Fault, Outcome::Read))
 }
 
 /// What stands under `release`, while that revision is deployed.
@@ -99,29 +87,6 @@ async fn fetch(client: &Client, place: &Place, stored: &str) -> Result<Option<Ve
         Err(refusal) if refusal.reason == DownReason::NotFound => Ok(None),
         Err(refusal) => Err(refusal),
     }
-}
-
-/// Inflating and parsing takes its time, and others wait for the loop.
-async fn off_the_loop(
-    fetched: &[u8],
-    place: &Place,
-    mut reader: DocumentReader,
-    scopes: &Scopes,
-) -> (DocumentReader, Outcome) {
-    let fresh = reader.fresh();
-    let (fetched, place, scopes) = (fetched.to_vec(), place.clone(), scopes.clone());
-    let task = tokio::task::spawn_blocking(move || {
-        let outcome = understand(&fetched, &place, &mut reader, &scopes);
-        (
-            reader,
-            outcome.map_or_else(Outcome::Fault, |reading| Outcome::Read {
-                reading,
-                placed: true,
-                refusal: None,
-            }),
-        )
-    });
-    task.await.unwrap_or((fresh, Outcome::Fault(BaselineFault::Unreadable)))
 }
 
 fn understand(

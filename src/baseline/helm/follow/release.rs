@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     baseline::{
+        aside::Placed,
         declare::DocumentReader,
         known::{Known, Reading, SELDOM},
     },
@@ -60,7 +61,6 @@ impl Known<Release> {
                 }
                 None
             }
-            Standing::Ended => None,
         };
         match lock {
             Some(lock) if self.lock.as_ref() != Some(&lock) => {
@@ -86,11 +86,11 @@ impl Known<Release> {
         (self.read_at, self.refusal) = (None, None);
         let mut is_other = false;
         match outcome {
-            Outcome::Read { reading, placed, refusal } => {
+            Outcome::Read(Placed { reading, is_sure, refusal }) => {
                 let before = self.good.as_ref().map(|good| &good.version);
                 is_other = before.map_or(!self.own.stood, |before| *before != reading.version);
                 self.log(&reading);
-                if !placed {
+                if !is_sure {
                     self.read_at = Some(now + SELDOM);
                 }
                 self.take_good(reading);

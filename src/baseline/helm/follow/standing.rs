@@ -32,8 +32,6 @@ pub(super) enum Standing {
     Pending(Lock),
     /// None is deployed, and nobody is at work. Such is what a rollback that failed leaves behind.
     NotDeployed,
-    /// It is being uninstalled, or was.
-    Ended,
 }
 
 impl Revision {
@@ -50,14 +48,15 @@ impl Revision {
     }
 }
 
-/// How a release with these revisions stands. Whoever is at work is believed to be for so long at most.
+/// How a release with these revisions stands; none where it is being uninstalled, or was. Whoever is at work is believed to be
+/// for so long at most.
 ///
 /// The newest revision says what is being done. Only what is above the deployed one counts as on its way: what an older one
 /// left behind does not.
-pub(super) fn standing(revisions: &[Revision], pending_max_age: SignedDuration) -> Standing {
-    let Some(newest) = revisions.iter().max_by_key(|own| own.number) else { return Standing::Ended };
+pub(super) fn standing(revisions: &[Revision], pending_max_age: SignedDuration) -> Option<Standing> {
+    let newest = revisions.iter().max_by_key(|own| own.number)?;
     if matches!(&*newest.status, "uninstalling" | "uninstalled") {
-        return Standing::Ended;
+        return None;
     }
     let deployed = revisions.iter().filter(|own| &*own.status == "deployed").max_by_key(|own| own.number);
     let is_pending = newest.status.starts_with("pending-");
@@ -67,11 +66,11 @@ pub(super) fn standing(revisions: &[Revision], pending_max_age: SignedDuration) 
         created: newest.written,
         holds_until: newest.written.and_then(|since| since.checked_add(pending_max_age).ok()),
     });
-    match (deployed, pending) {
+    Some(match (deployed, pending) {
         (Some(deployed), pending) => Standing::Deployed(deployed.stored.clone(), pending),
         (None, Some(pending)) => Standing::Pending(pending),
         (None, None) => Standing::NotDeployed,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -100,13 +99,13 @@ mod tests {
             .map(|(number, status)| Revision::read(&entry("web", number, status)).unwrap().1)
             .collect();
         match standing(&revisions, SignedDuration::from_mins(30)) {
-            Standing::Deployed(stored, lock) => {
+            Some(Standing::Deployed(stored, lock)) => {
                 let number = stored.name.rsplit(".v").next().unwrap_or_default();
                 format!("{number} {}", lock.map_or("-".into(), |own| own.operation))
             }
-            Standing::Pending(lock) => format!("- {} {}", lock.operation, lock.holds_until.unwrap()),
-            Standing::NotDeployed => "not deployed".to_owned(),
-            Standing::Ended => "ended".to_owned(),
+            Some(Standing::Pending(lock)) => format!("- {} {}", lock.operation, lock.holds_until.unwrap()),
+            Some(Standing::NotDeployed) => "not deployed".to_owned(),
+            None => "ended".to_owned(),
         }
     }
 

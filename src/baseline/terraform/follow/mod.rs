@@ -15,10 +15,7 @@ mod trouble;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 pub use self::sources::StateSources;
 use self::{
@@ -40,7 +37,6 @@ use crate::{
 
 /// How often files are looked at: mounted volumes do not tell of changes.
 const LOOK: Duration = Duration::from_secs(1);
-const NOTICES: usize = 64;
 
 /// Reads all states there are, and tells of them and of every change, until nobody listens.
 ///
@@ -61,15 +57,11 @@ struct Follower {
 impl Follower {
     /// Follows what the settings name, until they name something else.
     async fn session(&mut self) -> Result<(), Closed> {
-        let mut newest = self.follow.sources.clone();
-        let sources = newest.borrow_and_update().clone();
+        let (sources, mut newest) = self.follow.newest();
         self.change_sources(sources).await?;
-        let (sender, mut notices) = mpsc::channel(NOTICES);
         let mut seen = Seen::new(&self.sources);
-        let _feeds = {
-            let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
-            feed::start(client, feeds(&self.sources), scope, look, &sender)
-        };
+        let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
+        let (_feeds, mut notices) = feed::start(client, feeds(&self.sources), scope, look);
         let has_files = self.sources.enabled && !self.sources.files.is_empty();
         let mut look_at = has_files.then(Instant::now);
         loop {
@@ -82,11 +74,11 @@ impl Follower {
             let mut wake = None;
             // Locks that were taken meanwhile come before what was written under them.
             if seen.all_answered() && notices.is_empty() {
-                if let Some(place) = self.states.next_due() {
+                if let Some(place) = self.states.next_due(|_| true) {
                     self.read(&place).await?;
                 }
                 self.states.report(self.sources.enabled, seen.refusals().collect()).await?;
-                wake = self.states.read_at();
+                wake = self.states.read_at(|_| true);
             }
             let wake = wake.into_iter().chain(look_at).chain(self.states.settled_at()).min();
             tokio::select! {

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     baseline::{
+        aside::read_aside,
         feed::{Refusal, last_write},
         known::Reading,
         text::{Broken, Text, inflate_limit},
@@ -84,7 +85,7 @@ pub(super) async fn read_secrets(
         Err(refusal) => return (reader, Outcome::Refused(refusal)),
     };
     let (place, secret, prefix) = (place.clone(), secret.clone(), prefix.to_owned());
-    off_the_loop(reader, move |reader| match place {
+    read_state_aside(reader, move |reader| match place {
         Place::Published(_) => read_published(&secrets, &secret, &prefix),
         Place::State(_) | Place::File(_) => read_state(&secrets, &secret, reader),
     })
@@ -94,20 +95,18 @@ pub(super) async fn read_secrets(
 /// Reads a state from a file.
 pub(super) async fn read_file(path: &Path, reader: StateReader) -> (StateReader, Outcome) {
     let path = path.to_owned();
-    off_the_loop(reader, move |reader| file(&path, reader).map_or_else(Outcome::from, Outcome::Read)).await
+    read_state_aside(reader, move |reader| file(&path, reader).map_or_else(Outcome::from, Outcome::Read))
+        .await
 }
 
 /// Inflating and parsing takes its time, and others wait for the loop.
-async fn off_the_loop(
-    mut reader: StateReader,
+async fn read_state_aside(
+    reader: StateReader,
     read: impl FnOnce(&mut StateReader) -> Outcome + Send + 'static,
 ) -> (StateReader, Outcome) {
-    let fresh = reader.fresh();
-    let task = tokio::task::spawn_blocking(move || {
-        let outcome = read(&mut reader);
-        (reader, outcome)
-    });
-    task.await.unwrap_or((fresh, Outcome::Fault(BaselineFault::Unreadable)))
+    let other = reader.fresh();
+    let (reader, outcome) = read_aside(reader, other, read).await;
+    (reader, outcome.unwrap_or(Outcome::Fault(BaselineFault::Unreadable)))
 }
 
 async fn fetch(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Secret>, Refusal> {

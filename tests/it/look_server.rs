@@ -1,0 +1,227 @@
+//! `get` and the like asked of an exporter that says what a test has it say.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{command_line::run, programs::demo::Demo};
+
+/// How often changes are told.
+const CALM: Duration = Duration::from_millis(100);
+
+/// Serves what `answer` makes of a path and of how often it was asked for before: a status and a body. Its address. Events are
+/// told one by one.
+fn exporter(answer: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut asked: BTreeMap<String, usize> = BTreeMap::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let path = path_of(&mut stream);
+            let times = asked.entry(path.split('?').next().unwrap_or_default().to_owned()).or_default();
+            let (status, body) = answer(&path, *times);
+            *times += 1;
+            let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            let is_told = path == "/v1/events";
+            std::thread::spawn(move || {
+                for frame in body.split_inclusive("\n\n") {
+                    let _ = stream.write_all(frame.as_bytes());
+                    if is_told {
+                        std::thread::sleep(CALM);
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// What a request asks for.
+fn path_of(stream: &mut TcpStream) -> String {
+    let mut request = vec![0; 4096];
+    let read = stream.read(&mut request).unwrap_or(0);
+    String::from_utf8_lossy(&request[..read]).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// One claim, as the API says it.
+fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
+    let difference = json!({"path": "spec.replicas", "expected": "3", "actual": "7", "actor": "kubectl",
+        "manager": "kubectl-edit", "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "resourceName": name,
+        "source": "terraform", "verdict": if drifted { "drifted" } else { "in_sync" }, "reason": null,
+        "driftDetected": drifted, "onset": null, "severity": null, "expectation": null, "advice": null,
+        "actor": null, "manager": null, "declaredBy": [], "ignored": [], "blindFields": [],
+        "differences": if drifted { vec![difference] } else { vec![] }, "phase": "Running", "message": "",
+    })
+}
+
+fn list(claims: &[Value]) -> String {
+    json!({"resources": claims, "total": claims.len(), "namespace": "shop"}).to_string()
+}
+
+/// An exporter that sees Deployments.
+fn status() -> String {
+    let stream =
+        json!({"group": "apps", "kind": "Deployment", "state": "up", "reason": null, "message": null});
+    json!({"ready": true, "streams": [stream], "sources": []}).to_string()
+}
+
+#[test]
+fn whoever_goes_on_looking_comes_back_until_he_is_told_to_go() {
+    let changed = "event: changed\ndata: {}\n\n".to_owned();
+    let server = exporter(move |path, times| match (path.split('?').next().unwrap_or_default(), times) {
+        ("/v1/status", _) => (200, status()),
+        ("/v1/resources", 0) => (200, list(&[claim("shop", "web", false)])),
+        // One answer that fails is not the end either.
+        ("/v1/resources", 1) => (503, json!({"detail": "in a moment"}).to_string()),
+        ("/v1/resources", _) => (200, list(&[claim("shop", "web", true)])),
+        ("/v1/events", 0) => (200, "retry: 1000\n\n".to_owned()),
+        ("/v1/events", 1) => (503, json!({"detail": "restarting"}).to_string()),
+        ("/v1/events", 2) => (200, changed.clone()),
+        ("/v1/events", _) => (401, json!({"detail": "who are you?"}).to_string()),
+        (other, _) => panic!("{other}"),
+    });
+    let ended = run(&["get", "-n", "shop", "-w", "--server", &server], "", &[]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert_eq!(ended.stdout.matches("drifted").count(), 1, "{}", ended.stdout);
+    let said: Vec<&str> = ended.stderr.lines().collect();
+    let again = |line: &str, status: &str| line.contains(status) && line.ends_with("; asking again");
+    assert!(again(said[1], "503") && again(said[2], "503"), "{}", ended.stderr);
+    assert!(said[3].contains("401") && said[3].contains("say who you are with --token-file"), "{}", said[3]);
+    assert_eq!(said.len(), 4, "{}", ended.stderr);
+}
+
+#[test]
+fn whoever_wants_labels_does_not_storm_the_cluster() {
+    let demo = Demo::start(&["--no-story"]);
+    let kubeconfig = demo.kubeconfig.display().to_string();
+    let looks: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let noted = looks.clone();
+    let server = exporter(move |path, times| match (path.split('?').next().unwrap_or_default(), times) {
+        ("/v1/status", _) => (200, status()),
+        ("/v1/resources", _) => {
+            noted.lock().unwrap().push(Instant::now());
+            (200, list(&[claim("shop", "web", true)]))
+        }
+        ("/v1/events", 0) => (200, "event: changed\ndata: {}\n\n".repeat(25)),
+        (_, _) => (401, json!({"detail": "who are you?"}).to_string()),
+    });
+    let arguments = ["get", "-n", "shop", "-w", "-l", "app!=nonesuch", "-o", "name", "--server", &server];
+    let ended = run(&arguments, "", &[("DRIFT_KUBECONFIG", &kubeconfig)]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(2), "deployment.apps/web\n"), "{}", ended.stderr);
+    // At first, with the first change, and from then on never within three seconds, whatever comes.
+    let looks = looks.lock().unwrap();
+    assert!(looks.len() >= 3, "what came meanwhile is looked at, too: {looks:?}");
+    for pair in looks[1..].windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_secs(3), "{looks:?}");
+    }
+}
+
+#[test]
+fn only_strangers_are_asked_who_they_are() {
+    for (status, hinted) in [(401, true), (403, false)] {
+        let detail = "namespace `default` is not among those this exporter watches";
+        let server = exporter(move |_, _| (status, json!({"detail": detail}).to_string()));
+        let ended = run(&["get", "--server", &server], "", &[]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(detail), "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("--token-file"), hinted, "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn an_object_without_a_namespace_is_found_from_within_one() {
+    let server = exporter(|path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status()),
+        "/v1/resources" if path.contains("namespace=shop") => (200, list(&[])),
+        "/v1/resources" => (200, list(&[claim("", "ops", true), claim("other", "ops", true)])),
+        "/v1/resources/deployment/shop/ops" => (404, json!({"detail": "no watched object"}).to_string()),
+        "/v1/resources/deployment/%2D/ops" => {
+            let object = json!({"kind": "Deployment", "namespace": "", "name": "ops", "exists": true,
+                "claims": [claim("", "ops", true)]});
+            (200, object.to_string())
+        }
+        other => panic!("{other}"),
+    });
+    let found = run(&["get", "deploy/ops", "-n", "shop", "-o", "name", "--server", &server], "", &[]);
+    assert_eq!((found.code, &*found.stdout), (Some(1), "deployment.apps/ops\n"), "{}", found.stderr);
+    let explained = run(&["explain", "deploy/ops", "-n", "shop", "--server", &server], "", &[]);
+    assert_eq!(explained.code, Some(1), "{}", explained.stderr);
+    assert!(explained.stdout.starts_with("Deployment ops\n"), "{}", explained.stdout);
+}
+
+#[test]
+fn nothing_that_is_told_is_obeyed_by_a_terminal() {
+    let named = "web\u{1b}[31m\u{9b}2J";
+    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status()),
+        "/v1/resources" => (200, list(&[claim("shop", named, true)])),
+        _ => (403, json!({"detail": format!("go away, {named}")}).to_string()),
+    });
+    for format in ["table", "wide", "name", "json", "yaml"] {
+        let found = run(&["get", "-n", "shop", "-o", format, "--server", &server], "", &[]);
+        assert_eq!(found.code, Some(1), "{}", found.stderr);
+        assert!(!found.stdout.chars().any(|c| c.is_control() && c != '\n'), "{format}: {:?}", found.stdout);
+    }
+    let refused = run(&["explain", "deploy/web", "-n", "shop", "--server", &server], "", &[]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("go away, web"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains(['\u{1b}', '\u{9b}']), "{:?}", refused.stderr);
+}
+
+#[test]
+fn a_kind_that_the_exporter_cannot_see_could_not_be_looked_at() {
+    let down = json!({"group": "apps", "kind": "Deployment", "state": "down", "reason": "forbidden",
+        "message": "User \"drift\" cannot list deployments"});
+    let up = json!({"group": "", "kind": "Service", "state": "up", "reason": null, "message": null});
+    let status = json!({"ready": true, "streams": [down, up], "sources": []}).to_string();
+    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status.clone()),
+        "/v1/resources" => (200, list(&[])),
+        _ => (404, json!({"detail": "no watched object"}).to_string()),
+    });
+    for (arguments, code) in [
+        (&["get", "deploy/web"][..], 2),
+        (&["get", "deploy"], 2),
+        (&["diff", "deploy/web"], 2),
+        (&["explain", "deploy/web"], 2),
+        (&["get", "svc/web"], 1),
+        (&["get", "svc"], 0),
+        (&["explain", "svc/web"], 1),
+    ] {
+        let ended = run(&[arguments, &["-n", "shop", "--server", &server]].concat(), "", &[]);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
+        let told = ended.stderr.contains("deployment cannot be seen: User \"drift\" cannot list deployments");
+        assert_eq!(told, code == 2, "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_a_controller_says_about_its_failure_is_told() {
+    let mut failed = claim("shop", "fleet", false);
+    for (key, value) in [
+        ("source", "status_hash"),
+        ("verdict", "unknown"),
+        ("reason", "phase_error"),
+        ("phase", "Error"),
+        ("message", "quota exceeded\u{1b}[2J"),
+    ] {
+        failed[key] = value.into();
+    }
+    let server = exporter(move |_, _| {
+        let object = json!({"kind": "Fleet", "namespace": "shop", "name": "fleet", "exists": true, "claims": [failed]});
+        (200, object.to_string())
+    });
+    let told = run(&["explain", "fleet/fleet", "-n", "shop", "--server", &server], "", &[]);
+    let wanted =
+        "Fleet shop/fleet\n\nstatus_hash: unknown (phase_error)\n  phase Error: quota exceeded\\u{1b}[2J\n";
+    assert_eq!((told.code, &*told.stdout), (Some(0), wanted), "{}", told.stderr);
+}
