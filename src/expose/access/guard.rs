@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::{Instant, timeout};
@@ -46,7 +46,8 @@ pub(in crate::expose) async fn guard(
 
 async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request, Problem> {
     let (mut parts, body) = request.into_parts();
-    let identity = match Protection::of(&parts.extensions) {
+    let protection = Protection::of(&parts.extensions);
+    let identity = match protection {
         Protection::Open if web.closed => Identity::Stranger,
         Protection::Open => identify(exposed, web, &parts).await.unwrap_or(Identity::Stranger),
         Protection::Guarded | Protection::Whole => {
@@ -61,7 +62,10 @@ async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request
         }
     };
     parts.extensions.insert(identity);
-    Ok(Request::from_parts(parts, received(body).await?))
+    // What somebody sends along with a question that has no body is not waited for.
+    let asks_without = protection == Protection::Open || matches!(parts.method, Method::GET | Method::HEAD);
+    let body = if asks_without { Body::empty() } else { received(body).await? };
+    Ok(Request::from_parts(parts, body))
 }
 
 async fn identify(exposed: &Exposed, web: &Web, parts: &http::request::Parts) -> Result<Identity, Problem> {

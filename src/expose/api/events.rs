@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{answer::plain, problem::Problem, query::of_url, view::TransitionView};
 use crate::{
-    expose::{Exposed, access::Caller},
+    expose::{Exposed, access::Caller, connections::Endless},
     settings::ReloadStatus,
     state::{Snapshot, StateReader},
 };
@@ -82,6 +82,7 @@ pub(crate) async fn events(
         Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
     });
     let mut response = plain(Response::new(Body::from_stream(frames)));
+    response.extensions_mut().insert(Endless);
     for (name, value) in [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
