@@ -33,6 +33,8 @@ struct State {
     asked: Vec<Value>,
     down: bool,
     silent: bool,
+    /// Whether every answer takes a second.
+    slow: bool,
     /// What `team` may list, where that is not everything in `shop`.
     of_team: Option<(&'static str, &'static str)>,
 }
@@ -47,6 +49,9 @@ impl Cluster {
                 let (status, answer) = own.review(&serde_json::from_slice(&body).unwrap());
                 if own.0.lock().unwrap().silent {
                     std::future::pending::<()>().await;
+                }
+                if own.0.lock().unwrap().slow {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 let answer =
                     Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()));
@@ -227,6 +232,36 @@ async fn a_server_that_says_nothing_is_given_up_within_two_seconds() {
     cluster.0.lock().unwrap().silent = false;
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert_eq!(ask(&world, "GET", "/", Some(&token("team"))).await.status, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_whether_a_probe_may_be_answered() {
+    let cluster = Cluster::default();
+    let world = house(cluster.access()).await;
+    cluster.0.lock().unwrap().silent = true;
+    let begun = Instant::now();
+    for account in ["admin", "nobody"] {
+        assert_eq!(ask(&world, "GET", "/livez", Some(&token(account))).await.status, StatusCode::OK);
+    }
+    assert_eq!((begun.elapsed(), cluster.asked("TokenReview")), (Duration::ZERO, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_bad_tokens_is_sent_away_and_a_scrape_is_not() {
+    let cluster = Cluster::default();
+    let world = house(cluster.access()).await;
+    let scrape = || ask(&world, "GET", "/metrics", Some("Bearer admin"));
+    assert_eq!(scrape().await.status, StatusCode::OK);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    cluster.0.lock().unwrap().slow = true;
+    let flood = futures::future::join_all((0..2_000).map(|number| {
+        let world = &world;
+        async move { ask(world, "GET", "/readyz", Some(&format!("Bearer {number}"))).await.status }
+    }));
+    let (flood, scraped) = tokio::join!(flood, scrape());
+    assert_eq!(scraped.status, StatusCode::OK, "{}", scraped.text());
+    assert!(flood.iter().all(|status| *status == StatusCode::OK));
+    assert!(cluster.asked("TokenReview") < 100, "{}", cluster.asked("TokenReview"));
 }
 
 #[tokio::test(start_paused = true)]

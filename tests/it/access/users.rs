@@ -87,6 +87,20 @@ async fn more_requests_than_are_allowed_are_sent_away_but_not_probes() {
 }
 
 #[tokio::test]
+async fn passwords_that_are_sent_to_a_probe_are_looked_at_no_faster() {
+    let file = WebFile::new(&format!("rate_limit: {{interval: 1h, burst: 2}}\n{}", ann()));
+    let world = shop(by_password(&file)).await;
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(ask(&world, "GET", "/readyz", None).await.text(), "ready\n");
+        let answer = ask(&world, "GET", "/readyz", Some(&basic("ann", "secret"))).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        told.push(answer.text().contains("listed"));
+    }
+    assert_eq!(told, [true, true, false]);
+}
+
+#[tokio::test]
 async fn a_large_body_is_refused_whoever_sends_it() {
     let world = shop(Access::default()).await;
     let chunks =
