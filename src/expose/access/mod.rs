@@ -21,7 +21,10 @@ use tokio_rustls::rustls::ServerConfig;
 
 use self::{passwords::Passwords, rate::Bucket, reviews::Reviews, sight::Views, web_config::Web};
 
-pub(super) use self::{caller::Caller, guard::guard};
+pub(super) use self::{
+    caller::{Caller, InBody},
+    guard::guard,
+};
 pub use self::{peer::Peer, web_config::WebConfig};
 
 /// Who may ask for what. Without anything: everybody for everything.

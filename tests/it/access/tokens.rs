@@ -25,18 +25,18 @@ use crate::support::{
 /// A cluster that answers reviews. Tokens are the names of accounts: `admin` may do everything, `team` may ask for every path and
 /// list everything in the namespace `shop`, `guest` may do nothing, and there are no others.
 #[derive(Clone, Default)]
-pub(super) struct Cluster(Arc<Mutex<State>>);
+pub(super) struct Cluster(pub(super) Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Everything that it was asked.
-    asked: Vec<Value>,
+    pub(super) asked: Vec<Value>,
     down: bool,
     silent: bool,
     /// Whether every answer takes a second.
     slow: bool,
     /// What `team` may list, where that is not everything in `shop`.
-    of_team: Option<(&'static str, &'static str)>,
+    pub(super) of_team: Option<(&'static str, &'static str)>,
 }
 
 impl Cluster {
@@ -106,19 +106,22 @@ pub(super) fn token(account: &str) -> String {
     format!("Bearer {account}")
 }
 
-fn elsewhere(mut object: Value) -> Value {
+pub(super) fn elsewhere(mut object: Value) -> Value {
     object["metadata"]["namespace"] = "attic".into();
     object
 }
 
 /// A shop with an attic, in which something drifts as well.
-async fn house(access: Access) -> World {
+pub(super) async fn house(access: Access) -> World {
+    house_with(access, Settings { shown_values: ShownValues::Full, ..Settings::default() }).await
+}
+
+pub(super) async fn house_with(access: Access, settings: Settings) -> World {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("deployments", elsewhere(deployment("chest")));
     api.put("services", service("web"));
     api.put("services", elsewhere(service("stairs")));
-    let settings = Settings { shown_values: ShownValues::Full, ..Settings::default() };
     let world = World::with_access(&api, api.client(), settings, access);
     world.until("it is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
     world.settle().await;
