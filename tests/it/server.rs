@@ -30,11 +30,7 @@ fn start(limits: ServerLimits) -> (std::net::SocketAddr, CancellationToken, Join
     (address, stop, server)
 }
 
-fn serve_on(
-    listener: TcpListener,
-    app: Router,
-    limits: ServerLimits,
-) -> (CancellationToken, JoinHandle<()>) {
+fn serve_on(listener: TcpListener, app: Router, limits: ServerLimits) -> (CancellationToken, JoinHandle<()>) {
     let stop = CancellationToken::new();
     let server = tokio::spawn(serve(listener, app, limits, Access::default(), stop.clone()));
     (stop, server)

@@ -14,12 +14,14 @@ mod sight;
 mod tls;
 mod web_config;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use kube::Client;
 use tokio_rustls::rustls::ServerConfig;
 
 use self::{passwords::Passwords, rate::Bucket, reviews::Reviews, sight::Views, web_config::Web};
+
+use crate::settings::Problem;
 
 pub(super) use self::{
     caller::{Caller, InBody},
@@ -52,6 +54,11 @@ impl Access {
         let Web { settings, tls, .. } = self.look();
         let proves = settings.tls.as_ref().is_some_and(|own| own.client_certificates.is_verified());
         tls.map(|tls| (tls, proves))
+    }
+
+    /// The web configuration file, and what is wrong with it now; none where there is none.
+    pub(super) fn web_file(&self) -> Option<(&Path, Arc<[Problem]>)> {
+        self.0.web.as_ref().map(|web| (web.path(), web.look().problems))
     }
 
     /// What the web configuration file says now.

@@ -238,3 +238,18 @@ async fn another_authority_counts_from_the_next_connection_on() {
     server.file.write("ca.pem", &new.0.pem());
     assert!(!may(&of_old).await && may(&of_new).await);
 }
+
+#[tokio::test]
+async fn certificates_of_clients_stay_required_where_a_file_is_cut_off() {
+    let (authority, (server, trusted)) = (Authority::new(), server("").await);
+    let own = authority.vouch(Vec::new());
+    server.file.write("ca.pem", &authority.0.pem());
+    let whole = format!("{OWN}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n");
+    server.file.write("web.yml", &whole);
+    for cut in [&whole, "", OWN] {
+        std::fs::write(server.file.path(), cut).unwrap();
+        assert!(server.ask(&trusted, None, BOTH).await.is_err(), "{cut}");
+        let answer = server.ask(&trusted, Some(&own), BOTH).await;
+        assert_eq!(answer.as_deref(), Ok("certified: true"), "{cut}");
+    }
+}

@@ -79,9 +79,7 @@ fn mistakes_about_headers_and_limits_have_their_places_too() {
     );
     check(
         "rate_limit: {interval: 9000000000000000000s, burst: 1}\n",
-        &[
-            "line 1, column 24: rate_limit.interval: `9000000000000000000s` is too long; want at most 24h",
-        ],
+        &["line 1, column 24: rate_limit.interval: `9000000000000000000s` is too long; want at most 24h"],
     );
     check(
         "rate_limit: {interval: 1s}\n",
