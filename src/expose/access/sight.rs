@@ -51,7 +51,7 @@ impl Asking<'_> {
 }
 
 /// Why nobody can say what an account may see.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Blind {
     /// The API server does not say.
     Unanswered,
@@ -83,7 +83,7 @@ impl Sight {
         let mut single = Vec::new();
         for (kind, _, allowed) in everywhere {
             if allowed {
-                sight.put(&kind, Scope::default());
+                sight.put(&kind, &Scope::default());
             } else if kind.namespaced {
                 let places = named.map_or_else(|| namespaces(snapshot, &kind), one_namespace);
                 single.extend(places.into_iter().map(|name| (kind.clone(), Some(name))));
@@ -94,16 +94,16 @@ impl Sight {
         }
         for (kind, name, allowed) in asking.all(single).await? {
             if let Some(name) = name.filter(|_| allowed) {
-                sight.put(&kind, Scope::In([name].into()));
+                sight.put(&kind, &Scope::In([name].into()));
             }
         }
         Ok(sight)
     }
 
-    fn put(&mut self, kind: &Kind, more: Scope) {
+    fn put(&mut self, kind: &Kind, more: &Scope) {
         let kinds = self.0.entry(kind.group.clone()).or_default();
         let scope = kinds.entry(kind.kind.clone()).or_insert_with(Scope::nothing);
-        *scope = &*scope | &more;
+        *scope = &*scope | more;
     }
 
     /// Where objects of a kind may be seen; none where nowhere.

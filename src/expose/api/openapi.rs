@@ -55,7 +55,7 @@ fn document(proofs: Proofs) -> Value {
         list["properties"]["resources"]["items"] = value!({"$ref": "#/components/schemas/SelectedResource"});
         schemas.insert("SelectedResourceList".to_owned(), list);
     }
-    let (schemes, required) = security(proofs);
+    let (ways, required) = security(proofs);
     value!({
         "openapi": "3.1.0",
         "info": {
@@ -65,7 +65,7 @@ fn document(proofs: Proofs) -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": schemes},
+        "components": {"schemas": schemas, "securitySchemes": ways},
         "security": required,
     })
 }

@@ -46,7 +46,7 @@ fn meet(field: &str, own: &str) -> bool {
     is_within(field, own) || is_within(own, field)
 }
 
-/// Where pods are described: by a CronJob, by a workload, by a Pod itself.
+/// Where pods are described: by a `CronJob`, by a workload, by a Pod itself.
 const PODS: &[&str] = &["spec.jobTemplate.spec.template.spec", "spec.template.spec", "spec"];
 
 /// The way to a field within the description of a pod, whoever describes it; empty where it is all of it, none where it is elsewhere.
