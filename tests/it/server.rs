@@ -25,7 +25,10 @@ fn start(limits: ServerLimits) -> (std::net::SocketAddr, CancellationToken, Join
             "slow"
         }),
     );
-    let app = app.route("/large", get(async || Body::from(vec![b'x'; 64 << 20])));
+    // In pieces: what is handed over in one is no longer ours to wait for.
+    let pieces =
+        || futures::stream::iter((0..64).map(|_| Ok::<_, std::convert::Infallible>(vec![b'x'; 1 << 20])));
+    let app = app.route("/large", get(async move || Body::from_stream(pieces())));
     let (stop, server) = serve_on(listener, app, limits);
     (address, stop, server)
 }
