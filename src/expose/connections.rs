@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 /// All open connections, of which there are never many more than a number.
 ///
-/// Whoever connects gets in: if that is one too many, the connection goes on which nobody has asked for anything for the longest time.
-/// So silent clients cannot keep others out, however many they are. Only where every single one is being answered, the new one waits.
+/// Whoever connects gets in: if that is one too many, the connection goes on which nobody has asked for anything for the longest time;
+/// where there is none, the one whose client has been reading an answer for longest.
+/// So neither silent nor slow clients can keep others out, however many they are. Only where an answer is being made for every single one, or they
+/// listen, the new one waits.
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     most: usize,
@@ -36,9 +38,21 @@ struct Open {
 
 #[derive(Debug)]
 struct Connection {
-    /// Since when nothing is asked on it; none while something is answered.
-    silent_since: Option<Instant>,
+    doing: Doing,
     closed: CancellationToken,
+}
+
+/// What goes on on a connection.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    /// Nothing was asked since then, or not all of the question has come.
+    Silent(Instant),
+    /// An answer is being made.
+    Answered,
+    /// An answer is being read since then.
+    Read(Instant),
+    /// It is read for as long as somebody listens.
+    Listened,
 }
 
 /// The place of one connection, until it is let go of.
@@ -50,9 +64,13 @@ pub(super) struct Place {
     _room: OwnedSemaphorePermit,
 }
 
-/// Something is being answered, until it is let go of.
+/// Something is asked and answered, until it is let go of.
 #[derive(Debug)]
 pub(super) struct Answering(Arc<Place>);
+
+/// Marks an answer that has no end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endless;
 
 impl Connections {
     pub(super) fn new(most: usize) -> Self {
@@ -65,7 +83,7 @@ impl Connections {
         self.room.clone().acquire_owned().await.expect("nobody closes it")
     }
 
-    /// A place for a new connection, as soon as not every other one is being answered.
+    /// A place for a new connection, as soon as another one can go.
     pub(super) async fn enter(&self, room: OwnedSemaphorePermit) -> Arc<Place> {
         loop {
             if let Some((number, closed)) = self.try_enter() {
@@ -78,15 +96,20 @@ impl Connections {
     fn try_enter(&self) -> Option<(u64, CancellationToken)> {
         let mut open = self.lock();
         if open.all.len() >= self.most {
-            let silent = open.all.iter().filter_map(|(number, own)| Some((own.silent_since?, *number)));
-            let (_, longest) = silent.min()?;
+            // Silent ones come first in the order, whenever they fell silent.
+            let order = |(number, own): (&u64, &Connection)| match own.doing {
+                Doing::Silent(since) => Some((0, since, *number)),
+                Doing::Read(since) => Some((1, since, *number)),
+                Doing::Answered | Doing::Listened => None,
+            };
+            let (_, _, longest) = open.all.iter().filter_map(order).min()?;
             if let Some(own) = open.all.remove(&longest) {
                 own.closed.cancel();
             }
         }
         open.next += 1;
         let (number, closed) = (open.next, CancellationToken::new());
-        let connection = Connection { silent_since: Some(Instant::now()), closed: closed.clone() };
+        let connection = Connection { doing: Doing::Silent(Instant::now()), closed: closed.clone() };
         open.all.insert(number, connection);
         Some((number, closed))
     }
@@ -98,9 +121,9 @@ impl Connections {
 }
 
 impl Place {
-    /// Something is asked on it.
-    pub(super) fn answer(self: &Arc<Self>) -> Answering {
-        self.set(None);
+    /// Something is asked on it, of which the body may still have to come.
+    pub(super) fn ask(self: &Arc<Self>) -> Answering {
+        self.set(Doing::Silent(Instant::now()));
         Answering(self.clone())
     }
 
@@ -109,10 +132,25 @@ impl Place {
         self.closed.cancelled().await;
     }
 
-    fn set(&self, silent_since: Option<Instant>) {
+    fn set(&self, doing: Doing) {
         if let Some(own) = self.connections.lock().all.get_mut(&self.number) {
-            own.silent_since = silent_since;
+            own.doing = doing;
         }
+        if !matches!(doing, Doing::Answered | Doing::Listened) {
+            self.connections.changed.notify_one();
+        }
+    }
+}
+
+impl Answering {
+    /// All of the question has come.
+    pub(super) fn begin(&self) {
+        self.0.set(Doing::Answered);
+    }
+
+    /// The answer is there, and is read from now on.
+    pub(super) fn send(&self, endless: Option<&Endless>) {
+        self.0.set(if endless.is_some() { Doing::Listened } else { Doing::Read(Instant::now()) });
     }
 }
 
@@ -125,8 +163,7 @@ impl Drop for Place {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.0.set(Some(Instant::now()));
-        self.0.connections.changed.notify_one();
+        self.0.set(Doing::Silent(Instant::now()));
     }
 }
 
@@ -136,11 +173,17 @@ mod tests {
 
     use tokio::time::{advance, timeout};
 
-    use super::{Connections, LEAVING, Place};
+    use super::{Answering, Connections, Endless, LEAVING, Place};
 
     async fn enter(connections: &Connections) -> Arc<Place> {
         let room = connections.room().await;
         timeout(Duration::from_secs(9), connections.enter(room)).await.expect("there is a place")
+    }
+
+    fn answer(place: &Arc<Place>) -> Answering {
+        let answering = place.ask();
+        answering.begin();
+        answering
     }
 
     #[tokio::test(start_paused = true)]
@@ -151,7 +194,7 @@ mod tests {
             places.push(enter(&connections).await);
             advance(Duration::from_secs(1)).await;
         }
-        let first = places[0].answer();
+        let first = answer(&places[0]);
         let _newest = enter(&connections).await;
         let gone = |at: usize| places[at].closed.is_cancelled();
         assert_eq!([gone(0), gone(1), gone(2)], [false, true, false]);
@@ -165,7 +208,7 @@ mod tests {
     async fn where_everybody_is_answered_the_new_one_waits() {
         let connections = Connections::new(1);
         let place = enter(&connections).await;
-        let answering = place.answer();
+        let answering = answer(&place);
         let room = connections.room().await;
         let new = connections.enter(room);
         tokio::pin!(new);
@@ -173,6 +216,36 @@ mod tests {
         drop(answering);
         new.await;
         assert!(place.closed.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_send_all_of_a_question_is_silent() {
+        let connections = Connections::new(1);
+        let place = enter(&connections).await;
+        let _asked = place.ask();
+        enter(&connections).await;
+        assert!(place.closed.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_for_longest_goes_where_nobody_is_silent_and_listeners_stay() {
+        let connections = Connections::new(4);
+        let mut places = Vec::new();
+        let mut answers = Vec::new();
+        for endless in [Some(Endless), None, None] {
+            let place = enter(&connections).await;
+            let answering = answer(&place);
+            answering.send(endless.as_ref());
+            places.push(place);
+            answers.push(answering);
+            advance(Duration::from_secs(1)).await;
+        }
+        let silent = enter(&connections).await;
+        let _newest = answer(&enter(&connections).await);
+        let gone = || places.iter().map(|own| own.closed.is_cancelled()).collect::<Vec<_>>();
+        assert!(silent.closed.is_cancelled() && gone() == [false; 3], "silent ones go first");
+        enter(&connections).await;
+        assert_eq!(gone(), [false, true, false]);
     }
 
     #[tokio::test(start_paused = true)]

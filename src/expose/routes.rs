@@ -55,8 +55,10 @@ impl Exposed {
 /// Whom a route answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Anybody.
+    /// Anybody, who is not asked who he is.
     Open,
+    /// Anybody, in brief. Those whom the access settings let in are told more, of what they may see.
+    Brief,
     /// Those whom the access settings let in; everybody where there are none. They are shown what they may see.
     Guarded,
     /// The same, but whoever may ask for the path is shown everything: it is not told by namespace.
@@ -87,6 +89,10 @@ impl Route {
         Self { path, protection: Protection::Open, methods }
     }
 
+    const fn brief(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
+        Self { path, protection: Protection::Brief, methods }
+    }
+
     const fn guarded(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
         Self { path, protection: Protection::Guarded, methods }
     }
@@ -99,7 +105,7 @@ impl Route {
 /// Every path that there is.
 pub const ROUTES: &[Route] = &[
     Route::open("/livez", || get(health::livez)),
-    Route::open("/readyz", || get(health::readyz)),
+    Route::brief("/readyz", || get(health::readyz)),
     Route::guarded("/healthz", || get(health::livez)),
     Route::whole("/metrics", || get(metrics::metrics)),
     Route::guarded("/", || get(ui::overview)),

@@ -12,7 +12,7 @@ use std::{
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use http::Request;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::{
     body::Incoming,
     server::conn::http1::Builder,
@@ -35,13 +35,13 @@ use tracing::{debug, warn};
 
 use super::{
     Access, Peer,
-    connections::{Answering, Connections, Place},
+    connections::{Answering, Connections, Endless, Place},
 };
 
 /// How much one client may ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Connections at a time. More than that, and the one goes that was silent for longest.
+    /// Connections at a time. More than that, and the one goes that was silent for longest, or reads for longest.
     pub connections: usize,
     /// Time for agreeing on encryption.
     pub handshake: Duration,
@@ -115,7 +115,7 @@ pub async fn serve(
         tokio::spawn(async move {
             tokio::select! {
                 () = line.talk(tcp, &access, &place, &stop) => {}
-                () = place.closed() => debug!(%address, "A silent connection is closed for a new one."),
+                () = place.closed() => debug!(%address, "A silent or slow connection is closed for a new one."),
             }
         });
     }
@@ -164,9 +164,11 @@ impl Line {
         let app = TowerToHyperService::new(self.app);
         let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
-            let (answering, answer) = (place.answer(), app.call(request));
+            let answering = Arc::new(place.ask());
+            let answer = app.call(request.map(|body| Coming::new(body, answering.clone())));
             async move {
                 let response = answer.await?;
+                answering.send(response.extensions().get::<Endless>());
                 Ok::<_, std::convert::Infallible>(
                     response.map(|body| Tracked { body, _answering: answering }),
                 )
@@ -179,10 +181,59 @@ impl Line {
     }
 }
 
+/// A body that tells when it has come, or nobody waits for it.
+struct Coming {
+    body: Incoming,
+    /// None as soon as it was told.
+    answering: Option<Arc<Answering>>,
+}
+
+impl Coming {
+    fn new(body: Incoming, answering: Arc<Answering>) -> Self {
+        let mut coming = Self { body, answering: Some(answering) };
+        if coming.body.is_end_stream() {
+            coming.tell();
+        }
+        coming
+    }
+
+    fn tell(&mut self) {
+        if let Some(answering) = self.answering.take() {
+            answering.begin();
+        }
+    }
+}
+
+impl http_body::Body for Coming {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
 /// A body that tells when it was sent, or is no longer wanted.
 struct Tracked {
     body: Body,
-    _answering: Answering,
+    _answering: Arc<Answering>,
 }
 
 impl http_body::Body for Tracked {

@@ -1,23 +1,30 @@
 //! A snapshot for somebody who may not see everything.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use super::{BaselineState, KindState, Ledger, Snapshot};
-use crate::model::{Baseline, Kind, StreamHealth};
+use crate::model::{Baseline, BaselineTrouble, Kind, Lock, Scope, StreamHealth};
 
 impl Snapshot {
-    /// What is left where only objects of some kinds in some namespaces may be seen. What cannot be told by namespace is not in it.
+    /// What is left where only objects of some kinds in some namespaces may be seen: in those that `seen` has for a kind. What cannot be told
+    /// by namespace is not in it.
     #[must_use]
-    pub fn only(&self, sees: &impl Fn(&Kind, &str) -> bool) -> Self {
-        let kinds: Vec<Arc<KindState>> = self.kinds.iter().filter_map(|state| state.only(sees)).collect();
-        let kind_of = |group: &str, kind: &str| {
-            let mut found = self.kinds.iter().map(|state| &state.kind);
-            found.find(|own| &*own.group == group && &*own.kind == kind)
-        };
+    pub fn only<'a>(&self, seen: impl Fn(&Kind) -> Option<&'a Scope>) -> Self {
+        // Found once for each kind, however many objects and transitions it has.
+        let scopes: HashMap<(&str, &str), &Scope> = self
+            .kinds
+            .iter()
+            .filter_map(|state| Some(((&*state.kind.group, &*state.kind.kind), seen(&state.kind)?)))
+            .collect();
         let is_seen = |group: &str, kind: &str, namespace: &str| {
-            kind_of(group, kind).is_some_and(|kind| sees(kind, namespace))
+            scopes.get(&(group, kind)).is_some_and(|scope| scope.has(namespace))
         };
-        let in_some_kind = |namespace: &str| self.kinds.iter().any(|state| sees(&state.kind, namespace));
+        let of_kind = |state: &Arc<KindState>| state.only(seen(&state.kind)?);
+        let kinds: Vec<Arc<KindState>> = self.kinds.iter().filter_map(of_kind).collect();
+        let in_some_kind = |namespace: &str| scopes.values().any(|scope| scope.has(namespace));
         let verdicts = || kinds.iter().flat_map(|own| own.blocks.entries()).map(|own| &own.claim.verdict);
         let baselines = self.baselines.iter().filter_map(|own| own.only(&is_seen));
         Self {
@@ -35,17 +42,29 @@ impl Snapshot {
             kinds,
         }
     }
+
+    /// Whether two snapshots have the same in them, be they of different moments. Entries that did not change are the same ones.
+    pub fn has_the_same(&self, other: &Self) -> bool {
+        let newest = |own: &Self| own.history.newest_first().next().map(|transition| transition.sequence);
+        (self.ready, self.awaits_shapes, newest(self)) == (other.ready, other.awaits_shapes, newest(other))
+            && self.sources == other.sources
+            && self.rules.is_same(&other.rules)
+            && self.kinds.len() == other.kinds.len()
+            && self.kinds.iter().zip(&other.kinds).all(|(own, other)| own.has_the_same(other))
+            && self.ledger.detections == other.ledger.detections
+            && self.ledger.resolutions == other.ledger.resolutions
+            && self.baselines.len() == other.baselines.len()
+            && self.baselines.iter().zip(&*other.baselines).all(|(own, other)| own.is_same(other))
+    }
 }
 
 impl KindState {
     /// None where nothing of the kind may be seen.
-    fn only(self: &Arc<Self>, sees: &impl Fn(&Kind, &str) -> bool) -> Option<Arc<Self>> {
-        let in_namespace = |namespace: &str| sees(&self.kind, namespace);
+    fn only(self: &Arc<Self>, seen: &Scope) -> Option<Arc<Self>> {
         let mut streams = self.streams.clone();
-        streams.retain(|stream| stream.spec.namespace.as_deref().is_none_or(in_namespace));
-        let blocks = self.blocks.only(in_namespace);
-        let everywhere = sees(&self.kind, "");
-        if !everywhere && blocks.entries().next().is_none() {
+        streams.retain(|stream| stream.spec.namespace.as_deref().is_none_or(|name| seen.has(name)));
+        let blocks = self.blocks.only(|namespace| seen.has(namespace));
+        if !seen.has("") && blocks.entries().next().is_none() {
             // A stream of all namespaces tells that the kind is watched, which is no secret to those who see some of it.
             streams.retain(|stream| stream.spec.namespace.is_some());
             if streams.is_empty() {
@@ -54,28 +73,42 @@ impl KindState {
         }
         Some(Arc::new(Self { kind: self.kind.clone(), streams, blocks }))
     }
+
+    fn has_the_same(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.streams == other.streams
+            && self.blocks.entries().count() == other.blocks.entries().count()
+            && self.blocks.entries().zip(other.blocks.entries()).all(|(own, other)| Arc::ptr_eq(own, other))
+    }
 }
 
 impl BaselineState {
     /// None where it declares nothing that may be seen.
     fn only(&self, is_seen: &impl Fn(&str, &str, &str) -> bool) -> Option<Self> {
-        let mut objects = self.baseline.objects.clone();
+        let whole = &self.baseline;
+        let mut objects = whole.objects.clone();
         objects.retain(|own| is_seen(&own.object.group, &own.object.kind, &own.object.namespace));
         if objects.is_empty() {
             return None;
         }
+        // Who writes it, and why it cannot be read, is told in words that may name what it is kept in.
+        let fault = whole.fault.as_ref().map(|own| BaselineTrouble { message: LOG.into(), ..own.clone() });
+        let lock = whole.lock.as_ref().map(|own| Lock { who: Box::default(), ..own.clone() });
         // Nobody can tell where objects are that could not be read.
-        let skipped = if objects.len() == self.baseline.objects.len() {
-            self.baseline.skipped.clone()
-        } else {
-            Vec::new()
-        };
-        let baseline = Baseline { objects, skipped, ..Baseline::clone(&self.baseline) };
+        let baseline = Baseline { objects, skipped: Vec::new(), fault, lock, ..Baseline::clone(whole) };
         let mut left = self.clone();
         left.baseline = Arc::new(baseline);
         Some(left)
     }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.belonging, self.in_flight) == (other.belonging, other.in_flight)
+            && self.baseline == other.baseline
+    }
 }
+
+/// Where those who may see everything find what is left out here.
+const LOG: &str = "the exporter's log says more";
 
 impl Ledger {
     fn only(&self, is_seen: &impl Fn(&str, &str, &str) -> bool) -> Self {
@@ -94,9 +127,7 @@ impl Ledger {
 /// Why a source cannot be read is told in words that may name what it was looked for in.
 fn without_words(health: &StreamHealth) -> StreamHealth {
     match health {
-        StreamHealth::Down { reason, .. } => {
-            StreamHealth::Down { reason: *reason, message: "the exporter's log says more".into() }
-        }
+        StreamHealth::Down { reason, .. } => StreamHealth::Down { reason: *reason, message: LOG.into() },
         StreamHealth::Starting | StreamHealth::Up => health.clone(),
     }
 }
@@ -109,8 +140,9 @@ mod tests {
 
     use crate::{
         model::{
-            Baseline, DeclaredBody, DeclaredObject, DownReason, Kind, ObjectName, Origin, SealKey,
-            SkipReason, Skipped, Source, StreamHealth, StreamSpec, UnknownReason,
+            Baseline, BaselineFault, BaselineTrouble, DeclaredBody, DeclaredObject, DownReason, Kind, Lock,
+            ObjectName, Origin, Scope, SealKey, SkipReason, Skipped, Source, StreamHealth, StreamSpec,
+            UnknownReason,
         },
         state::{Blocks, KindState, Ledger, Place, Snapshot, StreamState, baselines::Baselines},
     };
@@ -146,8 +178,16 @@ mod tests {
             version: None,
             objects: namespaces.iter().map(|namespace| declared(namespace)).collect(),
             skipped: vec![skipped],
-            fault: None,
-            lock: None,
+            fault: Some(BaselineTrouble {
+                fault: BaselineFault::Unreadable,
+                message: "Secret attic/tfstate-own cannot be read".into(),
+            }),
+            lock: Some(Lock {
+                operation: "OperationTypeApply".into(),
+                who: "ann@attic".into(),
+                created: None,
+                holds_until: None,
+            }),
             here: true,
         })
     }
@@ -192,18 +232,22 @@ mod tests {
             baselines: baselines.all().cloned().collect(),
             ..Snapshot::default()
         };
-        let seen =
-            snapshot.only(&|kind: &Kind, namespace: &str| &*kind.kind == "Deployment" && namespace == "shop");
+        let shop = Scope::In(["shop".into()].into());
+        let seen = snapshot.only(|kind| (&*kind.kind == "Deployment").then_some(&shop));
 
         let streams: Vec<String> = seen.streams().map(|stream| stream.spec.to_string()).collect();
         assert_eq!(streams, ["deployments.apps in shop"]);
         let left: Vec<_> = seen.baselines.iter().map(|own| &own.baseline).collect();
         let counts: Vec<_> =
             left.iter().map(|own| (&*own.name, own.objects.len(), own.skipped.len())).collect();
-        assert_eq!(counts, [("both", 1, 0), ("own", 1, 1)]);
+        assert_eq!(counts, [("both", 1, 0), ("own", 1, 0)]);
         assert!(seen.ledger.detections.keys().all(|place| &*place.namespace == "shop"));
         assert!(seen.ledger.resolutions.keys().all(|(place, _)| &*place.namespace == "shop"));
         assert!(!seen.ledger.detections.is_empty() && seen.ledger.actors.is_empty());
         assert!(!format!("{seen:?}").contains("attic"), "{seen:?}");
+        assert!(
+            left.iter().all(|own| own.fault.is_some() && own.lock.is_some()),
+            "that there are any is told"
+        );
     }
 }

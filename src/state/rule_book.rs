@@ -38,6 +38,11 @@ impl RuleBook {
         left
     }
 
+    /// Whether both have the same rules, which match as much.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.set, &other.set) && (&self.matches, &self.hidden) == (&other.matches, &other.hidden)
+    }
+
     /// The rules.
     pub fn set(&self) -> &Arc<RuleSet> {
         &self.set

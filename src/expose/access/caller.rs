@@ -11,12 +11,13 @@ use http::{StatusCode, request::Parts};
 use super::{
     Peer,
     identity::{Identity, cannot_tell},
-    sight::{Asking, Sight},
+    questions::Unanswered,
+    sight::{Asking, Blind, Sight},
 };
 use crate::{
     expose::{Exposed, Protection, api::Problem, values::Values},
-    settings::is_namespace,
-    state::Snapshot,
+    model::{Kind, StreamSpec},
+    state::{KindState, Snapshot},
 };
 
 /// After this long somebody who listens has to come back, and is asked again who he is.
@@ -54,6 +55,22 @@ impl Caller {
         if self.sight.as_ref().is_none_or(sees) { Ok(()) } else { Err(nothing_there(namespace)) }
     }
 
+    /// The kinds of which not all may be seen that is watched, or watched in one namespace.
+    pub(in crate::expose) fn kinds_not_seen(&self, namespace: Option<&str>) -> Vec<Arc<Kind>> {
+        let Some(sight) = &self.sight else { return Vec::new() };
+        let is_hidden = |state: &&Arc<KindState>| {
+            let own = |stream: &StreamSpec| match (namespace, stream.namespace.as_deref()) {
+                (Some(wanted), Some(own)) => wanted == own,
+                (Some(_), None) => stream.kind.namespaced,
+                (None, _) => true,
+            };
+            let mut streams = state.streams.iter().map(|stream| &*stream.spec).filter(|spec| own(spec));
+            streams.any(|spec| !sight.sees_stream(spec, namespace))
+        };
+        let snapshot = self.exposed.state.snapshot();
+        snapshot.kinds.iter().filter(is_hidden).map(|state| state.kind.clone()).collect()
+    }
+
     /// Whether the caller may see everything, what is not of any namespace included.
     pub(in crate::expose) fn sees_everything(&self) -> bool {
         self.sight.is_none()
@@ -89,9 +106,8 @@ impl FromRequestParts<Arc<Exposed>> for Caller {
                 let snapshot = exposed.state.snapshot();
                 let (key, deadline) = (&exposed.seal_key, *deadline);
                 let named = named_namespace(parts).await;
-                let asked = named.as_deref().filter(|name| is_namespace(name));
                 let asking = Asking { reviews, key, account, deadline };
-                let sight = Sight::ask(&asking, &snapshot, asked).await.map_err(cannot_tell)?;
+                let sight = Sight::ask(&asking, &snapshot, named.as_deref()).await.map_err(cannot_see)?;
                 // The same whether it exists or not. Where nothing is watched yet, nothing would be shown anyway.
                 if let Some(name) =
                     named.filter(|name| !sight.sees_namespace(name) && !snapshot.kinds.is_empty())
@@ -111,8 +127,13 @@ impl FromRequestParts<Arc<Exposed>> for Caller {
     }
 }
 
-/// The namespace that a request names, in its path or in its query.
+/// The namespace that the body of a request names.
+#[derive(Clone, Debug)]
+pub(in crate::expose) struct InBody(pub(in crate::expose) String);
+
+/// The namespace that a request names, in its path, in its query or in its body.
 async fn named_namespace(parts: &mut Parts) -> Option<String> {
+    let in_body = parts.extensions.get::<InBody>().map(|own| own.0.clone());
     let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
     let in_query = query.ok().and_then(|Query(pairs)| {
         pairs.into_iter().find(|(name, _)| name == "namespace").map(|(_, value)| value)
@@ -122,10 +143,20 @@ async fn named_namespace(parts: &mut Parts) -> Option<String> {
         let mut parameters = path.iter();
         parameters.find(|(name, _)| *name == "namespace").map(|(_, value)| value.to_owned())
     });
-    in_path.or(in_query).filter(|name| !["", "*", "-"].contains(&name.as_str()))
+    in_path.or(in_body).or(in_query).filter(|name| !["", "*", "-"].contains(&name.as_str()))
 }
 
 fn nothing_there(namespace: &str) -> Problem {
     let detail = format!("this account may list nothing that is watched in namespace `{namespace}`");
     Problem::new(StatusCode::FORBIDDEN, detail)
+}
+
+fn cannot_see(blind: Blind) -> Problem {
+    match blind {
+        Blind::Unanswered => cannot_tell(Unanswered),
+        Blind::TooMany => {
+            let detail = "this account may list single namespaces only, and there are too many to ask about all of them; name one with `namespace`";
+            Problem::new(StatusCode::FORBIDDEN, detail)
+        }
+    }
 }

@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header::AUTHORIZATION};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::{Instant, timeout};
@@ -46,22 +46,34 @@ pub(in crate::expose) async fn guard(
 
 async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request, Problem> {
     let (mut parts, body) = request.into_parts();
-    let identity = match Protection::of(&parts.extensions) {
-        Protection::Open if web.closed => Identity::Stranger,
-        Protection::Open => identify(exposed, web, &parts).await.unwrap_or(Identity::Stranger),
+    let protection = Protection::of(&parts.extensions);
+    let within_rate = || web.settings.rate_limit.is_none_or(|limit| exposed.access.0.bucket.take(limit));
+    let identity = match protection {
+        // Not even asked: whether we are alive depends on nobody else.
+        Protection::Open => Identity::Stranger,
+        Protection::Brief if web.closed => Identity::Stranger,
+        // A probe without credentials costs nothing, so it does not count.
+        Protection::Brief if parts.headers.contains_key(AUTHORIZATION) && !within_rate() => {
+            Identity::Stranger
+        }
+        Protection::Brief => identify(exposed, web, &parts).await.unwrap_or(Identity::Stranger),
         Protection::Guarded | Protection::Whole => {
             if web.closed {
                 let detail = "the web configuration file cannot be used; the exporter's log says why";
                 return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail));
             }
-            if web.settings.rate_limit.is_some_and(|limit| !exposed.access.0.bucket.take(limit)) {
+            if !within_rate() {
                 return Err(Problem::too_many("more requests than the web configuration file allows", 1));
             }
             identify(exposed, web, &parts).await?
         }
     };
     parts.extensions.insert(identity);
-    Ok(Request::from_parts(parts, received(body).await?))
+    // What somebody sends along with a question that has no body is not waited for.
+    let is_probe = matches!(protection, Protection::Open | Protection::Brief);
+    let asks_without = is_probe || matches!(parts.method, Method::GET | Method::HEAD);
+    let body = if asks_without { Body::empty() } else { received(body).await? };
+    Ok(Request::from_parts(parts, body))
 }
 
 async fn identify(exposed: &Exposed, web: &Web, parts: &http::request::Parts) -> Result<Identity, Problem> {

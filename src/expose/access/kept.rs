@@ -11,7 +11,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Kept<V> {
     most: usize,
-    answers: HashMap<String, (V, Instant)>,
+    /// Each with the time until which it holds; none for ever.
+    answers: HashMap<String, (V, Option<Instant>)>,
     order: VecDeque<String>,
 }
 
@@ -23,12 +24,17 @@ impl<V: Clone> Kept<V> {
     /// The answer, if it is known and not too old.
     pub(super) fn get(&self, question: &str) -> Option<V> {
         let (answer, until) = self.answers.get(question)?;
-        (Instant::now() < *until).then(|| answer.clone())
+        until.is_none_or(|until| Instant::now() < until).then(|| answer.clone())
     }
 
-    /// Remembers an answer for so long.
+    /// Whether there was an answer, be it too old by now.
+    pub(super) fn had(&self, question: &str) -> bool {
+        self.answers.contains_key(question)
+    }
+
+    /// Remembers an answer for so long; for ever where that is longer than anybody can count.
     pub(super) fn put(&mut self, question: String, answer: V, age: Duration) {
-        let until = Instant::now() + age;
+        let until = Instant::now().checked_add(age);
         if self.answers.insert(question.clone(), (answer, until)).is_none() {
             self.order.push_back(question);
         }

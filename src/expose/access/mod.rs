@@ -14,14 +14,19 @@ mod sight;
 mod tls;
 mod web_config;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use kube::Client;
 use tokio_rustls::rustls::ServerConfig;
 
 use self::{passwords::Passwords, rate::Bucket, reviews::Reviews, sight::Views, web_config::Web};
 
-pub(super) use self::{caller::Caller, guard::guard};
+use crate::settings::{ClientCertificates, Problem};
+
+pub(super) use self::{
+    caller::{Caller, InBody},
+    guard::guard,
+};
 pub use self::{peer::Peer, web_config::WebConfig};
 
 /// Who may ask for what. Without anything: everybody for everything.
@@ -38,6 +43,17 @@ struct Keepers {
     views: Views,
 }
 
+/// How those who ask prove who they are; not at all where none of these holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Proofs {
+    /// By a user's password.
+    pub(super) password: bool,
+    /// By a token of the cluster.
+    pub(super) token: bool,
+    /// By a certificate, before anything is asked.
+    pub(super) certificate: bool,
+}
+
 impl Access {
     /// Access as a web configuration file says. `reviewer`: whoever is asked whose tokens are good, where tokens are wanted.
     pub fn new(web: Option<WebConfig>, reviewer: Option<Client>) -> Self {
@@ -49,6 +65,22 @@ impl Access {
         let Web { settings, tls, .. } = self.look();
         let proves = settings.tls.as_ref().is_some_and(|own| own.client_certificates.is_verified());
         tls.map(|tls| (tls, proves))
+    }
+
+    /// How those who ask prove who they are, as of now.
+    pub(super) fn proofs(&self) -> Proofs {
+        let settings = self.look().settings;
+        let certificates = settings.tls.as_ref().map(|own| own.client_certificates);
+        Proofs {
+            password: !settings.users.is_empty(),
+            token: self.0.reviews.is_some(),
+            certificate: certificates.is_some_and(ClientCertificates::is_required),
+        }
+    }
+
+    /// The web configuration file, and what is wrong with it now; none where there is none.
+    pub(super) fn web_file(&self) -> Option<(&Path, Arc<[Problem]>)> {
+        self.0.web.as_ref().map(|web| (web.path(), web.look().problems))
     }
 
     /// What the web configuration file says now.

@@ -11,7 +11,7 @@ use futures_util::{
     future::{BoxFuture, Shared},
 };
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
 };
 
@@ -28,15 +28,30 @@ pub(super) type Answer<V> = Result<Option<V>, Unanswered>;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many are asked at a time.
 const AT_ONCE: usize = 16;
-const REMEMBERED: usize = 8192;
 
 /// Questions of one kind, whose answer is something or no.
 #[derive(Debug)]
 pub(super) struct Questions<V> {
     state: Arc<Mutex<State<V>>>,
-    places: Arc<Semaphore>,
+    /// For those who were answered with something before: no number of strangers keeps them waiting.
+    known: Lane,
+    unknown: Lane,
     yes_for: Duration,
     no_for: Duration,
+}
+
+/// Questions that wait for each other.
+#[derive(Clone, Debug)]
+struct Lane {
+    places: Arc<Semaphore>,
+    /// Room for those that are asked and those that wait for it; there is no more.
+    room: Arc<Semaphore>,
+}
+
+impl Lane {
+    fn new(most: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(AT_ONCE)), room: Arc::new(Semaphore::new(most)) }
+    }
 }
 
 #[derive(Debug)]
@@ -48,17 +63,15 @@ struct State<V> {
 }
 
 impl<V: Clone + Send + Sync + 'static> Questions<V> {
-    pub(super) fn new(yes_for: Duration, no_for: Duration) -> Self {
-        let state = State { yes: Kept::new(REMEMBERED), no: Kept::new(REMEMBERED), asked: HashMap::new() };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
-            yes_for,
-            no_for,
-        }
+    /// Questions of which so many may be under way at a time, and answers to so many are remembered.
+    pub(super) fn new(yes_for: Duration, no_for: Duration, under_way: usize, remembered: usize) -> Self {
+        let state = State { yes: Kept::new(remembered), no: Kept::new(remembered), asked: HashMap::new() };
+        let (known, unknown) = (Lane::new(under_way), Lane::new(under_way));
+        Self { state: Arc::new(Mutex::new(state)), known, unknown, yes_for, no_for }
     }
 
-    /// The answer to a question, by a digest of it; asked unless it is known. `deadline`: until when somebody waits.
+    /// The answer to a question, by a digest of it; asked unless it is known. `deadline`: until when somebody waits. There is none at
+    /// once where too many are asked already.
     pub(super) async fn ask<F>(
         &self,
         question: String,
@@ -79,7 +92,9 @@ impl<V: Clone + Send + Sync + 'static> Questions<V> {
             if let Some(answer) = state.asked.get(&question) {
                 answer.clone()
             } else {
-                let answer = self.begin(question.clone(), ask());
+                let lane = if state.yes.had(&question) { &self.known } else { &self.unknown };
+                let room = lane.room.clone().try_acquire_owned().map_err(|_| Unanswered)?;
+                let answer = self.begin(question.clone(), ask(), lane.places.clone(), room);
                 state.asked.insert(question, answer.clone());
                 answer
             }
@@ -92,10 +107,13 @@ impl<V: Clone + Send + Sync + 'static> Questions<V> {
         &self,
         question: String,
         ask: impl Future<Output = Answer<V>> + Send + 'static,
+        places: Arc<Semaphore>,
+        room: OwnedSemaphorePermit,
     ) -> Shared<BoxFuture<'static, Answer<V>>> {
-        let (state, places) = (self.state.clone(), self.places.clone());
+        let state = self.state.clone();
         let (yes_for, no_for) = (self.yes_for, self.no_for);
         let asked = tokio::spawn(async move {
+            let _room = room;
             let exchange = async {
                 let _place = places.acquire().await.map_err(|_| Unanswered)?;
                 ask.await
@@ -155,7 +173,7 @@ mod tests {
     async fn answers_are_remembered_and_no_answer_is_not() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = || asked.load(Ordering::Relaxed);
-        let questions = Questions::new(5 * SECOND, 3 * SECOND);
+        let questions = Questions::new(5 * SECOND, 3 * SECOND, 9, 9);
         assert_eq!(ask(&questions, &asked, SECOND, Err(Unanswered)).await, Err(Unanswered));
         assert_eq!(ask(&questions, &asked, SECOND, Ok(None)).await, Ok(None));
         assert_eq!(ask(&questions, &asked, SECOND, Ok(Some(1))).await, Ok(None), "no is remembered");
@@ -172,7 +190,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn many_ask_once_and_nobody_waits_for_long() {
         let asked = Arc::new(AtomicUsize::new(0));
-        let questions = Questions::new(60 * SECOND, SECOND);
+        let questions = Questions::new(60 * SECOND, SECOND, 9, 9);
         let begun = Instant::now();
         let slow = || ask(&questions, &asked, 4 * SECOND, Ok(Some(1)));
         assert_eq!(tokio::join!(slow(), slow()), (Err(Unanswered), Err(Unanswered)));
@@ -180,5 +198,28 @@ mod tests {
         sleep(3 * SECOND).await;
         assert_eq!(slow().await, Ok(Some(1)), "the answer came after they had gone");
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_that_are_too_many_are_sent_away_and_those_who_are_known_are_not() {
+        let questions = Questions::<u8>::new(SECOND, SECOND, 4, 99);
+        let begun = Instant::now();
+        let ask = |question: String, answer| {
+            let takes = async move {
+                sleep(SECOND).await;
+                Ok(answer)
+            };
+            questions.ask(question, Instant::now() + 2 * SECOND, move || takes)
+        };
+        assert_eq!(ask("known".to_owned(), Some(1)).await, Ok(Some(1)));
+        advance(SECOND).await;
+        let strangers = (0..9).map(|number| ask(number.to_string(), None));
+        let (strangers, known) =
+            tokio::join!(futures_util::future::join_all(strangers), ask("known".to_owned(), Some(2)));
+        assert_eq!(known, Ok(Some(2)), "it is asked again, and has room");
+        let sent_away = strangers.iter().filter(|own| **own == Err(Unanswered)).count();
+        assert_eq!((strangers.len(), sent_away), (9, 5));
+        assert_eq!(begun.elapsed(), 3 * SECOND, "nobody waited for those");
+        assert_eq!(ask("9".to_owned(), None).await, Ok(None), "there is room again");
     }
 }

@@ -31,6 +31,13 @@ const TOKEN_FOR: Duration = Duration::from_secs(60);
 /// As long as controller-runtime remembers what is allowed and what is not.
 const ALLOWED_FOR: Duration = Duration::from_secs(300);
 const DENIED_FOR: Duration = Duration::from_secs(30);
+/// Tokens that are asked about at a time. Anybody can send one, so there is not much room.
+const TOKENS_UNDER_WAY: usize = 64;
+/// Rights that are asked about at a time; only those have any whose token is good.
+const RIGHTS_UNDER_WAY: usize = 1024;
+const TOKENS_REMEMBERED: usize = 8192;
+/// Several accounts may each have thousands: one for each kind and namespace.
+const RIGHTS_REMEMBERED: usize = 32_768;
 /// How often is told that reviews cannot be had.
 const TOLD_EVERY: Duration = Duration::from_secs(30);
 
@@ -100,8 +107,8 @@ impl Reviews {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
-            tokens: Questions::new(TOKEN_FOR, TOKEN_FOR),
-            rights: Questions::new(ALLOWED_FOR, DENIED_FOR),
+            tokens: Questions::new(TOKEN_FOR, TOKEN_FOR, TOKENS_UNDER_WAY, TOKENS_REMEMBERED),
+            rights: Questions::new(ALLOWED_FOR, DENIED_FOR, RIGHTS_UNDER_WAY, RIGHTS_REMEMBERED),
             told: Arc::default(),
         }
     }

@@ -9,7 +9,9 @@ use tokio_rustls::rustls::{ServerConfig, sign::CertifiedKey};
 use tracing::{info, warn};
 
 use super::tls::{identity, server_config};
-use crate::settings::{Problem, Stamp, WebSettings, load_web, placed, read_settings, stamp};
+use crate::settings::{
+    ClientCertificates, Problem, Stamp, TlsSettings, WebSettings, load_web, placed, read_settings, stamp,
+};
 
 /// A web configuration file that is followed: what holds is what it says, without a restart.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(in crate::expose) struct Web {
     pub(in crate::expose) tls: Option<Arc<ServerConfig>>,
     /// Whether nobody can know who may ask, because the file, or what it names, cannot be used. Nobody may, then.
     pub(super) closed: bool,
+    /// Why it is closed, or still holds what the file no longer says.
+    pub(super) problems: Arc<[Problem]>,
 }
 
 impl WebConfig {
@@ -44,11 +48,16 @@ impl WebConfig {
     pub fn open(path: &Path, by_token: bool) -> Result<Self, Vec<Problem>> {
         let mut read = Reading::new(path);
         let web = read.web(by_token, &Web::default())?;
-        if let Some(problem) = read.outdated.take() {
-            return Err(placed(&read.text, vec![problem]));
+        if !read.outdated.is_empty() {
+            return Err(placed(&read.text, read.outdated));
         }
         let kept = Mutex::new(Kept { web, stamps: read.stamps });
         Ok(Self { path: path.to_owned(), by_token, kept })
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What holds now. Costs one call of `stat` for each file, unless one has changed.
@@ -59,18 +68,18 @@ impl WebConfig {
             let mut read = Reading::new(&self.path);
             match read.web(self.by_token, &kept.web) {
                 Ok(web) => {
-                    kept.web = web;
+                    kept.web = Web { problems: placed(&read.text, read.outdated).into(), ..web };
                     info!(file = %self.path.display(), "Read the web configuration file again.");
+                    for problem in &*kept.web.problems {
+                        warn!(file = %self.path.display(), %problem, "Not all of the web configuration can be used; what was good stays.");
+                    }
                 }
                 Err(problems) => {
-                    kept.web.closed = true;
-                    for problem in problems {
+                    (kept.web.closed, kept.web.problems) = (true, problems.into());
+                    for problem in &*kept.web.problems {
                         warn!(file = %self.path.display(), %problem, "The web configuration cannot be used; nobody is let in until it can.");
                     }
                 }
-            }
-            if let Some(problem) = read.outdated {
-                warn!(file = %self.path.display(), %problem, "The certificate cannot be used; the last good one stays.");
             }
             kept.stamps = read.stamps;
         }
@@ -83,15 +92,15 @@ struct Reading<'a> {
     path: &'a Path,
     text: String,
     stamps: Vec<(PathBuf, Stamp)>,
-    /// Why the identity is still the one before.
-    outdated: Option<Problem>,
+    /// Why something is still as it was before.
+    outdated: Vec<Problem>,
 }
 
 impl<'a> Reading<'a> {
     fn new(path: &'a Path) -> Self {
         // Looked at before it is read: what changes in between is seen the next time.
         let stamps = vec![(path.to_owned(), stamp(path))];
-        Self { path, text: String::new(), stamps, outdated: None }
+        Self { path, text: String::new(), stamps, outdated: Vec::new() }
     }
 
     fn web(&mut self, by_token: bool, before: &Web) -> Result<Web, Vec<Problem>> {
@@ -104,18 +113,42 @@ impl<'a> Reading<'a> {
             let problem = Problem { key: "basic_auth_users".into(), ..Problem::whole(message) };
             return Err(placed(&self.text, vec![problem]));
         }
+        let settings = self.guarded(settings, before);
         self.encrypted(settings, before).map_err(|problem| placed(&self.text, vec![problem]))
+    }
+
+    /// The settings, with what kept people out before and has vanished. A file that is being written, or whose making failed, is empty or ends
+    /// early for a moment; that must not open the door, and nobody can tell it from one that is meant so.
+    fn guarded(&mut self, mut settings: WebSettings, before: &Web) -> WebSettings {
+        let mut keeps = |key: &str, what: &str| {
+            let message = format!("{what} until a restart: the file may have been cut off");
+            self.outdated.push(Problem { key: key.into(), ..Problem::whole(message) });
+        };
+        if settings.users.is_empty() && !before.settings.users.is_empty() {
+            keeps("basic_auth_users", "without any, users stay as they were");
+            settings.users.clone_from(&before.settings.users);
+        }
+        let Some(tls) = &before.settings.tls else { return settings };
+        let verifies = |own: &TlsSettings| own.client_certificates == ClientCertificates::RequiredAndVerified;
+        match &settings.tls {
+            None => {
+                // Passwords and tokens that were sent encrypted are not taken in plain text all of a sudden.
+                keeps("tls_server_config", "without it, connections stay encrypted as they were");
+                settings.tls = Some(tls.clone());
+            }
+            Some(own) if verifies(tls) && !verifies(own) => {
+                keeps("tls_server_config.client_auth_type", "certificates of clients stay required");
+                settings.tls = Some(tls.clone());
+            }
+            Some(_) => {}
+        }
+        settings
     }
 
     /// What does not decide who gets in stays as it was where it cannot be used: an old certificate tells clients nothing wrong.
     fn encrypted(&mut self, settings: WebSettings, before: &Web) -> Result<Web, Problem> {
         let Some(tls) = &settings.tls else {
-            // Passwords and tokens that were sent encrypted are not taken in plain text all of a sudden.
-            if before.tls.is_some() {
-                let message = "without it connections stay encrypted as they were until a restart";
-                self.outdated = Some(Problem { key: "tls_server_config".into(), ..Problem::whole(message) });
-            }
-            return Ok(Web { settings: Arc::new(settings), closed: false, ..before.clone() });
+            return Ok(Web { settings: Arc::new(settings), ..Web::default() });
         };
         let files = [Some(&tls.certificate), Some(&tls.key), tls.client_authorities.as_ref()];
         for path in files.into_iter().flatten().filter_map(|pem| pem.file()) {
@@ -124,13 +157,17 @@ impl<'a> Reading<'a> {
         let identity = match (identity(tls), &before.identity) {
             (Ok(identity), _) => identity,
             (Err(fault), Some(before)) => {
-                self.outdated = Some(fault.into());
+                self.outdated.push(fault.into());
                 before.clone()
             }
             (Err(fault), None) => return Err(fault.into()),
         };
         let config = Arc::new(server_config(tls, &identity)?);
-        let identity = Some(identity);
-        Ok(Web { settings: Arc::new(settings), identity, tls: Some(config), closed: false })
+        Ok(Web {
+            settings: Arc::new(settings),
+            identity: Some(identity),
+            tls: Some(config),
+            ..Web::default()
+        })
     }
 }

@@ -67,8 +67,11 @@ impl Tag {
 
     /// The answer, unless the caller has it already.
     pub(super) fn unless_known(self, headers: &HeaderMap, answer: impl FnOnce() -> Response) -> Response {
-        let mut response =
-            if self.is_known(headers) { StatusCode::NOT_MODIFIED.into_response() } else { answer() };
+        let known = Known::of(headers);
+        let mut response = if known.has(&self) { StatusCode::NOT_MODIFIED.into_response() } else { answer() };
+        if known.any && response.status().is_success() {
+            response = StatusCode::NOT_MODIFIED.into_response();
+        }
         if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
             response.headers_mut().insert(ETAG, self.0);
             // To be kept by whom it was sent to, and asked about before it is used again.
@@ -76,13 +79,24 @@ impl Tag {
         }
         response
     }
+}
 
-    fn is_known(&self, headers: &HeaderMap) -> bool {
-        let own = self.0.to_str().unwrap_or_default().trim_start_matches("W/");
-        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        known
-            .flat_map(|value| value.split(','))
-            .map(str::trim)
-            .any(|tag| tag == "*" || tag.trim_start_matches("W/") == own)
+/// What a caller says that he has.
+struct Known<'a> {
+    tags: Vec<&'a str>,
+    /// Whether he has any answer, and wants another one only where there is none: that is known when it was made.
+    any: bool,
+}
+
+impl<'a> Known<'a> {
+    fn of(headers: &'a HeaderMap) -> Self {
+        let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let tags: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+        Self { any: tags.contains(&"*"), tags }
+    }
+
+    fn has(&self, tag: &Tag) -> bool {
+        let own = tag.0.to_str().unwrap_or_default().trim_start_matches("W/");
+        self.tags.iter().any(|tag| tag.trim_start_matches("W/") == own)
     }
 }

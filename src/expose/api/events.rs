@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{answer::plain, problem::Problem, query::of_url, view::TransitionView};
 use crate::{
-    expose::{Exposed, access::Caller},
+    expose::{Exposed, access::Caller, connections::Endless},
     settings::ReloadStatus,
     state::{Snapshot, StateReader},
 };
@@ -82,6 +82,7 @@ pub(crate) async fn events(
         Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
     });
     let mut response = plain(Response::new(Body::from_stream(frames)));
+    response.extensions_mut().insert(Endless);
     for (name, value) in [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
@@ -111,10 +112,14 @@ struct Listener {
     greeted: bool,
     /// The last transition that was sent.
     seen: u64,
+    /// Whether there is more in the history than was sent.
+    behind: bool,
     /// Whether something was published since the last `changed`.
     owes_changed: bool,
     /// When the next `changed` may be sent.
     changed_from: Instant,
+    /// The edition of which the last `changed` told.
+    told: Option<u64>,
     /// When the client has to come back, and prove again who it is.
     until: Option<Instant>,
     _place: OwnedSemaphorePermit,
@@ -137,8 +142,10 @@ impl Listener {
             settings,
             greeted: false,
             seen,
+            behind: false,
             owes_changed,
             changed_from,
+            told: None,
             until,
             _place: place,
         }
@@ -152,9 +159,11 @@ impl Listener {
             if is_over || self.exposed.stop.is_cancelled() {
                 return None;
             }
-            let frame = self.news(&self.caller.snapshot());
-            if !frame.is_empty() {
-                return Some(frame);
+            if self.may_look() {
+                let frame = self.news(&self.caller.snapshot());
+                if !frame.is_empty() {
+                    return Some(frame);
+                }
             }
             tokio::select! {
                 biased;
@@ -165,12 +174,17 @@ impl Listener {
                     }
                     self.owes_changed = true;
                 }
-                Ok(()) = self.settings.changed() => self.owes_changed = true,
+                Ok(()) = self.settings.changed() => (self.owes_changed, self.told) = (true, None),
                 () = sleep_until(self.changed_from), if self.owes_changed => {}
                 () = sleep_until(self.until.unwrap_or(heartbeat)), if self.until.is_some() => return None,
                 () = sleep_until(heartbeat) => return Some(":\n\n".to_owned()),
             }
         }
+    }
+
+    /// Whether it may be looked what is new. To leave out what a client may not see costs something, so that is done now and then.
+    fn may_look(&self) -> bool {
+        self.caller.sees_everything() || self.behind || Instant::now() >= self.changed_from
     }
 
     /// Everything that can be said right now.
@@ -184,18 +198,30 @@ impl Listener {
             self.seen = snapshot.history.last_sequence();
             write_event(&mut frame, "reset", Some(self.seen), "{}");
         }
+        let mut sent = 0;
         for transition in snapshot.history.after(self.seen).take(BATCH) {
+            sent += 1;
             self.seen = transition.sequence;
             let data = serde_json::to_string(&TransitionView::new(transition));
             let data = data.expect("a transition has only string keys");
             write_event(&mut frame, "transition", Some(transition.sequence), &data);
         }
+        self.behind = sent == BATCH;
+        if !self.behind {
+            // What the client may not see has been looked at as well.
+            self.seen = snapshot.history.last_sequence();
+        }
         let now = Instant::now();
         if self.owes_changed && now >= self.changed_from {
             self.owes_changed = false;
-            self.changed_from = now + CALM;
-            let data = format!("{{\"sequence\":{}}}", snapshot.sequence);
-            write_event(&mut frame, "changed", None, &data);
+            let is_news = self.told.replace(snapshot.edition) != Some(snapshot.edition);
+            if is_news || !self.caller.sees_everything() {
+                self.changed_from = now + CALM;
+            }
+            if is_news {
+                let data = format!("{{\"sequence\":{}}}", snapshot.sequence);
+                write_event(&mut frame, "changed", None, &data);
+            }
         }
         frame
     }

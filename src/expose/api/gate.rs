@@ -125,6 +125,7 @@ fn answer(exposed: &Exposed, caller: &Caller, query: &GateQuery) -> Result<Respo
         return Err(Problem::busy("not everything was looked at yet; /readyz says what is waited for", 5));
     }
     let mut reasons = asked.blind_spots(&snapshot);
+    reasons.extend(asked.hidden(caller));
     let mut checked = 0;
     for state in asked.kinds(&snapshot) {
         for entry in state.blocks.entries().filter(|entry| asked.is_about(entry)) {
@@ -190,6 +191,23 @@ impl Asked<'_> {
             }));
         }
         reasons
+    }
+
+    /// What the caller may not see: he cannot be told that all is well there.
+    fn hidden(&self, caller: &Caller) -> Vec<GateReason> {
+        let kinds = caller.kinds_not_seen(self.namespace).into_iter();
+        let wanted = kinds.filter(|kind| self.query.kind.as_deref().is_none_or(|own| is_of_type(kind, own)));
+        let place =
+            self.namespace.map_or_else(|| "all namespaces".to_owned(), |own| format!("namespace {own}"));
+        wanted
+            .map(|kind| GateReason {
+                group: Some(kind.group.to_string()),
+                kind: Some(kind.kind.to_string()),
+                namespace: self.namespace.map(str::to_owned),
+                details: vec![format!("This account may not list {} in {place}", kind.plural)],
+                ..GateReason::unknown()
+            })
+            .collect()
     }
 
     fn may_be_in(&self, stream: &StreamState) -> bool {

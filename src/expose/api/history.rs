@@ -45,7 +45,7 @@ pub(super) struct HistoryQuery {
 #[schemars(rename = "History")]
 pub(super) struct HistoryView<'a> {
     transitions: Vec<TransitionView<'a>>,
-    /// The newest sequence number there is.
+    /// The newest sequence number that can be seen; 0 where there is none.
     last: u64,
 }
 
@@ -102,5 +102,6 @@ async fn answer(caller: &Caller, request: Request) -> Result<Response, Problem> 
     let snapshot = caller.snapshot();
     let wanted = snapshot.history.newest_first().filter(|transition| query.wants(transition, source));
     let transitions = wanted.take(query.limit.unwrap_or(100)).map(|own| TransitionView::new(own)).collect();
-    Ok(json(&HistoryView { transitions, last: snapshot.history.last_sequence() }))
+    let last = snapshot.history.newest_first().next().map_or(0, |newest| newest.sequence);
+    Ok(json(&HistoryView { transitions, last }))
 }

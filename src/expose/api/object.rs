@@ -122,7 +122,7 @@ pub(crate) async fn object(
             resource_version: &object.resource_version,
             owners: owners(&snapshot, object.facts.owner.as_deref()),
             claims: entries.iter().map(|entry| ResourceView::new(state, entry, &light)).collect(),
-            rules: rules(&snapshot, entries, light.now),
+            rules: rules(&caller, &snapshot, entries, light.now),
             ignored: ignored(&snapshot, entries),
             history: history_of(&snapshot, key).map(TransitionView::new).collect(),
         })
@@ -150,12 +150,18 @@ fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {
 }
 
 /// The rules that match anything in these claims.
-fn rules<'a>(snapshot: &'a Snapshot, entries: &[Arc<Entry>], now: Timestamp) -> Vec<RuleView<'a>> {
+fn rules<'a>(
+    caller: &Caller,
+    snapshot: &'a Snapshot,
+    entries: &[Arc<Entry>],
+    now: Timestamp,
+) -> Vec<RuleView<'a>> {
     let differences = entries.iter().flat_map(|entry| entry.claim.verdict.differences());
     let names = differences.flat_map(|difference| &*difference.matched);
     let places: BTreeSet<usize> = names.filter_map(|name| snapshot.rules.set().position(name)).collect();
     let all = snapshot.rules.matches().enumerate().filter(|(at, _)| places.contains(at));
-    all.map(|(_, (rule, matches))| RuleView::new(rule, matches, now)).collect()
+    let views = all.map(|(_, (rule, matches))| RuleView::new(rule, matches, now));
+    if caller.sees_everything() { views.collect() } else { views.map(RuleView::without_settings).collect() }
 }
 
 fn ignored<'a>(snapshot: &'a Snapshot, entries: &'a [Arc<Entry>]) -> Vec<IgnoredView<'a>> {

@@ -1,13 +1,16 @@
 //! `GET /openapi.json`: the API as OpenAPI 3.1, made from the types that answers are made from.
 
-use axum::response::Response;
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json as value};
 
 use super::{
     answer::json,
-    operations::{Answer, Content, OPERATIONS, Operation},
+    operations::{Answer, Content, DENIED, DENIED_TO_ACCOUNTS, OPERATIONS, Operation},
 };
+use crate::expose::{Exposed, access::Proofs};
 
 /// What path parameters mean.
 const PLACES: &[(&str, &str)] = &[
@@ -16,11 +19,12 @@ const PLACES: &[(&str, &str)] = &[
     ("name", "The object's name"),
 ];
 
-pub(crate) async fn openapi() -> Response {
-    json(&document())
+pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>) -> Response {
+    json(&document(exposed.access.proofs()))
 }
 
-fn document() -> Value {
+/// The document, for a server that wants to have proved who asks, or does not.
+fn document(proofs: Proofs) -> Value {
     let settings = |settings: SchemaSettings| {
         settings.with(|own| {
             own.definitions_path = "/components/schemas".into();
@@ -33,7 +37,14 @@ fn document() -> Value {
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| value!({}));
-        path[operation.method] = describe(operation, &mut asked, &mut answered);
+        let mut description = describe(operation, &mut asked, &mut answered);
+        for answer in denials(proofs) {
+            let responses = &mut description["responses"];
+            if responses.get(answer.status.to_string()).is_none() {
+                responses[answer.status.to_string()] = response(answer, &mut answered);
+            }
+        }
+        path[operation.method] = description;
     }
     let mut schemas = answered.take_definitions(true);
     let selected = schemas.get("Resource").cloned().map(without_required);
@@ -44,6 +55,7 @@ fn document() -> Value {
         list["properties"]["resources"]["items"] = value!({"$ref": "#/components/schemas/SelectedResource"});
         schemas.insert("SelectedResourceList".to_owned(), list);
     }
+    let (ways, required) = security(proofs);
     value!({
         "openapi": "3.1.0",
         "info": {
@@ -53,8 +65,33 @@ fn document() -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas, "securitySchemes": ways},
+        "security": required,
     })
+}
+
+/// The ways to prove who asks, and that all of them are needed; nothing where everybody is answered.
+fn security(Proofs { password, token, certificate }: Proofs) -> (Map<String, Value>, Vec<Value>) {
+    let ways = [
+        (password, "password", value!({"type": "http", "scheme": "basic"})),
+        (token, "token", value!({"type": "http", "scheme": "bearer"})),
+        (certificate, "certificate", value!({"type": "mutualTLS"})),
+    ];
+    let schemes: Map<String, Value> = ways
+        .into_iter()
+        .filter(|(wanted, ..)| *wanted)
+        .map(|(_, name, scheme)| (name.to_owned(), scheme))
+        .collect();
+    let required: Map<String, Value> = schemes.keys().map(|name| (name.clone(), value!([]))).collect();
+    let required = if required.is_empty() { Vec::new() } else { vec![Value::Object(required)] };
+    (schemes, required)
+}
+
+/// What any question may be answered with, where who asks has to be proved.
+fn denials(proofs: Proofs) -> impl Iterator<Item = &'static Answer> {
+    let any = (proofs.password || proofs.token).then_some(&DENIED);
+    let of_accounts = if proofs.token { DENIED_TO_ACCOUNTS } else { &[] };
+    any.into_iter().chain(of_accounts)
 }
 
 /// A resource of which only some fields were asked for.
@@ -133,7 +170,7 @@ fn response(answer: &Answer, answered: &mut SchemaGenerator) -> Value {
 #[cfg(test)]
 mod tests {
     use super::{OPERATIONS, document};
-    use crate::expose::ROUTES;
+    use crate::expose::{ROUTES, access::Proofs};
 
     #[test]
     fn every_route_of_the_api_is_described() {
@@ -147,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_part_of_the_document_says_what_it_is() {
-        let document = document();
+        let document = document(Proofs { password: true, token: true, certificate: true });
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 for parameter in operation["parameters"].as_array().unwrap() {

@@ -179,6 +179,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
 ];
 
+/// What is answered to those who have to prove who they are, with a password or a token.
+pub(super) const DENIED: Answer = problem(401, "The credentials are missing or not good");
+
+/// What is answered to those whose token is good, where it says nothing else of these.
+pub(super) const DENIED_TO_ACCOUNTS: &[Answer] = &[
+    problem(403, "The account may not ask for this path, or list anything that it asks for"),
+    problem(503, "The API server does not say who may ask for what"),
+];
+
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use axum::{
-    body::Bytes,
-    extract::{FromRequest as _, FromRequestParts as _, Query, Request, rejection::QueryRejection},
+    body::Body,
+    extract::{FromRequestParts as _, Query, rejection::QueryRejection},
 };
 use http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts};
+use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -44,14 +45,13 @@ pub(super) struct ResourceQuery {
 
 impl ResourceQuery {
     /// Reads the body of a request. The guard has seen to it that it is short and has come whole.
-    pub(super) async fn of_body(request: Request) -> Result<Self, Problem> {
-        if !is_json(request.headers()) {
+    pub(super) async fn of_body(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        if !is_json(headers) {
             let detail = "the body has to be JSON, with `Content-Type: application/json`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
         }
         let unreadable = |why: String| Problem::bad_request(format!("the body cannot be read: {why}"));
-        let body = Bytes::from_request(request, &()).await;
-        let body = body.map_err(|rejection| unreadable(rejection.body_text()))?;
+        let body = body.collect().await.map_err(|error| unreadable(error.to_string()))?.to_bytes();
         serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
     }
 
@@ -66,7 +66,9 @@ impl ResourceQuery {
 
     pub(super) fn wants(&self, entry: &Entry) -> bool {
         let object = &entry.object;
-        let is = |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted == own);
+        // An empty one asks for nothing: those who fill in a form send it.
+        let is =
+            |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted.is_empty() || wanted == own);
         is(self.namespace.as_deref().filter(|namespace| *namespace != "*"), &object.key.namespace)
             && is(self.resource_name.as_deref(), &object.key.name)
             && is(self.deployment_id.as_deref(), deployment_id(entry))

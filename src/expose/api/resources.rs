@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Request, State},
+    extract::{FromRequestParts as _, Request, State},
     response::{IntoResponse, Response},
 };
 use schemars::SchemaGenerator;
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     expose::{
         Exposed,
-        access::Caller,
+        access::{Caller, InBody},
         lookup::{Found, is_of_type},
     },
     settings::Prices,
@@ -44,18 +44,18 @@ pub(crate) async fn resources(
 }
 
 /// `POST /v1/resources`: the same question as JSON.
-pub(crate) async fn post_resources(
-    State(exposed): State<Arc<Exposed>>,
-    caller: Caller,
-    request: Request,
-) -> Response {
-    let query = match ResourceQuery::of_body(request).await {
-        Ok(query) => query,
-        Err(problem) => return problem.into_response(),
-    };
+pub(crate) async fn post_resources(State(exposed): State<Arc<Exposed>>, request: Request) -> Response {
+    answer_post(&exposed, request).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn answer_post(exposed: &Arc<Exposed>, request: Request) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let query = ResourceQuery::of_body(&parts.headers, body).await?;
+    // What the caller may see there has to be asked as if the URL said it.
+    parts.extensions.insert(InBody(query.namespace.clone().unwrap_or_default()));
+    let caller = Caller::from_request_parts(&mut parts, exposed).await?;
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    list(&exposed, &caller, &snapshot, settings.prices.as_ref(), &query)
-        .unwrap_or_else(IntoResponse::into_response)
+    list(exposed, &caller, &snapshot, settings.prices.as_ref(), &query)
 }
 
 fn list(
@@ -70,7 +70,7 @@ fn list(
     let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
     let fields = query.fields.as_deref().map(selected).transpose()?;
     let mut found: Vec<Found<'_>> = Vec::new();
-    let wanted = query.resource_type.as_deref();
+    let wanted = query.resource_type.as_deref().filter(|own| !own.is_empty());
     for state in
         snapshot.kinds.iter().filter(|state| wanted.is_none_or(|wanted| is_of_type(&state.kind, wanted)))
     {

@@ -1,6 +1,6 @@
 //! `GET /v1/rules`.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use jiff::Timestamp;
@@ -12,6 +12,9 @@ use crate::{
     expose::{Exposed, access::Caller},
     rules::{EffectsSpec, MatchSpec, Origin, Rule},
 };
+
+/// Where rules of the settings file are from.
+const SETTINGS: &str = "settings";
 
 /// Every rule.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -36,7 +39,8 @@ pub(super) struct RuleView<'a> {
     namespace: Option<&'a str>,
     /// Which differences it is about.
     #[serde(rename = "match")]
-    matches: &'a MatchSpec,
+    #[schemars(with = "MatchSpec")]
+    matches: Cow<'a, MatchSpec>,
     /// What it says about them.
     effect: &'a EffectsSpec,
     /// Who answers for it.
@@ -52,18 +56,23 @@ pub(super) struct RuleView<'a> {
 }
 
 impl<'a> RuleView<'a> {
+    /// The same for those who may not see everything: what the settings say it is about may name what they do not see.
+    pub(super) fn without_settings(self) -> Self {
+        if self.from == SETTINGS { Self { matches: Cow::Owned(MatchSpec::default()), ..self } } else { self }
+    }
+
     pub(super) fn new(rule: &'a Rule, count: u64, now: Timestamp) -> Self {
         let spec = rule.spec();
         let (from, namespace) = match rule.origin() {
             Origin::BuiltIn => ("built_in", None),
-            Origin::Settings => ("settings", None),
+            Origin::Settings => (SETTINGS, None),
             Origin::Team { namespace } => ("team", Some(&**namespace)),
         };
         Self {
             name: rule.name(),
             from,
             namespace,
-            matches: &spec.matches,
+            matches: Cow::Borrowed(&spec.matches),
             effect: &spec.effect,
             owner: spec.owner.as_deref(),
             reason: spec.reason.as_deref(),

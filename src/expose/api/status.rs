@@ -26,6 +26,8 @@ pub(super) struct StatusView<'a> {
     /// Whether everything was looked at once.
     ready: bool,
     settings: SettingsView<'a>,
+    /// The web configuration file; null where there is none.
+    web_config: Option<WebConfigView<'a>>,
     /// What is wrong with rules of teams.
     #[schemars(with = "Vec<String>")]
     team_problems: &'a [String],
@@ -49,7 +51,19 @@ struct SettingsView<'a> {
     warnings: Vec<ProblemInSettings<'a>>,
 }
 
-/// What is wrong in the settings file.
+/// The web configuration file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "WebConfigStatus")]
+struct WebConfigView<'a> {
+    #[schemars(with = "String")]
+    file: &'a Path,
+    /// Whether all that it says holds; else what it said before, and where that is not safe nobody is let in.
+    successful: bool,
+    problems: Vec<ProblemInSettings<'a>>,
+}
+
+/// What is wrong in a file.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SettingsProblem")]
 struct ProblemInSettings<'a> {
@@ -82,10 +96,17 @@ pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller) 
     let reload = exposed.reload_status.borrow().clone();
     let team_problems = exposed.team_problems.borrow().clone();
     let snapshot = caller.snapshot();
+    let web_file = exposed.access.web_file();
+    let web_config = web_file.as_ref().map(|(file, problems)| WebConfigView {
+        file,
+        successful: problems.is_empty(),
+        problems: problems.iter().map(problem).collect(),
+    });
     json(&StatusView {
         version: env!("CARGO_PKG_VERSION"),
         ready: snapshot.ready,
         settings: settings(&reload),
+        web_config,
         team_problems: &team_problems,
         streams: snapshot.streams().map(stream).collect(),
         sources: sources(&snapshot),

@@ -1,6 +1,6 @@
 //! From the text of a web configuration file to what it says: understood whole, or not used at all.
 
-use std::{collections::BTreeMap, path::Path, str::FromStr as _};
+use std::{collections::BTreeMap, path::Path, str::FromStr as _, time::Duration};
 
 use bcrypt::HashParts;
 use jiff::SignedDuration;
@@ -41,6 +41,8 @@ const CIPHER_SUITES: &[&str] = &[
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 const CURVES: &[&str] = &["CurveP256", "CurveP384", "CurveP521", "X25519"];
+/// Longer ones cannot be counted on a clock for every burst.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Headers that may be set, each with the values that it may have; none for any.
 const HEADERS: &[(&str, &[&str])] = &[
     ("Strict-Transport-Security", &[]),
@@ -231,7 +233,11 @@ impl Found<'_> {
     fn rate_limit(&mut self, entry: &RateEntry) -> Option<RateLimit> {
         let text =
             entry.interval.as_deref().map(str::trim).filter(|text| !text.is_empty() && *text != "0")?;
-        let parsed = text.parse::<SignedDuration>().ok().and_then(|own| own.try_into().ok());
+        let parsed = text.parse::<SignedDuration>().ok().and_then(|own| Duration::try_from(own).ok());
+        if parsed.is_some_and(|interval| interval > LONGEST_INTERVAL) {
+            self.wrong("rate_limit.interval", format!("`{text}` is too long; want at most 24h"));
+            return None;
+        }
         let Some(interval) = parsed else {
             let message = format!("`{text}` is no length of time; want something like 100ms or 1s");
             self.wrong("rate_limit.interval", message);

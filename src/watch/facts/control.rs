@@ -20,11 +20,18 @@ struct Status<'a> {
     conditions: Conditions<'a>,
     current_healthy: Option<i32>,
     desired_healthy: Option<i32>,
+    desired_replicas: Option<i32>,
+    #[serde(borrow, default)]
+    last_scale_time: Text<'a>,
 }
 
 /// An autoscaler that finds neither its target nor its metrics is worth nothing; its target works on.
 pub(super) fn of_autoscaler(parts: Parts<'_>) -> Wellness {
-    let conditions = read::<Status<'_>>(parts.status).unwrap_or_default().conditions;
+    let status = read::<Status<'_>>(parts.status).unwrap_or_default();
+    let conditions = &status.conditions;
+    // In autoscaling/v1 there are no conditions: what it wants tells that it has looked.
+    let has_looked =
+        status.desired_replicas.is_some_and(|wanted| wanted > 0) || !status.last_scale_time.0.is_empty();
     let failed = |name| conditions.when(name, "False");
     if let Some(failed) = failed("AbleToScale") {
         return Wellness::new(Health::Degraded, failed.words());
@@ -32,7 +39,9 @@ pub(super) fn of_autoscaler(parts: Parts<'_>) -> Wellness {
     match failed("ScalingActive") {
         Some(off) if off.reason.0 == "ScalingDisabled" => Wellness::suspended(off.words()),
         Some(failed) => Wellness::new(Health::Degraded, failed.words()),
-        None if conditions.is_empty() => Wellness::progressing(Health::Unknown, "it has not looked yet"),
+        None if conditions.is_empty() && !has_looked => {
+            Wellness::progressing(Health::Unknown, "it has not looked yet")
+        }
         None => Wellness::healthy(),
     }
 }
@@ -130,7 +139,14 @@ mod tests {
         );
         let off = ("ScalingActive", "False", "ScalingDisabled");
         check(&spec, &conditions(&[works, off]), Health::Healthy, Some(Phase::Suspended), "ScalingDisabled");
-        check(&spec, &json!({}), Health::Unknown, Some(Phase::Progressing), "it has not looked yet");
+        let fresh = json!({"currentReplicas": 0, "desiredReplicas": 0});
+        for status in [json!({}), fresh] {
+            check(&spec, &status, Health::Unknown, Some(Phase::Progressing), "it has not looked yet");
+        }
+        // As autoscaling/v1 has it.
+        check(&spec, &json!({"currentReplicas": 2, "desiredReplicas": 2}), Health::Healthy, None, "");
+        let scaled = json!({"desiredReplicas": 0, "lastScaleTime": "2026-01-01T00:00:00Z"});
+        check(&spec, &scaled, Health::Healthy, None, "");
     }
 
     #[test]

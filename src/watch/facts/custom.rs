@@ -1,10 +1,11 @@
 //! Any kind, as far as it follows the conventions of conditions, phases and references.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{
     Parts,
-    wellness::{Conditions, Wellness, is_behind, read},
+    wellness::{Conditions, Lenient, Wellness, is_behind, read},
 };
 use crate::{
     compare::Text,
@@ -14,26 +15,44 @@ use crate::{
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Status<'a> {
-    observed_generation: Option<i64>,
+    #[serde(default)]
+    observed_generation: Lenient<i64>,
     #[serde(borrow, default)]
     conditions: Conditions<'a>,
-    #[serde(borrow)]
-    health: Option<ArgoHealth<'a>>,
     #[serde(borrow, default)]
-    phase: Word<'a>,
+    health: HealthWord<'a>,
     #[serde(borrow, default)]
-    state: Word<'a>,
-    #[serde(borrow)]
-    binding: Option<Named<'a>>,
+    phase: Lenient<Text<'a>>,
+    #[serde(borrow, default)]
+    state: Lenient<Text<'a>>,
+    #[serde(borrow, default)]
+    binding: Lenient<Named<'a>>,
 }
 
-/// How an Application of Argo CD is, and what others borrowed from it.
-#[derive(Deserialize)]
-struct ArgoHealth<'a> {
-    #[serde(borrow, default)]
-    status: Word<'a>,
-    #[serde(borrow, default)]
-    message: Word<'a>,
+/// How an object is in its own word: a text, or an object that has it, as an Application of Argo CD and those who borrowed from it.
+#[derive(Default)]
+struct HealthWord<'a> {
+    status: Text<'a>,
+    message: Text<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for HealthWord<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct ArgoHealth<'a> {
+            #[serde(borrow, default)]
+            status: Lenient<Text<'a>>,
+            #[serde(borrow, default)]
+            message: Lenient<Text<'a>>,
+        }
+        let part = Some(<&RawValue>::deserialize(deserializer)?);
+        let text = read::<Text<'a>>(part).map(|status| Self { status, ..Self::default() });
+        let argo = || {
+            let ArgoHealth { status, message } = read(part)?;
+            Some(Self { status: status.0.unwrap_or_default(), message: message.0.unwrap_or_default() })
+        };
+        Ok(text.or_else(argo).unwrap_or_default())
+    }
 }
 
 #[derive(Deserialize)]
@@ -42,48 +61,31 @@ struct Named<'a> {
     name: Text<'a>,
 }
 
-/// A text where there is one: others put objects under the same names.
-#[derive(Default)]
-struct Word<'a>(Text<'a>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Any<'a> {
-            Text(#[serde(borrow)] std::borrow::Cow<'a, str>),
-            Other(serde::de::IgnoredAny),
-        }
-        Ok(match Any::deserialize(deserializer)? {
-            Any::Text(text) => Self(Text(text)),
-            Any::Other(_) => Self::default(),
-        })
-    }
-}
-
 /// Facts about an object of any kind.
 pub(super) fn of_custom(parts: Parts<'_>) -> Facts {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
-        replicas: Option<i32>,
-        #[serde(borrow)]
-        write_connection_secret_to_ref: Option<Named<'a>>,
+        #[serde(default)]
+        replicas: Lenient<i32>,
         #[serde(borrow, default)]
-        secret_name: Word<'a>,
+        write_connection_secret_to_ref: Lenient<Named<'a>>,
+        #[serde(borrow, default)]
+        secret_name: Lenient<Text<'a>>,
     }
     let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let status = read::<Status<'_>>(parts.status);
-    let written = spec.write_connection_secret_to_ref.map(|own| own.name);
-    let bound = status.as_ref().and_then(|status| status.binding.as_ref()).map(|own| own.name.clone());
-    let names = [written, bound, Some(spec.secret_name.0)].into_iter().flatten();
+    // A list would be taken for the fields in their order.
+    let status = read::<Status<'_>>(parts.status.filter(|status| status.get().starts_with('{')));
+    let written = spec.write_connection_secret_to_ref.0.map(|own| own.name);
+    let bound = status.as_ref().and_then(|status| status.binding.0.as_ref()).map(|own| own.name.clone());
+    let names = [written, bound, spec.secret_name.0].into_iter().flatten();
     let connection_secret = names.map(|name| name.0).find(|name| !name.is_empty()).map(Into::into);
     let wellness = match &status {
         None => Wellness::no_status(),
-        Some(status) if is_behind(status.observed_generation, parts.generation) => Wellness::unseen(),
+        Some(status) if is_behind(status.observed_generation.0, parts.generation) => Wellness::unseen(),
         Some(status) => wellness(status),
     };
-    Facts { replicas: spec.replicas, connection_secret, ..wellness.into_facts() }
+    Facts { replicas: spec.replicas.0, connection_secret, ..wellness.into_facts() }
 }
 
 fn wellness(status: &Status<'_>) -> Wellness {
@@ -93,7 +95,8 @@ fn wellness(status: &Status<'_>) -> Wellness {
         return Wellness::new(Health::Unhealthy, stalled.words());
     }
     let named = ["Ready", "Available", "Healthy", "Succeeded"].iter().find_map(|name| conditions.get(name));
-    let busy = conditions.when("Reconciling", "True").or_else(|| conditions.when("Progressing", "True"));
+    let busy =
+        ["Reconciling", "Issuing", "Progressing"].iter().find_map(|name| conditions.when(name, "True"));
     let works = match named {
         None => return by_words(status, busy.map(super::wellness::Condition::words)),
         Some(condition) => match &*condition.status.0 {
@@ -106,10 +109,14 @@ fn wellness(status: &Status<'_>) -> Wellness {
     let flawed = conditions.when("Synced", "False").or_else(|| conditions.when("Degraded", "True"));
     match (works.health, flawed, busy) {
         (Health::Healthy, Some(flaw), _) => Wellness::new(Health::Degraded, flaw.words()),
-        (Health::Healthy, None, Some(busy)) if busy.r#type.0 == "Reconciling" => {
+        (Health::Healthy, None, Some(busy)) if busy.r#type.0 != "Progressing" => {
             Wellness::progressing(Health::Healthy, busy.words())
         }
         (Health::Unhealthy | Health::Unknown, _, Some(_)) => {
+            Wellness::progressing(works.health, works.message)
+        }
+        // Until its controller gives up, or says that something is wrong, it is on its way.
+        (Health::Unhealthy, None, None) if conditions.when("Ready", "False").is_some() => {
             Wellness::progressing(works.health, works.message)
         }
         (_, _, _) => works,
@@ -118,27 +125,38 @@ fn wellness(status: &Status<'_>) -> Wellness {
 
 /// Without a condition that tells, there may be a word for it.
 fn by_words(status: &Status<'_>, busy: Option<String>) -> Wellness {
-    let (argo, message) =
-        status.health.as_ref().map_or(("", ""), |own| (&*own.status.0.0, &*own.message.0.0));
-    let words = [argo, &*status.phase.0.0, &*status.state.0.0];
-    let Some(word) = words.into_iter().find(|word| !word.is_empty()) else {
-        return match busy {
-            Some(message) => Wellness::progressing(Health::Unknown, message),
-            None => Wellness::new(Health::Unknown, "its status has no condition Ready or Available"),
-        };
-    };
-    match word.to_ascii_lowercase().as_str() {
-        "healthy" | "ready" | "available" | "active" | "running" | "bound" | "established" => {
+    let text = |own: &Lenient<Text<'_>>| own.0.as_ref().map_or_else(String::new, |own| own.0.to_string());
+    let words = [status.health.status.0.to_string(), text(&status.phase), text(&status.state)];
+    let words = || words.iter().filter(|word| !word.is_empty());
+    let message = &*status.health.message.0;
+    if let Some(wellness) = words().find_map(|word| by_word(word, message)) {
+        return wellness;
+    }
+    match (words().next(), busy) {
+        (Some(word), _) => {
+            Wellness::new(Health::Unknown, format!("nobody knows what its phase {word} means"))
+        }
+        (None, Some(message)) => Wellness::progressing(Health::Unknown, message),
+        (None, None) => Wellness::new(Health::Unknown, "its status has no condition Ready or Available"),
+    }
+}
+
+/// What a word means; none where nobody knows.
+fn by_word(word: &str, message: &str) -> Option<Wellness> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "healthy" | "ready" | "available" | "active" | "running" | "bound" | "established" | "green" => {
             Wellness::healthy()
         }
         "succeeded" | "completed" | "complete" => Wellness::completed(),
         "progressing" | "pending" | "creating" | "provisioning" | "updating" | "reconciling"
         | "inprogress" => Wellness::progressing(Health::Degraded, message),
         "suspended" | "paused" => Wellness::suspended(message),
-        "degraded" => Wellness::new(Health::Degraded, message),
-        "failed" | "error" | "failure" | "lost" | "unhealthy" => Wellness::new(Health::Unhealthy, message),
-        _ => Wellness::new(Health::Unknown, format!("nobody knows what its phase {word} means")),
-    }
+        "degraded" | "yellow" => Wellness::new(Health::Degraded, message),
+        "failed" | "error" | "failure" | "lost" | "unhealthy" | "red" => {
+            Wellness::new(Health::Unhealthy, message)
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -169,12 +187,19 @@ mod tests {
     #[test]
     fn any_kind_is_as_well_as_its_conditions_say() {
         check(&[("Available", "True")], Health::Healthy, None, "");
-        check(&[("Available", "True"), ("Ready", "False")], Health::Unhealthy, None, "Ready is False");
+        let progressing = Some(Phase::Progressing);
+        check(&[("Available", "True"), ("Ready", "False")], Health::Unhealthy, progressing, "Ready is False");
+        check(&[("Ready", "False"), ("Issuing", "True")], Health::Unhealthy, progressing, "Ready is False");
+        check(&[("Ready", "True"), ("Issuing", "True")], Health::Healthy, progressing, "Issuing is True");
+        // It was given up, or says what is wrong.
+        check(&[("Ready", "False"), ("Stalled", "True")], Health::Unhealthy, None, "Stalled is True");
+        check(&[("Ready", "False"), ("Synced", "False")], Health::Unhealthy, None, "Ready is False");
+        check(&[("Ready", "False"), ("Degraded", "True")], Health::Unhealthy, None, "Ready is False");
+        check(&[("Available", "False")], Health::Unhealthy, None, "Available is False");
         check(&[("Ready", "Unknown")], Health::Unknown, None, "Ready is Unknown");
         check(&[("Ready", "True"), ("Synced", "False")], Health::Degraded, None, "Synced is False");
         check(&[("Ready", "True"), ("Degraded", "True")], Health::Degraded, None, "Degraded is True");
         check(&[("Ready", "True"), ("Stalled", "True")], Health::Unhealthy, None, "Stalled is True");
-        let progressing = Some(Phase::Progressing);
         check(
             &[("Ready", "False"), ("Reconciling", "True")],
             Health::Unhealthy,
@@ -223,6 +248,29 @@ mod tests {
             "its controller has not seen this version yet",
         );
         check(&spec, &json!([]), Health::Unknown, None, "no status");
+    }
+
+    #[test]
+    fn what_looks_otherwise_hides_nothing_beside_it() {
+        let check = check_of("example.com", "Database");
+        let spec = json!({});
+        check(&spec, &json!({"health": "green", "phase": "Ready"}), Health::Healthy, None, "");
+        check(&spec, &json!({"health": "yellow", "phase": "Ready"}), Health::Degraded, None, "");
+        check(&spec, &json!({"health": "red", "phase": "Ready"}), Health::Unhealthy, None, "");
+        check(&spec, &json!({"health": "unknown", "phase": "Ready"}), Health::Healthy, None, "");
+        for odd in [json!(7), json!(null), json!("text"), json!([1]), json!({"name": [], "status": {}})] {
+            let mut status = json!({"phase": "Ready"});
+            for name in ["health", "binding", "conditions", "state", "observedGeneration"] {
+                status[name] = odd.clone();
+            }
+            check(&spec, &status, Health::Healthy, None, "");
+        }
+        let ready = condition("Ready", "True");
+        let odd = json!({"conditions": [7, {"type": "Ready", "status": true}, {"type": {}}, ready]});
+        check(&spec, &odd, Health::Healthy, None, "");
+        let odd = json!({"replicas": "three", "writeConnectionSecretToRef": "a", "secretName": "c"});
+        let facts = facts_of("example.com", "Database", &odd, &json!({"health": "green"}));
+        assert_eq!((facts.replicas, facts.connection_secret.as_deref()), (None, Some("c")));
     }
 
     #[test]

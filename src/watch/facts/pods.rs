@@ -106,11 +106,10 @@ pub(super) fn of_pod(parts: Parts<'_>) -> Facts {
     // Without a word about it, pods are restarted always.
     let forever = read::<Spec<'_>>(parts.spec)
         .is_none_or(|spec| !matches!(&*spec.restart_policy.0, "OnFailure" | "Never"));
-    let wellness = match read::<Status<'_>>(parts.status) {
-        Some(status) => pod_wellness(&status, forever),
-        None => Wellness::no_status(),
-    };
-    let ended = wellness.phase == Some(crate::model::Phase::Completed);
+    let status = read::<Status<'_>>(parts.status);
+    // What has ended, well or not, holds nothing any more.
+    let ended = status.as_ref().is_some_and(|own| matches!(&*own.phase.0, "Succeeded" | "Failed"));
+    let wellness = status.map_or_else(Wellness::no_status, |status| pod_wellness(&status, forever));
     match read::<PodView<'_>>(parts.spec).filter(|_| !ended) {
         Some(pod) => with_pod(wellness.into_facts(), &pod),
         None => wellness.into_facts(),
@@ -179,8 +178,17 @@ fn failure(container: &ContainerStatus<'_>) -> Option<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::check_of;
+    use super::super::{check_of, facts_of};
     use crate::model::{Health, Phase};
+
+    #[test]
+    fn a_pod_that_has_ended_asks_for_nothing() {
+        let spec = json!({"containers": [{"name": "web", "resources": {"requests": {"cpu": "1"}}}]});
+        for (phase, cpu) in [("Running", Some(1000)), ("Succeeded", None), ("Failed", None)] {
+            let status = json!({"phase": phase, "reason": "Evicted"});
+            assert_eq!(facts_of("", "Pod", &spec, &status).cpu_request, cpu, "{phase}");
+        }
+    }
 
     #[test]
     fn a_pod_is_as_well_as_its_containers() {

@@ -81,7 +81,24 @@ pub(super) struct Conditions<'a>(Vec<Condition<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Conditions<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::<Vec<Condition<'a>>>::deserialize(deserializer).map(|own| Self(own.unwrap_or_default()))
+        let Lenient(all) = Lenient::<Vec<Lenient<Condition<'a>>>>::deserialize(deserializer)?;
+        Ok(Self(all.into_iter().flatten().filter_map(|own| own.0).collect()))
+    }
+}
+
+/// Something, where it looks as it should: others put other things under the same names, and these must not hide what stands beside them.
+pub(super) struct Lenient<T>(pub(super) Option<T>);
+
+impl<T> Default for Lenient<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let part = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(read(Some(part))))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drift_exporter::expose::{Access, Peer, ServerLimits, serve};
+use drift_exporter::expose::{Access, Peer, ServerLimits, router, serve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -19,7 +19,8 @@ use tokio_rustls::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::WebFile;
+use super::{WebFile, ann, shop};
+use crate::command_line::run;
 
 /// A certificate that vouches for itself, and its key, in PEM.
 pub(super) fn certificate(names: &[&str]) -> (String, String) {
@@ -237,4 +238,52 @@ async fn another_authority_counts_from_the_next_connection_on() {
     assert!(may(&of_old).await && !may(&of_new).await);
     server.file.write("ca.pem", &new.0.pem());
     assert!(!may(&of_old).await && may(&of_new).await);
+}
+
+#[tokio::test]
+async fn certificates_of_clients_stay_required_where_a_file_is_cut_off() {
+    let (authority, (server, trusted)) = (Authority::new(), server("").await);
+    let own = authority.vouch(Vec::new());
+    server.file.write("ca.pem", &authority.0.pem());
+    let whole = format!("{OWN}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n");
+    server.file.write("web.yml", &whole);
+    for cut in [&whole, "", OWN] {
+        std::fs::write(server.file.path(), cut).unwrap();
+        assert!(server.ask(&trusted, None, BOTH).await.is_err(), "{cut}");
+        let answer = server.ask(&trusted, Some(&own), BOTH).await;
+        assert_eq!(answer.as_deref(), Ok("certified: true"), "{cut}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_asks_only_whom_its_authority_vouches_for() {
+    let (own, key) = certificate(&["localhost"]);
+    let (other, _) = certificate(&["localhost"]);
+    let file = WebFile::new("");
+    for (name, text) in
+        [("cert.pem", &*own), ("key.pem", &key), ("other.pem", &other), ("basic", "ann:secret\n")]
+    {
+        file.write(name, text);
+    }
+    file.write("web.yml", &format!("{OWN}{}", ann()));
+    let access = Access::new(Some(file.open()), None);
+    let world = shop(access.clone()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    tokio::spawn(serve(listener, router(world.exposed.clone()), ServerLimits::default(), access, stop));
+    let path = |name: &str| file.folder.path().join(name).display().to_string();
+    let (right, wrong, basic) = (path("cert.pem"), path("other.pem"), path("basic"));
+    for (flags, code, told) in [
+        (vec!["--ca-file", &right, "--basic-auth-file", &basic], 1, "deployment.apps/web"),
+        (vec!["--ca-file", &right], 2, "401 Unauthorized"),
+        (vec!["--ca-file", &wrong, "--basic-auth-file", &basic], 2, "certificate"),
+        (vec!["--basic-auth-file", &basic], 2, "certificate"),
+    ] {
+        let arguments = [&["get", "-A", "-o", "name", "--server", &server][..], &flags].concat();
+        let ended = tokio::task::block_in_place(|| run(&arguments, "", &[]));
+        assert_eq!(ended.code, Some(code), "{flags:?}: {}{}", ended.stdout, ended.stderr);
+        assert!(format!("{}{}", ended.stdout, ended.stderr).contains(told), "{flags:?}: {}", ended.stderr);
+    }
 }

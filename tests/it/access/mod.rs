@@ -4,6 +4,8 @@
 mod encryption;
 /// Every route.
 mod routes;
+/// What those see who may not see everything, and what is asked for that.
+mod sight;
 /// Tokens: whose they are, what their bearers may ask for and see.
 mod tokens;
 /// Users and passwords, headers, limits.

@@ -2,12 +2,13 @@
 
 use drift_exporter::expose::{Access, Protection, ROUTES};
 use http::StatusCode;
+use serde_json::{Value, json};
 
 use super::{
     WebFile, ann, ask, basic, by_password, check_problem, shop,
     tokens::{Cluster, token},
 };
-use crate::programs::routes::sample;
+use crate::{programs::routes::sample, support::world::World};
 
 /// Paths that there are not, and one that somebody spelled in a way of his own.
 const NOWHERE: &[&str] =
@@ -19,7 +20,8 @@ fn only_probes_are_open_and_only_what_is_not_of_a_namespace_is_shown_whole() {
         let own = ROUTES.iter().filter(move |route| route.protection == wanted);
         own.map(|route| route.path).collect::<Vec<_>>()
     };
-    assert_eq!(those(Protection::Open), ["/livez", "/readyz"]);
+    assert_eq!(those(Protection::Open), ["/livez"]);
+    assert_eq!(those(Protection::Brief), ["/readyz"]);
     assert_eq!(those(Protection::Whole), ["/metrics", "/rules", "/log", "/v1/rules", "/v1/status"]);
 }
 
@@ -34,7 +36,7 @@ async fn check(access: Access, cases: &[(&str, Option<String>, Option<StatusCode
                 let answer = ask(&world, method, path, credentials.as_deref()).await;
                 let what = format!("{what}: {method} {path}");
                 match (protection, wanted) {
-                    (Protection::Open, _) => assert!(
+                    (Protection::Open | Protection::Brief, _) => assert!(
                         [StatusCode::OK, StatusCode::METHOD_NOT_ALLOWED].contains(&answer.status),
                         "{what}: {}",
                         answer.status
@@ -99,6 +101,41 @@ async fn every_route_wants_a_token_whose_bearer_may_ask() {
         ],
     )
     .await;
+}
+
+/// The document as somebody gets it who may.
+async fn document(world: &World, credentials: Option<&str>) -> Value {
+    ask(world, "GET", "/openapi.json", credentials).await.json()
+}
+
+/// Whether every question of the document may be answered with these, and with no denial else.
+#[track_caller]
+fn check_document(document: &Value, denials: &[u16], schemes: &Value, security: &Value) {
+    assert_eq!((&document["components"]["securitySchemes"], &document["security"]), (schemes, security));
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let answers = &operation["responses"];
+            assert_eq!(answers["401"].is_object(), denials.contains(&401), "{method} {path}");
+            for status in denials {
+                let content = &answers[status.to_string()]["content"]["application/problem+json"];
+                assert!(content["schema"].is_object(), "{method} {path} {status}: {answers}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_document_says_how_to_prove_who_asks() {
+    check_document(&document(&shop(Access::default()).await, None).await, &[], &json!({}), &json!([]));
+    let file = WebFile::new(&ann());
+    let own = document(&shop(by_password(&file)).await, Some(&basic("ann", "secret"))).await;
+    let schemes = json!({"password": {"type": "http", "scheme": "basic"}});
+    check_document(&own, &[401], &schemes, &json!([{"password": []}]));
+    let cluster = Cluster::default();
+    let world = shop(cluster.access()).await;
+    let own = document(&world, Some(&token("admin"))).await;
+    let schemes = json!({"token": {"type": "http", "scheme": "bearer"}});
+    check_document(&own, &[401, 403, 503], &schemes, &json!([{"token": []}]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,16 +25,18 @@ use crate::support::{
 /// A cluster that answers reviews. Tokens are the names of accounts: `admin` may do everything, `team` may ask for every path and
 /// list everything in the namespace `shop`, `guest` may do nothing, and there are no others.
 #[derive(Clone, Default)]
-pub(super) struct Cluster(Arc<Mutex<State>>);
+pub(super) struct Cluster(pub(super) Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Everything that it was asked.
-    asked: Vec<Value>,
+    pub(super) asked: Vec<Value>,
     down: bool,
     silent: bool,
+    /// Whether every answer takes a second.
+    slow: bool,
     /// What `team` may list, where that is not everything in `shop`.
-    of_team: Option<(&'static str, &'static str)>,
+    pub(super) of_team: Option<(&'static str, &'static str)>,
 }
 
 impl Cluster {
@@ -47,6 +49,9 @@ impl Cluster {
                 let (status, answer) = own.review(&serde_json::from_slice(&body).unwrap());
                 if own.0.lock().unwrap().silent {
                     std::future::pending::<()>().await;
+                }
+                if own.0.lock().unwrap().slow {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 let answer =
                     Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()));
@@ -101,19 +106,22 @@ pub(super) fn token(account: &str) -> String {
     format!("Bearer {account}")
 }
 
-fn elsewhere(mut object: Value) -> Value {
+pub(super) fn elsewhere(mut object: Value) -> Value {
     object["metadata"]["namespace"] = "attic".into();
     object
 }
 
 /// A shop with an attic, in which something drifts as well.
-async fn house(access: Access) -> World {
+pub(super) async fn house(access: Access) -> World {
+    house_with(access, Settings { shown_values: ShownValues::Full, ..Settings::default() }).await
+}
+
+pub(super) async fn house_with(access: Access, settings: Settings) -> World {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("deployments", elsewhere(deployment("chest")));
     api.put("services", service("web"));
     api.put("services", elsewhere(service("stairs")));
-    let settings = Settings { shown_values: ShownValues::Full, ..Settings::default() };
     let world = World::with_access(&api, api.client(), settings, access);
     world.until("it is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
     world.settle().await;
@@ -227,6 +235,36 @@ async fn a_server_that_says_nothing_is_given_up_within_two_seconds() {
     cluster.0.lock().unwrap().silent = false;
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert_eq!(ask(&world, "GET", "/", Some(&token("team"))).await.status, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_whether_a_probe_may_be_answered() {
+    let cluster = Cluster::default();
+    let world = house(cluster.access()).await;
+    cluster.0.lock().unwrap().silent = true;
+    let begun = Instant::now();
+    for account in ["admin", "nobody"] {
+        assert_eq!(ask(&world, "GET", "/livez", Some(&token(account))).await.status, StatusCode::OK);
+    }
+    assert_eq!((begun.elapsed(), cluster.asked("TokenReview")), (Duration::ZERO, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_bad_tokens_is_sent_away_and_a_scrape_is_not() {
+    let cluster = Cluster::default();
+    let world = house(cluster.access()).await;
+    let scrape = || ask(&world, "GET", "/metrics", Some("Bearer admin"));
+    assert_eq!(scrape().await.status, StatusCode::OK);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    cluster.0.lock().unwrap().slow = true;
+    let flood = futures::future::join_all((0..2_000).map(|number| {
+        let world = &world;
+        async move { ask(world, "GET", "/readyz", Some(&format!("Bearer {number}"))).await.status }
+    }));
+    let (flood, scraped) = tokio::join!(flood, scrape());
+    assert_eq!(scraped.status, StatusCode::OK, "{}", scraped.text());
+    assert!(flood.iter().all(|status| *status == StatusCode::OK));
+    assert!(cluster.asked("TokenReview") < 100, "{}", cluster.asked("TokenReview"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,8 +43,39 @@ async fn users_come_and_go_without_a_restart_and_a_broken_file_lets_nobody_in() 
     assert_eq!(status(&world, "/metrics", "bob", "secret").await, StatusCode::INTERNAL_SERVER_ERROR);
     file.write("web.yml", &bob);
     assert_eq!(status(&world, "/metrics", "bob", "secret").await, StatusCode::OK);
-    file.write("web.yml", "");
-    assert_eq!(ask(&world, "GET", "/metrics", None).await.status, StatusCode::OK, "nobody is asked any more");
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_off_opens_no_door() {
+    let whole = format!("http_server_config: {{headers: {{X-Frame-Options: deny}}}}\n{}", ann());
+    let file = WebFile::new(&whole);
+    let world = shop(by_password(&file)).await;
+    assert_eq!(status(&world, "/metrics", "ann", "secret").await, StatusCode::OK);
+    for cut in
+        ["", "\n", "# users\n", "http_server_config:\n", "basic_auth_users:\n", "basic_auth_users: {}\n"]
+    {
+        // In place, as a shell writes.
+        std::fs::write(file.path(), cut).unwrap();
+        for path in ["/metrics", "/v1/status"] {
+            check_problem(&ask(&world, "GET", path, None).await, StatusCode::UNAUTHORIZED, cut);
+        }
+        assert_eq!(status(&world, "/metrics", "ann", "guess").await, StatusCode::UNAUTHORIZED, "{cut}");
+        let told = ask(&world, "GET", "/v1/status", Some(&basic("ann", "secret"))).await.json();
+        let web = &told["webConfig"];
+        assert_eq!(
+            (&web["successful"], &web["problems"][0]["key"]),
+            (&json!(false), &json!("basic_auth_users"))
+        );
+        let message = web["problems"][0]["message"].as_str().unwrap();
+        assert!(message.contains("stay as they were until a restart"), "{message}");
+    }
+    file.write("web.yml", &ann().replace("ann:", "bob:"));
+    assert_eq!(status(&world, "/metrics", "ann", "secret").await, StatusCode::UNAUTHORIZED);
+    let told = ask(&world, "GET", "/v1/status", Some(&basic("bob", "secret"))).await.json();
+    assert_eq!(
+        (&told["webConfig"]["successful"], &told["webConfig"]["problems"]),
+        (&json!(true), &json!([]))
+    );
 }
 
 #[tokio::test]
@@ -84,6 +115,20 @@ async fn more_requests_than_are_allowed_are_sent_away_but_not_probes() {
     }
     assert_eq!([answers[0].status, answers[1].status], [StatusCode::OK, StatusCode::OK]);
     check_problem(&answers[2], StatusCode::TOO_MANY_REQUESTS, "the third");
+}
+
+#[tokio::test]
+async fn passwords_that_are_sent_to_a_probe_are_looked_at_no_faster() {
+    let file = WebFile::new(&format!("rate_limit: {{interval: 1h, burst: 2}}\n{}", ann()));
+    let world = shop(by_password(&file)).await;
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(ask(&world, "GET", "/readyz", None).await.text(), "ready\n");
+        let answer = ask(&world, "GET", "/readyz", Some(&basic("ann", "secret"))).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        told.push(answer.text().contains("listed"));
+    }
+    assert_eq!(told, [true, true, false]);
 }
 
 #[tokio::test]

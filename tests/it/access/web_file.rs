@@ -78,6 +78,10 @@ fn mistakes_about_headers_and_limits_have_their_places_too() {
         ],
     );
     check(
+        "rate_limit: {interval: 9000000000000000000s, burst: 1}\n",
+        &["line 1, column 24: rate_limit.interval: `9000000000000000000s` is too long; want at most 24h"],
+    );
+    check(
         "rate_limit: {interval: 1s}\n",
         &["line 1, column 13: rate_limit: without a `burst` of at least 1 nothing would ever be answered"],
     );

@@ -39,6 +39,20 @@ async fn a_question_is_answered_the_same_however_it_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_left_empty_is_not_asked_for() {
+    let world = shop().await;
+    let contract =
+        json!({"namespace": "shop", "resourceType": "", "resourceName": "web", "deploymentId": ""})
+            .to_string();
+    let posted = post(&world, Some("application/json"), contract).await.json();
+    let asked = world.get("/v1/resources?namespace=shop&resourceName=web").await.json();
+    assert_eq!((&posted, &posted["total"]), (&asked, &json!(2)));
+    let asked =
+        world.get("/v1/resources?namespace=shop&resourceName=&deploymentId=&resourceType=").await.json();
+    assert_eq!(asked["total"], 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_no_question_is_a_problem() {
     let world = shop().await;
     let json_type = Some("application/json");

@@ -72,3 +72,16 @@ async fn a_problem_has_no_tag() {
         assert!(!world.get(path).await.headers.contains_key(header::ETAG), "{path}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_any_answer_is_still_told_that_there_is_none() {
+    let world = shop().await;
+    for (path, status) in [
+        ("/v1/resources?namespace=shop", 304),
+        ("/v1/resources?namespace=shop&limit=0", 400),
+        ("/v1/resources/pod/shop/web", 404),
+    ] {
+        let request = Request::get(path).header(header::IF_NONE_MATCH, "*").body(Body::empty()).unwrap();
+        assert_eq!(world.ask(request).await.status.as_u16(), status, "{path}");
+    }
+}

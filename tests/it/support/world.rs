@@ -79,6 +79,17 @@ impl World {
 
     /// The same where not everybody may ask for everything.
     pub(crate) fn with_access(api: &ApiServer, client: Client, settings: Settings, access: Access) -> Self {
+        Self::with_history(api, client, settings, access, History::default())
+    }
+
+    /// The same where something has happened before.
+    pub(crate) fn with_history(
+        api: &ApiServer,
+        client: Client,
+        settings: Settings,
+        access: Access,
+        history: History,
+    ) -> Self {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
         let stop = CancellationToken::new();
         let parts = Parts {
@@ -94,7 +105,7 @@ impl World {
             access,
             stop: stop.clone(),
         };
-        let Exporter { ingest, exposed, settings, .. } = assemble(&parts, History::default());
+        let Exporter { ingest, exposed, settings, .. } = assemble(&parts, history);
         tokio::spawn(ingest.run());
         Self { api: api.clone(), router: router(exposed.clone()), exposed, settings, stop }
     }

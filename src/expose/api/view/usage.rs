@@ -42,8 +42,7 @@ struct Demand {
 
 /// What an object asks for; none for what runs nothing and stores nothing.
 pub(super) fn usage(facts: &Facts) -> Option<UsageView> {
-    let requests = [facts.cpu_request, facts.memory_request, facts.storage_request];
-    if facts.replicas.is_none() && requests.iter().all(Option::is_none) {
+    if facts.replicas.is_none() && !asks(facts) {
         return None;
     }
     let all = replicas(facts);
@@ -57,9 +56,14 @@ pub(super) fn usage(facts: &Facts) -> Option<UsageView> {
     })
 }
 
-/// What an object costs in a month; none for what costs nothing by nature.
+/// What an object costs in a month; none for what costs nothing by nature, or does not tell what it asks for.
 pub(super) fn monthly_cost(facts: &Facts, prices: &Prices) -> Option<f64> {
-    (usage(facts).is_some() || facts.load_balancer).then(|| cents(Demand::of(facts).monthly(prices)))
+    (asks(facts) || facts.load_balancer).then(|| cents(Demand::of(facts).monthly(prices)))
+}
+
+/// Whether it tells what one of its replicas asks for.
+fn asks(facts: &Facts) -> bool {
+    [facts.cpu_request, facts.memory_request, facts.storage_request].iter().any(Option::is_some)
 }
 
 /// What the differences of a claim cost in a month, more or less than what is declared; none where that is not known.
@@ -68,6 +72,9 @@ pub(super) fn drift_cost(entry: &Entry, prices: &Prices) -> Option<f64> {
         let actual = Demand::of(&entry.object.facts);
         let differences = &entry.claim.verdict.episode()?.differences;
         let declared = actual.as_declared(differences)?;
+        if declared.replicas != actual.replicas && !asks(&entry.object.facts) {
+            return None;
+        }
         Some(cents(actual.monthly(prices) - declared.monthly(prices)))
     } else {
         Some(0.0)
@@ -115,6 +122,7 @@ impl Demand {
                     declared.replicas = if expected.is_empty() { 1 } else { expected.parse().ok()? }
                 }
                 Some(Part::ServiceType) => declared.load_balancers = u32::from(expected == "LoadBalancer"),
+                Some(Part::Whole) => return None,
                 Some(Part::Amounts(rest)) => {
                     let (there, wanted) = (amounts(rest, &finding.actual)?, amounts(rest, expected)?);
                     let put = |own: u64, at: usize| own.saturating_sub(there[at]).saturating_add(wanted[at]);
@@ -132,6 +140,8 @@ impl Demand {
 enum Part<'a> {
     Replicas,
     ServiceType,
+    /// Several of them at once, of which nobody has counted the single ones.
+    Whole,
     /// The way from a container or a claim to what differs.
     Amounts(&'a [Segment]),
 }
@@ -153,15 +163,29 @@ impl<'a> Part<'a> {
             return Some(Self::Amounts(&segments[1..]));
         }
         // Elements of these lists cost something; what stands after them is the way within one.
-        let list = (0..segments.len()).find(|at| is(*at, "containers") || is(*at, "volumeClaimTemplates"))?;
-        let rest = segments.get(list + 2..)?;
+        let list = (0..segments.len()).find(|at| is(*at, "containers") || is(*at, "volumeClaimTemplates"));
+        let Some(list) = list else {
+            let holds_pods =
+                |way: &[&str]| segments.len() <= way.len() && (0..segments.len()).all(|at| is(at, way[at]));
+            return TEMPLATES.iter().any(|way| holds_pods(way)).then_some(Self::Whole);
+        };
+        let Some(rest) = segments.get(list + 2..) else { return Some(Self::Whole) };
         let rest = if is(list, "volumeClaimTemplates") && !rest.is_empty() { &rest[1..] } else { rest };
         Some(Self::Amounts(rest))
     }
 }
 
+/// The ways to where containers are described.
+const TEMPLATES: &[&[&str]] =
+    &[&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
+
 /// CPU, memory and storage that the value at this place requests; none where it may not be told.
 fn amounts(way: &[Segment], text: &str) -> Option<[u64; 3]> {
+    // Nothing else of a container costs anything, such as its environment.
+    let is = |at: usize, name: &str| way.get(at).is_none_or(|own| *own == Segment::Field(name.into()));
+    if !(is(0, "resources") && is(1, "requests")) {
+        return Some([0; 3]);
+    }
     if SealKey::is_digest(text) {
         return None;
     }
@@ -210,7 +234,7 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{Demand, Difference, FieldClass, Prices};
+    use super::{Demand, Difference, Facts, FieldClass, Prices};
     use crate::model::{Actor, Advice, Expectation, Finding, SealKey, Severity};
 
     const NOW: Demand =
@@ -264,9 +288,38 @@ mod tests {
             Some(Demand { storage: 5 << 30, ..NOW }),
         );
         check("metadata.labels.team", ("a", "b"), Some(NOW));
+        for whole in [
+            "spec.template",
+            "spec.template.spec",
+            "spec.template.spec.containers",
+            "spec.jobTemplate",
+            "spec.volumeClaimTemplates",
+            "spec.jobTemplate.spec.template.spec.containers",
+        ] {
+            check(whole, ("[]", "{}"), None);
+        }
+        check("spec.template.metadata", ("{}", "{}"), Some(NOW));
         check("spec", ("aa", "bb"), None);
         let sealed = SealKey::new([1; 32]).digest(b"250m");
         check(&format!("{web}.resources.requests.cpu"), (&sealed, "500m"), None);
+        check(&format!("{web}.resources"), (&sealed, "{}"), None);
+        check(web, ("", &sealed), None);
+        for free in ["env[name=PASSWORD].value", "env", "resources.limits.cpu"] {
+            check(&format!("{web}.{free}"), (&sealed, "x"), Some(NOW));
+        }
+    }
+
+    #[test]
+    fn what_is_not_told_costs_nobody_knows_how_much() {
+        let prices = Prices { cpu_core_hour: 1.0, ..Prices::default() };
+        let replicas = Facts { replicas: Some(3), ..Facts::default() };
+        assert_eq!(super::monthly_cost(&replicas, &prices), None);
+        let asking = Facts { cpu_request: Some(0), ..replicas };
+        assert_eq!(super::monthly_cost(&asking, &prices), Some(0.0));
+        assert_eq!(
+            super::monthly_cost(&Facts { load_balancer: true, ..Facts::default() }, &prices),
+            Some(0.0)
+        );
     }
 
     #[test]
