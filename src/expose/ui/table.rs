@@ -78,9 +78,10 @@ pub(super) fn results(
             } @else {
                 p #summary .summary { (summary(overview, filter)) }
                 div #scroll .scroll data-keyed {
-                    table #objects .cards.objects data-keyed {
+                    // It is laid out as no table is, so it says that it is one.
+                    table #objects .cards.objects role="table" data-keyed {
                         (heads(filter))
-                        tbody #rows data-keyed {
+                        tbody #rows role="rowgroup" data-keyed {
                             @let shown = overview.rows.iter().skip((current - 1) * filter.rows).take(filter.rows);
                             @for row in shown { (line(row, now)) }
                         }
@@ -112,11 +113,11 @@ fn summary(overview: &Overview<'_>, filter: &Filter) -> Markup {
 /// The heads of the columns. Each sorts by its column, and from the other end when it does so already.
 fn heads(filter: &Filter) -> Markup {
     html! {
-        thead #heads { tr {
+        thead #heads role="rowgroup" { tr role="row" {
             @for column in Column::ALL {
                 @let is_sorted = filter.sort.by == column;
                 @let order = if filter.sort.reversed { "descending" } else { "ascending" };
-                th scope="col" aria-sort=[is_sorted.then_some(order)] {
+                th scope="col" role="columnheader" aria-sort=[is_sorted.then_some(order)] {
                     a href=(filter.with_sort(filter.sort.clicked(column)).url()) { (column.title()) }
                 }
             }
@@ -129,13 +130,13 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
     let key = &entry.object.key;
     let url = object_url(key);
     html! {
-        tr id={ (url) ":" (entry.claim.source) } class={ "row " (row.verdict) } data-flash {
-            td data-label="Verdict" {
+        tr id={ (url) ":" (entry.claim.source) } class={ "row " (row.verdict) } role="row" data-flash {
+            td role="cell" data-label="Verdict" {
                 (badge(row.verdict))
                 @if let Some(reason) = row.reason { span.detail title=(because(reason)) { (reason_word(reason)) } }
                 @if row.had_drifted() { span.detail { "had drifted" } }
             }
-            td.object data-label="Object" {
+            td.object role="cell" data-label="Object" {
                 a href=(url) { (key.name) }
                 span.detail { (key.kind.kind) @if !key.namespace.is_empty() { " in " (key.namespace) } }
                 @if let Some(declared) = entry.claim.declared_by().first() {
@@ -144,17 +145,17 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
             }
             @match row.episode.zip(row.worst()) {
                 Some((episode, worst)) => {
-                    td data-label="What" {
+                    td role="cell" data-label="What" {
                         (fields(episode.differences.iter().map(|difference| &*difference.finding.path)))
                         span.detail { (worst.field) }
                     }
-                    td data-label="By" { (tool(worst.actor, worst.manager)) }
-                    td data-label="Severity" { (severity(worst.severity)) }
-                    td data-label="Since" { (since(episode.onset, now)) }
+                    td role="cell" data-label="By" { (tool(worst.actor, worst.manager)) }
+                    td role="cell" data-label="Severity" { (severity(worst.severity)) }
+                    td role="cell" data-label="Since" { (since(episode.onset, now)) }
                 }
-                None => { td.none {} td.none {} td.none {} td.none {} }
+                None => { @for _ in 0..4 { td.none role="cell" {} } }
             }
-            td data-label="Health" { (health(row)) }
+            td role="cell" data-label="Health" { (health(row)) }
         }
     }
 }

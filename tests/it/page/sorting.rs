@@ -21,8 +21,11 @@ async fn a_column_sorts_the_table_and_what_has_nothing_in_it_comes_last() {
         assert_eq!(names(query).await, wanted, "{query}");
     }
     let page = world.get("/?sort=-since&q=shop&page=1").await;
-    has(&page, "<th scope=\"col\" aria-sort=\"descending\"><a href=\"/?q=shop&amp;sort=since\">Since</a>");
-    has(&page, "<th scope=\"col\"><a href=\"/?q=shop&amp;sort=by\">By</a>");
+    has(
+        &page,
+        "<th scope=\"col\" role=\"columnheader\" aria-sort=\"descending\"><a href=\"/?q=shop&amp;sort=since\">Since</a>",
+    );
+    has(&page, "<th scope=\"col\" role=\"columnheader\"><a href=\"/?q=shop&amp;sort=by\">By</a>");
     has(&page, "by since, reversed.");
     has(&page, "<input type=\"hidden\" name=\"sort\" value=\"-since\">");
     has(&world.get("/").await, "aria-sort=\"ascending\"><a href=\"/?sort=-verdict\">Verdict</a>");
