@@ -10,9 +10,9 @@ use std::{
 use serde_json::Value;
 
 use crate::support::{
-    page,
+    alertmanager::{Alertmanager, example},
     parts::program,
-    process::{Running, eventually, free_port},
+    process::eventually,
 };
 
 fn folder(name: &str) -> PathBuf {
@@ -45,10 +45,6 @@ fn amtool() -> Command {
     Command::new(program("alertmanager", "amtool"))
 }
 
-fn configuration() -> PathBuf {
-    folder("alertmanager/alertmanager.yaml")
-}
-
 #[test]
 fn promtool_finds_nothing_wrong_with_the_rules() {
     let promtool = program("prometheus", "promtool");
@@ -64,7 +60,7 @@ fn alerts_fire_when_they_should_and_at_no_other_time() {
 
 #[test]
 fn amtool_takes_the_configuration_and_its_templates() {
-    let said = succeeded(amtool().arg("check-config").arg(configuration()));
+    let said = succeeded(amtool().arg("check-config").arg(example()));
     assert!(said.contains("1 templates"), "{said}");
 }
 
@@ -77,9 +73,7 @@ fn alerts_reach_whom_they_are_for() {
         let mut words = row.split_whitespace();
         let receivers = words.next().expect("receivers");
         let mut command = amtool();
-        command
-            .args(["config", "routes", "test"])
-            .arg(format!("--config.file={}", configuration().display()));
+        command.args(["config", "routes", "test"]).arg(format!("--config.file={}", example().display()));
         succeeded(command.arg(format!("--verify.receivers={receivers}")).args(words));
     }
 }
@@ -109,59 +103,29 @@ fn messages_name_the_object_and_have_their_links() {
         }
     }
     // Every template that the receivers use is rendered above.
-    let text = fs::read_to_string(configuration()).expect("the configuration");
+    let text = fs::read_to_string(example()).expect("the configuration");
     for used in text.split("template \"").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(cases.iter().all(|case| case["want"][used].is_string()), "{used} is not rendered");
     }
 }
 
-/// A running Alertmanager with our configuration. Its secrets are missing, so it cannot tell anybody anything.
-struct Alertmanager {
-    _running: Running,
-    port: u16,
-}
-
-impl Alertmanager {
-    fn start(scratch: &Path) -> Self {
-        let port = free_port();
-        let running = Running::start(
-            Command::new(program("alertmanager", "alertmanager"))
-                .arg(format!("--config.file={}", configuration().display()))
-                .arg(format!("--storage.path={}", scratch.join("alertmanager").display()))
-                .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-                .arg("--cluster.listen-address="),
-            &scratch.join("alertmanager.log"),
-        );
-        let own = Self { _running: running, port };
-        eventually("a ready Alertmanager", Duration::from_secs(30), || {
-            page::get(port, "/-/ready", &[]).filter(|answer| answer.status == 200)
-        });
-        own
-    }
-
-    fn amtool(&self) -> Command {
-        let mut command = amtool();
-        command.arg(format!("--alertmanager.url=http://127.0.0.1:{}", self.port));
-        command
-    }
-
-    /// The names of the alerts that reach somebody, or of those that others hide.
-    fn names(&self, hidden: bool) -> Vec<String> {
-        let mut command = self.amtool();
-        command.args(["alert", "query", "--output=json"]).args(hidden.then_some("--inhibited"));
-        let alerts: Vec<Value> = serde_json::from_str(&succeeded(&mut command)).expect("alerts");
-        let names = alerts.iter().filter_map(|alert| alert["labels"]["alertname"].as_str());
-        let mut names: Vec<String> = names.map(str::to_owned).collect();
-        names.sort();
-        names
-    }
+/// The names of the alerts that reach somebody, or of those that others hide.
+fn names(alertmanager: &Alertmanager, hidden: bool) -> Vec<String> {
+    let mut command = alertmanager.amtool();
+    command.args(["alert", "query", "--output=json"]).args(hidden.then_some("--inhibited"));
+    let alerts: Vec<Value> = serde_json::from_str(&succeeded(&mut command)).expect("alerts");
+    let names = alerts.iter().filter_map(|alert| alert["labels"]["alertname"].as_str());
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    names.sort();
+    names
 }
 
 #[test]
 fn a_storm_hides_the_rest_of_its_cluster_and_nothing_else() {
     const WEB: [&str; 4] = ["group=apps", "kind=Deployment", "namespace=shop", "name=web"];
     let scratch = tempfile::tempdir().expect("a folder");
-    let alertmanager = Alertmanager::start(scratch.path());
+    // The secrets are missing, so it cannot tell anybody anything.
+    let alertmanager = Alertmanager::start(&example(), scratch.path());
     let add = |name: &str, severity: &str, cluster: &str, rest: &[&str]| {
         let own = [format!("alertname={name}"), format!("severity={severity}"), format!("cluster={cluster}")];
         let labels: Vec<&str> = own.iter().map(String::as_str).chain(rest.iter().copied()).collect();
@@ -177,7 +141,7 @@ fn a_storm_hides_the_rest_of_its_cluster_and_nothing_else() {
     add("DriftResourceDrifted", "warning", "west", &WEB);
     add("DriftResourceOld", "warning", "west", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
     let (heard, hidden) = eventually("all eight alerts", Duration::from_secs(30), || {
-        let told = (alertmanager.names(false), alertmanager.names(true));
+        let told = (names(&alertmanager, false), names(&alertmanager, true));
         (told.0.len() + told.1.len() == 8).then_some(told)
     });
     assert_eq!(heard, ["DriftExporterDown", "DriftResourceMissing", "DriftResourceOld", "DriftStorm"]);

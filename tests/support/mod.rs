@@ -8,6 +8,7 @@
     reason = "each test binary uses a part of it, fails by panicking, and changes clusters"
 )]
 
+pub mod alertmanager;
 pub mod browser;
 pub mod cluster;
 pub mod demo;
@@ -19,5 +20,6 @@ pub mod objects;
 pub mod page;
 pub mod parts;
 pub mod process;
+pub mod receiver;
 pub mod routes;
 pub mod terraform;

@@ -86,7 +86,8 @@ fn known(
             @if let Some(grafana) = settings.grafana_url.as_deref() {
                 p #grafana { a href=(dashboard_url(grafana, key)) rel="noreferrer" { "Dashboard of this object in Grafana" } }
             }
-            @for row in rows { (claim(row, rows.len() > 1, prefix, &values, now)) }
+            // Alerts lead here.
+            div #differences data-keyed { @for row in rows { (claim(row, rows.len() > 1, prefix, &values, now)) } }
             (timeline(rows, &history, now))
             (matching(rows, &snapshot.rules, caller, now))
             div #pair .pair data-keyed {

@@ -1,0 +1,83 @@
+//! A running Alertmanager, and the example that is shipped for it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use super::{
+    page,
+    parts::program,
+    process::{Running, eventually, free_port},
+    receiver::Receiver,
+};
+
+pub struct Alertmanager {
+    _running: Running,
+    pub port: u16,
+}
+
+impl Alertmanager {
+    /// Starts one and waits until it is ready.
+    pub fn start(configuration: &Path, scratch: &Path) -> Self {
+        let port = free_port();
+        let running = Running::start(
+            Command::new(program("alertmanager", "alertmanager"))
+                .arg(format!("--config.file={}", configuration.display()))
+                .arg(format!("--storage.path={}", scratch.join("alertmanager").display()))
+                .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+                .arg(format!("--web.external-url=http://127.0.0.1:{port}"))
+                .arg("--cluster.listen-address="),
+            &scratch.join("alertmanager.log"),
+        );
+        let own = Self { _running: running, port };
+        eventually("a ready Alertmanager", Duration::from_secs(30), || {
+            page::get(port, "/-/ready", &[]).filter(|answer| answer.status == 200)
+        });
+        own
+    }
+
+    pub fn amtool(&self) -> Command {
+        let mut command = Command::new(program("alertmanager", "amtool"));
+        command.arg(format!("--alertmanager.url=http://127.0.0.1:{}", self.port));
+        command
+    }
+}
+
+/// The example that is shipped.
+pub fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts/alertmanager/alertmanager.yaml")
+}
+
+/// The example with secrets in a folder, those whom it tells on this machine, and seconds in place of what it waits for.
+pub fn hurried_example(folder: &Path, receiver: &Receiver) -> PathBuf {
+    let secrets = folder.join("secrets");
+    fs::create_dir_all(&secrets).expect("a folder");
+    for (name, text) in [
+        ("slack-url", receiver.slack()),
+        ("pagerduty-platform", "key-of-platform".to_owned()),
+        ("pagerduty-front", "key-of-front".to_owned()),
+    ] {
+        fs::write(secrets.join(name), text).expect("written");
+    }
+    let templates = example().with_file_name("templates");
+    let mut text = fs::read_to_string(example()).expect("the example");
+    for (shipped, ours) in [
+        ("/etc/alertmanager/secrets", secrets.display().to_string()),
+        ("templates/*.tmpl", format!("{}/*.tmpl", templates.display())),
+        (
+            "global:\n",
+            format!("global:\n  pagerduty_url: {}\n  resolve_timeout: 10s\n", receiver.pagerduty()),
+        ),
+        ("group_wait: 45s", "group_wait: 1s".to_owned()),
+        ("group_interval: 5m", "group_interval: 2s".to_owned()),
+    ] {
+        assert!(text.contains(shipped), "{shipped} is not in the example");
+        text = text.replace(shipped, &ours);
+    }
+    let path = folder.join("alertmanager.yaml");
+    fs::write(&path, text).expect("written");
+    path
+}

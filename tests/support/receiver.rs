@@ -1,0 +1,102 @@
+//! Slack and PagerDuty on the loopback interface, as far as Alertmanager talks to them.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+/// What was sent to one of them.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// `/slack` or `/v2/enqueue`.
+    pub path: String,
+    pub body: Value,
+}
+
+/// Takes messages and answers as they do. It listens for as long as the test runs.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    pub port: u16,
+    messages: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Receiver {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("a bound listener has an address").port();
+        let own = Self { port, messages: Arc::default() };
+        let receiver = own.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let receiver = receiver.clone();
+                std::thread::spawn(move || receiver.serve(stream));
+            }
+        });
+        own
+    }
+
+    /// Where Slack's incoming webhook is.
+    pub fn slack(&self) -> String {
+        format!("http://127.0.0.1:{}/slack", self.port)
+    }
+
+    /// Where PagerDuty takes events.
+    pub fn pagerduty(&self) -> String {
+        format!("http://127.0.0.1:{}/v2/enqueue", self.port)
+    }
+
+    /// What Slack was sent so far.
+    pub fn to_slack(&self) -> Vec<Value> {
+        self.sent_to("/slack")
+    }
+
+    /// What PagerDuty was sent so far.
+    pub fn to_pagerduty(&self) -> Vec<Value> {
+        self.sent_to("/v2/enqueue")
+    }
+
+    fn sent_to(&self, path: &str) -> Vec<Value> {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.iter().filter(|message| message.path == path).map(|message| message.body.clone()).collect()
+    }
+
+    /// Answers on one connection until it is closed.
+    fn serve(&self, mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+        while let Some(message) = read(&mut reader) {
+            let (status, answer) = match &*message.path {
+                "/slack" => ("200 OK", "ok".to_owned()),
+                _ => {
+                    let key = message.body["dedup_key"].as_str().unwrap_or_default();
+                    let answer =
+                        format!(r#"{{"status":"success","message":"Event processed","dedup_key":"{key}"}}"#);
+                    ("202 Accepted", answer)
+                }
+            };
+            self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", answer.len());
+            if stream.write_all(format!("{head}{answer}").as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One request; none when there are no more.
+fn read(reader: &mut BufReader<TcpStream>) -> Option<Message> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let path = head.split(' ').nth(1)?.to_owned();
+    let lower = head.to_ascii_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length:"))?.trim().parse().ok()?;
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Message { path, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+}
