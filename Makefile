@@ -7,6 +7,7 @@ CLUSTER_PARTS := etcd kube-apiserver
 REAL_PARTS := $(CLUSTER_PARTS) prometheus
 HELM_PARTS := $(CLUSTER_PARTS) helm
 ALERT_PARTS := prometheus alertmanager
+STACK_PARTS := $(REAL_PARTS) alertmanager terraform-provider-kubernetes
 ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
@@ -60,6 +61,7 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	else \
 	  echo "SKIPPED: the tests of alerts. They need Go to build Prometheus and Alertmanager."; \
 	fi
+	@$(MAKE) --no-print-directory stack-test
 	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then \
 	  if command -v npm >/dev/null || parts/build --check axe-core >/dev/null; then \
 	    parts/build axe-core >/dev/null; \
@@ -115,6 +117,20 @@ declared-table: ## derive the table of what the API server makes of declared fie
 .PHONY: demo
 demo: ## see it at work, without a cluster
 	cargo run --release -- demo
+
+.PHONY: stack
+stack: ## everything from real parts on this machine, with its addresses; Ctrl-C stops it all
+	parts/build $(STACK_PARTS) >/dev/null
+	cargo test --quiet --test real -- --ignored --exact --nocapture stack::by_hand
+
+.PHONY: stack-test
+stack-test: ## from an edit to the pager and back, through every real part
+	@if command -v terraform >/dev/null && $(call can_have,$(STACK_PARTS)); then \
+	  parts/build $(STACK_PARTS) >/dev/null; \
+	  cargo test --test real -- --test-threads=1 stack; \
+	else \
+	  echo "SKIPPED: the way from an edit to the pager. It needs terraform, and Go to build the rest."; \
+	fi
 
 .PHONY: demo-shots
 demo-shots: ## the screenshots in docs/images, with a real Chromium

@@ -27,6 +27,8 @@ mod helm_source;
 mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.
 mod prometheus;
+/// From an edit to the pager and back, through every real part.
+mod stack;
 /// Real Terraform applies, and the exporter goes by its states.
 mod terraform_source;
 /// The table of Terraform types beside what it is derived from.

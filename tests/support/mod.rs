@@ -20,6 +20,8 @@ pub mod objects;
 pub mod page;
 pub mod parts;
 pub mod process;
+pub mod prometheus;
 pub mod receiver;
 pub mod routes;
+pub mod stack;
 pub mod terraform;

@@ -58,9 +58,17 @@ impl Receiver {
         self.sent_to("/v2/enqueue")
     }
 
+    /// Everything that anybody was sent so far.
+    pub fn messages(&self) -> Vec<Message> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn sent_to(&self, path: &str) -> Vec<Value> {
-        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        messages.iter().filter(|message| message.path == path).map(|message| message.body.clone()).collect()
+        self.messages()
+            .into_iter()
+            .filter(|message| message.path == path)
+            .map(|message| message.body)
+            .collect()
     }
 
     /// Answers on one connection until it is closed.

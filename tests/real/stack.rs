@@ -1,0 +1,171 @@
+//! From an edit to the pager and back, through every real part.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{
+    page,
+    process::eventually,
+    stack::{HURRY, Stack},
+};
+
+const ADDRESS: &str = "module.checkout[\"eu\"].kubernetes_deployment_v1.api";
+/// What drift that cannot wait may last, as the rules say it, in the stack's time.
+const PATIENCE: Duration = Duration::from_secs(600 / HURRY);
+/// Longer than it takes from an edit to a message, PATIENCE included.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The one alert about an object that was scaled to nothing, as PagerDuty has it.
+fn trigger(events: &[Value]) -> Option<&Value> {
+    events.iter().find(|event| event["event_action"] == "trigger")
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no text {pointer} in {value:#}"))
+}
+
+#[test]
+fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
+    let mut stack = Stack::start(&[]);
+    stack.prometheus.wait_for("sum(drift_resources{source=\"terraform\",verdict=\"in_sync\"}) == 8", 1);
+
+    // A restart of the control plane is nobody's business.
+    stack.restart_apiserver(Duration::from_secs(3));
+    stack.prometheus.wait_for("min(drift_watch_stream_up) == 1", 1);
+    std::thread::sleep(PATIENCE * 2);
+    assert_eq!(stack.receiver.to_pagerduty(), [Value::Null; 0], "nobody is paged");
+
+    let edited = Instant::now();
+    // Not by `scale`: the API server forgets who set 0 through that.
+    stack.kubectl(&[
+        "-n",
+        "payments",
+        "patch",
+        "deployment",
+        "checkout-eu",
+        "-p",
+        r#"{"spec":{"replicas":0}}"#,
+    ]);
+    let paged =
+        eventually("PagerDuty hears of it", SOON, || trigger(&stack.receiver.to_pagerduty()).cloned());
+    let took = edited.elapsed();
+    println!("edit to page: {took:?}, of which {PATIENCE:?} by the rule");
+    // The onset stands in whole seconds.
+    assert!(took + Duration::from_secs(1) >= PATIENCE, "{took:?} is too early");
+    check_pagerduty(&paged);
+    let told = eventually("Slack hears of it", SOON, || stack.receiver.to_slack().into_iter().next());
+    check_slack(&told);
+    leads_to_the_fields(&stack, text(&paged, "/client_url"));
+
+    // Nor is one while it goes on: nothing is resolved, nothing is said twice.
+    stack.restart_apiserver(Duration::from_secs(3));
+    std::thread::sleep(PATIENCE);
+    let events = stack.receiver.to_pagerduty();
+    let keys: Vec<&str> = events.iter().map(|event| text(event, "/dedup_key")).collect();
+    assert!(events.iter().all(|event| event["event_action"] == "trigger"), "{events:#?}");
+    assert!(keys.iter().all(|key| *key == keys[0]), "one page, whoever asks: {events:#?}");
+
+    // Terraform puts it back.
+    stack.terraform.apply();
+    let resolved = eventually("PagerDuty hears of the end", SOON, || {
+        stack.receiver.to_pagerduty().into_iter().find(|event| event["event_action"] == "resolve")
+    });
+    assert_eq!(resolved["dedup_key"], paged["dedup_key"]);
+    eventually("Slack hears of the end", SOON, || {
+        let titles = stack.receiver.to_slack();
+        let title = "[RESOLVED] DriftResourceCritical: Deployment payments/checkout-eu (stack)";
+        titles.iter().any(|own| own["attachments"][0]["title"] == title).then_some(())
+    });
+}
+
+/// What Events API v2 wants, and what people want to know.
+fn check_pagerduty(event: &Value) {
+    assert_eq!(text(event, "/routing_key"), "key-of-platform");
+    assert_eq!(
+        text(event, "/payload/summary"),
+        "[FIRING:1] DriftResourceCritical: Deployment payments/checkout-eu (stack)"
+    );
+    assert_eq!(text(event, "/payload/severity"), "critical");
+    assert!(!text(event, "/payload/source").is_empty());
+    for (name, wanted) in [
+        ("object", "Deployment payments/checkout-eu"),
+        ("field", "replicas"),
+        ("actor", "kubectl"),
+        ("address", ADDRESS),
+    ] {
+        assert_eq!(text(event, &format!("/payload/custom_details/{name}")), wanted);
+    }
+    let links: Vec<&str> =
+        event["links"].as_array().expect("links").iter().map(|link| text(link, "/text")).collect();
+    assert_eq!(links, ["Runbook", "Dashboard", "Object", "Silence"]);
+}
+
+/// What an incoming webhook takes, and what people want to know.
+fn check_slack(message: &Value) {
+    assert_eq!(text(message, "/channel"), "#drift-pages");
+    let attachment = &message["attachments"][0];
+    assert_eq!(
+        text(attachment, "/title"),
+        "[FIRING:1] DriftResourceCritical: Deployment payments/checkout-eu (stack)"
+    );
+    assert_eq!(text(attachment, "/color"), "danger");
+    let words = text(attachment, "/text");
+    for wanted in ["field replicas", "last set by kubectl", ADDRESS, "terraform/default/payments"] {
+        assert!(words.contains(wanted), "{wanted} is not in {words}");
+    }
+    let buttons = attachment["actions"].as_array().expect("buttons").iter();
+    let buttons: Vec<(&str, &str)> = buttons.map(|own| (text(own, "/text"), text(own, "/url"))).collect();
+    for (at, name) in ["Runbook", "Dashboard", "Object", "Silence"].iter().enumerate() {
+        assert!(buttons[at].0 == *name && buttons[at].1.starts_with("http"), "{buttons:?}");
+    }
+}
+
+/// The link of a message is the page on which the field stands, with both its values.
+fn leads_to_the_fields(stack: &Stack, link: &str) {
+    let start = format!("http://127.0.0.1:{}", stack.exporter.port);
+    let path = link.strip_prefix(&start).unwrap_or_else(|| panic!("{link} leads elsewhere"));
+    let (path, place) = path.split_once('#').expect("a place on the page");
+    let answer = page::get(stack.exporter.port, path, &[]).expect("the page");
+    let shown = answer.text();
+    assert_eq!(answer.status, 200);
+    for wanted in [
+        format!("id=\"{place}\""),
+        "spec.replicas".to_owned(),
+        "<del>2</del>".to_owned(),
+        "<ins>0</ins>".to_owned(),
+    ] {
+        assert!(shown.contains(&wanted), "{wanted} is not on {link}");
+    }
+}
+
+/// `make stack`: everything runs until Ctrl-C, for people to try.
+#[test]
+#[ignore = "runs until somebody ends it: make stack"]
+fn by_hand() {
+    let stack = Stack::start(&[]);
+    println!(
+        "\nEverything runs. A minute of the alerts is a second here.\n\n  \
+         page          http://127.0.0.1:{}/\n  Prometheus    http://127.0.0.1:{}/alerts\n  Alertmanager  http://127.0.0.1:{}/\n  \
+         kubeconfig    {}\n\nTry: kubectl --kubeconfig {3} -n payments scale deployment checkout-eu --replicas=0\n\
+         What Slack and PagerDuty would be sent is printed here. Ctrl-C stops it all.\n",
+        stack.exporter.port,
+        stack.prometheus.port,
+        stack.alertmanager.port,
+        stack.cluster.kubeconfig(crate::support::cluster::User::Admin).display(),
+    );
+    let mut told = 0;
+    let pause = || async {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => true,
+            () = tokio::time::sleep(Duration::from_millis(200)) => false,
+        }
+    };
+    while !stack.cluster.block_on(pause()) {
+        let messages = stack.receiver.messages();
+        for message in &messages[told..] {
+            println!("{} {:#}", message.path, message.body);
+        }
+        told = messages.len();
+    }
+}

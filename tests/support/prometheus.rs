@@ -1,0 +1,71 @@
+//! A running Prometheus.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    page,
+    parts::program,
+    process::{Running, eventually, free_port},
+};
+
+pub struct Prometheus {
+    _running: Running,
+    pub port: u16,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes these jobs every second.
+    pub fn start(folder: &Path, jobs: &[Value]) -> Self {
+        let global = json!({"scrape_interval": "1s", "scrape_timeout": "1s"});
+        Self::start_with(folder, &json!({"global": global, "scrape_configs": jobs}))
+    }
+
+    /// Starts one with a whole configuration.
+    pub fn start_with(folder: &Path, config: &Value) -> Self {
+        fs::write(folder.join("prometheus.yml"), config.to_string())
+            .expect("the configuration can be written");
+        let port = free_port();
+        let running = Running::start(
+            Command::new(program("prometheus", "prometheus"))
+                .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
+                .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
+                .arg(format!("--web.listen-address=127.0.0.1:{port}")),
+            &folder.join("prometheus.log"),
+        );
+        Self { _running: running, port }
+    }
+
+    /// Asks for a path under `/api/v1`: the data of its answer, or what is wrong with the question.
+    pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
+        let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let parameters: Vec<String> =
+            parameters.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let answer = page::get(self.port, &format!("/api/v1/{path}?{}", parameters.join("&")), &[])
+            .ok_or("Prometheus does not answer")?;
+        let mut answer: Value = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+        if answer["status"] == "success" {
+            Ok(answer["data"].take())
+        } else {
+            Err(answer["error"].to_string())
+        }
+    }
+
+    /// The samples that a query gives now: labels and value.
+    pub fn query(&self, query: &str) -> Vec<(Value, String)> {
+        let Ok(data) = self.ask("query", &[("query", query)]) else { return Vec::new() };
+        let samples = data["result"].as_array().cloned().unwrap_or_default();
+        samples
+            .into_iter()
+            .map(|sample| (sample["metric"].clone(), sample["value"][1].as_str().unwrap_or("").to_owned()))
+            .collect()
+    }
+
+    #[track_caller]
+    pub fn wait_for(&self, query: &str, samples: usize) -> Vec<(Value, String)> {
+        eventually(&format!("{samples} samples for {query}"), Duration::from_secs(30), || {
+            Some(self.query(query)).filter(|found| found.len() == samples)
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything from real parts on one machine: API server, Terraform, exporter, Prometheus, Alertmanager, and those whom it pages.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use regex::{Captures, Regex};
+use serde_json::{Value, json};
+
+use super::{
+    alertmanager::{Alertmanager, hurried_example},
+    cluster::{Cluster, User},
+    exporter::Exporter,
+    objects::{create_namespace, grant},
+    parts::program,
+    prometheus::Prometheus,
+    receiver::Receiver,
+    terraform::{Provider, Terraform},
+};
+
+/// A minute of the rules is a second here: what they wait for is the same, sixty times as fast.
+pub const HURRY: u64 = 60;
+
+const SETTINGS: &str = "sources: {terraform: {}}\nmetrics: {labels: [team]}\n";
+
+pub struct Stack {
+    pub cluster: Cluster,
+    pub terraform: Terraform,
+    pub exporter: Exporter,
+    pub receiver: Receiver,
+    pub alertmanager: Alertmanager,
+    pub prometheus: Prometheus,
+}
+
+impl Stack {
+    /// Starts all of it; Terraform has applied what the demo's shop has from it. `more`: what else Prometheus scrapes.
+    pub fn start(more: &[Value]) -> Self {
+        let cluster = Cluster::start();
+        let client = cluster.client();
+        let read = json!(["list", "watch"]);
+        cluster.block_on(async {
+            for name in ["payments", "terraform"] {
+                create_namespace(&client, name).await;
+            }
+            let rules = json!([
+                {"apiGroups": [""], "resources": ["secrets", "services", "configmaps"], "verbs": read},
+                {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read},
+                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": read},
+                {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": read},
+                {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": read},
+            ]);
+            grant(&client, "exporter", rules).await;
+        });
+        let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform");
+        let terraform = Terraform::init(&configuration, Provider::Current, &cluster.kubeconfig(User::Admin));
+        terraform.apply();
+        let folder = cluster.folder();
+        let settings = folder.join("settings.yaml");
+        fs::write(&settings, SETTINGS).expect("written");
+        let flags = ["--config.file", settings.to_str().expect("a path")];
+        let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), folder, &flags).ready();
+        let receiver = Receiver::start();
+        let alertmanager = Alertmanager::start(&hurried_example(folder, &receiver), folder);
+        let own = json!({"job_name": "drift-exporter", "honor_labels": true, "static_configs": [
+            {"targets": [format!("127.0.0.1:{}", exporter.port)], "labels": {"cluster": "stack"}}]});
+        let jobs: Vec<Value> = [own].into_iter().chain(more.iter().cloned()).collect();
+        let prometheus = Prometheus::start_with(
+            folder,
+            &json!({
+                "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+                "scrape_configs": jobs,
+                "rule_files": hurried_rules(folder, exporter.port),
+                "alerting": {"alertmanagers": [
+                    {"static_configs": [{"targets": [format!("127.0.0.1:{}", alertmanager.port)]}]}]},
+            }),
+        );
+        Self { cluster, terraform, exporter, receiver, alertmanager, prometheus }
+    }
+
+    /// Does something with real kubectl that has to succeed.
+    pub fn kubectl(&self, arguments: &[&str]) {
+        let mut command = Command::new(program("kube-apiserver", "kubectl"));
+        let output =
+            command.args(arguments).arg("--kubeconfig").arg(self.cluster.kubeconfig(User::Admin)).output();
+        let output = output.expect("kubectl can be run");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Ends the API server, lets some time pass, and starts it again.
+    pub fn restart_apiserver(&mut self, away: Duration) {
+        self.cluster.kill_apiserver();
+        std::thread::sleep(away);
+        self.cluster.start_apiserver();
+    }
+}
+
+/// The rules that are shipped, with seconds for minutes and links to this machine.
+fn hurried_rules(folder: &Path, page: u16) -> Vec<PathBuf> {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts/rules");
+    let files = fs::read_dir(shipped).expect("the rules").map(|entry| entry.expect("an entry").path());
+    let hurried = files.map(|path| {
+        let text = fs::read_to_string(&path).expect("rules");
+        let text = hurried(&text).replace("https://drift.example.com", &format!("http://127.0.0.1:{page}"));
+        let own = folder.join(path.file_name().expect("a name"));
+        fs::write(&own, text).expect("written");
+        own
+    });
+    hurried.collect()
+}
+
+/// Rules in which everything that lasts is so much shorter: ranges, offsets, `for`, and ages in seconds.
+fn hurried(rules: &str) -> String {
+    let lasting = Regex::new(r"(\[|offset |for: )(\d+)([mhd])").expect("an expression");
+    let seconds = |number: u64, unit: &str| match unit {
+        "m" => number * 60,
+        "h" => number * 3_600,
+        _ => number * 86_400,
+    };
+    let shorter = |found: &Captures<'_>| {
+        let number: u64 = found[2].parse().expect("a number");
+        format!("{}{}s", &found[1], seconds(number, &found[3]) / HURRY)
+    };
+    let rules = lasting.replace_all(rules, shorter);
+    let age = Regex::new(r">= (600|3600)\b").expect("an expression");
+    let shorter = |found: &Captures<'_>| format!(">= {}", found[1].parse::<u64>().expect("a number") / HURRY);
+    age.replace_all(&rules, shorter).into_owned()
+}
