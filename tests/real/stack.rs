@@ -147,7 +147,7 @@ fn by_hand() {
     println!(
         "\nEverything runs. A minute of the alerts is a second here.\n\n  \
          page          http://127.0.0.1:{}/\n  Prometheus    http://127.0.0.1:{}/alerts\n  Alertmanager  http://127.0.0.1:{}/\n  \
-         kubeconfig    {}\n\nTry: kubectl --kubeconfig {3} -n payments scale deployment checkout-eu --replicas=0\n\
+         kubeconfig    {}\n\nTry: kubectl --kubeconfig {3} -n payments patch deployment checkout-eu -p '{{\"spec\":{{\"replicas\":0}}}}'\n\
          What Slack and PagerDuty would be sent is printed here. Ctrl-C stops it all.\n",
         stack.exporter.port,
         stack.prometheus.port,
