@@ -132,8 +132,8 @@ fn every_dashboard_is_a_config_map_that_the_sidecar_finds() {
     let status = std::process::Command::new("cp").arg("-r").arg(folder()).arg(&chart).status();
     assert!(status.is_ok_and(|status| status.success()));
     fs::create_dir_all(chart.join("dashboards")).expect("a folder");
-    let dashboard = r#"{"title": "Try", "legendFormat": "{{namespace}} {{ .Values }}", "link": "https://drift.example.com/x"}"#;
-    fs::write(chart.join("dashboards/try.json"), dashboard).expect("written");
+    let dashboard = r#"{"title": "Try", "legendFormat": "{{namespace}} {{ .Values }}", "link": "https://drift.example.com/x"}"#.to_owned() + "\n";
+    fs::write(chart.join("dashboards/try.json"), &dashboard).expect("written");
     let there = fs::read_dir(chart.join("dashboards")).expect("a folder").count();
     let values = "dashboards: {enabled: true, namespace: grafana, annotations: {grafana_folder: Drift}}\naddresses: {page: 'https://drift.acme.io'}\n";
     let objects = render_from(&chart, values);

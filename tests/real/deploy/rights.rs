@@ -94,12 +94,14 @@ impl Sources {
     }
 }
 
-/// The samples of a metric: labels and value.
+/// The samples of a metric, in their order: labels and value.
 fn samples(exporter: &Exporter, metric: &str) -> Vec<(String, String)> {
     let page = exporter.get("/metrics").map(|page| page.text()).unwrap_or_default();
     let lines =
         page.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} "));
-    lines.map(|(labels, value)| (labels.to_owned(), value.to_owned())).collect()
+    let mut samples: Vec<_> = lines.map(|(labels, value)| (labels.to_owned(), value.to_owned())).collect();
+    samples.sort();
+    samples
 }
 
 /// Streams and sources of which the exporter says that they are down, and that it may not have them.

@@ -181,15 +181,15 @@ impl World {
 
     /// Changes a role, and waits until the API server goes by it.
     fn set_rules(&self, role: &Value, rules: &[Value], right: &Right, wanted: &str) {
-        let name = role["metadata"]["name"].as_str().expect("a name");
+        let role = role["metadata"]["name"].as_str().expect("a name");
         let namespace = right.namespace.as_deref().unwrap_or("default");
         let patch = json!({"rules": rules}).to_string();
-        self.kubectl.run(&["patch", &right.kind, name, "-n", namespace, "--type=merge", "-p", &patch], "");
+        self.kubectl.run(&["patch", &right.kind, role, "-n", namespace, "--type=merge", "-p", &patch], "");
         let account = format!("--as=system:serviceaccount:{NAME}:{NAME}");
         let resource = format!("{}.{}", right.resource, right.group);
-        let mut question = vec!["auth", "can-i", &right.verb, resource.trim_end_matches('.')];
-        question.extend(right.name.as_deref());
-        question.extend(["-n", namespace, &account]);
+        let name = right.name.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        let object = format!("{}{name}", resource.trim_end_matches('.'));
+        let question = ["auth", "can-i", &right.verb, &object, "-n", namespace, &account];
         eventually(&format!("{right:?}: {wanted}"), Duration::from_secs(10), || {
             (self.kubectl.answer(&question).trim() == wanted).then_some(())
         });
