@@ -5,7 +5,10 @@ use std::{fs, path::Path};
 use drift_exporter::settings::{Overrides, load, load_web};
 use serde_json::{Value, json};
 
-use crate::support::chart::{ci_values, folder, helm, kinds, one, refusal, render, render_from};
+use crate::support::{
+    chart::{ci_values, folder, helm, kinds, one, refusal, render, render_from},
+    parts::program,
+};
 
 fn ci(name: &str) -> Vec<Value> {
     render(&fs::read_to_string(folder().join(format!("ci/{name}-values.yaml"))).expect("values"))
@@ -27,6 +30,17 @@ fn helm_finds_nothing_wrong_with_any_of_the_values() {
         let output = helm(&["lint", "--strict", "--kube-version", "1.36.3", &chart], &values);
         assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stdout));
     }
+}
+
+#[test]
+fn packed_it_renders_to_the_same() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (chart, to) = (folder().display().to_string(), out.path().display().to_string());
+    let mut package = std::process::Command::new(program("helm", "helm"));
+    assert!(package.args(["package", &chart, "-d", &to]).output().expect("helm can be run").status.success());
+    let packed = out.path().join(format!("drift-exporter-{}.tgz", env!("CARGO_PKG_VERSION")));
+    let values = fs::read_to_string(folder().join("ci/operator-values.yaml")).expect("values");
+    assert_eq!(render_from(&packed, &values), render(&values));
 }
 
 #[test]
@@ -207,6 +221,18 @@ fn the_network_is_closed_but_for_scrapes_and_the_api_server() {
     let egress: Vec<Vec<u64>> = policy["egress"].as_array().expect("rules").iter().map(ports).collect();
     assert_eq!(egress, [vec![53, 53], vec![443, 6443]]);
     assert_eq!(one(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
+fn the_values_in_the_guide_are_taken() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/install.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let examples: Vec<&str> = guide.split("```yaml\n# values.yaml\n").skip(1).collect();
+    assert!(examples.len() > 4, "{guide}");
+    for example in examples {
+        let values = example.split("```").next().expect("an end");
+        assert!(kinds(&render(values)).contains(&"Deployment"), "{values}");
+    }
 }
 
 #[test]

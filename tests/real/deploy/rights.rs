@@ -110,6 +110,16 @@ fn forbidden(exporter: &Exporter) -> Vec<String> {
     said.lines().filter(|line| line.contains("forbidden")).map(str::to_owned).collect()
 }
 
+/// What the exporter has asked for and is not allowed to have.
+fn denied(world: &World) -> Vec<Value> {
+    let account = format!("system:serviceaccount:{NAME}:{NAME}");
+    let own =
+        world.cluster.audited().into_iter().filter(|entry| entry["user"]["username"] == account.as_str());
+    own.filter(|entry| entry["responseStatus"]["code"] == 403)
+        .map(|entry| entry["requestURI"].clone())
+        .collect()
+}
+
 #[test]
 fn the_rights_of_the_chart_are_enough_for_every_source() {
     let sources = Sources::open();
@@ -136,12 +146,32 @@ fn the_rights_of_the_chart_are_enough_for_every_source() {
     let output = check.output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && !said.contains("may not"), "{said}");
-    // Nothing was asked for that is not allowed.
-    let account = format!("system:serviceaccount:{NAME}:{NAME}");
-    let denied = sources.world.cluster.audited().into_iter().filter(|entry| {
-        entry["user"]["username"] == account.as_str() && entry["responseStatus"]["code"] == 403
+    assert_eq!(denied(&sources.world), Vec::<Value>::new());
+}
+
+/// Starts the exporter as these values install it, and wants so many streams to be up, and nothing that was denied.
+#[track_caller]
+fn check_streams(world: &World, values: &str, wanted: usize) {
+    world.install(values);
+    let exporter = world.exporter(&[]).ready();
+    eventually(&format!("{wanted} streams are up"), Duration::from_secs(20), || {
+        let streams = samples(&exporter, "drift_watch_stream_up");
+        (streams.iter().filter(|(_, value)| value == "1").count() == wanted).then_some(())
     });
-    assert_eq!(denied.map(|entry| entry["requestURI"].clone()).collect::<Vec<_>>(), Vec::<Value>::new());
+    assert_eq!(forbidden(&exporter), Vec::<String>::new());
+    assert_eq!(denied(world), Vec::<Value>::new());
+    world.helm.run(&["uninstall", NAME, "-n", NAME]);
+}
+
+#[test]
+fn roles_in_single_namespaces_are_enough_for_them() {
+    let world = World::open();
+    check_streams(&world, "{}", 2);
+    check_streams(&world, "settings: {namespaces: [shop, ops]}", 4);
+    // Seventeen usual kinds have namespaces. The exporter itself refuses the three others, and asks nobody.
+    check_streams(&world, "settings: {namespaces: [shop, ops], sources: {last_applied: {}}}", 34);
+    let kinds = "{apiVersion: apps/v1, kind: '*', namespaces: [shop]}, {apiVersion: v1, kind: Secret, namespaces: [ops], selector: a=b}";
+    check_streams(&world, &format!("settings: {{kinds: [{kinds}]}}"), 6);
 }
 
 #[test]
