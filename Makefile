@@ -8,6 +8,7 @@ REAL_PARTS := $(CLUSTER_PARTS) prometheus
 HELM_PARTS := $(CLUSTER_PARTS) helm
 ALERT_PARTS := prometheus alertmanager
 STACK_PARTS := $(REAL_PARTS) alertmanager terraform-provider-kubernetes
+DEPLOY_PARTS := $(HELM_PARTS) prometheus-operator actionlint
 ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
@@ -42,7 +43,7 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm
+test-real: ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm; chart and manifests too
 	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 declared::what declared::table; \
@@ -86,6 +87,18 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	  cargo test --test real -- --test-threads=1 helm_source demo_release declared::charted; \
 	else \
 	  echo "SKIPPED: the tests with a real Helm. They need Go to build it."; \
+	fi
+	@if $(call can_have,$(DEPLOY_PARTS)); then \
+	  parts/build $(DEPLOY_PARTS) >/dev/null; \
+	  if command -v npm >/dev/null || parts/build --check dockerfile-utils >/dev/null; then \
+	    parts/build dockerfile-utils >/dev/null; \
+	    cargo test --test real -- --test-threads=2 deploy; \
+	  else \
+	    echo "SKIPPED: the test of the Dockerfile. It needs npm to get its linter."; \
+	    cargo test --test real -- --test-threads=2 deploy --skip dockerfile; \
+	  fi; \
+	else \
+	  echo "SKIPPED: the tests of chart, manifests and workflows. They need Go to build Helm and an API server."; \
 	fi
 	@if command -v terraform >/dev/null && $(call can_have,$(ORACLE_PARTS) $(HELM_PARTS)); then \
 	  parts/build $(ORACLE_PARTS) $(HELM_PARTS) >/dev/null; \
@@ -160,3 +173,21 @@ schema: ## write the settings file's JSON Schema anew
 .PHONY: golden
 golden: ## write the golden files anew, to be read in the diff
 	UPDATE_GOLDEN=1 cargo test --quiet --test it golden
+
+.PHONY: chart
+chart: ## copy alerts, dashboards and the schema of settings into the chart
+	UPDATE_CHART=1 cargo test --quiet --test it -- deploy::the_chart_has deploy::the_schema_of
+
+.PHONY: install-yaml
+install-yaml: chart ## write deploy/install.yaml and deploy/kustomize anew, as real Helm renders the chart; read the diff
+	parts/build helm >/dev/null
+	UPDATE_INSTALL=1 cargo test --quiet --test real deploy::current::manifests
+
+.PHONY: test-image
+test-image: ## IMAGE=…: whether an image runs with no rights and a root that cannot be written; needs Docker
+	docker run --rm --read-only --cap-drop ALL --security-opt no-new-privileges $(IMAGE) check --pre
+	test "$$(docker inspect --format '{{.Config.User}}' $(IMAGE))" = 65532:65532
+
+.PHONY: release-notes
+release-notes: ## VERSION=…: what the changelog says about a version
+	@awk -v version="$(VERSION)" '/^## / {inside = $$2 == version || $$2 == "[" version "]"; if (inside) {found = 1; next}} inside {print} END {exit !found}' CHANGELOG.md

@@ -35,6 +35,8 @@ mod declared_customs;
 mod demo;
 /// What Terraform manages in the demo, at rest and in the story.
 mod demo_terraform;
+/// What the chart copies is current, and image and workflows fit the rest.
+mod deploy;
 /// What the embedded cluster serves, and what a careless client cannot do to it.
 mod embedded;
 /// What one engine makes of changes, without any stream.

@@ -19,6 +19,8 @@ mod declared;
 mod demo_release;
 /// The demo's Terraform-managed shop, made anew.
 mod demo_state;
+/// The chart, and what is generated from it.
+mod deploy;
 /// Five sources on one API server.
 mod five_sources;
 /// Real Helm installs, upgrades and rolls back, and the exporter goes by its releases.

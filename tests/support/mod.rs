@@ -10,12 +10,14 @@
 
 pub mod alertmanager;
 pub mod browser;
+pub mod chart;
 pub mod cluster;
 pub mod demo;
 pub mod embedded;
 pub mod exporter;
 pub mod helm;
 pub mod inside;
+pub mod kubectl;
 pub mod objects;
 pub mod page;
 pub mod parts;

@@ -1,0 +1,196 @@
+//! What the chart has of other folders is current, and image and workflows fit the rest. What Helm makes of the chart is in `make test-real`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use drift_exporter::{
+    model::KindName,
+    settings::{Overrides, load},
+};
+use regex::Regex;
+use serde_json::Value;
+
+const CHART: &str = "deploy/chart/drift-exporter";
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn yaml(name: &str) -> Value {
+    serde_saphyr::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The files of a folder whose names end so, with what is in them; none where there is no such folder.
+fn files(folder: &str, ending: &str) -> BTreeMap<String, String> {
+    let Ok(entries) = fs::read_dir(path(folder)) else { return BTreeMap::new() };
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = names.filter(|name| name.ends_with(ending));
+    names.map(|name| (name.clone(), text(&format!("{folder}/{name}")))).collect()
+}
+
+/// Compares with what is in the chart, or writes it there.
+fn check_copy(folder: &str, ending: &str, wanted: &BTreeMap<String, String>) {
+    let folder = format!("{CHART}/{folder}");
+    if std::env::var_os("UPDATE_CHART").is_some() {
+        fs::create_dir_all(path(&folder)).unwrap();
+        for name in files(&folder, ending).keys().filter(|name| !wanted.contains_key(*name)) {
+            fs::remove_file(path(&folder).join(name)).unwrap();
+        }
+        for (name, content) in wanted {
+            fs::write(path(&folder).join(name), content).unwrap();
+        }
+    }
+    let copies = files(&folder, ending);
+    assert_eq!(copies.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "run `make chart`");
+    for (name, content) in wanted {
+        assert!(copies[name] == *content, "{folder}/{name} is not current: run `make chart`");
+    }
+}
+
+#[test]
+fn the_chart_has_the_alerts_and_dashboards_that_there_are() {
+    let rules = files("alerts/rules", ".yaml");
+    assert!(rules.len() > 2, "{:?}", rules.keys());
+    check_copy("files/rules", ".yaml", &rules);
+    check_copy("dashboards", ".json", &files("dashboards", ".json"));
+}
+
+#[test]
+fn the_schema_of_values_has_that_of_settings() {
+    let mut schema = json(&format!("{CHART}/values.schema.json"));
+    let mut settings = json("docs/settings.schema.json");
+    let own = settings.as_object_mut().unwrap();
+    // References begin at the root of the whole, and there is one dialect: what every Helm 3 reads.
+    own.remove("$schema");
+    schema["$defs"] = own.remove("$defs").unwrap();
+    schema["properties"]["settings"] = settings;
+    let content = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+    check_copy("", ".schema.json", &BTreeMap::from([("values.schema.json".to_owned(), content)]));
+}
+
+#[test]
+fn the_schema_takes_the_values_that_there_are_and_no_others() {
+    let schema = json(&format!("{CHART}/values.schema.json"));
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    let values = yaml(&format!("{CHART}/values.yaml"));
+    assert!(validator.is_valid(&values), "{:?}", validator.iter_errors(&values).collect::<Vec<_>>());
+    // Every key has a default, so that templates find it, and a row in the schema.
+    let described: BTreeSet<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    let there: BTreeSet<&String> = values.as_object().unwrap().keys().collect();
+    assert!(described.difference(&there).eq([&&"global".to_owned()]), "{described:?}\n{there:?}");
+    for (key, value) in values.as_object().unwrap() {
+        let Some(members) = schema["properties"][key]["properties"].as_object().filter(|_| key != "settings")
+        else {
+            continue;
+        };
+        let there: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert_eq!(members.keys().collect::<Vec<_>>(), there, "{key}");
+    }
+    for wrong in ["replica: 2", "settings: {source: {}}", "web: {auth: basic}", "addresses: {page: 'x y'}"] {
+        assert!(!validator.is_valid(&serde_saphyr::from_str(wrong).unwrap()), "{wrong}");
+    }
+}
+
+#[test]
+fn the_chart_is_that_of_this_version() {
+    let chart = yaml(&format!("{CHART}/Chart.yaml"));
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_chart_knows_what_people_usually_declare() {
+    let settings = load("sources: {last_applied: {}}", &Overrides::default()).unwrap().settings;
+    let wanted: BTreeSet<(String, String)> = settings
+        .wanted_kinds()
+        .into_iter()
+        .map(|kind| match kind.kind {
+            KindName::Named(name) => (kind.group.into(), name.into()),
+            KindName::Every => panic!("a kind"),
+        })
+        .collect();
+    let kinds = yaml(&format!("{CHART}/files/kinds.yaml"));
+    let word = |kind: &Value, key: &str| kind[key].as_str().unwrap().to_owned();
+    let usual = kinds["usual"].as_array().unwrap();
+    assert_eq!(
+        usual.iter().map(|kind| (word(kind, "group"), word(kind, "kind"))).collect::<BTreeSet<_>>(),
+        wanted
+    );
+}
+
+#[test]
+fn workflows_call_targets_that_there_are() {
+    let call = Regex::new(r"\bmake (?:-s )?([a-z-]+)").unwrap();
+    let makefile = text("Makefile");
+    let workflows = files(".github/workflows", ".yaml");
+    let called: BTreeSet<String> = workflows
+        .values()
+        .flat_map(|text| call.captures_iter(text).map(|found| found[1].to_owned()).collect::<Vec<_>>())
+        .collect();
+    for target in ["test", "test-real", "release-notes"] {
+        assert!(called.contains(target), "nobody calls {target}: {called:?}");
+    }
+    for target in called {
+        assert!(makefile.contains(&format!("\n{target}:")), "there is no target {target}");
+    }
+}
+
+#[test]
+fn release_notes_are_what_the_changelog_says() {
+    let notes = |version: &str| {
+        let version = format!("VERSION={version}");
+        Command::new("make").args(["-s", "release-notes", &version]).current_dir(path("")).output().unwrap()
+    };
+    let told = String::from_utf8(notes("Unreleased").stdout).unwrap();
+    assert!(told.contains("### Added\n") && !told.contains("\n## "), "{told}");
+    assert!(text("CHANGELOG.md").contains(told.trim()));
+    assert!(!notes("9.9.9").status.success(), "a version that there is not");
+}
+
+/// The lines of the Dockerfile that begin with a word, without it.
+fn instructions(word: &str) -> Vec<String> {
+    let file = text("Dockerfile");
+    let lines = file.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_image_is_built_with_our_rust_and_runs_without_rights() {
+    let toolchain = text("rust-toolchain.toml");
+    let version = toolchain.split('"').nth(1).unwrap();
+    let stages = instructions("FROM");
+    assert!(stages[0].starts_with(&format!("rust:{version}-")), "{stages:?}");
+    // The chart runs it as the same user.
+    let user = yaml(&format!("{CHART}/values.yaml"))["podSecurityContext"]["runAsUser"].to_string();
+    assert_eq!(instructions("USER"), [format!("{user}:{user}")]);
+    assert_eq!(instructions("ENTRYPOINT"), [r#"["/drift-exporter"]"#]);
+}
+
+#[test]
+fn what_the_image_is_built_from_is_enough_for_cargo() {
+    let folder = tempfile::tempdir().unwrap();
+    let ignored = text(".dockerignore");
+    assert!(ignored.lines().any(|line| line == "*"), "{ignored}");
+    for name in ignored.lines().filter_map(|line| line.strip_prefix('!')) {
+        let (from, to) = (path(name), folder.path().join(name));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        assert!(from.exists(), "{name}");
+        std::os::unix::fs::symlink(from, to).unwrap();
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--offline", "--locked", "--format-version=1"]);
+    let output = cargo.current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

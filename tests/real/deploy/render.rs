@@ -1,0 +1,259 @@
+//! What Helm makes of the chart.
+
+use std::{fs, path::Path};
+
+use drift_exporter::settings::{Overrides, load, load_web};
+use serde_json::{Value, json};
+
+use crate::support::{
+    chart::{ci_values, folder, helm, kinds, one, refusal, render, render_from},
+    parts::program,
+};
+
+fn ci(name: &str) -> Vec<Value> {
+    render(&fs::read_to_string(folder().join(format!("ci/{name}-values.yaml"))).expect("values"))
+}
+
+fn container(objects: &[Value]) -> &Value {
+    &one(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+}
+
+fn words(value: &Value) -> Vec<&str> {
+    value.as_array().expect("a list").iter().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn helm_finds_nothing_wrong_with_any_of_the_values() {
+    let chart = folder().display().to_string();
+    for file in ci_values() {
+        let values = fs::read_to_string(&file).expect("values");
+        let output = helm(&["lint", "--strict", "--kube-version", "1.36.3", &chart], &values);
+        assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn packed_it_renders_to_the_same() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (chart, to) = (folder().display().to_string(), out.path().display().to_string());
+    let mut package = std::process::Command::new(program("helm", "helm"));
+    assert!(package.args(["package", &chart, "-d", &to]).output().expect("helm can be run").status.success());
+    let packed = out.path().join(format!("drift-exporter-{}.tgz", env!("CARGO_PKG_VERSION")));
+    let values = fs::read_to_string(folder().join("ci/operator-values.yaml")).expect("values");
+    assert_eq!(render_from(&packed, &values), render(&values));
+}
+
+#[test]
+fn as_it_comes_it_reads_two_kinds_and_nothing_more() {
+    let objects = ci("defaults");
+    assert_eq!(
+        kinds(&objects),
+        ["ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Service", "Deployment"]
+    );
+    let container = container(&objects);
+    assert_eq!(container["image"], "registry.example.com/drift-exporter:0.1.0");
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(
+        container["livenessProbe"]["httpGet"],
+        json!({"path": "/livez", "port": "http", "scheme": "HTTP"})
+    );
+    assert_eq!(
+        container["readinessProbe"]["httpGet"],
+        json!({"path": "/readyz", "port": "http", "scheme": "HTTP"})
+    );
+    let pod = &one(&objects, "Deployment")["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], true);
+    assert_eq!(
+        one(&objects, "ServiceAccount")["automountServiceAccountToken"],
+        false,
+        "nobody else has its token"
+    );
+    // Nothing has to be restarted for new settings: the whole folder is mounted, and followed.
+    assert_eq!(words(&container["args"])[1], "--config.file=/etc/drift-exporter/settings/settings.yaml");
+    assert!(
+        container["volumeMounts"].as_array().expect("mounts").iter().all(|mount| mount["subPath"].is_null())
+    );
+}
+
+#[test]
+fn the_program_takes_the_settings_of_every_file() {
+    for file in ci_values() {
+        let objects = render(&fs::read_to_string(&file).expect("values"));
+        let own = objects.iter().find(|object| object["data"]["settings.yaml"].is_string());
+        let text = own.expect("settings")["data"]["settings.yaml"].as_str().expect("text");
+        load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{file:?}: {problems:?}"));
+    }
+    let settings = "addresses: {grafana: 'https://grafana.acme.io'}\nsettings: {api: {values: full}}";
+    let objects = render(settings);
+    let text = one(&objects, "ConfigMap")["data"]["settings.yaml"].as_str().expect("text").to_owned();
+    assert_eq!(text, "api:\n  grafana_url: https://grafana.acme.io\n  values: full\n");
+}
+
+#[test]
+fn monitors_keep_the_labels_of_objects() {
+    let objects = ci("operator");
+    let monitor = one(&objects, "ServiceMonitor");
+    assert_eq!(monitor["metadata"]["labels"]["release"], "kube-prometheus-stack");
+    assert_eq!(monitor["metadata"]["labels"]["team"], "platform");
+    let endpoint = &monitor["spec"]["endpoints"][0];
+    assert_eq!(
+        *endpoint,
+        json!({"port": "http", "path": "/metrics", "honorLabels": true, "scheme": "http", "interval": "30s",
+            "relabelings": [{"targetLabel": "cluster", "replacement": "prod"}]})
+    );
+    let selected = monitor["spec"]["selector"]["matchLabels"].as_object().expect("labels");
+    let labels = &one(&objects, "Service")["metadata"]["labels"];
+    assert!(selected.iter().all(|(name, value)| labels[name] == *value), "{selected:?} {labels}");
+    let objects = ci("namespaced");
+    let monitor = &one(&objects, "PodMonitor")["spec"];
+    assert_eq!(monitor["podMetricsEndpoints"][0]["honorLabels"], true);
+    let pod = &one(&objects, "Deployment")["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(monitor["selector"]["matchLabels"], *pod);
+}
+
+#[test]
+fn alerts_are_those_of_the_repository_with_links_that_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut wanted = Vec::new();
+    for name in ["baselines", "exporter", "objective", "resources"] {
+        let text = fs::read_to_string(root.join(format!("alerts/rules/{name}.yaml"))).expect("rules");
+        let linked = text
+            .replace("https://drift.example.com", "https://drift.acme.io")
+            .replace("https://grafana.example.com", "https://grafana.acme.io")
+            .replace("https://runbooks.example.com/drift-exporter", "https://wiki.acme.io/drift");
+        let file: Value = serde_saphyr::from_str(&linked).expect("rules");
+        wanted.extend(file["groups"].as_array().expect("groups").clone());
+    }
+    for group in &mut wanted {
+        group["rules"].as_array_mut().expect("rules").retain(|rule| rule["alert"] != "DriftAbsorbed");
+    }
+    let objects = ci("operator");
+    let rule = one(&objects, "PrometheusRule");
+    assert_eq!(rule["spec"]["groups"], Value::Array(wanted));
+    assert!(
+        rule.to_string().contains("{{ $labels.kind }}") && !rule.to_string().contains("example.com"),
+        "{rule}"
+    );
+    // Without addresses they are the placeholders that the guide names.
+    let placeholders = render("prometheusRule: {enabled: true}");
+    assert!(one(&placeholders, "PrometheusRule").to_string().contains("https://drift.example.com/"));
+}
+
+#[test]
+fn every_dashboard_is_a_config_map_that_the_sidecar_finds() {
+    let copy = tempfile::tempdir().expect("a folder");
+    let chart = copy.path().join("chart");
+    let status = std::process::Command::new("cp").arg("-r").arg(folder()).arg(&chart).status();
+    assert!(status.is_ok_and(|status| status.success()));
+    fs::create_dir_all(chart.join("dashboards")).expect("a folder");
+    let dashboard = r#"{"title": "Try", "legendFormat": "{{namespace}} {{ .Values }}", "link": "https://drift.example.com/x"}"#.to_owned() + "\n";
+    fs::write(chart.join("dashboards/try.json"), &dashboard).expect("written");
+    let there = fs::read_dir(chart.join("dashboards")).expect("a folder").count();
+    let values = "dashboards: {enabled: true, namespace: grafana, annotations: {grafana_folder: Drift}}\naddresses: {page: 'https://drift.acme.io'}\n";
+    let objects = render_from(&chart, values);
+    let found: Vec<&Value> =
+        objects.iter().filter(|own| own["metadata"]["labels"]["grafana_dashboard"] == "1").collect();
+    assert_eq!(found.len(), there);
+    let own =
+        found.iter().find(|own| own["metadata"]["name"] == "drift-exporter-try").expect("the dashboard");
+    assert_eq!(own["data"]["try.json"], dashboard.replace("drift.example.com", "drift.acme.io"));
+    assert_eq!(own["metadata"]["namespace"], "grafana");
+    assert_eq!(own["metadata"]["annotations"]["grafana_folder"], "Drift");
+}
+
+#[test]
+fn with_a_certificate_everything_speaks_tls() {
+    let objects = ci("guarded");
+    let container = container(&objects);
+    assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
+    assert_eq!(container["readinessProbe"]["httpGet"]["scheme"], "HTTPS");
+    let arguments = words(&container["args"]);
+    assert!(arguments.contains(&"--web.auth=kubernetes"), "{arguments:?}");
+    assert!(arguments.contains(&"--web.config.file=/etc/drift-exporter/web/web-config.yml"), "{arguments:?}");
+    let image = container["image"].as_str().expect("an image");
+    assert!(image.starts_with("registry.example.com/drift-exporter@sha256:"), "{image}");
+    let endpoint = &one(&objects, "ServiceMonitor")["spec"]["endpoints"][0];
+    assert_eq!(endpoint["scheme"], "https");
+    assert_eq!(endpoint["bearerTokenFile"], "/var/run/secrets/kubernetes.io/serviceaccount/token");
+    let web = one(&objects, "Secret")["stringData"]["web-config.yml"].as_str().expect("a file").to_owned();
+    let files = "cert_file: /etc/drift-exporter/tls/tls.crt\n  key_file: /etc/drift-exporter/tls/tls.key\n";
+    assert_eq!(web, format!("tls_server_config:\n  {files}"));
+    load_web(&web, Path::new("/etc/drift-exporter/web")).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let volumes = &one(&objects, "Deployment")["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(
+        volumes[2],
+        json!({"name": "tls", "secret": {"secretName": "drift-exporter-tls", "defaultMode": 0o440}})
+    );
+}
+
+#[test]
+fn passwords_are_kept_in_a_secret() {
+    let objects = ci("passwords");
+    let web = one(&objects, "Secret")["stringData"]["web-config.yml"].as_str().expect("a file");
+    load_web(web, Path::new("/etc/drift-exporter/web")).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert!(
+        objects.iter().filter(|own| own["kind"] != "Secret").all(|own| !own.to_string().contains("$2y$"))
+    );
+    assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "http");
+    assert_eq!(container(&objects)["livenessProbe"], json!({"tcpSocket": {"port": "http"}}));
+    let given = render("web: {existingSecret: mine, scheme: https}");
+    assert!(!kinds(&given).contains(&"Secret"));
+    assert_eq!(
+        one(&given, "Deployment")["spec"]["template"]["spec"]["volumes"][1]["secret"]["secretName"],
+        "mine"
+    );
+    assert_eq!(container(&given)["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
+}
+
+#[test]
+fn the_network_is_closed_but_for_scrapes_and_the_api_server() {
+    let objects = ci("operator");
+    let policy = &one(&objects, "NetworkPolicy")["spec"];
+    assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(policy["ingress"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        policy["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
+        "monitoring"
+    );
+    let ports = |rule: &Value| -> Vec<u64> {
+        rule["ports"].as_array().expect("ports").iter().filter_map(|own| own["port"].as_u64()).collect()
+    };
+    let egress: Vec<Vec<u64>> = policy["egress"].as_array().expect("rules").iter().map(ports).collect();
+    assert_eq!(egress, [vec![53, 53], vec![443, 6443]]);
+    assert_eq!(one(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
+fn the_values_in_the_guide_are_taken() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/install.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let examples: Vec<&str> = guide.split("```yaml\n# values.yaml\n").skip(1).collect();
+    assert!(examples.len() > 4, "{guide}");
+    for example in examples {
+        let values = example.split("```").next().expect("an end");
+        assert!(kinds(&render(values)).contains(&"Deployment"), "{values}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_to_do() {
+    for (values, reason) in [
+        ("replica: 2", "replica"),
+        ("settings: {source: {}}", "source"),
+        ("settings: {sources: {terraform: {}}}", "settings.sources.terraform.namespaces has to name"),
+        ("settings: {sources: {helm: {}}}", "settings.sources.helm.namespaces has to name"),
+        ("settings: {kinds: [{apiVersion: v1, kind: '*'}]}", "name its kinds instead of *"),
+        ("settings: {kinds: [{apiVersion: v1, kind: Secret}]}", "Secrets are read in named namespaces only"),
+        (
+            "settings: {kinds: [{apiVersion: example.com/v1, kind: Thing}]}",
+            r#"rbac.resources: {"example.com/Thing": …}"#,
+        ),
+        ("serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}", "enable one"),
+        ("web: {auth: kubernetes}\npodMonitor: {enabled: true}", "set podMonitor.authorization"),
+        ("addresses: {page: 'drift.acme.io'}", "page"),
+        ("image: {digest: latest}", "digest"),
+    ] {
+        let said = refusal(values);
+        assert!(said.contains(reason), "{values}: {said}");
+    }
+}
