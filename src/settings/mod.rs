@@ -174,28 +174,28 @@ impl Default for Settings {
     }
 }
 
-/// What people apply, by version and kind. Secrets are never asked what was applied to them.
-const APPLIED: &[(&str, &str)] = &[
-    ("v1", "ConfigMap"),
-    ("v1", "LimitRange"),
-    ("v1", "Namespace"),
-    ("v1", "PersistentVolumeClaim"),
-    ("v1", "ResourceQuota"),
-    ("v1", "Service"),
-    ("v1", "ServiceAccount"),
-    ("apps/v1", "DaemonSet"),
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("autoscaling/v2", "HorizontalPodAutoscaler"),
-    ("batch/v1", "CronJob"),
-    ("batch/v1", "Job"),
-    ("networking.k8s.io/v1", "Ingress"),
-    ("networking.k8s.io/v1", "NetworkPolicy"),
-    ("policy/v1", "PodDisruptionBudget"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
-    ("rbac.authorization.k8s.io/v1", "Role"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+/// What people apply, by version and kind, and whether it is in a namespace. Secrets are never asked what was applied to them.
+const APPLIED: &[(&str, &str, bool)] = &[
+    ("v1", "ConfigMap", true),
+    ("v1", "LimitRange", true),
+    ("v1", "Namespace", false),
+    ("v1", "PersistentVolumeClaim", true),
+    ("v1", "ResourceQuota", true),
+    ("v1", "Service", true),
+    ("v1", "ServiceAccount", true),
+    ("apps/v1", "DaemonSet", true),
+    ("apps/v1", "Deployment", true),
+    ("apps/v1", "StatefulSet", true),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", true),
+    ("batch/v1", "CronJob", true),
+    ("batch/v1", "Job", true),
+    ("networking.k8s.io/v1", "Ingress", true),
+    ("networking.k8s.io/v1", "NetworkPolicy", true),
+    ("policy/v1", "PodDisruptionBudget", true),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", false),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", false),
+    ("rbac.authorization.k8s.io/v1", "Role", true),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", true),
 ];
 
 impl Settings {
@@ -207,7 +207,9 @@ impl Settings {
             wanted.extend(self.usual_kinds());
         }
         if self.kinds.is_empty() && self.sources.contains(&Source::LastApplied) {
-            wanted.extend(APPLIED.iter().filter_map(|(version, kind)| WantedKind::parse(version, kind).ok()));
+            // Who names namespaces has rights in those, and did not ask for anything else.
+            let asked = APPLIED.iter().filter(|(.., namespaced)| *namespaced || self.namespaces.is_empty());
+            wanted.extend(asked.filter_map(|(version, kind, _)| WantedKind::parse(version, kind).ok()));
         }
         wanted.extend(self.records_in_use().iter().map(|spec| spec.objects.clone()));
         wanted.extend(self.jobs_in_use().map(|spec| spec.objects));

@@ -384,3 +384,17 @@ async fn an_object_that_cannot_be_read_is_unknown_and_not_unclaimed() {
     check(&world, "in_sync", None).await;
     assert_eq!(episodes(&world, "reverted").await, (0.0, 1.0));
 }
+
+#[test]
+fn where_namespaces_are_named_nothing_is_wanted_outside_of_them() {
+    let wanted = |namespaces: &[&str]| {
+        let namespaces = namespaces.iter().map(|name| (*name).into()).collect();
+        let settings = Settings { sources: vec![Source::LastApplied], namespaces, ..Settings::default() };
+        format!("{:?}", settings.wanted_kinds())
+    };
+    for kind in ["\"ClusterRole\"", "\"ClusterRoleBinding\"", "\"Namespace\""] {
+        assert!(wanted(&[]).contains(kind), "{kind}");
+        assert!(!wanted(&["shop"]).contains(kind), "{kind}");
+    }
+    assert!(wanted(&["shop"]).contains("\"RoleBinding\""));
+}
