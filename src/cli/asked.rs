@@ -5,6 +5,7 @@ use std::{
     path::Path,
 };
 
+use jiff::Timestamp;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,9 @@ pub(super) struct Asked {
     pub(super) unseen: Vec<Unseen>,
     /// Whether others than whoever asks decide which kinds are watched.
     pub(super) kinds_are_given: bool,
+    /// When the one look began that there is: what was first seen since may have been so for long. None where somebody goes on
+    /// looking.
+    pub(super) looked_from: Option<Timestamp>,
 }
 
 /// Something that is asked for, and where it is looked for.
@@ -110,8 +114,10 @@ impl Asked {
             });
             let sought = sought.collect();
             let unseen = Vec::new();
-            return Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given: true }));
+            let (kinds_are_given, looked_from) = (true, None);
+            return Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given, looked_from }));
         }
+        let begun = Clock::system().now();
         let client = client_from(&ask.cluster.connection()).await.map_err(|error| error.to_string())?;
         let unreachable = |why| format!("cannot look at the cluster: {why}");
         let served = served_kinds(&client, PATIENCE).await.map_err(unreachable)?;
@@ -128,6 +134,9 @@ impl Asked {
         // Whoever looks has read all that is shown with rights of their own.
         settings.shown_values = ShownValues::Full;
         let direct = look_at(client, settings, look, stderr).await?;
+        if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
+            unseen.push(Unseen::never_compared("what kubectl applied to Secrets".to_owned()));
+        }
         if direct.awaits_shapes() {
             unseen.push(Unseen::stalled("how kinds of the cluster's own are compared".to_owned()));
         }
@@ -138,7 +147,8 @@ impl Asked {
         });
         let sought = sought.collect();
         let exporter = Exporter::Here(Box::new(direct));
-        Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given: file.is_some() }))
+        let (kinds_are_given, looked_from) = (file.is_some(), (look == Look::Once).then_some(begun));
+        Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given, looked_from }))
     }
 }
 

@@ -88,12 +88,12 @@ impl Sides {
         let file = format!("{}.{}", parts.join("."), resource.source).replace('/', "_");
         let declared = resource.declared_by.first();
         let by = declared.map(|by| format!(" {} {}", by.state, by.address)).unwrap_or_default();
-        let onset = resource.onset.map(|onset| onset.strftime("%Y-%m-%dT%H:%M:%SZ"));
-        let changed = match (&resource.manager, &resource.actor, onset) {
-            (Some(manager), _, Some(onset)) => format!("{manager} {onset}"),
-            (None, Some(actor), Some(onset)) => format!("{actor} {onset}"),
-            _ => String::new(),
-        };
+        // The worst difference comes first: its tool, and its time where that is known.
+        let changed = resource.differences.first().map(|worst| {
+            let onset = worst.onset.map(|onset| onset.strftime(" %Y-%m-%dT%H:%M:%SZ").to_string());
+            format!("{}{}", worst.manager.as_ref().unwrap_or(&worst.actor), onset.unwrap_or_default())
+        });
+        let changed = changed.unwrap_or_default();
         let fields = |side: fn(&super::resources::Difference) -> &String| {
             as_yaml(resource.differences.iter().map(|own| (&*own.path, &**side(own))))
         };

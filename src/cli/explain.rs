@@ -4,6 +4,7 @@ use std::{fmt::Write as _, io::Write};
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
     Outcome,
@@ -11,7 +12,9 @@ use super::{
     asked::{Asked, Place, Sought},
     exporter::Answer,
     get::judge,
-    resources::{DeclaredBy, Difference, Resource, encoded, harmless, harmless_json},
+    resources::{
+        DeclaredBy, Difference, Resource, encoded, harmless, harmless_json, leave_out_unknown_times,
+    },
     runtime::block_on,
     unseen::Status,
     values::Wish,
@@ -49,11 +52,13 @@ async fn explain(
             return Ok(outcome);
         }
     };
-    let explained: Explained = serde_json::from_slice(&body)
-        .map_err(|error| format!("{} says something else: {error}", asked.exporter.name()))?;
+    let strange = |error| format!("{} says something else: {error}", asked.exporter.name());
+    let mut json: Value = serde_json::from_slice(&body).map_err(strange)?;
+    leave_out_unknown_times(&mut json, asked.looked_from);
+    let explained = Explained::deserialize(&json).map_err(strange)?;
     match arguments.output {
         Told::Text => stdout.write_all(harmless(&tell(&explained)).as_bytes()),
-        Told::Json => writeln!(stdout, "{}", harmless_json(&String::from_utf8_lossy(&body))),
+        Told::Json => writeln!(stdout, "{}", harmless_json(&json.to_string())),
     }
     .map_err(cannot_write)?;
     let drifted = explained.claims.iter().any(|claim| claim.resource.drift_detected);
@@ -137,7 +142,8 @@ fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Cla
         let shown = |value: &str| if value.is_empty() { "nothing".to_owned() } else { value.to_owned() };
         let _ = writeln!(text, "  {path}: {} is declared, {} is there", shown(expected), shown(actual));
         let manager = manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
-        let _ = writeln!(text, "    by {actor}{manager}, {}", second(*onset));
+        let since = onset.map(|onset| format!(", {}", second(onset))).unwrap_or_default();
+        let _ = writeln!(text, "    by {actor}{manager}{since}");
         if let Some(rule) = ignored_by {
             let _ = writeln!(text, "    does not count by rule {rule}");
         } else if !rules.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, io::Write};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
@@ -29,7 +28,6 @@ pub(super) fn run(
 }
 
 async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
-    let begun = Clock::system().now();
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let look = if arguments.watch { Look::Follow } else { Look::Once };
     let wishes = arguments.wish.iter().cloned().collect();
@@ -43,7 +41,7 @@ async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -
     let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &all, &status)?;
     let shown: Vec<&Row> = all.iter().filter(|row| is_shown(&row.resource, arguments)).collect();
-    let mut teller = Teller::new(arguments, &asked, begun);
+    let mut teller = Teller::new(arguments, &asked);
     teller.tell_all(&shown, stdout)?;
     let unwritable = |error| format!("cannot write: {error}");
     writeln!(stderr, "{}", summary(&all)).map_err(unwritable)?;
@@ -139,13 +137,10 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    fn new(arguments: &GetArgs, asked: &Asked, begun: Timestamp) -> Self {
+    fn new(arguments: &GetArgs, asked: &Asked) -> Self {
         let clock = Clock::system();
         let everywhere = asked.place == Place::Everywhere;
         let table = Table::new(everywhere, arguments.output == Output::Wide, clock.now());
-        // Whoever goes on looking sees when things begin.
-        let one_look = asked.exporter.is_here() && !arguments.watch;
-        let table = table.looked_from(one_look.then_some(begun));
         let namespace = asked.place.namespace().unwrap_or("*").to_owned();
         Self { output: arguments.output, table, clock, namespace }
     }

@@ -53,7 +53,7 @@ pub(super) struct Difference {
     pub(super) actual: String,
     pub(super) actor: String,
     pub(super) manager: Option<String>,
-    pub(super) onset: Timestamp,
+    pub(super) onset: Option<Timestamp>,
     pub(super) rules: Vec<String>,
     pub(super) ignored_by: Option<String>,
 }
@@ -120,6 +120,27 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
+/// One look cannot know since when something is so that does not tell itself: such a time is that of the look.
+pub(super) fn leave_out_unknown_times(json: &mut Value, looked_from: Option<Timestamp>) {
+    let Some(begun) = looked_from else { return };
+    let is_unknown = |text: &str| text.parse::<Timestamp>().is_ok_and(|time| time >= begun);
+    match json {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == "onset" && value.as_str().is_some_and(is_unknown) {
+                    *value = Value::Null;
+                } else {
+                    leave_out_unknown_times(value, looked_from);
+                }
+            }
+        }
+        Value::Array(values) => {
+            values.iter_mut().for_each(|value| leave_out_unknown_times(value, looked_from));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Asks for all that is wished for, in the order of the wishes; with what it is not known of whether it belongs to that.
 pub(super) async fn fetch(asked: &mut Asked) -> Result<(Vec<Row>, Vec<Unseen>), Unanswered> {
     let mut rows = fetch_all(asked).await?;
@@ -153,7 +174,8 @@ async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result
         path.extend(["&resourceType=", &encoded(kind)]);
         path.extend(name.iter().map(|name| format!("&resourceName={}", encoded(name))));
     }
-    let List { resources } = asked.exporter.get_json(&path).await?;
+    let List { mut resources } = asked.exporter.get_json(&path).await?;
+    resources.iter_mut().for_each(|own| leave_out_unknown_times(own, asked.looked_from));
     let strange = |error| format!("{} says something else: {error}", asked.exporter.name());
     let row = |json: Value| Ok(Row { resource: Resource::deserialize(&json).map_err(strange)?, json });
     let mut rows = resources.into_iter().map(row).collect::<Result<Vec<Row>, String>>()?;
@@ -163,9 +185,24 @@ async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    use super::{harmless, harmless_json};
+    use super::{harmless, harmless_json, leave_out_unknown_times};
+
+    #[test]
+    fn one_look_tells_no_time_that_is_its_own() {
+        let claim = json!({"onset": "2026-01-01T00:00:00Z", "differences": [
+            {"path": "a", "onset": "2026-01-01T00:00:00Z"}, {"path": "b", "onset": "2026-01-02T00:00:00.5Z"}]});
+        let begun: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let mut told = claim.clone();
+        leave_out_unknown_times(&mut told, Some(begun));
+        let mut wanted = claim.clone();
+        wanted["differences"][1]["onset"] = Value::Null;
+        assert_eq!(told, wanted);
+        leave_out_unknown_times(&mut wanted, None);
+        assert_eq!(told, wanted, "an exporter that goes on looking knows");
+    }
 
     #[test]
     fn no_text_tells_a_terminal_what_to_do() {

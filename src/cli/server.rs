@@ -46,14 +46,30 @@ impl Server {
         let Self { client, address } = self;
         let request = Request::get(path).body(kube::client::Body::empty());
         let request = request.map_err(|_| format!("`{address}{path}` is no address of a server"))?;
-        let unheard = |why: String| {
-            let message =
-                format!("no exporter answers at {address}: {why}; name a running one with --server");
-            Unanswered::for_now(message)
-        };
+        let unheard = |why: String| Unanswered::for_now(unheard(address, &why));
         let answer = timeout(PATIENCE, client.send(request)).await;
         let answer = answer.map_err(|_| unheard("it says nothing".to_owned()))?;
         Ok(answer.map_err(|error| unheard(innermost(&error)))?.map(Body::new))
+    }
+}
+
+/// Why nobody could be heard, and what to do about it.
+fn unheard(address: &str, why: &str) -> String {
+    // As TLS names them; its words for them are for those who wrote it.
+    let about_certificates = [
+        ("UnknownIssuer", "nobody who is known has signed its certificate; --ca-file names who did"),
+        (
+            "CaUsedAsEndEntity",
+            "its certificate is that of an authority and not of a server; make one with basicConstraints=CA:FALSE",
+        ),
+        ("NotValidForName", "its certificate is for another name; use one of those that it is for"),
+        ("Expired", "its certificate has expired"),
+        ("CertificateRequired", "it wants a certificate of us; --cert-file and --key-file name one"),
+    ];
+    match about_certificates.iter().find(|(theirs, _)| why.contains(theirs)) {
+        Some((theirs, ours)) => format!("cannot talk to {address}: {ours} ({theirs})"),
+        None if why.contains("certificate") => format!("cannot talk to {address}: {why}"),
+        None => format!("no exporter answers at {address}: {why}; name a running one with --server"),
     }
 }
 
@@ -66,6 +82,12 @@ fn kubeconfig(address: &str, ask: &AskArgs) -> Result<Kubeconfig, String> {
         cluster["certificate-authority"] = json!(file);
     }
     let mut user = json!({});
+    for (name, file) in [("client-certificate", &ask.cert_file), ("client-key", &ask.key_file)] {
+        if let Some(file) = file {
+            read(file)?;
+            user[name] = json!(file);
+        }
+    }
     if let Some(token) = ask.token.as_ref().filter(|token| !token.trim().is_empty()) {
         user["token"] = json!(token.trim());
     } else if let Some(file) = &ask.token_file {

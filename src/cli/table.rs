@@ -9,8 +9,6 @@ pub(super) struct Table {
     columns: Vec<Column>,
     wide: bool,
     now: Timestamp,
-    /// Since when is looked, where nothing is known of the time before.
-    begun: Option<Timestamp>,
 }
 
 /// What stands in a column.
@@ -52,17 +50,11 @@ impl Table {
             ]);
         }
         let columns = columns.into_iter().map(|(title, cell)| Column { title, cell, width: title.len() });
-        Self { columns: columns.collect(), wide, now, begun: None }
-    }
-
-    /// Nothing is known of the time before this: what was first seen after it may have been so for long.
-    pub(super) fn looked_from(self, begun: Option<Timestamp>) -> Self {
-        Self { begun, ..self }
+        Self { columns: columns.collect(), wide, now }
     }
 
     fn since(&self, resource: &Resource) -> String {
-        let known = resource.onset.filter(|onset| self.begun.is_none_or(|begun| *onset < begun));
-        known.map(|onset| age(self.now.duration_since(onset))).unwrap_or_default()
+        resource.onset.map(|onset| age(self.now.duration_since(onset))).unwrap_or_default()
     }
 
     /// The titles of the columns.

@@ -22,6 +22,11 @@ impl Unseen {
         Self { what, reason: "forbidden" }
     }
 
+    /// It is left alone on purpose.
+    pub(super) fn never_compared(what: String) -> Self {
+        Self { what, reason: "never compared" }
+    }
+
     /// Nobody has said anything about it in time.
     pub(super) fn stalled(what: String) -> Self {
         Self { what, reason: "stalled" }

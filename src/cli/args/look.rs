@@ -37,6 +37,24 @@ pub(in crate::cli) struct AskArgs {
     /// Certificates, PEM, that the exporter's own is signed by [default: those of the system].
     #[arg(long, value_name = "FILE", env = "DRIFT_CA_FILE", help_heading = "Whom to ask")]
     pub(in crate::cli) ca_file: Option<PathBuf>,
+    /// Certificate, PEM, that we show to the exporter.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "DRIFT_CERT_FILE",
+        requires = "key_file",
+        help_heading = "Whom to ask"
+    )]
+    pub(in crate::cli) cert_file: Option<PathBuf>,
+    /// Its key, PEM.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "DRIFT_KEY_FILE",
+        requires = "cert_file",
+        help_heading = "Whom to ask"
+    )]
+    pub(in crate::cli) key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) cluster: ClusterArgs,
     #[command(flatten)]

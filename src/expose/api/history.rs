@@ -1,7 +1,9 @@
 //! `GET /v1/history`.
 
+use std::sync::Arc;
+
 use axum::{
-    extract::Request,
+    extract::{Request, State},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
@@ -9,10 +11,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{
-    answer::json, problem::Problem, query::of_url, schema::OneOf, view::TransitionView, words::parse_word,
+    answer::json,
+    problem::Problem,
+    query::{check_namespace, of_url},
+    schema::OneOf,
+    view::TransitionView,
+    words::parse_word,
 };
 use crate::{
-    expose::{access::Caller, lookup::is_of_type},
+    expose::{Exposed, access::Caller, lookup::is_of_type},
     model::Source,
     state::Transition,
 };
@@ -92,12 +99,19 @@ impl HistoryQuery {
     }
 }
 
-pub(crate) async fn history(caller: Caller, request: Request) -> Response {
-    answer(&caller, request).await.unwrap_or_else(IntoResponse::into_response)
+pub(crate) async fn history(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
+    request: Request,
+) -> Response {
+    answer(&exposed, &caller, request).await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer(caller: &Caller, request: Request) -> Result<Response, Problem> {
+async fn answer(exposed: &Exposed, caller: &Caller, request: Request) -> Result<Response, Problem> {
     let query: HistoryQuery = of_url(&mut request.into_parts().0).await?;
+    if let Some(namespace) = query.namespace.as_deref().filter(|own| !["", "-"].contains(own)) {
+        check_namespace(namespace, exposed)?;
+    }
     let source = parse_word("source", query.source.as_deref())?;
     let snapshot = caller.snapshot();
     let wanted = snapshot.history.newest_first().filter(|transition| query.wants(transition, source));

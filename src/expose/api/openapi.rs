@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json as value};
 use super::{
     answer::json,
     operations::{Answer, Content, DENIED, DENIED_TO_ACCOUNTS, OPERATIONS, Operation},
+    query::NoQuery,
 };
 use crate::expose::{Exposed, access::Proofs};
 
@@ -19,7 +20,7 @@ const PLACES: &[(&str, &str)] = &[
     ("name", "The object's name"),
 ];
 
-pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>) -> Response {
+pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>, _: NoQuery) -> Response {
     json(&document(exposed.access.proofs()))
 }
 

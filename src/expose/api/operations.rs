@@ -129,6 +129,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         answers: &[
             ok("The transitions", schema::<HistoryView<'_>>),
             problem(400, "The question is not understood"),
+            problem(403, "The namespace may not be asked for"),
         ],
         ..ASKING
     },
@@ -149,7 +150,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/rules",
         id: "listRules",
         summary: "The rules that hold, and how many differences each of them matches",
-        answers: &[ok("The rules, in their order", schema::<RulesView<'_>>)],
+        answers: &[
+            ok("The rules, in their order", schema::<RulesView<'_>>),
+            problem(400, "The question is not understood"),
+        ],
         ..ASKING
     },
     Operation {
@@ -174,7 +178,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/status",
         id: "showStatus",
         summary: "How the exporter itself fares: settings, streams, sources, baselines",
-        answers: &[ok("The status", schema::<StatusView<'_>>)],
+        answers: &[
+            ok("The status", schema::<StatusView<'_>>),
+            problem(400, "The question is not understood"),
+        ],
         ..ASKING
     },
 ];

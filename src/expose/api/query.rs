@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use axum::{
     body::Body,
-    extract::{FromRequestParts as _, Query, rejection::QueryRejection},
+    extract::{FromRequestParts, Query, rejection::QueryRejection},
 };
 use http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts};
 use http_body_util::BodyExt as _;
@@ -52,6 +52,10 @@ impl ResourceQuery {
         }
         let unreadable = |why: String| Problem::bad_request(format!("the body cannot be read: {why}"));
         let body = body.collect().await.map_err(|error| unreadable(error.to_string()))?.to_bytes();
+        // Lists are taken for objects where nobody looks.
+        if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+            return Err(unreadable("want an object: {\"namespace\": …}".to_owned()));
+        }
         serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
     }
 
@@ -97,7 +101,33 @@ pub(super) async fn of_url<T: DeserializeOwned>(parts: &mut Parts) -> Result<T, 
     let query = Query::<T>::from_request_parts(parts, &()).await;
     query
         .map(|Query(query)| query)
-        .map_err(|rejection: QueryRejection| Problem::bad_request(rejection.body_text()))
+        .map_err(|rejection: QueryRejection| Problem::bad_request(in_words(&rejection.body_text())))
+}
+
+/// For questions that take no query: any is refused.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::expose) struct NoQuery {}
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        of_url(parts).await
+    }
+}
+
+/// What is wrong with a query, without the words of those who read it.
+fn in_words(wrong: &str) -> String {
+    let wrong = wrong.strip_prefix("Failed to deserialize query string: ").unwrap_or(wrong);
+    let words = [
+        ("invalid digit found in string", "want a whole number"),
+        ("cannot parse integer from empty string", "want a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("provided string was not `true` or `false`", "want true or false"),
+        (", there are no fields", ", this question takes none"),
+    ];
+    words.iter().fold(wrong.to_owned(), |wrong, (theirs, ours)| wrong.replace(theirs, ours))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{
     answer::{Tag, json},
     problem::Problem,
-    query::{Order, ResourceQuery, of_url},
+    query::{NoQuery, Order, ResourceQuery, of_url},
     view::{Light, ListView, ResourceView},
 };
 use crate::{
@@ -50,6 +50,7 @@ pub(crate) async fn post_resources(State(exposed): State<Arc<Exposed>>, request:
 
 async fn answer_post(exposed: &Arc<Exposed>, request: Request) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
+    NoQuery::from_request_parts(&mut parts, exposed).await?;
     let query = ResourceQuery::of_body(&parts.headers, body).await?;
     // What the caller may see there has to be asked as if the URL said it.
     parts.extensions.insert(InBody(query.namespace.clone().unwrap_or_default()));

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::json;
+use super::{answer::json, query::NoQuery};
 use crate::{
     expose::{Exposed, access::Caller},
     rules::{EffectsSpec, MatchSpec, Origin, Rule},
@@ -83,7 +83,7 @@ impl<'a> RuleView<'a> {
     }
 }
 
-pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
+pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
     let snapshot = caller.snapshot();
     let now = exposed.clock.now();
     let matches = snapshot.rules.matches();

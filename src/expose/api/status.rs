@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{
     answer::json,
     baselines::{BaselineView, HealthView, SourceView, baselines, sources},
+    query::NoQuery,
 };
 use crate::{
     expose::{Exposed, access::Caller},
@@ -92,7 +93,7 @@ struct StreamView<'a> {
     health: HealthView<'a>,
 }
 
-pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller) -> Response {
+pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
     let reload = exposed.reload_status.borrow().clone();
     let team_problems = exposed.team_problems.borrow().clone();
     let snapshot = caller.snapshot();

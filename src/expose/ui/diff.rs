@@ -54,7 +54,8 @@ fn head(difference: &Difference, now: Timestamp) -> Markup {
                 None => { span { (difference.expectation) " " (difference.finding.class) } }
             }
             " " span { "by " (tool(difference.actor, difference.manager())) }
-            " " span { (since(difference.onset, now)) }
+            @let is_told = difference.finding.writer.as_ref().is_some_and(|writer| writer.time.is_some());
+            " " span { @if !is_told { "first seen " } (since(difference.onset, now)) }
         }
     }
 }

@@ -96,6 +96,6 @@ fn streams(snapshot: &Snapshot) -> Markup {
             @if waiting > 0 { ", " (waiting) " waiting" }
             @if down > 0 { ", " strong.off { (down) " down" } }
         } }
-        p.detail { (count(up + waiting + down, "watch is open", "watches are open")) }
+        p.detail { "of " (count(up + waiting + down, "watch", "watches")) }
     }
 }

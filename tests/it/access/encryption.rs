@@ -279,11 +279,28 @@ async fn the_command_line_asks_only_whom_its_authority_vouches_for() {
         (vec!["--ca-file", &right, "--basic-auth-file", &basic], 1, "deployment.apps/web"),
         (vec!["--ca-file", &right], 2, "401 Unauthorized"),
         (vec!["--ca-file", &wrong, "--basic-auth-file", &basic], 2, "certificate"),
-        (vec!["--basic-auth-file", &basic], 2, "certificate"),
+        (vec!["--basic-auth-file", &basic], 2, "--ca-file names who did"),
     ] {
         let arguments = [&["get", "-A", "-o", "name", "--server", &server][..], &flags].concat();
         let ended = tokio::task::block_in_place(|| run(&arguments, "", &[]));
         assert_eq!(ended.code, Some(code), "{flags:?}: {}{}", ended.stdout, ended.stderr);
         assert!(format!("{}{}", ended.stdout, ended.stderr).contains(told), "{flags:?}: {}", ended.stderr);
+    }
+    // One that wants a certificate of whoever asks.
+    let authority = Authority::new();
+    let (of_client, key_of_client) = authority.vouch(Vec::new());
+    file.write("client.pem", &of_client);
+    file.write("client-key.pem", &key_of_client);
+    file.write("ca.pem", &authority.0.pem());
+    let wants = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n";
+    file.write("web.yml", &format!("{OWN}{wants}{}", ann()));
+    let (of_client, key_of_client) = (path("client.pem"), path("client-key.pem"));
+    let known =
+        ["get", "-A", "-o", "name", "--server", &server, "--ca-file", &right, "--basic-auth-file", &basic];
+    let with = [&known[..], &["--cert-file", &of_client, "--key-file", &key_of_client]].concat();
+    for (arguments, code, told) in [(with, 1, "deployment.apps/web"), (known.to_vec(), 2, "--cert-file")] {
+        let ended = tokio::task::block_in_place(|| run(&arguments, "", &[]));
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+        assert!(format!("{}{}", ended.stdout, ended.stderr).contains(told), "{}", ended.stderr);
     }
 }

@@ -154,8 +154,11 @@ async fn ask_for_the_rest(asked: &mut Asked<'_>, world: &World) {
     let found = asked.get(world, "/v1/history", &format!("/v1/history?{history}")).await.json();
     assert_eq!(found["transitions"].as_array().unwrap().len(), 1);
     asked.get(world, "/v1/history", "/v1/history?source=bad").await;
-    asked.get(world, "/v1/rules", "/v1/rules").await;
-    asked.get(world, "/v1/status", "/v1/status").await;
+    asked.get(world, "/v1/history", "/v1/history?namespace=other").await;
+    for path in ["/v1/rules", "/v1/status"] {
+        asked.get(world, path, path).await;
+        asked.get(world, path, &format!("{path}?bogus=1")).await;
+    }
     let nothing = "namespace=shop&kind=deployment&name=nope&source=last_applied&severity=info&expectation=unexpected&allowEmpty=true";
     for query in ["namespace=shop", nothing, "severity=bad", "namespace=other"] {
         asked.get(world, "/v1/gate", &format!("/v1/gate?{query}")).await;

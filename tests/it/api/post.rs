@@ -82,3 +82,30 @@ async fn what_is_no_question_is_a_problem() {
     assert_eq!(large.status.as_u16(), 413, "{}", large.text());
     assert!(large.json()["detail"].as_str().unwrap().contains("64 KiB"), "{}", large.text());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_knows_is_refused_in_words_for_people() {
+    let world = shop().await;
+    for (path, says) in [
+        ("/v1/rules?bogus=1", "unknown field `bogus`"),
+        ("/v1/status?bogus=1", "unknown field `bogus`, this question takes none"),
+        ("/openapi.json?bogus=1", "unknown field `bogus`"),
+        ("/v1/resources?namespace=shop&limit=many", "limit: want a whole number"),
+        ("/v1/resources?namespace=shop&limit=99999999999999999999", "limit: the number is too large"),
+        ("/v1/gate?allowEmpty=perhaps", "allowEmpty: want true or false"),
+    ] {
+        let answer = world.get(path).await;
+        assert_eq!(answer.status.as_u16(), 400, "{path}");
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(says) && !detail.contains("deserialize"), "{path}: {detail}");
+    }
+    let question = json!({"namespace": "shop"}).to_string();
+    let request =
+        Request::post("/v1/resources?namespace=payments").header(header::CONTENT_TYPE, "application/json");
+    let answer = world.ask(request.body(question.into()).unwrap()).await;
+    assert_eq!(answer.status.as_u16(), 400, "a query beside the body is not passed over");
+    let list = r#"["shop",null,null,null,null,null,null,null]"#;
+    let answer = post(&world, Some("application/json"), list).await;
+    assert_eq!(answer.status.as_u16(), 400, "a list is no question");
+    assert!(answer.json()["detail"].as_str().unwrap().contains("want an object"));
+}
