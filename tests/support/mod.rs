@@ -10,6 +10,7 @@
 
 pub mod browser;
 pub mod cluster;
+pub mod dashboards;
 pub mod demo;
 pub mod embedded;
 pub mod exporter;
