@@ -1,11 +1,8 @@
 //! A real Prometheus scrapes a real exporter on a real cluster.
 
 use std::{
-    fs,
     io::Write as _,
-    path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use drift_exporter::model::Kind;
@@ -17,9 +14,8 @@ use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
     objects::{create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
-    page,
     parts::program,
-    process::{Running, eventually, free_port},
+    prometheus::Prometheus,
 };
 
 /// The ways in which the one exporter is scraped: name of the job, and what is special about it.
@@ -30,62 +26,19 @@ const JOBS: [(&str, &str); 4] = [
     ("text-plain", "{scrape_protocols: [PrometheusText0.0.4], enable_compression: false}"),
 ];
 
-struct Prometheus {
-    _running: Running,
-    port: u16,
-}
-
-impl Prometheus {
-    fn start(folder: &Path, exporter: u16) -> Self {
-        let jobs: Vec<Value> = JOBS
-            .iter()
-            .map(|(name, special)| {
-                // A target label `namespace`, as service discovery adds one, must not rename ours.
-                let mut job = json!({"job_name": name, "honor_labels": true,
-                    "static_configs": [{"targets": [format!("127.0.0.1:{exporter}")], "labels": {"namespace": "monitoring"}}]});
-                let special: Value = serde_saphyr::from_str(special).unwrap_or(Value::Null);
-                if let Some(special) = special.as_object() {
-                    job.as_object_mut().expect("a job is an object").extend(special.clone());
-                }
-                job
-            })
-            .collect();
-        let config =
-            json!({"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": jobs});
-        fs::write(folder.join("prometheus.yml"), config.to_string())
-            .expect("the configuration can be written");
-        let port = free_port();
-        let running = Running::start(
-            Command::new(program("prometheus", "prometheus"))
-                .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
-                .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
-                .arg(format!("--web.listen-address=127.0.0.1:{port}")),
-            &folder.join("prometheus.log"),
-        );
-        Self { _running: running, port }
-    }
-
-    /// The samples that a query gives: labels and value.
-    fn query(&self, query: &str) -> Vec<(Value, String)> {
-        let encoded: Vec<String> = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let encoded = encoded.concat();
-        let Some(answer) = page::get(self.port, &format!("/api/v1/query?query={encoded}"), &[]) else {
-            return Vec::new();
-        };
-        let Ok(answer) = serde_json::from_slice::<Value>(&answer.body) else { return Vec::new() };
-        let samples = answer["data"]["result"].as_array().cloned().unwrap_or_default();
-        samples
-            .into_iter()
-            .map(|sample| (sample["metric"].clone(), sample["value"][1].as_str().unwrap_or("").to_owned()))
-            .collect()
-    }
-
-    #[track_caller]
-    fn wait_for(&self, query: &str, samples: usize) -> Vec<(Value, String)> {
-        eventually(&format!("{samples} samples for {query}"), Duration::from_secs(30), || {
-            Some(self.query(query)).filter(|found| found.len() == samples)
-        })
-    }
+/// What Prometheus is told of the one exporter.
+fn jobs(exporter: u16) -> Vec<Value> {
+    let job = |(name, special): &(&str, &str)| {
+        // A target label `namespace`, as service discovery adds one, must not rename ours.
+        let mut job = json!({"job_name": name, "honor_labels": true,
+            "static_configs": [{"targets": [format!("127.0.0.1:{exporter}")], "labels": {"namespace": "monitoring"}}]});
+        let special: Value = serde_saphyr::from_str(special).unwrap_or(Value::Null);
+        if let Some(special) = special.as_object() {
+            job.as_object_mut().expect("a job is an object").extend(special.clone());
+        }
+        job
+    };
+    JOBS.iter().map(job).collect()
 }
 
 #[test]
@@ -101,7 +54,7 @@ fn prometheus_takes_every_format_and_gives_the_series_back() {
     });
     let exporter =
         Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &["--metrics.health"]).ready();
-    let prometheus = Prometheus::start(cluster.folder(), exporter.port);
+    let prometheus = Prometheus::start(cluster.folder(), &jobs(exporter.port));
 
     let up = prometheus.wait_for("up == 1", JOBS.len());
     assert_eq!(up.len(), JOBS.len(), "{up:?}");

@@ -20,5 +20,6 @@ pub mod objects;
 pub mod page;
 pub mod parts;
 pub mod process;
+pub mod prometheus;
 pub mod routes;
 pub mod terraform;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::{
     description::{Description, Variables, read},
-    lint::{Exceptions, lint},
+    lint::{Exceptions, Finding, lint},
     queries::{grouped_labels, outer_grouping, selectors},
     write::{PAGE, TAG},
 };
@@ -53,16 +53,13 @@ fn dashboards_are_what_their_descriptions_say() {
     let variables: Variables = read(&folder(), "variables");
     for name in NAMES {
         let description: Description = read(&folder(), name);
-        let wanted = write::dashboard(&description, &variables);
+        let wanted = write::file(&description, &variables);
         let path = folder().join(name).with_extension("json");
         if std::env::var_os("UPDATE_DASHBOARDS").is_some() {
-            fs::write(&path, format!("{wanted:#}\n")).unwrap();
+            fs::write(&path, &wanted).unwrap();
         }
         let text = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            text == format!("{wanted:#}\n"),
-            "{name}.json is not what its description says: make dashboards"
-        );
+        assert!(text == wanted, "{name}.json is not what its description says: make dashboards");
     }
     let files =
         fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -79,7 +76,8 @@ fn dashboards_keep_the_rules_of_the_linter() {
         let excused = exceptions
             .get(finding.rule)
             .is_some_and(|own| own.entries.iter().any(|entry| entry.covers(finding)));
-        assert!(excused, "{finding:?}");
+        let Finding { rule, dashboard, panel, what } = finding;
+        assert!(excused, "{rule} in {dashboard}: {panel}: {what}");
     }
     for (rule, exception) in &exceptions {
         assert!(exception.reason.len() > 20, "{rule} has no reason");

@@ -14,7 +14,29 @@ pub(super) const PAGE: &str = "https://drift.example.com";
 
 const SCHEMA_VERSION: u8 = 39;
 
-pub(super) fn dashboard(description: &Description, variables: &Variables) -> Value {
+/// The file of a dashboard. Each panel, variable and link is a line, so that a difference shows which of them changed.
+pub(super) fn file(description: &Description, variables: &Variables) -> String {
+    format!("{}\n", lines(&dashboard(description, variables), 0))
+}
+
+/// Lists and what holds them line by line, single things each on a line.
+fn lines(value: &Value, depth: usize) -> String {
+    let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
+    match value {
+        Value::Object(members) if depth < 2 => {
+            let members =
+                members.iter().map(|(key, own)| format!("{inner}{}: {}", json!(key), lines(own, depth + 1)));
+            format!("{{\n{}\n{outer}}}", members.collect::<Vec<_>>().join(",\n"))
+        }
+        Value::Array(members) if depth < 3 && !members.is_empty() => {
+            let members = members.iter().map(|own| format!("{inner}{}", lines(own, depth + 1)));
+            format!("[\n{}\n{outer}]", members.collect::<Vec<_>>().join(",\n"))
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn dashboard(description: &Description, variables: &Variables) -> Value {
     let own = description.variables.iter().map(|name| {
         let variable = variables.get(name).unwrap_or_else(|| panic!("variables.yaml has no {name}"));
         query_variable(name, variable)
@@ -164,6 +186,8 @@ fn panel(own: &Panel, id: usize, place: &Value) -> Value {
     });
     if own.kind == PanelKind::Table {
         panel["transformations"] = transformations(own);
+        // The alphabet happens to have `critical` first.
+        panel["options"]["sortBy"] = json!([{"displayName": own.columns[0], "desc": false}]);
     }
     panel
 }
