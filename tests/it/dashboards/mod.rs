@@ -321,3 +321,18 @@ fn the_placeholder_of_the_page_is_that_of_the_alerts() {
     let alerts = fs::read_to_string(folder().parent().unwrap().join("alerts/rules/resources.yaml")).unwrap();
     assert!(alerts.contains(PAGE), "{PAGE}");
 }
+
+#[test]
+fn the_guide_shows_every_dashboard_and_its_picture() {
+    let docs = folder().parent().unwrap().join("docs");
+    let guide = fs::read_to_string(docs.join("dashboards.md")).unwrap();
+    for dashboard in Dashboard::all() {
+        assert!(guide.contains(&format!("`{}`", text(&dashboard.json, "uid"))), "{}", dashboard.title());
+        let picture = format!("images/dashboard-{}.svg", dashboard.name);
+        assert!(guide.contains(&format!("]({picture})")), "{picture}");
+        let drawn = fs::read_to_string(docs.join(&picture)).unwrap();
+        for title in dashboard.panels().map(|panel| text(panel, "title")) {
+            assert!(drawn.contains(title), "{picture} lacks {title}: make dashboard-pictures");
+        }
+    }
+}

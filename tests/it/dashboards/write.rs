@@ -1,4 +1,4 @@
-//! A description as Grafana's JSON: the classic model, which every Grafana since 8 takes.
+//! A description as Grafana's JSON, in the classic model.
 
 use std::collections::BTreeMap;
 

@@ -172,17 +172,23 @@ impl Canvas<'_> {
         }
     }
 
+    /// Beside each other, or below where there is no room.
     fn numbers(&mut self, named: &[(String, &Value)]) {
-        let width = self.place.width / f64::from(u16::try_from(named.len()).expect("few values"));
-        for ((name, series), left) in named.iter().zip((0u16..).map(|index| f64::from(index) * width)) {
+        let count = f64::from(u16::try_from(named.len()).expect("few values"));
+        let is_wide = self.place.width / count > 120.0;
+        let (across, down) = if is_wide { (self.place.width / count, 0.0) } else { (0.0, 46.0) };
+        let top = (self.place.height - down * (count - 1.0)) / 2.0 + 4.0;
+        for ((name, series), index) in named.iter().zip((0u16..).map(f64::from)) {
             let value = latest(series);
-            let (x, y) = (self.place.left + left, self.place.top + self.place.height / 2.0 + 4.0);
+            let (left, top) = (index * across, top + index * down);
+            let (x, y) = (self.place.left + left, self.place.top + top);
             let (shown, colour) = (escape(&self.shown(value)), self.colour(value));
             let _ = write!(
                 self.picture,
                 "<text x=\"{x:.0}\" y=\"{y:.0}\" class=\"big\" style=\"fill:{colour}\">{shown}</text>"
             );
-            self.text(left, self.place.height / 2.0 + 22.0, "small", &Place::fit(width, name));
+            let room = if is_wide { across } else { self.place.width };
+            self.text(left, top + 18.0, "small", &Place::fit(room, name));
         }
     }
 
