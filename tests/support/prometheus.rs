@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
 use super::{
@@ -41,7 +42,7 @@ impl Prometheus {
 
     /// Asks for a path under `/api/v1`: the data of its answer, or what is wrong with the question.
     pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
-        let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let encoded = |text: &str| percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
         let parameters: Vec<String> =
             parameters.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
         let answer = self.get(&format!("/api/v1/{path}?{}", parameters.join("&")));

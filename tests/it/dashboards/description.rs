@@ -9,7 +9,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 pub(super) struct Description {
     pub(super) uid: String,
     pub(super) title: String,
-    pub(super) description: String,
+    #[serde(rename = "description")]
+    pub(super) about: String,
     /// By their names in `variables.yaml`.
     pub(super) variables: Vec<String>,
     /// The path of the exporter's page that says more.

@@ -117,8 +117,8 @@ impl Report<'_> {
         let told = |key: &str| panel[key].as_str().is_some_and(|text| !text.is_empty());
         self.check("panel-title-description-rule", told("title") && told("description"), "not described");
         self.check("panel-no-targets-rule", !targets(panel).is_empty(), "no query");
-        let sources = targets(panel).iter().chain([panel]);
-        let is_right = sources.fold(true, |is_right, own| is_right && uses_the_data_source(own));
+        let mut sources = targets(panel).iter().chain([panel]);
+        let is_right = sources.all(uses_the_data_source);
         self.check("panel-datasource-rule", is_right, "another data source");
         let has_unit = |unit: &Value| unit.as_str().is_some_and(|unit| UNITS.contains(&unit));
         let defaults = &panel["fieldConfig"]["defaults"];

@@ -223,7 +223,9 @@ fn units_fit_what_is_shown() {
                 let is_counted = query.starts_with("count") || query.starts_with("topk");
                 let selects = |ending: &str| selectors(query).iter().any(|own| own.metric.ends_with(ending));
                 if is_counted || query.contains("_bucket{") || query.contains("_count{") {
-                } else if selects("_timestamp_seconds") || selects("_time_seconds") {
+                    continue;
+                }
+                if selects("_timestamp_seconds") || selects("_time_seconds") {
                     let since = query.starts_with("time() - ");
                     assert_eq!(unit, if since { "s" } else { "dateTimeFromNow" }, "{place}");
                     assert_eq!(

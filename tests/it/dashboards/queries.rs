@@ -1,4 +1,4 @@
-//! What a query selects. Whether it is PromQL at all is the word of Prometheus, in `make test-real`.
+//! What a query selects. Whether Prometheus understands it is its own word, in `make test-real`.
 
 use std::sync::LazyLock;
 

@@ -45,7 +45,7 @@ fn dashboard(description: &Description, variables: &Variables) -> Value {
     json!({
         "uid": description.uid,
         "title": description.title,
-        "description": description.description,
+        "description": description.about,
         "tags": [TAG],
         "id": null,
         "version": 1,
