@@ -19,14 +19,18 @@ use super::{
 
 pub struct Prometheus {
     _running: Running,
-    port: u16,
+    pub port: u16,
 }
 
 impl Prometheus {
     /// Starts one that scrapes these jobs every second.
     pub fn start(folder: &Path, jobs: &[Value]) -> Self {
-        let config =
-            json!({"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": jobs});
+        let global = json!({"scrape_interval": "1s", "scrape_timeout": "1s"});
+        Self::start_with(folder, &json!({"global": global, "scrape_configs": jobs}))
+    }
+
+    /// Starts one with a whole configuration.
+    pub fn start_with(folder: &Path, config: &Value) -> Self {
         fs::write(folder.join("prometheus.yml"), config.to_string())
             .expect("the configuration can be written");
         let port = free_port();
