@@ -102,7 +102,7 @@ impl Place {
 
     /// As much text as there is room for in a width.
     fn fit(width: f64, text: &str) -> String {
-        let room = (1..).take_while(|count| f64::from(*count) * 6.6 <= width).count();
+        let room = (1..500u16).take_while(|count| f64::from(*count) * 6.6 <= width).count();
         if text.chars().count() <= room {
             text.to_owned()
         } else {

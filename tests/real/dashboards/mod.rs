@@ -1,6 +1,6 @@
 //! Every query of the dashboards, answered by a real Prometheus that scrapes real exporters.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod drawing;
 mod feed;
