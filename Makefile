@@ -16,7 +16,7 @@ can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: lint test-fast test-cluster ## format and lints, the fast tests, the tests on a real API server
@@ -52,7 +52,7 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	fi
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=2 prometheus web_config; \
+	  cargo test --test real -- --test-threads=2 prometheus web_config dashboards; \
 	else \
 	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
 	fi
@@ -149,6 +149,15 @@ stack-test: ## from an edit to the pager and back, through every real part
 demo-shots: ## the screenshots in docs/images, with a real Chromium
 	cargo build --release
 	docs/images/shoot target/release/drift-exporter
+
+.PHONY: dashboards
+dashboards: ## write dashboards/*.json anew from their descriptions; read the diff
+	UPDATE_DASHBOARDS=1 cargo test --quiet --test it dashboards_are_what_their_descriptions_say
+
+.PHONY: dashboard-pictures
+dashboard-pictures: ## draw the pictures of the dashboards in docs/images anew, from what a real Prometheus answers
+	parts/build $(REAL_PARTS) >/dev/null
+	UPDATE_PICTURES=1 cargo test --quiet --test real dashboards
 
 .PHONY: demo-state
 demo-state: ## have real Terraform apply the demo's configuration anew, and keep its state and objects; read the diff

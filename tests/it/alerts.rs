@@ -11,7 +11,7 @@ use regex::Regex;
 use serde_json::Value;
 
 /// What Prometheus, Alertmanager or `metrics.labels` add to our labels.
-const ADDED_LABELS: [&str; 5] = ["cluster", "team", "job", "instance", "le"];
+pub(crate) const ADDED_LABELS: [&str; 5] = ["cluster", "team", "job", "instance", "le"];
 
 /// What may page somebody. Everything else can wait until the morning.
 const PAGES: [&str; 3] = ["DriftResourceCritical", "DriftResourceMissing", "DriftStorm"];
@@ -58,7 +58,7 @@ fn queries(rule: &Value) -> String {
 }
 
 /// The metric that a name in a query means.
-fn metric(name: &str) -> Option<&'static Metric> {
+pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
     CATALOG.iter().find(|metric| {
         let suffix = name.strip_prefix(metric.name);
         match metric.kind.as_str() {

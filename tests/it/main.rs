@@ -28,6 +28,8 @@ mod built_in_rules;
 mod command_line;
 /// Catalogue and flags are what the documents say.
 mod contracts;
+/// Dashboards, what is written down of them, and the metrics that they show.
+mod dashboards;
 /// What somebody wrote down beside what is there.
 mod declared;
 mod declared_customs;

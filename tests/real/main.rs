@@ -13,6 +13,8 @@ mod support;
 mod alerts;
 /// The live page in a real Chromium.
 mod browser;
+/// Every query of the dashboards, answered by a real Prometheus.
+mod dashboards;
 /// What is declared beside what is there, by the word of kubectl.
 mod declared;
 /// What Helm manages in the demo, made anew.

@@ -12,6 +12,7 @@ pub mod alertmanager;
 pub mod browser;
 pub mod chart;
 pub mod cluster;
+pub mod dashboards;
 pub mod demo;
 pub mod embedded;
 pub mod exporter;

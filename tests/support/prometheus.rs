@@ -1,11 +1,18 @@
 //! A running Prometheus.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    io::{self, Write as _},
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    time::Duration,
+};
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
 use super::{
-    page,
     parts::program,
     process::{Running, eventually, free_port},
 };
@@ -39,17 +46,26 @@ impl Prometheus {
 
     /// Asks for a path under `/api/v1`: the data of its answer, or what is wrong with the question.
     pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
-        let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let encoded = |text: &str| percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
         let parameters: Vec<String> =
             parameters.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
-        let answer = page::get(self.port, &format!("/api/v1/{path}?{}", parameters.join("&")), &[])
-            .ok_or("Prometheus does not answer")?;
-        let mut answer: Value = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+        let answer = self.get(&format!("/api/v1/{path}?{}", parameters.join("&")));
+        let answer = answer.map_err(|error| format!("Prometheus does not answer: {error}"))?;
+        let (_, body) = answer.split_once("\r\n\r\n").ok_or("an answer without a body")?;
+        let mut answer: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
         if answer["status"] == "success" {
             Ok(answer["data"].take())
         } else {
             Err(answer["error"].to_string())
         }
+    }
+
+    /// In HTTP/1.0, where an answer is as long as the connection: in 1.1, long ones come in pieces.
+    fn get(&self, path: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n")?;
+        io::read_to_string(stream)
     }
 
     /// The samples that a query gives now: labels and value.

@@ -53,7 +53,7 @@ impl ResourceQuery {
         let unreadable = |why: String| Problem::bad_request(format!("the body cannot be read: {why}"));
         let body = body.collect().await.map_err(|error| unreadable(error.to_string()))?.to_bytes();
         // Lists are taken for objects where nobody looks.
-        if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        if body.trim_ascii_start().first() == Some(&b'[') {
             return Err(unreadable("want an object: {\"namespace\": …}".to_owned()));
         }
         serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))

@@ -1,0 +1,340 @@
+//! Dashboards are what their descriptions say, keep the linter's rules, and show metrics that there are.
+//! Whether every query has an answer is tried in `make test-real`.
+
+mod description;
+mod lint;
+mod queries;
+mod write;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use drift_exporter::expose::CATALOG;
+use regex::Regex;
+use serde_json::{Value, json};
+
+use self::{
+    description::{Description, Variables, read},
+    lint::{Exceptions, Finding, lint},
+    queries::{grouped_labels, outer_grouping, selectors},
+    write::{PAGE, TAG},
+};
+use crate::{
+    alerts::{ADDED_LABELS, metric},
+    programs::dashboards::{Dashboard, NAMES, folder, legend_labels, list, targets, text},
+};
+
+/// What no dashboard shows, and why.
+const NOT_SHOWN: [(&str, &str); 0] = [];
+
+/// Every query of all dashboards, with where it stands.
+fn all_queries() -> Vec<(String, String)> {
+    let mut queries = Vec::new();
+    for dashboard in Dashboard::all() {
+        for panel in dashboard.panels() {
+            let place = format!("{}: {}", dashboard.title(), text(panel, "title"));
+            queries
+                .extend(targets(panel).iter().map(|target| (place.clone(), text(target, "expr").to_owned())));
+        }
+        for own in dashboard.variables().iter().filter(|own| own["type"] == "query") {
+            queries.push((
+                format!("{}: ${}", dashboard.title(), text(own, "name")),
+                text(own, "query").to_owned(),
+            ));
+        }
+    }
+    queries
+}
+
+#[test]
+fn dashboards_are_what_their_descriptions_say() {
+    let variables: Variables = read(&folder(), "variables");
+    for name in NAMES {
+        let description: Description = read(&folder(), name);
+        let wanted = write::file(&description, &variables);
+        let path = folder().join(name).with_extension("json");
+        if std::env::var_os("UPDATE_DASHBOARDS").is_some() {
+            fs::write(&path, &wanted).unwrap();
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert!(text == wanted, "{name}.json is not what its description says: make dashboards");
+    }
+    let files =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files: BTreeSet<String> =
+        files.filter_map(|name| Some(name.strip_suffix(".json")?.to_owned())).collect();
+    assert_eq!(files, NAMES.map(str::to_owned).into(), "dashboards that nothing describes");
+}
+
+#[test]
+fn dashboards_keep_the_rules_of_the_linter() {
+    let findings: Vec<_> = Dashboard::all().iter().flat_map(lint).collect();
+    let exceptions = Exceptions::read().exclusions;
+    for finding in &findings {
+        let excused = exceptions
+            .get(finding.rule)
+            .is_some_and(|own| own.entries.iter().any(|entry| entry.covers(finding)));
+        let Finding { rule, dashboard, panel, what } = finding;
+        assert!(excused, "{rule} in {dashboard}: {panel}: {what}");
+    }
+    for (rule, exception) in &exceptions {
+        assert!(exception.reason.len() > 20, "{rule} has no reason");
+        for entry in &exception.entries {
+            let is_needed = findings.iter().any(|own| own.rule == rule && entry.covers(own));
+            assert!(is_needed, "nothing needs the exception {entry:?} from {rule}");
+        }
+    }
+}
+
+#[test]
+fn the_linter_finds_what_is_wrong() {
+    let broken: [(&str, &str, Value); 14] = [
+        ("template-datasource-rule", "/templating/list/0/name", json!("prometheus")),
+        ("template-job-rule", "/templating/list/2/multi", json!(false)),
+        ("template-instance-rule", "/templating/list/3/allValue", json!(".*")),
+        ("template-on-time-change-reload-rule", "/templating/list/1/refresh", json!(1)),
+        ("template-label-promql-rule", "/templating/list/1/query", json!("label_values(up{, cluster)")),
+        ("uneditable-dashboard", "/editable", json!(true)),
+        ("panel-title-description-rule", "/panels/1/description", json!("")),
+        ("panel-no-targets-rule", "/panels/1/targets", json!([])),
+        ("panel-datasource-rule", "/panels/1/datasource/uid", json!("P1809F7CD0C75ACF3")),
+        ("panel-units-rule", "/panels/1/fieldConfig/defaults/unit", json!("parsecs")),
+        (
+            "target-promql-rule",
+            "/panels/1/targets/0/expr",
+            json!("sum(up{job=~\"$job\",instance=~\"$instance\"}"),
+        ),
+        ("target-job-rule", "/panels/1/targets/0/expr", json!("up{job=\"x\",instance=~\"$instance\"}")),
+        (
+            "target-rate-interval-rule",
+            "/panels/1/targets/0/expr",
+            json!("rate(x_total{job=~\"$job\",instance=~\"$instance\"}[5m])"),
+        ),
+        (
+            "target-counter-agg-rule",
+            "/panels/1/targets/0/expr",
+            json!("sum(x_total{job=~\"$job\",instance=~\"$instance\"})"),
+        ),
+    ];
+    for (rule, place, value) in broken {
+        let mut dashboard = Dashboard::read("health");
+        assert!(lint(&dashboard).is_empty());
+        *dashboard.json.pointer_mut(place).unwrap() = value;
+        let rules: Vec<&str> = lint(&dashboard).iter().map(|finding| finding.rule).collect();
+        assert!(rules.contains(&rule), "{place}: {rules:?}");
+    }
+}
+
+#[test]
+fn every_metric_and_label_on_a_dashboard_is_in_the_catalogue() {
+    for (place, query) in all_queries() {
+        for selector in selectors(&query) {
+            let metric = metric(&selector.metric)
+                .unwrap_or_else(|| panic!("{place}: there is no metric {}", selector.metric));
+            let known = |label: &str| metric.labels.contains(&label) || ADDED_LABELS.contains(&label);
+            for [label, ..] in &selector.matchers {
+                assert!(known(label), "{place}: {} has no label {label}", metric.name);
+            }
+            for label in grouped_labels(&query) {
+                assert!(known(label), "{place}: {} has no label {label} to group by", metric.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_metric_of_the_catalogue_is_on_a_dashboard() {
+    let queries = all_queries();
+    let shown: BTreeSet<&str> = queries
+        .iter()
+        .flat_map(|(_, query)| selectors(query))
+        .filter_map(|selector| Some(metric(&selector.metric)?.name))
+        .collect();
+    for own in CATALOG {
+        let excused = NOT_SHOWN.iter().any(|(name, _)| *name == own.name);
+        assert_ne!(
+            shown.contains(own.name),
+            excused,
+            "{}: on a dashboard, or with a reason why not",
+            own.name
+        );
+    }
+}
+
+#[test]
+fn legends_name_labels_that_their_queries_keep() {
+    for dashboard in Dashboard::all() {
+        for target in dashboard.panels().flat_map(targets) {
+            let query = text(target, "expr");
+            for label in legend_labels(target) {
+                let kept = outer_grouping(query).map_or_else(
+                    || {
+                        selectors(query).iter().all(|own| {
+                            metric(&own.metric).unwrap().labels.contains(&label)
+                                || ADDED_LABELS.contains(&label)
+                        })
+                    },
+                    |labels| labels.contains(&label),
+                );
+                assert!(kept, "{}: {label} in the legend of {query}", dashboard.title());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_variable_is_used_and_every_variable_used_is_there() {
+    let names = Regex::new(r"\$\{?([a-z_]+)").unwrap();
+    for dashboard in Dashboard::all() {
+        let own: BTreeSet<String> =
+            dashboard.variables().iter().map(|own| text(own, "name").to_owned()).collect();
+        let mut rest = dashboard.json.clone();
+        // A variable that only its own list speaks of is used by nobody.
+        rest["templating"]["list"].as_array_mut().unwrap().retain(|own| own["type"] == "query");
+        let used: BTreeSet<String> = names
+            .captures_iter(&rest.to_string())
+            .map(|found| found[1].to_owned())
+            .filter(|name| !name.starts_with("__"))
+            .collect();
+        assert_eq!(own, used, "{}", dashboard.title());
+        let filters: BTreeSet<&str> = if dashboard.name == "health" {
+            ["cluster"].into()
+        } else {
+            ["cluster", "namespace", "team"].into()
+        };
+        assert!(filters.iter().all(|name| own.contains(*name)), "{}", dashboard.title());
+    }
+}
+
+#[test]
+fn units_fit_what_is_shown() {
+    for dashboard in Dashboard::all() {
+        for panel in dashboard.panels() {
+            let place = format!("{}: {}", dashboard.title(), text(panel, "title"));
+            for (index, target) in targets(panel).iter().enumerate() {
+                let query = text(target, "expr");
+                let unit = if panel["type"] == "table" {
+                    &panel["fieldConfig"]["overrides"][index]["properties"][0]["value"]
+                } else {
+                    &panel["fieldConfig"]["defaults"]["unit"]
+                };
+                let is_counted = query.starts_with("count") || query.starts_with("topk");
+                let selects = |ending: &str| selectors(query).iter().any(|own| own.metric.ends_with(ending));
+                if is_counted || query.contains("_bucket{") || query.contains("_count{") {
+                    continue;
+                }
+                if selects("_timestamp_seconds") || selects("_time_seconds") {
+                    let since = query.starts_with("time() - ");
+                    assert_eq!(unit, if since { "s" } else { "dateTimeFromNow" }, "{place}");
+                    assert_eq!(
+                        since,
+                        !query.contains(" * 1000"),
+                        "{place}: Grafana's dates are in milliseconds"
+                    );
+                } else if selects("_bytes") {
+                    assert_eq!(unit, "bytes", "{place}");
+                }
+            }
+            let words = list(&panel["fieldConfig"]["defaults"], "mappings");
+            let has_verdict = targets(panel).iter().any(|own| {
+                text(own, "expr").starts_with("max by (cluster, source) (drift_resource_drifted{")
+            });
+            assert!(!has_verdict || !words.is_empty(), "{place}: 0 and 1 need words");
+        }
+    }
+}
+
+#[test]
+fn panels_stand_beside_each_other_and_have_numbers_of_their_own() {
+    for dashboard in Dashboard::all() {
+        let mut taken: BTreeMap<(u64, u64), &str> = BTreeMap::new();
+        let mut ids = BTreeSet::new();
+        for panel in list(&dashboard.json, "panels") {
+            let [left, top, width, height] =
+                ["x", "y", "w", "h"].map(|key| panel["gridPos"][key].as_u64().unwrap());
+            assert!(left + width <= 24, "{}: {}", dashboard.title(), panel["title"]);
+            for place in (left..left + width).flat_map(|x| (top..top + height).map(move |y| (x, y))) {
+                let other = taken.insert(place, text(panel, "title"));
+                assert_eq!(other, None, "{}: {}", dashboard.title(), panel["title"]);
+            }
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{}: {}", dashboard.title(), panel["title"]);
+        }
+        let titles: Vec<&str> = dashboard.panels().map(|panel| text(panel, "title")).collect();
+        assert_eq!(
+            titles.iter().collect::<BTreeSet<_>>().len(),
+            titles.len(),
+            "{}: {titles:?}",
+            dashboard.title()
+        );
+    }
+}
+
+/// What `/d/UID?var-…` in a text leads to: the dashboard, and the variables that it is given.
+fn deep_links(text: &str) -> Vec<(String, Vec<String>)> {
+    let link = Regex::new(r"/d/([a-z-]+)\?([^\s#)]*)").unwrap();
+    let variable = Regex::new(r"var-([a-z]+)=").unwrap();
+    let found = link.captures_iter(text).map(|found| {
+        let given = variable.captures_iter(&found[2]).map(|own| own[1].to_owned());
+        (found[1].to_owned(), given.collect())
+    });
+    found.collect()
+}
+
+#[test]
+fn links_lead_to_dashboards_that_there_are() {
+    let by_uid: BTreeMap<String, Dashboard> =
+        Dashboard::all().into_iter().map(|own| (text(&own.json, "uid").to_owned(), own)).collect();
+    let wanted = NAMES.map(|name| format!("drift-exporter-{name}"));
+    assert_eq!(by_uid.keys().cloned().collect::<BTreeSet<_>>(), wanted.into());
+
+    // Alerts, and each other. The page's own link is that of the test below.
+    let root = folder().parent().unwrap().to_owned();
+    let mut texts: Vec<String> = by_uid.values().map(|own| own.json.to_string()).collect();
+    for entry in fs::read_dir(root.join("alerts/rules")).unwrap() {
+        texts.push(fs::read_to_string(entry.unwrap().path()).unwrap());
+    }
+    let links: Vec<_> = texts.iter().flat_map(|text| deep_links(text)).collect();
+    assert!(links.len() > 5, "{links:?}");
+    for (uid, given) in links {
+        let dashboard = by_uid.get(&uid).unwrap_or_else(|| panic!("there is no dashboard {uid}"));
+        for name in given {
+            assert!(
+                dashboard.variables().iter().any(|own| own["name"] == *name),
+                "{uid} has no variable {name}"
+            );
+        }
+    }
+    for dashboard in by_uid.values() {
+        let links = list(&dashboard.json, "links");
+        assert!(links.iter().any(|own| own["type"] == "dashboards"
+            && own["tags"] == json!([TAG])
+            && own["includeVars"] == true));
+        assert_eq!(dashboard.json["tags"], json!([TAG]));
+        let to_page =
+            links.iter().any(|own| own["url"].as_str().is_some_and(|url| url.starts_with("${page:raw}/")));
+        assert!(to_page, "{}", dashboard.title());
+    }
+}
+
+#[test]
+fn the_placeholder_of_the_page_is_that_of_the_alerts() {
+    let alerts = fs::read_to_string(folder().parent().unwrap().join("alerts/rules/resources.yaml")).unwrap();
+    assert!(alerts.contains(PAGE), "{PAGE}");
+}
+
+#[test]
+fn the_guide_shows_every_dashboard_and_its_picture() {
+    let docs = folder().parent().unwrap().join("docs");
+    let guide = fs::read_to_string(docs.join("dashboards.md")).unwrap();
+    for dashboard in Dashboard::all() {
+        assert!(guide.contains(&format!("`{}`", text(&dashboard.json, "uid"))), "{}", dashboard.title());
+        let picture = format!("images/dashboard-{}.svg", dashboard.name);
+        assert!(guide.contains(&format!("]({picture})")), "{picture}");
+        let drawn = fs::read_to_string(docs.join(&picture)).unwrap();
+        for title in dashboard.panels().map(|panel| text(panel, "title")) {
+            assert!(drawn.contains(title), "{picture} lacks {title}: make dashboard-pictures");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A description as Grafana's JSON, in the classic model.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::description::{Description, Panel, PanelKind, Query, Variable, Variables};
+
+/// The dashboards find each other by this tag.
+pub(super) const TAG: &str = "drift-exporter";
+
+/// Replaced by whoever installs the dashboards, as in the alerts.
+pub(super) const PAGE: &str = "https://drift.example.com";
+
+const SCHEMA_VERSION: u8 = 39;
+
+/// The file of a dashboard. Each panel, variable and link is a line, so that a difference shows which of them changed.
+pub(super) fn file(description: &Description, variables: &Variables) -> String {
+    format!("{}\n", lines(&dashboard(description, variables), 0))
+}
+
+/// Lists and what holds them line by line, single things each on a line.
+fn lines(value: &Value, depth: usize) -> String {
+    let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
+    match value {
+        Value::Object(members) if depth < 2 => {
+            let members =
+                members.iter().map(|(key, own)| format!("{inner}{}: {}", json!(key), lines(own, depth + 1)));
+            format!("{{\n{}\n{outer}}}", members.collect::<Vec<_>>().join(",\n"))
+        }
+        Value::Array(members) if depth < 3 && !members.is_empty() => {
+            let members = members.iter().map(|own| format!("{inner}{}", lines(own, depth + 1)));
+            format!("[\n{}\n{outer}]", members.collect::<Vec<_>>().join(",\n"))
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn dashboard(description: &Description, variables: &Variables) -> Value {
+    let own = description.variables.iter().map(|name| {
+        let variable = variables.get(name).unwrap_or_else(|| panic!("variables.yaml has no {name}"));
+        query_variable(name, variable)
+    });
+    let list: Vec<Value> = [data_source_variable()].into_iter().chain(own).chain([page_variable()]).collect();
+    json!({
+        "uid": description.uid,
+        "title": description.title,
+        "description": description.about,
+        "tags": [TAG],
+        "id": null,
+        "version": 1,
+        "schemaVersion": SCHEMA_VERSION,
+        "editable": false,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "",
+        "annotations": {"list": []},
+        "templating": {"list": list},
+        "links": links(description),
+        "panels": panels(description),
+    })
+}
+
+fn links(description: &Description) -> Value {
+    let others = json!({
+        "type": "dashboards", "title": "Drift", "tags": [TAG], "asDropdown": false,
+        "includeVars": true, "keepTime": true, "targetBlank": false, "icon": "external link", "tooltip": "", "url": "",
+    });
+    let page = json!({
+        "type": "link", "title": "Page", "url": format!("${{page:raw}}{}", description.page), "targetBlank": true,
+        "includeVars": false, "keepTime": false, "asDropdown": false, "icon": "external link", "tags": [],
+        "tooltip": "The exporter's own page",
+    });
+    json!([others, page])
+}
+
+fn data_source() -> Value {
+    json!({"type": "prometheus", "uid": "${datasource}"})
+}
+
+fn data_source_variable() -> Value {
+    json!({
+        "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "regex": "",
+        "refresh": 1, "hide": 0, "includeAll": false, "multi": false, "current": {}, "options": [],
+    })
+}
+
+fn page_variable() -> Value {
+    let value = json!({"selected": true, "text": PAGE, "value": PAGE});
+    json!({
+        "name": "page", "label": "Page of the exporter", "type": "textbox", "query": PAGE, "hide": 0,
+        "current": value, "options": [value],
+    })
+}
+
+fn query_variable(name: &str, variable: &Variable) -> Value {
+    let current = variable.all.as_ref().map_or(json!({}), |_| json!({"text": "All", "value": "$__all"}));
+    json!({
+        "name": name, "label": variable.label, "type": "query", "datasource": data_source(),
+        "query": variable.query, "definition": variable.query, "regex": "", "refresh": 2, "sort": 1, "hide": 0,
+        "includeAll": variable.all.is_some(), "allValue": variable.all, "multi": variable.multi,
+        "current": current, "options": [],
+    })
+}
+
+/// Rows one below the other, and in each the panels from left to right, as many as there is room for.
+fn panels(description: &Description) -> Vec<Value> {
+    let (mut panels, mut top) = (Vec::new(), 0);
+    for row in &description.rows {
+        let place = json!({"x": 0, "y": top, "w": 24, "h": 1});
+        panels.push(json!({
+            "id": panels.len() + 1, "type": "row", "title": row.title, "collapsed": false, "gridPos": place, "panels": [],
+        }));
+        top += 1;
+        let (mut left, mut tallest) = (0, 0);
+        for own in &row.panels {
+            if left + own.width > 24 {
+                (left, top) = (0, top + tallest);
+                tallest = 0;
+            }
+            let height = own.height.unwrap_or_else(|| own.kind.height());
+            let place = json!({"x": left, "y": top, "w": own.width, "h": height});
+            panels.push(panel(own, panels.len() + 1, &place));
+            left += own.width;
+            tallest = tallest.max(height);
+        }
+        top += tallest;
+    }
+    panels
+}
+
+impl PanelKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Bargauge => "bargauge",
+            Self::Timeseries => "timeseries",
+            Self::StateTimeline => "state-timeline",
+            Self::Table => "table",
+        }
+    }
+
+    fn height(self) -> u8 {
+        match self {
+            Self::Stat => 4,
+            Self::Bargauge | Self::Timeseries | Self::StateTimeline | Self::Table => 8,
+        }
+    }
+
+    /// Whether it shows how things are at the end of the time range.
+    fn is_instant(self) -> bool {
+        matches!(self, Self::Stat | Self::Bargauge | Self::Table)
+    }
+
+    fn options(self, named: bool) -> Value {
+        let last = json!({"calcs": ["lastNotNull"], "fields": "", "values": false});
+        let legend = json!({"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []});
+        match self {
+            Self::Stat => json!({
+                "reduceOptions": last, "colorMode": "value", "graphMode": "none", "justifyMode": "auto",
+                "orientation": "auto", "textMode": if named { "value_and_name" } else { "auto" },
+            }),
+            Self::Bargauge => json!({
+                "reduceOptions": last, "displayMode": "basic", "orientation": "horizontal", "valueMode": "color",
+            }),
+            Self::Timeseries => json!({"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}),
+            Self::StateTimeline => json!({
+                "mergeValues": true, "showValue": "auto", "rowHeight": 0.8, "legend": legend,
+                "tooltip": {"mode": "single", "sort": "none"},
+            }),
+            Self::Table => json!({"showHeader": true, "cellHeight": "sm"}),
+        }
+    }
+}
+
+fn panel(own: &Panel, id: usize, place: &Value) -> Value {
+    let named = own.queries.iter().any(|query| !query.legend.is_empty());
+    let targets: Vec<Value> =
+        own.queries.iter().zip('A'..).map(|(query, letter)| target(own.kind, query, letter)).collect();
+    let mut panel = json!({
+        "id": id, "type": own.kind.name(), "title": own.title, "description": own.description,
+        "datasource": data_source(), "gridPos": place, "targets": targets,
+        "fieldConfig": {"defaults": defaults(own), "overrides": overrides(own)},
+        "options": own.kind.options(named),
+    });
+    if own.kind == PanelKind::Table {
+        panel["transformations"] = transformations(own);
+        // The alphabet happens to have `critical` first.
+        panel["options"]["sortBy"] = json!([{"displayName": own.columns[0], "desc": false}]);
+    }
+    panel
+}
+
+fn target(kind: PanelKind, query: &Query, letter: char) -> Value {
+    let format = if kind == PanelKind::Table { "table" } else { "time_series" };
+    json!({
+        "refId": letter, "datasource": data_source(), "editorMode": "code", "expr": query.expr, "format": format,
+        "instant": kind.is_instant(), "range": !kind.is_instant(), "legendFormat": query.legend,
+    })
+}
+
+fn mappings(words: &BTreeMap<u8, String>) -> Value {
+    let options: BTreeMap<String, Value> = words
+        .iter()
+        .zip(0..)
+        .map(|((value, word), index): (_, u8)| (value.to_string(), json!({"text": word, "index": index})))
+        .collect();
+    if options.is_empty() { json!([]) } else { json!([{"type": "value", "options": options}]) }
+}
+
+fn defaults(own: &Panel) -> Value {
+    let step = |colour: &str, value: Option<f64>| json!({"color": colour, "value": value});
+    let steps = match (own.red_from, own.red_below) {
+        (Some(from), _) => vec![step("green", None), step("red", Some(from))],
+        (None, Some(below)) => vec![step("red", None), step("green", Some(below))],
+        (None, None) => vec![step("blue", None)],
+    };
+    let colours = if own.kind == PanelKind::Timeseries { "palette-classic" } else { "thresholds" };
+    let mut defaults = json!({
+        "unit": own.unit.as_deref().unwrap_or("none"), "mappings": mappings(&own.words), "noValue": "–",
+        "color": {"mode": colours}, "thresholds": {"mode": "absolute", "steps": steps},
+    });
+    match own.kind {
+        PanelKind::Timeseries => {
+            defaults["min"] = json!(0);
+            defaults["custom"] =
+                json!({"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "auto"});
+        }
+        PanelKind::Bargauge => defaults["min"] = json!(0),
+        PanelKind::StateTimeline => defaults["custom"] = json!({"fillOpacity": 70, "lineWidth": 0}),
+        PanelKind::Stat | PanelKind::Table => {}
+    }
+    defaults
+}
+
+/// What single columns of a table have: units, words, links.
+fn overrides(own: &Panel) -> Value {
+    let of = |name: &str, properties: Value| json!({"matcher": {"id": "byName", "options": name}, "properties": properties});
+    let values = own.queries.iter().filter_map(|query| {
+        let unit = json!({"id": "unit", "value": query.unit.as_deref().unwrap_or("none")});
+        let words = json!({"id": "mappings", "value": mappings(&query.words)});
+        Some(of(query.name.as_deref()?, json!([unit, words])))
+    });
+    let hidden = own.hidden.iter().map(|name| of(name, json!([{"id": "custom.hidden", "value": true}])));
+    let links = own.object_links.then(|| of("name", json!([{"id": "links", "value": object_links()}])));
+    values.chain(hidden).chain(links).collect()
+}
+
+fn object_links() -> Value {
+    let variables = ["namespace", "kind", "name"].map(|name| format!("var-{name}=${{__data.fields.{name}}}"));
+    let dashboard = format!(
+        "/d/drift-exporter-object?{}&${{cluster:queryparam}}&${{datasource:queryparam}}&${{page:queryparam}}&${{__url_time_range}}",
+        variables.join("&")
+    );
+    let page = "${page:raw}/objects/${__data.fields.resource}/${__data.fields.place}/${__data.fields.name}";
+    json!([
+        {"title": "Dashboard of the object", "url": dashboard, "targetBlank": false},
+        {"title": "Page of the object, with the exact fields", "url": page, "targetBlank": true},
+    ])
+}
+
+/// The columns in their order. Labels keep their names, which the links go by.
+fn transformations(own: &Panel) -> Value {
+    let values =
+        own.queries.iter().zip('A'..).filter_map(|(query, letter)| Some((query.name.as_ref()?, letter)));
+    let mut names: BTreeMap<String, &String> =
+        values.map(|(name, letter)| (format!("Value #{letter}"), name)).collect();
+    // A single query has no letter.
+    if let [Query { name: Some(name), .. }] = &own.queries[..] {
+        names.insert("Value".to_owned(), name);
+    }
+    let order = own.columns.iter().cloned().chain(names.keys().cloned()).chain(own.hidden.iter().cloned());
+    let order: BTreeMap<String, usize> = order.zip(0..).collect();
+    json!([
+        {"id": "merge", "options": {}},
+        {"id": "organize", "options": {"excludeByName": {"Time": true}, "indexByName": order, "renameByName": names}},
+    ])
+}
