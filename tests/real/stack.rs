@@ -1,5 +1,7 @@
 //! From an edit to the pager and back, through every real part.
 
+#![expect(clippy::panic, reason = "tests fail by panicking")]
+
 use std::time::{Duration, Instant};
 
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What was sent to one of them.
 #[derive(Clone, Debug)]
@@ -75,14 +75,12 @@ impl Receiver {
     fn serve(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
         while let Some(message) = read(&mut reader) {
-            let (status, answer) = match &*message.path {
-                "/slack" => ("200 OK", "ok".to_owned()),
-                _ => {
-                    let key = message.body["dedup_key"].as_str().unwrap_or_default();
-                    let answer =
-                        format!(r#"{{"status":"success","message":"Event processed","dedup_key":"{key}"}}"#);
-                    ("202 Accepted", answer)
-                }
+            let (status, answer) = if message.path == "/slack" {
+                ("200 OK", "ok".to_owned())
+            } else {
+                let key = &message.body["dedup_key"];
+                let answer = json!({"status": "success", "message": "Event processed", "dedup_key": key});
+                ("202 Accepted", answer.to_string())
             };
             self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
             let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", answer.len());
