@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{
-    page,
-    process::eventually,
-    stack::{HURRY, Stack},
+use crate::{
+    dashboards::{self, Exporters},
+    support::{
+        page,
+        process::eventually,
+        stack::{HURRY, Stack},
+    },
 };
 
 const ADDRESS: &str = "module.checkout[\"eu\"].kubernetes_deployment_v1.api";
@@ -18,9 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(600 / HURRY);
 /// Longer than it takes from an edit to a message, PATIENCE included.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The one alert about an object that was scaled to nothing, as PagerDuty has it.
-fn trigger(events: &[Value]) -> Option<&Value> {
-    events.iter().find(|event| event["event_action"] == "trigger")
+/// What PagerDuty was sent about this cluster; others are scraped, too, and things happen there.
+fn pages(stack: &Stack) -> Vec<Value> {
+    let all = stack.receiver.to_pagerduty().into_iter();
+    all.filter(|event| event["payload"]["group"] == "stack").collect()
+}
+
+/// What Slack was sent about this cluster.
+fn told(stack: &Stack) -> Vec<Value> {
+    let about = |message: &Value| text(message, "/attachments/0/title").ends_with("(stack)");
+    stack.receiver.to_slack().into_iter().filter(about).collect()
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
@@ -29,14 +39,17 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 
 #[test]
 fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
-    let mut stack = Stack::start(&[]);
-    stack.prometheus.wait_for("sum(drift_resources{source=\"terraform\",verdict=\"in_sync\"}) == 8", 1);
+    let others = Exporters::start();
+    let mut stack = Stack::start(&[others.job()]);
+    stack
+        .prometheus
+        .wait_for("sum(drift_resources{cluster=\"stack\",source=\"terraform\",verdict=\"in_sync\"}) == 8", 1);
 
     // A restart of the control plane is nobody's business.
     stack.restart_apiserver(Duration::from_secs(3));
-    stack.prometheus.wait_for("min(drift_watch_stream_up) == 1", 1);
+    stack.prometheus.wait_for("min(drift_watch_stream_up{cluster=\"stack\"}) == 1", 1);
     std::thread::sleep(PATIENCE * 2);
-    assert_eq!(stack.receiver.to_pagerduty(), [Value::Null; 0], "nobody is paged");
+    assert_eq!(pages(&stack), [Value::Null; 0], "nobody is paged");
 
     let edited = Instant::now();
     // Not by `scale`: the API server forgets who set 0 through that.
@@ -49,36 +62,38 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
         "-p",
         r#"{"spec":{"replicas":0}}"#,
     ]);
-    let paged =
-        eventually("PagerDuty hears of it", SOON, || trigger(&stack.receiver.to_pagerduty()).cloned());
+    let paged = eventually("PagerDuty hears of it", SOON, || pages(&stack).into_iter().next());
     let took = edited.elapsed();
     println!("edit to page: {took:?}, of which {PATIENCE:?} by the rule");
     // The onset stands in whole seconds.
     assert!(took + Duration::from_secs(1) >= PATIENCE, "{took:?} is too early");
     check_pagerduty(&paged);
-    let told = eventually("Slack hears of it", SOON, || stack.receiver.to_slack().into_iter().next());
-    check_slack(&told);
+    let message = eventually("Slack hears of it", SOON, || told(&stack).into_iter().next());
+    check_slack(&message);
     leads_to_the_fields(&stack, text(&paged, "/client_url"));
 
     // Nor is one while it goes on: nothing is resolved, nothing is said twice.
     stack.restart_apiserver(Duration::from_secs(3));
     std::thread::sleep(PATIENCE);
-    let events = stack.receiver.to_pagerduty();
-    let keys: Vec<&str> = events.iter().map(|event| text(event, "/dedup_key")).collect();
-    assert!(events.iter().all(|event| event["event_action"] == "trigger"), "{events:#?}");
-    assert!(keys.iter().all(|key| *key == keys[0]), "one page, whoever asks: {events:#?}");
+    let events = pages(&stack);
+    let is_the_same =
+        |event: &Value| event["event_action"] == "trigger" && event["dedup_key"] == paged["dedup_key"];
+    assert!(events.iter().all(is_the_same), "{events:#?}");
 
     // Terraform puts it back.
     stack.terraform.apply();
     let resolved = eventually("PagerDuty hears of the end", SOON, || {
-        stack.receiver.to_pagerduty().into_iter().find(|event| event["event_action"] == "resolve")
+        pages(&stack).into_iter().find(|event| event["event_action"] == "resolve")
     });
     assert_eq!(resolved["dedup_key"], paged["dedup_key"]);
     eventually("Slack hears of the end", SOON, || {
-        let titles = stack.receiver.to_slack();
+        let titles = told(&stack);
         let title = "[RESOLVED] DriftResourceCritical: Deployment payments/checkout-eu (stack)";
         titles.iter().any(|own| own["attachments"][0]["title"] == title).then_some(())
     });
+
+    // The same Prometheus has an answer for whatever the dashboards ask.
+    dashboards::check(&others.seen_by(stack.prometheus.clone()));
 }
 
 /// What Events API v2 wants, and what people want to know.

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    rc::Rc,
     time::Duration,
 };
 
@@ -32,7 +33,7 @@ pub struct Stack {
     pub exporter: Exporter,
     pub receiver: Receiver,
     pub alertmanager: Alertmanager,
-    pub prometheus: Prometheus,
+    pub prometheus: Rc<Prometheus>,
 }
 
 impl Stack {
@@ -77,7 +78,7 @@ impl Stack {
                     {"static_configs": [{"targets": [format!("127.0.0.1:{}", alertmanager.port)]}]}]},
             }),
         );
-        Self { cluster, terraform, exporter, receiver, alertmanager, prometheus }
+        Self { cluster, terraform, exporter, receiver, alertmanager, prometheus: Rc::new(prometheus) }
     }
 
     /// Does something with real kubectl that has to succeed.

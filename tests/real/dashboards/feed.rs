@@ -1,6 +1,6 @@
 //! What the dashboards are tried with: the demo's shop while its story is played, and a real cluster in which Terraform runs.
 
-use std::{fs, io::Write as _, path::Path, time::Duration};
+use std::{fs, io::Write as _, path::Path, rc::Rc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
@@ -45,9 +45,18 @@ sources: {terraform: {}}
 terraform_jobs: {label: example.com/workspace}
 ";
 
-/// A Prometheus that scrapes two exporters, and the time at which everything is to be seen that is ever seen.
-pub(super) struct Feed {
-    pub(super) prometheus: Prometheus,
+/// Two exporters, and what they look at.
+pub(crate) struct Exporters {
+    shop: Exporter,
+    builds: Exporter,
+    demo: Demo,
+    cluster: Cluster,
+    _folders: [TempDir; 2],
+}
+
+/// A Prometheus that scrapes them, and the time at which everything is to be seen that is ever seen.
+pub(crate) struct Feed {
+    pub(super) prometheus: Rc<Prometheus>,
     pub(super) shop: Exporter,
     pub(super) now: f64,
     _builds: Exporter,
@@ -56,10 +65,10 @@ pub(super) struct Feed {
     _folders: [TempDir; 2],
 }
 
-impl Feed {
-    pub(super) fn start() -> Self {
+impl Exporters {
+    pub(crate) fn start() -> Self {
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let mut cluster = Cluster::start();
+        let cluster = Cluster::start();
         cluster.block_on(run_terraform(&cluster.client()));
         let builds = start(&cluster.kubeconfig(User::Admin), folders[0].path(), BUILDS);
 
@@ -67,11 +76,19 @@ impl Feed {
         let demo = Demo::start(&["--speed", "4"]);
         cluster.block_on(name_teams(&demo));
         let shop = start(&demo.kubeconfig, folders[1].path(), SHOP);
-        let job = |cluster: &str, exporter: &Exporter| json!({"targets": [format!("127.0.0.1:{}", exporter.port)], "labels": {"cluster": cluster, "namespace": "monitoring"}});
-        let jobs = json!({"job_name": "drift-exporter", "honor_labels": true,
-            "static_configs": [job("shop", &shop), job("builds", &builds)]});
-        let prometheus = Prometheus::start(folders[0].path(), &[jobs]);
+        Self { shop, builds, demo, cluster, _folders: folders }
+    }
 
+    /// What a Prometheus has to scrape.
+    pub(crate) fn job(&self) -> Value {
+        let job = |cluster: &str, exporter: &Exporter| json!({"targets": [format!("127.0.0.1:{}", exporter.port)], "labels": {"cluster": cluster, "namespace": "monitoring"}});
+        json!({"job_name": "drift-exporter-of-others", "honor_labels": true,
+            "static_configs": [job("shop", &self.shop), job("builds", &self.builds)]})
+    }
+
+    /// Plays until a Prometheus that scrapes them has seen everything.
+    pub(crate) fn seen_by(self, prometheus: Rc<Prometheus>) -> Feed {
+        let Self { shop, builds, demo, mut cluster, _folders } = self;
         // Streams break, and come back.
         cluster.kill_apiserver();
         eventually("streams that are down", Duration::from_secs(60), || {
@@ -79,7 +96,7 @@ impl Feed {
         });
         cluster.start_apiserver();
         let now = third_round(&prometheus, || cluster.block_on(pause(&demo)));
-        Self { prometheus, shop, now, _builds: builds, _demo: demo, _cluster: cluster, _folders: folders }
+        Feed { prometheus, shop, now, _builds: builds, _demo: demo, _cluster: cluster, _folders }
     }
 }
 

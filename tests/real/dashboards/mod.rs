@@ -6,17 +6,16 @@ mod drawing;
 mod feed;
 mod values;
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, rc::Rc};
 
 use serde_json::Value;
 
-use self::{
-    drawing::draw,
-    feed::{Feed, RANGE},
-};
+pub(crate) use self::feed::{Exporters, Feed};
+use self::{drawing::draw, feed::RANGE};
 use crate::support::{
     dashboards::{Dashboard, legend_labels, targets, text},
     page,
+    prometheus::Prometheus,
 };
 
 /// Queries that have no answer in what is scraped, and why. None should be here that can be made to have one.
@@ -103,19 +102,25 @@ fn offered(feed: &Feed, variable: &Value, choice: &Choice) -> Vec<String> {
 
 #[test]
 fn every_query_of_every_dashboard_has_an_answer() {
-    let feed = Feed::start();
+    let (exporters, folder) = (Exporters::start(), tempfile::tempdir().unwrap());
+    let prometheus = Rc::new(Prometheus::start(folder.path(), &[exporters.job()]));
+    check(&exporters.seen_by(prometheus));
+}
+
+/// Asks every query, draws what is answered, and follows the links.
+pub(crate) fn check(feed: &Feed) {
     let (mut asked, mut unanswered) = (0, Vec::new());
     for dashboard in Dashboard::all() {
         let choice = Choice::of(&dashboard);
         for variable in dashboard.variables().iter().filter(|own| own["type"] == "query") {
             asked += 1;
-            if offered(&feed, variable, &choice).is_empty() {
+            if offered(feed, variable, &choice).is_empty() {
                 unanswered.push(format!("{}: ${}", dashboard.title(), text(variable, "name")));
             }
         }
         for panel in dashboard.panels() {
             let place = format!("{}: {}", dashboard.title(), text(panel, "title"));
-            let answers = answers(&feed, &without_fallback(panel), &choice);
+            let answers = answers(feed, &without_fallback(panel), &choice);
             for (target, series) in targets(panel).iter().zip(answers) {
                 asked += 1;
                 if series.is_empty() {
@@ -128,7 +133,7 @@ fn every_query_of_every_dashboard_has_an_answer() {
                 }
             }
         }
-        let drawn = draw(&dashboard, feed.now, |panel| answers(&feed, panel, &choice));
+        let drawn = draw(&dashboard, feed.now, |panel| answers(feed, panel, &choice));
         for panel in dashboard.panels() {
             assert!(drawn.contains(&drawing::escape(text(panel, "title"))), "{}", panel["title"]);
         }
@@ -141,8 +146,8 @@ fn every_query_of_every_dashboard_has_an_answer() {
     assert_eq!(unanswered, excused, "of {asked} queries");
     println!("{asked} queries, all answered");
 
-    filters_leave_out_the_others(&feed);
-    names_in_tables_lead_to_pages(&feed);
+    filters_leave_out_the_others(feed);
+    names_in_tables_lead_to_pages(feed);
 }
 
 /// The rows of the table of all that drifts: their labels.
