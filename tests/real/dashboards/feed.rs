@@ -51,7 +51,7 @@ pub(crate) struct Exporters {
     builds: Exporter,
     demo: Demo,
     cluster: Cluster,
-    _folders: [TempDir; 2],
+    folders: [TempDir; 2],
 }
 
 /// A Prometheus that scrapes them, and the time at which everything is to be seen that is ever seen.
@@ -76,7 +76,7 @@ impl Exporters {
         let demo = Demo::start(&["--speed", "4"]);
         cluster.block_on(name_teams(&demo));
         let shop = start(&demo.kubeconfig, folders[1].path(), SHOP);
-        Self { shop, builds, demo, cluster, _folders: folders }
+        Self { shop, builds, demo, cluster, folders }
     }
 
     /// What a Prometheus has to scrape.
@@ -88,7 +88,7 @@ impl Exporters {
 
     /// Plays until a Prometheus that scrapes them has seen everything.
     pub(crate) fn seen_by(self, prometheus: Rc<Prometheus>) -> Feed {
-        let Self { shop, builds, demo, mut cluster, _folders } = self;
+        let Self { shop, builds, demo, mut cluster, folders } = self;
         // Streams break, and come back.
         cluster.kill_apiserver();
         eventually("streams that are down", Duration::from_secs(60), || {
@@ -96,7 +96,7 @@ impl Exporters {
         });
         cluster.start_apiserver();
         let now = third_round(&prometheus, || cluster.block_on(pause(&demo)));
-        Feed { prometheus, shop, now, _builds: builds, _demo: demo, _cluster: cluster, _folders }
+        Feed { prometheus, shop, now, _builds: builds, _demo: demo, _cluster: cluster, _folders: folders }
     }
 }
 
