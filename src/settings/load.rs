@@ -140,7 +140,7 @@ fn grafana_url(url: &str, problems: &mut Vec<Problem>) -> Option<Box<str>> {
     let parsed = url.parse::<http::Uri>().ok();
     let is_web =
         |own: &http::Uri| matches!(own.scheme_str(), Some("http" | "https")) && own.query().is_none();
-    if !parsed.as_ref().is_some_and(is_web) {
+    if url.contains('#') || !parsed.as_ref().is_some_and(is_web) {
         let message = format!("`{url}` is no address of Grafana; want `https://grafana.example.com`");
         problems.push(wrong("api.grafana_url", message));
         return None;

@@ -122,11 +122,13 @@ fn whoever_scales_to_zero_leaves_no_name_and_nobody_else_is_blamed() {
     assert!(time("time").duration_since(time("onset")).as_secs() < 5, "{begun}");
 }
 
-/// Types what the page prints under "Accept it as it is now", with this folder's programs before all others.
+/// Types what the page prints under "Record its hash as it is now", with this folder's programs before all others.
 fn accept(demo: &Demo, object: &str, programs: &Path) -> (bool, String) {
     let page = demo.get(&format!("/objects/{object}")).text();
-    let commands = page.split("<pre><code>").skip(1).map(|rest| rest.split("</code>").next().unwrap());
-    let command = commands.last().unwrap().replace("&amp;", "&").replace("&quot;", "\"");
+    let (_, rest) = page.split_once("<pre data-copy><code>hash=").unwrap();
+    let command = format!("hash={}", rest.split("</code>").next().unwrap())
+        .replace("&amp;", "&")
+        .replace("&quot;", "\"");
     let kubectl = program("kube-apiserver", "kubectl");
     let folders = [programs.into(), kubectl.parent().unwrap().into()];
     let path = std::env::var_os("PATH").unwrap();

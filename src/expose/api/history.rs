@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct HistoryQuery {
-    /// Only those in this namespace.
+    /// Only those in this namespace; `-` for objects without one, `*` for all.
     namespace: Option<String>,
     /// Kind, plural, or either with `.group`.
     kind: Option<String>,
@@ -108,9 +108,13 @@ pub(crate) async fn history(
 }
 
 async fn answer(exposed: &Exposed, caller: &Caller, request: Request) -> Result<Response, Problem> {
-    let query: HistoryQuery = of_url(&mut request.into_parts().0).await?;
-    if let Some(namespace) = query.namespace.as_deref().filter(|own| !["", "-"].contains(own)) {
-        check_namespace(namespace, exposed)?;
+    let mut query: HistoryQuery = of_url(&mut request.into_parts().0).await?;
+    // As everywhere: `*` is any, `-` is none.
+    query.namespace = query.namespace.filter(|own| own != "*");
+    match query.namespace.as_deref() {
+        Some("-") => query.namespace = Some(String::new()),
+        None | Some("") => {}
+        Some(namespace) => check_namespace(namespace, exposed)?,
     }
     let source = parse_word("source", query.source.as_deref())?;
     let snapshot = caller.snapshot();

@@ -7,7 +7,7 @@ use similar::{DiffOp, TextDiff};
 /// Equal lines that are shown before and after those that differ.
 const AROUND: usize = 3;
 /// Lines of one field that are shown.
-const SHOWN: usize = 400;
+pub(super) const SHOWN: usize = 400;
 /// After this long the rest is aligned roughly.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -22,6 +22,8 @@ pub(super) enum Pair<'a> {
     Changed(Option<Side<'a>>, Option<Side<'a>>),
     /// Lines that are not shown because there are too many.
     More(usize),
+    /// All lines are the same, but not how they end.
+    LineEnds,
 }
 
 /// One line: what it has in common with the line beside it, and in the middle what it has not.
@@ -34,6 +36,9 @@ pub(super) struct Side<'a> {
 
 /// Lines of two texts that belong together. It ends in bounded time and length, however long the texts are.
 pub(super) fn aligned<'a>(old: &'a str, new: &'a str) -> Vec<Pair<'a>> {
+    if old != new && old.lines().eq(new.lines()) {
+        return vec![Pair::LineEnds];
+    }
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
     let mut pairs = Vec::new();
@@ -153,6 +158,13 @@ mod tests {
         let pairs = aligned(&old, &new);
         assert_eq!((&pairs[0], pairs.len()), (&Pair::Left(7), 9));
         assert_eq!(pairs[8], Pair::Left(6));
+    }
+
+    #[test]
+    fn lines_that_only_end_differently_are_no_sameness() {
+        for (old, new) in [("a\nb\n", "a\nb"), ("a\nb", "a\r\nb")] {
+            assert_eq!(aligned(old, new), [Pair::LineEnds]);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    aligned::{Pair, Side, aligned},
+    aligned::{Pair, SHOWN, Side, aligned},
     words::{severity, since, tool, value},
 };
 use crate::{
@@ -65,6 +65,7 @@ fn row(pair: &Pair<'_>) -> Markup {
         @match pair {
             Pair::Same(line) => { tr.same { td data-label="Declared" { code { (line) } } td data-label="Actual" { code { (line) } } } }
             Pair::Left(number) => { tr.left-out { td colspan="2" { (number) " lines are as declared" } } }
+            Pair::LineEnds => { tr.left-out { td colspan="2" { "the lines are the same and end differently" } } }
             Pair::More(number) => { tr.left-out { td colspan="2" { "and " (number) " lines more" } } }
             Pair::Changed(old, new) => {
                 tr {
@@ -86,7 +87,12 @@ fn shown(text: &str) -> Markup {
     html! {
         @if text.is_empty() { span.none { "not there" } }
         @else if is_short(text) { (value(text)) }
-        @else { @for line in readable(text).lines() { code { (line) } } }
+        @else {
+            @let text = readable(text);
+            @let more = text.lines().count().saturating_sub(SHOWN);
+            @for line in text.lines().take(SHOWN) { code { (line) } }
+            @if more > 0 { span.none { "and " (more) " lines more" } }
+        }
     }
 }
 

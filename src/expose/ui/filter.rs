@@ -142,9 +142,10 @@ impl Filter {
             && (words.is_empty() || row.has_all(words))
     }
 
-    /// Whether the row's severity is asked for.
+    /// Whether the row's severity is asked for: that of what is off now.
     pub(super) fn takes_severity(&self, row: &Row<'_>) -> bool {
-        self.severity.is_none_or(|severity| row.worst().is_some_and(|worst| worst.severity == severity))
+        let has = |severity| row.is_off() && row.worst().is_some_and(|worst| worst.severity == severity);
+        self.severity.is_none_or(has)
     }
 
     /// The words of the text, in lower case; every one of them has to be found.

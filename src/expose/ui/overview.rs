@@ -117,7 +117,7 @@ fn lately(snapshot: &Snapshot, now: Timestamp) -> Markup {
     html! {
         aside #lately .lately data-live data-keyed {
             h2 #lately-head { "Lately" }
-            @if snapshot.history.last_sequence() == 0 {
+            @if snapshot.history.newest_first().next().is_none() {
                 p #lately-none .detail { "No verdict has changed while we watched." }
             } @else {
                 ol #transitions .transitions data-keyed {

@@ -1,12 +1,14 @@
 //! What a person could do about an object, by what declares it: look closer, put it back, or accept it.
 
+use std::{collections::BTreeSet, path::Path};
+
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::{commands, rows::Row};
 use crate::{
     expose::values::Values,
-    model::{Algorithm, Difference, ObjectKey, Source, Stamp, VerdictKind},
+    model::{Algorithm, Difference, ObjectKey, SealKey, Source, Stamp, VerdictKind},
     rules::{Pin, RuleSpec, Why, accepting, rules_as_yaml},
     state::{BaselineState, DeclaredBy, Snapshot},
 };
@@ -84,13 +86,14 @@ fn of_source(row: &Row<'_>, patient: Patient<'_>) -> Vec<Remedy> {
     let mut all = match (claim.source, declared) {
         (Source::Terraform, Some(declared)) => of_terraform(declared),
         (Source::Helm, Some(declared)) => of_helm(declared, patient.snapshot),
-        (Source::Manifest, Some(declared)) => vec![
-            inspect(
-                "See how the cluster differs from the file, where it lies:",
-                commands::file_diff(&declared.address),
-            ),
-            revert("Apply the file once more:", commands::apply_file(&declared.address)),
-        ],
+        (Source::Manifest, Some(declared)) => {
+            let file = file_of(declared);
+            let words = "See how the cluster differs from the file, where it lies:";
+            vec![
+                inspect(words, commands::file_diff(&file)),
+                revert("Apply the file once more:", commands::apply_file(&file)),
+            ]
+        }
         (Source::LastApplied, _) => vec![
             inspect("See how it differs from what was applied last:", commands::applied_diff(key)),
             revert("Apply once more what was applied last:", commands::apply_again(key)),
@@ -105,6 +108,12 @@ fn of_source(row: &Row<'_>, patient: Patient<'_>) -> Vec<Remedy> {
     let is_off = row.episode.is_some() || row.verdict == VerdictKind::NoBaseline;
     all.retain(|own| is_off || own.purpose == Purpose::Inspect);
     all
+}
+
+/// The file of a manifest: its way from the directory that was named, or what was named itself.
+fn file_of(declared: &DeclaredBy) -> String {
+    let (named, way) = (Path::new(&*declared.baseline), Path::new(&*declared.address));
+    if named.ends_with(way) { named.display().to_string() } else { named.join(way).display().to_string() }
 }
 
 fn of_terraform(declared: &DeclaredBy) -> Vec<Remedy> {
@@ -140,15 +149,21 @@ fn by_rule(patient: Patient<'_>, values: &Values, now: Timestamp) -> Option<Reme
     let why = Why { owner: "who answers for it", reason: "why it is fine", expires: &expires };
     let rule = |difference: &Difference| {
         let finding = &difference.finding;
-        let pin = if values.actual(finding) == *finding.actual { Pin::Value } else { Pin::Field };
+        // A digest of what may not be told holds until the next restart only.
+        let is_shown = values.actual(finding) == *finding.actual && !SealKey::is_digest(&finding.actual);
+        let pin = if is_shown { Pin::Value } else { Pin::Field };
         accepting(patient.key, finding, pin, &why)
     };
     let episodes = patient.rows.iter().filter_map(|row| row.episode);
-    let mut rules: Vec<RuleSpec> =
-        episodes.flat_map(|episode| &episode.differences).take(MOST_RULES).map(rule).collect();
-    rules.dedup_by(|a, b| a.name == b.name);
+    // Two sources may declare the same field.
+    let mut names = BTreeSet::new();
+    let rules = episodes.flat_map(|episode| &episode.differences).map(rule);
+    let mut rules: Vec<RuleSpec> = rules.filter(|rule| names.insert(rule.name.clone())).collect();
+    let more = rules.len().saturating_sub(MOST_RULES);
+    rules.truncate(MOST_RULES);
     let words = "Ignore just this for a while, by rules in the settings:";
-    (!rules.is_empty()).then(|| accept(words, rules_as_yaml(&rules)))
+    let rest = if more > 0 { format!("# {more} fields more differ\n") } else { String::new() };
+    (!rules.is_empty()).then(|| accept(words, rules_as_yaml(&rules) + &rest))
 }
 
 /// How the hash was made that the object is stamped with; none where it has none that could be kept to.

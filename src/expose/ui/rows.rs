@@ -111,6 +111,18 @@ impl<'a> Overview<'a> {
         }
     }
 
+    /// How many claims each source has, by verdict.
+    pub(super) fn by_source(snapshot: &Snapshot) -> BTreeMap<Source, Counts> {
+        let mut sources: BTreeMap<Source, Counts> = BTreeMap::new();
+        for state in &snapshot.kinds {
+            for entry in state.blocks.entries() {
+                let (verdict, _) = state.shown_verdict(entry);
+                *sources.entry(entry.claim.source).or_default().entry(verdict).or_default() += 1;
+            }
+        }
+        sources
+    }
+
     /// How many objects there are, whatever the filter.
     pub(super) fn known(&self) -> usize {
         self.totals.values().sum()

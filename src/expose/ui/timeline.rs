@@ -18,7 +18,7 @@ use crate::{
 const WIDTH: i128 = 1_000;
 /// The least width of what was there at all.
 const LEAST: i128 = 4;
-/// Transitions of one source that are drawn; older ones are in the list.
+/// Transitions of an object that are drawn; older ones are in the list.
 const DRAWN: usize = 200;
 
 /// A time with one verdict; none where the object was not there.
@@ -108,12 +108,15 @@ fn lanes(rows: &[Row<'_>], history: &[&Transition], window: Window) -> BTreeMap<
     for row in rows {
         let lane = lanes.entry(row.found.1.claim.source).or_default();
         lane.onsets.extend(row.onset());
-        let Some(last) = lane.spans.last_mut() else {
-            lane.spans = since_onset(row, window);
-            continue;
-        };
-        // What is stale is not in the history: no claim changed.
-        last.verdict = Some(row.verdict);
+        let judged = row.found.1.claim.verdict.kind();
+        if lane.spans.is_empty() {
+            lane.spans = since_onset(row, judged, window);
+        }
+        // What is stale is not in the history: no claim changed. Nobody knows since when, but now it is.
+        if row.verdict != judged {
+            let (start, end) = (window.now, window.now);
+            lane.spans.push(Span { start, end, verdict: Some(row.verdict) });
+        }
     }
     for lane in lanes.values_mut() {
         lane.onsets.sort_unstable();
@@ -124,8 +127,8 @@ fn lanes(rows: &[Row<'_>], history: &[&Transition], window: Window) -> BTreeMap<
 }
 
 /// A claim that never changed while we watched. What has been off since before is known to be so from its onset on.
-fn since_onset(row: &Row<'_>, Window { start, now }: Window) -> Vec<Span> {
-    let verdict = Some(row.verdict);
+fn since_onset(row: &Row<'_>, judged: VerdictKind, Window { start, now }: Window) -> Vec<Span> {
+    let verdict = Some(judged);
     match row.onset().filter(|onset| *onset > start) {
         Some(onset) => {
             vec![Span { start, end: onset, verdict: None }, Span { start: onset, end: now, verdict }]
@@ -158,5 +161,8 @@ fn drawing(source: Source, lane: &Lane, window: Window) -> Markup {
 /// `drifted for 2 min 10 s`.
 fn sentence(span: &Span) -> Option<String> {
     let word = verdict_word(span.verdict?).to_lowercase();
+    if span.start == span.end {
+        return Some(format!("{word} now"));
+    }
     Some(format!("{word} for {}", lasting(span.end.duration_since(span.start))))
 }

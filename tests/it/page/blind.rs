@@ -70,5 +70,10 @@ async fn drift_is_not_forgotten_while_nothing_can_be_seen() {
     let first = rows(&page).remove(0);
     assert_eq!(first, "deployments/shop/search");
     has(&page, "stale</span><span class=\"detail\">had drifted</span>");
-    has(&world.get("/objects/deployments.apps/shop/cart").await, "it had drifted.");
+    let cart = world.get("/objects/deployments.apps/shop/cart").await;
+    has(&cart, "it had drifted.");
+    has(&cart, "aria-label=\"annotation: drifted for 30 d 11 h, then unknown now\"");
+    // What is told of severities is about what is off now.
+    has(&page, "warning</span> <strong>0</strong>");
+    assert_eq!(rows(&world.get("/?severity=warning").await), [""; 0]);
 }

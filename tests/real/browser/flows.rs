@@ -98,6 +98,7 @@ fn sources_and_log_are_live() {
         "document.querySelector('#log-lines').innerText.includes('Drift began. object=Deployment shop/web')",
     );
     browser.run("document.querySelector('h1').dataset.same = 'page'");
+    browser.run("document.querySelector('#log-scroll').focus()");
     scale(demo.api_port(), 3);
     browser.wait_until("document.querySelector('#log-rows tr').innerText.includes('Drift ended. object=Deployment shop/web')");
     assert_eq!(

@@ -80,17 +80,18 @@
   }
 
   function update(old, fresh) {
-    if (old === document.activeElement || "same" in fresh.dataset) return;
+    if ("same" in fresh.dataset) return;
     if ("keyed" in old.dataset && "keyed" in fresh.dataset) {
       updateChildren(old, fresh);
       return;
     }
+    if (old === document.activeElement) return;
     const text = fresh.outerHTML;
     if (content(old) === text) return;
     sent.set(fresh, text);
-    const isOpen = old.querySelector("details[open]") !== null;
+    const open = Array.from(old.querySelectorAll("details"), (own) => own.open);
     old.replaceWith(fresh);
-    for (const own of fresh.querySelectorAll("details")) own.open = isOpen;
+    fresh.querySelectorAll("details").forEach((own, at) => (own.open = open[at] ?? false));
     flash(fresh);
   }
 
@@ -168,6 +169,7 @@
         if (fresh) update(old, fresh);
       }
     });
+    for (const id of rows.keys()) if (!document.getElementById(id)) rows.delete(id);
     offerCopies();
     tick();
   }
