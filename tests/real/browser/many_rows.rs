@@ -13,8 +13,8 @@ use crate::support::{
 
 const OBJECTS: usize = 3_000;
 const ROWS: usize = 2_000;
-/// A frame that takes so long, in ms, is noticed.
-const NOTICED: f64 = 100.0;
+/// How much longer a late frame may take than a late one at rest.
+const LATER: f64 = 3.0;
 /// What nobody takes for scrolling.
 const STUTTER: f64 = 250.0;
 
@@ -80,7 +80,8 @@ fn two_thousand_rows_scroll_smoothly_while_some_change() {
     println!("scrolling {ROWS} rows, at rest: {quiet:?}; while some change: {busy:?}");
     assert!(busy.changes >= 5 && quiet.changes == 0, "{quiet:?} {busy:?}");
     assert!(busy.median <= 2.0 * quiet.median, "most frames are as at rest: {quiet:?} {busy:?}");
-    assert!(busy.late < NOTICED && busy.longest < STUTTER, "{quiet:?} {busy:?}");
+    // A machine that has much to do takes longer for each frame at rest, too.
+    assert!(busy.late <= LATER * quiet.late && busy.longest < STUTTER, "{quiet:?} {busy:?}");
 }
 
 /// How long the frames of a scroll took, in ms.
