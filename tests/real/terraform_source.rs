@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{create_namespace, grant},
+    objects::make_room_for_terraform,
     parts::program,
     process::eventually,
     terraform::{Provider, Terraform},
@@ -36,20 +36,7 @@ impl World {
     fn start() -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
-        let read = json!(["list", "watch"]);
-        cluster.block_on(async {
-            for name in ["payments", "terraform"] {
-                create_namespace(&client, name).await;
-            }
-            let rules = json!([
-                {"apiGroups": [""], "resources": ["secrets", "services", "configmaps"], "verbs": read},
-                {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read},
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": read},
-                {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": read},
-                {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": read},
-            ]);
-            grant(&client, "exporter", rules).await;
-        });
+        cluster.block_on(make_room_for_terraform(&client));
         let flags = ["--sources", "terraform"];
         let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
         Self { cluster, exporter }

@@ -122,6 +122,22 @@ pub async fn grant(client: &Client, name: &str, rules: Value) {
         .expect("the binding can be created");
 }
 
+/// The namespaces that the demo's Terraform configuration needs, and the rights that the exporter needs to compare them.
+pub async fn make_room_for_terraform(client: &Client) {
+    for name in ["payments", "terraform"] {
+        create_namespace(client, name).await;
+    }
+    let read = json!(["list", "watch"]);
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["secrets", "services", "configmaps"], "verbs": read},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": read},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": read},
+        {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": read},
+    ]);
+    grant(client, "exporter", rules).await;
+}
+
 /// The rules that the exporter needs for its two kinds.
 pub fn read_only_rules() -> Value {
     json!([

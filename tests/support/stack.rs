@@ -15,7 +15,7 @@ use super::{
     alertmanager::{Alertmanager, hurried_example},
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{create_namespace, grant},
+    objects::make_room_for_terraform,
     parts::program,
     prometheus::Prometheus,
     receiver::Receiver,
@@ -41,20 +41,7 @@ impl Stack {
     pub fn start(more: &[Value]) -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
-        let read = json!(["list", "watch"]);
-        cluster.block_on(async {
-            for name in ["payments", "terraform"] {
-                create_namespace(&client, name).await;
-            }
-            let rules = json!([
-                {"apiGroups": [""], "resources": ["secrets", "services", "configmaps"], "verbs": read},
-                {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read},
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": read},
-                {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": read},
-                {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": read},
-            ]);
-            grant(&client, "exporter", rules).await;
-        });
+        cluster.block_on(make_room_for_terraform(&client));
         let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform");
         let terraform = Terraform::init(&configuration, Provider::Current, &cluster.kubeconfig(User::Admin));
         terraform.apply();
