@@ -28,9 +28,12 @@ pub(super) fn settle(cluster: &Cluster) {
 fn step(cluster: &Cluster) -> bool {
     let kind = Arc::new(Kind::deployment());
     let mut moved = false;
-    for ((namespace, name), deployment) in cluster.objects(&kind) {
-        let Some(status) = next_status(&deployment) else { continue };
+    // One at a time: all of them as trees take many times the memory of their texts.
+    for (namespace, name) in cluster.names(&kind) {
         let key = ObjectKey { kind: kind.clone(), namespace, name };
+        let Some(status) = cluster.get(&key).and_then(|deployment| next_status(&deployment)) else {
+            continue;
+        };
         match cluster.merge_status(&key, "kube-controller-manager", &status) {
             Ok(_) => moved = true,
             Err(error) if cluster.get(&key).is_some() => warn!(object = %key, %error, "Cannot set a status."),

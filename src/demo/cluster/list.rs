@@ -53,7 +53,7 @@ impl Cluster {
         let mut rest = objects
             .into_iter()
             .filter(|(key, _)| after.as_ref().is_none_or(|after| key > after))
-            .filter(|(_, stored)| selector.matches(&stored.selectable));
+            .filter(|(_, stored)| selector.matches(&stored.selectable()));
         let page: Vec<_> = rest.by_ref().take(limit.unwrap_or(usize::MAX)).collect();
         let remaining = rest.count();
         let next = match page.last() {

@@ -81,6 +81,12 @@ impl Cluster {
         self.change(Store::compact);
     }
 
+    /// The namespaces and names of the objects of a kind.
+    pub(super) fn names(&self, kind: &Kind) -> Vec<(Box<str>, Box<str>)> {
+        let objects = self.lock().objects(&kind.to_string());
+        objects.into_keys().map(|key| (key.namespace, key.name)).collect()
+    }
+
     /// The objects of a kind, by namespace and name.
     pub fn objects(&self, kind: &Kind) -> BTreeMap<(Box<str>, Box<str>), Value> {
         let objects = self.lock().objects(&kind.to_string());

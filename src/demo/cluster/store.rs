@@ -11,7 +11,7 @@ use super::resource::Resource;
 
 /// How many events are remembered, and how many bytes of text; whoever wants older ones has to list again.
 const REMEMBERED: usize = 4096;
-const REMEMBERED_BYTES: usize = 4 << 20;
+const REMEMBERED_BYTES: usize = 1 << 20;
 
 /// The place of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,15 +33,21 @@ impl Key {
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) text: Box<str>,
-    /// What selectors ask for, with the metadata around it.
-    pub(super) selectable: Value,
+    /// What selectors ask for, with the metadata around it; text, too, since there are thousands of them.
+    selectable: Box<str>,
 }
 
 impl Stored {
     pub(super) fn new(value: &Value) -> Arc<Self> {
         let own = &value["metadata"];
         let metadata = json!({"name": own["name"], "namespace": own["namespace"], "labels": own["labels"]});
-        Arc::new(Self { text: value.to_string().into(), selectable: json!({"metadata": metadata}) })
+        let selectable = json!({"metadata": metadata}).to_string();
+        Arc::new(Self { text: value.to_string().into(), selectable: selectable.into() })
+    }
+
+    /// What selectors ask for, with the metadata around it.
+    pub(super) fn selectable(&self) -> Value {
+        serde_json::from_str(&self.selectable).expect("it was written from a value")
     }
 
     /// The object itself.

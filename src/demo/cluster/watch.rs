@@ -132,7 +132,7 @@ impl Watcher {
         self.seen = store.version();
         let objects = store.objects(&self.resource.qualified());
         drop(store);
-        let own = objects.values().filter(|stored| self.selector.matches(&stored.selectable));
+        let own = objects.values().filter(|stored| self.selector.matches(&stored.selectable()));
         let mut lines: String = own.map(|stored| self.line("ADDED", stored)).collect();
         if self.bookmarks {
             lines += &self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
@@ -172,7 +172,7 @@ impl Watcher {
             return None;
         }
         let matches = |stored: &Option<Arc<Stored>>| {
-            stored.as_ref().is_some_and(|own| self.selector.matches(&own.selectable))
+            stored.as_ref().is_some_and(|own| self.selector.matches(&own.selectable()))
         };
         match (matches(&event.before), matches(&event.after)) {
             (false, true) => Some(self.line("ADDED", event.after.as_ref()?)),
