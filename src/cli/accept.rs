@@ -1,22 +1,19 @@
 //! `drift-exporter accept`.
 
-use std::io::Write;
+use std::{collections::BTreeSet, io::Write};
 
 use jiff::{SignedDuration, Timestamp, Unit, Zoned, tz::TimeZone};
 
 use super::{
     Outcome,
     args::AcceptArgs,
-    live::{Cluster, Found},
+    explain::{About, Claim, Explained, ask_about},
+    resources::harmless,
     runtime::block_on,
-    settings_file::load_settings,
 };
 use crate::{
-    compare::judge,
-    model::{Clock, Judgement},
-    rules::{Pin, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
-    settings::Overrides,
-    watch::read_object,
+    model::{Clock, SealKey},
+    rules::{Accepted, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
 };
 
 /// Prints a rule for each difference that the object has now: pinned to the object, the path and the value.
@@ -25,56 +22,59 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let Some(settings) =
-        load_settings(arguments.config.config_file.as_deref(), &Overrides::default(), stderr)?
-    else {
+    let AcceptArgs { object, namespace, ask, .. } = arguments;
+    let json = match block_on(ask_about(object, namespace.as_deref(), ask, stderr))? {
+        About::Object(json) => json,
+        About::Nothing(outcome) => return Ok(outcome),
+    };
+    let explained = Explained::of(&json)?;
+    let cannot_write = |error| format!("cannot write: {error}");
+    if explained.claims.iter().all(|claim| claim.resource.differences.is_empty()) {
+        let why = harmless(&why_nothing(&explained));
+        writeln!(stderr, "drift-exporter: {why}: there is nothing to accept").map_err(cannot_write)?;
         return Ok(Outcome::Negative);
-    };
-    let found = block_on(async {
-        let cluster = Cluster::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
-        cluster.get(&arguments.object).await
-    })?;
-    let mut complain = |message: &str| {
-        writeln!(stderr, "drift-exporter: {message}").map_err(|error| format!("cannot write: {error}"))
-    };
-    let (kind, json) = match found {
-        Found::Object(kind, object) => (kind, object.to_string()),
-        Found::Nothing(message) => {
-            complain(&message)?;
-            return Ok(Outcome::Negative);
-        }
-    };
-    let object = read_object(&kind, &settings.annotation_prefix, json.as_bytes());
-    let object = object.ok_or_else(|| format!("{} cannot be read", arguments.object))?;
-    let findings = match judge(&object) {
-        Judgement::Drifted(findings) => findings,
-        Judgement::Missing(finding) | Judgement::Replaced(finding) => vec![finding],
-        Judgement::InSync | Judgement::InFlight => {
-            complain(&format!("{} is as declared: there is nothing to accept", object.key))?;
-            return Ok(Outcome::Negative);
-        }
-        Judgement::NoBaseline => {
-            complain(&format!("nothing is declared for {}: there is nothing to accept", object.key))?;
-            return Ok(Outcome::Negative);
-        }
-        Judgement::Unknown(reason) => {
-            complain(&format!("{} cannot be compared ({reason})", object.key))?;
-            return Ok(Outcome::Negative);
-        }
-    };
+    }
     let expires = end(Clock::system().now(), arguments.period);
     let why = Why { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
-    let rules: Vec<RuleSpec> =
-        findings.iter().map(|finding| accepting(&object.key, finding, Pin::Value, &why)).collect();
-    let input = RuleInput { rules, ..RuleInput::default() };
+    let input = RuleInput { rules: rules(&explained.claims, &why), ..RuleInput::default() };
     if let Err(problems) = RuleSet::compile(&input) {
         return Err(format!(
             "a rule was made that is wrong, which is a bug in drift-exporter: {}",
             problems[0]
         ));
     }
-    write!(stdout, "{}", rules_as_yaml(&input.rules)).map_err(|error| format!("cannot write: {error}"))?;
+    write!(stdout, "{}", rules_as_yaml(&input.rules)).map_err(cannot_write)?;
     Ok(Outcome::Fine)
+}
+
+/// A rule for each field that differs. Two sources may declare the same one.
+fn rules(claims: &[Claim], why: &Why<'_>) -> Vec<RuleSpec> {
+    let mut names = BTreeSet::new();
+    let of_claim = |claim: &Claim| -> Vec<RuleSpec> {
+        let (group, kind, namespace, name) = claim.resource.object();
+        let differences = claim.resource.differences.iter();
+        let rule = differences.map(|own| {
+            // A digest of what may not be told holds until the next restart only.
+            let value = Some(&*own.actual).filter(|value| !SealKey::is_digest(value));
+            accepting(&Accepted { group, kind, namespace, name, path: &own.path, value }, why)
+        });
+        rule.collect()
+    };
+    claims.iter().flat_map(of_claim).filter(|rule| names.insert(rule.name.clone())).collect()
+}
+
+/// Why an object has no difference that counts.
+fn why_nothing(explained: &Explained) -> String {
+    let called = explained.called();
+    let declared = || explained.claims.iter().map(|claim| &claim.resource).filter(|own| own.is_declared());
+    if let Some(unknown) = declared().find(|own| own.verdict == "unknown") {
+        let reason = unknown.reason.as_deref().unwrap_or("no reason");
+        return format!("{called} cannot be compared with {} ({reason})", unknown.source);
+    }
+    if declared().next().is_none() {
+        return format!("nothing is declared for {called}");
+    }
+    format!("{called} is as declared, or rules accept it already")
 }
 
 /// The time until which it is accepted, to the second.

@@ -31,6 +31,7 @@ pub(super) fn man(
 ) -> Result<Outcome, String> {
     if let Some(folder) = &arguments.dir {
         let unwritable = |error| format!("cannot write pages into {}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(unwritable)?;
         clap_mangen::generate_to(command, folder).map_err(unwritable)?;
         return Ok(Outcome::Fine);
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Outcome,
-    args::{ExplainArgs, PlaceArgs, Told},
+    args::{AskArgs, ExplainArgs, PlaceArgs, Told},
     asked::{Asked, Place, Sought},
     exporter::Answer,
     get::judge,
@@ -17,7 +17,7 @@ use super::{
     },
     runtime::block_on,
     unseen::Status,
-    values::Wish,
+    values::{ObjectName, Wish},
 };
 use crate::model::Look;
 
@@ -35,12 +35,41 @@ async fn explain(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let namespace = PlaceArgs { namespace: arguments.namespace.clone(), all_namespaces: false };
-    let place = Place::of(&namespace, &arguments.ask).await;
-    let wish = Wish { kind: arguments.object.kind.clone(), name: Some(arguments.object.name.clone()) };
-    let asked = Asked::open(&arguments.ask, place, vec![wish], None, Look::Once, stderr).await?;
-    let Some(asked) = asked else { return Ok(Outcome::CouldNotRun) };
-    let cannot_write = |error| format!("cannot write: {error}");
+    let ExplainArgs { object, namespace, ask, output } = arguments;
+    let json = match ask_about(object, namespace.as_deref(), ask, stderr).await? {
+        About::Object(json) => json,
+        About::Nothing(outcome) => return Ok(outcome),
+    };
+    let explained = Explained::of(&json)?;
+    match output {
+        Told::Text => stdout.write_all(harmless(&tell(&explained)).as_bytes()),
+        Told::Json => writeln!(stdout, "{}", harmless_json(&json.to_string())),
+    }
+    .map_err(|error| format!("cannot write: {error}"))?;
+    let drifted = explained.claims.iter().any(|claim| claim.resource.drift_detected);
+    Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
+}
+
+/// What there is to say about an object.
+pub(super) enum About {
+    /// What the API says.
+    Object(Value),
+    /// Nothing, which was told, and how it ends then.
+    Nothing(Outcome),
+}
+
+/// Asks about one object.
+pub(super) async fn ask_about(
+    object: &ObjectName,
+    namespace: Option<&str>,
+    ask: &AskArgs,
+    stderr: &mut dyn Write,
+) -> Result<About, String> {
+    let namespace = PlaceArgs { namespace: namespace.map(str::to_owned), all_namespaces: false };
+    let place = Place::of(&namespace, ask).await;
+    let wish = Wish { kind: object.kind.clone(), name: Some(object.name.clone()) };
+    let asked = Asked::open(ask, place, vec![wish], None, Look::Once, stderr).await?;
+    let Some(asked) = asked else { return Ok(About::Nothing(Outcome::CouldNotRun)) };
     let body = match find(&asked).await? {
         Answer::Found(body) => body,
         Answer::Nothing(detail) => {
@@ -48,21 +77,18 @@ async fn explain(
             let outcome = judge(&asked, &[], &status)?;
             let unseen = status.unseen().map(|unseen| format!("; {unseen}"));
             let unseen = unseen.filter(|_| asked.exporter.is_here()).unwrap_or_default();
-            writeln!(stderr, "drift-exporter: {}{unseen}", harmless(&detail)).map_err(cannot_write)?;
-            return Ok(outcome);
+            writeln!(stderr, "drift-exporter: {}{unseen}", harmless(&detail))
+                .map_err(|error| format!("cannot write: {error}"))?;
+            return Ok(About::Nothing(outcome));
         }
     };
-    let strange = |error| format!("{} says something else: {error}", asked.exporter.name());
-    let mut json: Value = serde_json::from_slice(&body).map_err(strange)?;
+    let mut json: Value = serde_json::from_slice(&body).map_err(|error| something_else(&error))?;
     leave_out_unknown_times(&mut json, asked.looked_from);
-    let explained = Explained::deserialize(&json).map_err(strange)?;
-    match arguments.output {
-        Told::Text => stdout.write_all(harmless(&tell(&explained)).as_bytes()),
-        Told::Json => writeln!(stdout, "{}", harmless_json(&json.to_string())),
-    }
-    .map_err(cannot_write)?;
-    let drifted = explained.claims.iter().any(|claim| claim.resource.drift_detected);
-    Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
+    Ok(About::Object(json))
+}
+
+fn something_else(error: &serde_json::Error) -> String {
+    format!("the exporter says something else: {error}")
 }
 
 /// The object where it was looked for. Of a running exporter nobody knows which kinds have namespaces.
@@ -84,19 +110,31 @@ async fn find(asked: &Asked) -> Result<Answer, String> {
 
 /// What the API says about one object, as far as it is told here.
 #[derive(Deserialize)]
-struct Explained {
+pub(super) struct Explained {
     kind: String,
     namespace: String,
     name: String,
     exists: bool,
-    claims: Vec<Claim>,
+    pub(super) claims: Vec<Claim>,
+}
+
+impl Explained {
+    pub(super) fn of(json: &Value) -> Result<Self, String> {
+        Self::deserialize(json).map_err(|error| something_else(&error))
+    }
+
+    /// `Deployment shop/web`.
+    pub(super) fn called(&self) -> String {
+        let Self { kind, namespace, name, .. } = self;
+        if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
+    }
 }
 
 /// One claim, with what only those want to know who ask about one object.
 #[derive(Deserialize)]
-struct Claim {
+pub(super) struct Claim {
     #[serde(flatten)]
-    resource: Resource,
+    pub(super) resource: Resource,
     /// What the object's own controller says about it.
     phase: String,
     message: String,
@@ -104,11 +142,9 @@ struct Claim {
 
 /// A headline, then a paragraph for each source.
 fn tell(explained: &Explained) -> String {
-    let Explained { kind, namespace, name, exists, claims } = explained;
-    let place = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-    let gone = if *exists { "" } else { ", which does not exist" };
-    let mut text = format!("{kind} {place}{gone}\n");
-    for claim in claims {
+    let gone = if explained.exists { "" } else { ", which does not exist" };
+    let mut text = format!("{}{gone}\n", explained.called());
+    for claim in &explained.claims {
         text.push('\n');
         tell_claim(&mut text, claim);
     }

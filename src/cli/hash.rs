@@ -78,7 +78,7 @@ impl Report<'_> {
         let cluster = Cluster::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
         for object in &arguments.objects {
             match cluster.get(object).await? {
-                Found::Object(_, value) => self.object(&object.to_string(), &value)?,
+                Found::Object(value) => self.object(&object.to_string(), &value)?,
                 Found::Nothing(message) => self.complain(format_args!("{message}"))?,
             }
         }

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::{args::ClusterArgs, values::ObjectName};
 use crate::{
     baseline::innermost,
-    model::Kind,
     watch::{client_from, find_kind, object_url},
 };
 
@@ -20,7 +19,7 @@ pub(super) struct Cluster {
 /// What came of asking for an object.
 pub(super) enum Found {
     /// It is there.
-    Object(Kind, Box<Value>),
+    Object(Box<Value>),
     /// It is not, or may not be seen; what to tell about it.
     Nothing(String),
 }
@@ -45,7 +44,7 @@ impl Cluster {
         let request = Request::get(object_url(&found, &self.namespace, name)).body(Vec::new());
         let request = request.map_err(|error| format!("{kind}/{name} is no name: {error}"))?;
         match self.client.request::<Value>(request).await {
-            Ok(object) => Ok(Found::Object(found, Box::new(object))),
+            Ok(object) => Ok(Found::Object(Box::new(object))),
             Err(kube::Error::Api(status)) => Ok(Found::Nothing(format!("{kind}/{name}: {}", status.message))),
             Err(error) => Err(unreachable(error)),
         }

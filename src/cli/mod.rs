@@ -21,6 +21,7 @@ mod labels;
 mod live;
 mod news;
 mod plugin;
+mod plugin_completion;
 mod resources;
 mod rights;
 mod rule_cases;
@@ -65,6 +66,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
     let mut stdout = Heard::new(std::io::stdout().lock());
     let mut stderr = Heard::new(std::io::stderr());
     let mut words: Vec<OsString> = arguments.into_iter().collect();
+    if plugin_completion::is_asked(words.first()) {
+        let told = plugin_completion::tell(plugin::command(true), &words, &mut stdout);
+        return told.map_or(Outcome::CouldNotRun, |()| Outcome::Fine);
+    }
     let is_plugin = plugin::is_plugin(words.first());
     let command = plugin::command(is_plugin);
     if is_plugin {

@@ -65,6 +65,8 @@ fn unheard(address: &str, why: &str) -> String {
         ("NotValidForName", "its certificate is for another name; use one of those that it is for"),
         ("Expired", "its certificate has expired"),
         ("CertificateRequired", "it wants a certificate of us; --cert-file and --key-file name one"),
+        ("AccessDenied", "it does not let our certificate in; its client_allowed_sans say whose it does"),
+        ("invalid HTTP version", "it may want TLS: ask with https://"),
     ];
     match about_certificates.iter().find(|(theirs, _)| why.contains(theirs)) {
         Some((theirs, ours)) => format!("cannot talk to {address}: {ours} ({theirs})"),

@@ -1,7 +1,7 @@
 //! Rules that accept what is there now.
 
 use super::{EffectSpec, EffectsSpec, MatchSpec, RuleSpec, ValueSpec};
-use crate::model::{Finding, Kind, ObjectKey, ValueDigest};
+use crate::model::ValueDigest;
 
 /// What people say about what they accept.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +14,22 @@ pub struct Why<'a> {
     pub expires: &'a str,
 }
 
-/// How much of a difference is accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pin {
-    /// The value that the field has now, told by its digest.
-    Value,
-    /// Whatever the field has. Nothing that the value could be guessed from is written down.
-    Field,
+/// One field of one object that is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted<'a> {
+    /// API group of the object; empty for the core group.
+    pub group: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its namespace; empty for objects without one.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// The path of the field.
+    pub path: &'a str,
+    /// The value that it has now, of which the digest is written down. None accepts whatever it has, where nothing may be written down that
+    /// the value could be guessed from.
+    pub value: Option<&'a str>,
 }
 
 /// The rules as a list that the settings take.
@@ -32,18 +41,17 @@ pub fn rules_as_yaml(rules: &[RuleSpec]) -> String {
     serde_saphyr::to_string(&rules).expect("a rule has only text keys")
 }
 
-/// A rule that accepts one difference of one object.
-pub fn accepting(key: &ObjectKey, finding: &Finding, pin: Pin, why: &Why<'_>) -> RuleSpec {
-    let Kind { kind, group, .. } = &*key.kind;
-    let qualified = if group.is_empty() { kind.to_string() } else { format!("{kind}.{group}") };
-    let value = (pin == Pin::Value).then_some(&*finding.actual);
+/// A rule that accepts one field of one object.
+pub fn accepting(accepted: &Accepted<'_>, why: &Why<'_>) -> RuleSpec {
+    let Accepted { group, kind, namespace, name, path, value } = *accepted;
+    let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
     RuleSpec {
-        name: name(key, &finding.path, value),
+        name: rule_name(accepted),
         matches: MatchSpec {
             kinds: vec![qualified],
-            namespaces: vec![key.namespace.to_string()],
-            names: vec![key.name.to_string()],
-            paths: vec![finding.path.to_string()],
+            namespaces: vec![namespace.to_owned()],
+            names: vec![name.to_owned()],
+            paths: vec![path.to_owned()],
             values: value.map(|own| ValueSpec(ValueDigest::of(own).to_string())).into_iter().collect(),
             ..MatchSpec::default()
         },
@@ -58,11 +66,11 @@ pub fn accepting(key: &ObjectKey, finding: &Finding, pin: Pin, why: &Why<'_>) ->
 ///
 /// Object, path and value, where it is pinned, are part of it, so that what is accepted later stands beside this and not in its place. Names of objects
 /// may be longer than those of rules, and have other signs in them.
-fn name(key: &ObjectKey, path: &str, value: Option<&str>) -> String {
-    let identity = [&*key.kind.group, &key.namespace, &key.name, path, value.unwrap_or("")].join("\0");
+fn rule_name(Accepted { group, kind, namespace, name, path, value }: &Accepted<'_>) -> String {
+    let identity = [*group, namespace, name, path, value.unwrap_or("")].join("\0");
     let digest: String =
         ValueDigest::of(&identity).to_string().chars().skip("sha256:".len()).take(12).collect();
-    let parts = ["accepted", &key.kind.kind.to_lowercase(), &key.namespace, &key.name];
+    let parts = ["accepted", &kind.to_lowercase(), namespace, name];
     let words = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let slug: String = words.chars().map(|c| if allowed(c) { c } else { '-' }).take(LONGEST_SLUG).collect();
@@ -74,13 +82,10 @@ const LONGEST_SLUG: usize = 80;
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, sync::Arc};
+    use std::collections::BTreeSet;
 
-    use super::{Finding, Kind, ObjectKey, Pin, Why, accepting, rules_as_yaml};
-    use crate::{
-        model::FieldClass,
-        rules::{RuleInput, RuleSet, RuleSpec},
-    };
+    use super::{Accepted, Why, accepting, rules_as_yaml};
+    use crate::rules::{RuleInput, RuleSet, RuleSpec};
 
     #[test]
     fn rules_for_any_object_can_be_used_and_none_takes_the_place_of_another() {
@@ -91,17 +96,10 @@ mod tests {
         let why = Why { owner: "me", reason: "load test", expires: "2027-01-01" };
         let mut rules = Vec::new();
         for name in objects {
-            let kind = Arc::new(Kind::deployment());
-            let key = ObjectKey { kind, namespace: "shop".into(), name: name.into() };
-            for (path, actual) in changes {
-                let finding = Finding {
-                    path: path.into(),
-                    class: FieldClass::Replicas,
-                    expected: "3".into(),
-                    actual: actual.into(),
-                    writer: None,
-                };
-                rules.push(accepting(&key, &finding, Pin::Value, &why));
+            for (path, value) in changes {
+                let value = Some(value);
+                let (group, kind, namespace) = ("apps", "Deployment", "shop");
+                rules.push(accepting(&Accepted { group, kind, namespace, name, path, value }, &why));
             }
         }
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();

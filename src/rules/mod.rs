@@ -17,7 +17,7 @@ mod set;
 mod spec;
 mod version;
 
-pub use accepted::{Pin, Why, accepting, rules_as_yaml};
+pub use accepted::{Accepted, Why, accepting, rules_as_yaml};
 pub use built_in::built_in_rules;
 pub use effect::{EffectSpec, EffectsSpec};
 pub use problem::RuleProblem;

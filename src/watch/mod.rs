@@ -32,7 +32,6 @@ pub use kinds::{find_kind, served_kinds};
 pub use metrics::WatchMetrics;
 pub use plan::plan;
 pub use planner::Planner;
-pub use read::read_object;
 pub use request::object_url;
 pub use resolve::Discovery;
 pub use schemas::{SchemaReader, Schemas};

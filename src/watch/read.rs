@@ -64,16 +64,6 @@ impl Read {
     }
 }
 
-/// Reads one object of a kind on its own. None where not even its name can be read.
-pub fn read_object(kind: &Kind, prefix: &str, json: &[u8]) -> Option<LiveObject> {
-    let stream = Arc::new(StreamSpec::whole(Arc::new(kind.clone())));
-    let reading = Reading { annotation_prefix: prefix.into(), ..Reading::default() };
-    match ObjectReader::new(stream, &reading).read(json) {
-        Read::Object(object) | Read::Unwanted(object) | Read::Elsewhere(object) => Some(*object),
-        Read::Nameless => None,
-    }
-}
-
 impl ObjectReader {
     /// A reader that takes baselines from `<prefix>/spec-hash`, and keeps of labels what is asked for only.
     pub(super) fn new(stream: Arc<StreamSpec>, reading: &Reading) -> Self {

@@ -107,6 +107,35 @@ fn with_and_without_an_exporter_the_answer_is_the_same() {
 }
 
 #[test]
+fn what_differs_by_whatever_source_can_be_accepted() {
+    let demo = drifted();
+    let accept = |through, object: &str, namespace: &str| {
+        let why = ["--for", "14d", "--owner", "me", "--reason", "load test"];
+        let arguments = [&["accept", object, "-n", namespace][..], &why].concat();
+        ask(&demo, through, &arguments)
+    };
+    let in_words =
+        |ended: &Ended| ended.stdout.lines().filter(|line| !line.contains("expires")).collect::<String>();
+    for (object, namespace, path) in [
+        ("deploy/refunds", "payments", "spec.replicas"),
+        ("cm/notifier-messages", "platform", "data.shipped"),
+    ] {
+        let [served, direct] = BOTH.map(|through| accept(through, object, namespace));
+        assert_eq!(direct.code, Some(0), "{}", direct.stderr);
+        assert!(direct.stdout.contains(path) && direct.stdout.contains("sha256:"), "{}", direct.stdout);
+        // An exporter that may not tell a value gives nothing away by its digest.
+        let is_told = served.stdout.contains("sha256:");
+        assert!(in_words(&served) == in_words(&direct) || !is_told, "{}", served.stdout);
+        assert!(served.stdout.contains(path), "{}", served.stdout);
+    }
+    let nothing = accept(Through::Nothing, "deploy/notifier", "platform");
+    assert_eq!(nothing.code, Some(1), "{}", nothing.stdout);
+    let words =
+        "Deployment platform/notifier is as declared, or rules accept it already: there is nothing to accept";
+    assert!(nothing.stderr.contains(words), "{}", nothing.stderr);
+}
+
+#[test]
 fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
     let demo = drifted();
     let found = ask(&demo, Through::Nothing, &["get", "-n", "payments"]);

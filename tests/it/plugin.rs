@@ -33,6 +33,18 @@ fn under_the_name_of_a_plugin_it_gets_and_says_kubectl_drift() {
 }
 
 #[test]
+fn kubectl_is_told_how_words_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kubectl_complete-drift");
+    symlink(env!("CARGO_BIN_EXE_drift-exporter"), &program).unwrap();
+    let output = Command::new(&program).args(["get", "--all-"]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let (words, rest) = told.split_once('\n').unwrap();
+    assert!(words.starts_with("--all-namespaces\t"), "{told}");
+    assert_eq!((rest, output.status.code()), (":4\n", Some(0)));
+}
+
+#[test]
 fn every_shell_can_complete_commands_and_flags() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&["completions", shell], "", &[]);
@@ -57,10 +69,12 @@ fn there_is_a_manual_page_for_every_command() {
     let wrong = run(&["man", "frobnicate"], "", &[]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("no command `frobnicate`"), "{}", wrong.stderr);
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().display().to_string();
-    assert_eq!(run(&["man", "--dir", &path], "", &[]).code, Some(0));
+    // On a fresh account there is no such folder yet.
+    let pages = folder.path().join("man/man1");
+    assert_eq!(run(&["man", "--dir", &pages.display().to_string()], "", &[]).code, Some(0));
     for page in ["drift-exporter.1", "drift-exporter-get.1", "drift-exporter-rules-test.1"] {
-        assert!(folder.path().join(page).exists(), "{page}");
+        assert!(pages.join(page).exists(), "{page}");
     }
-    assert_eq!(run(&["man", "--dir", "/nonexistent"], "", &[]).code, Some(2));
+    let within_a_file = pages.join("drift-exporter.1/man1").display().to_string();
+    assert_eq!(run(&["man", "--dir", &within_a_file], "", &[]).code, Some(2));
 }

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
-use super::common::{ClusterArgs, ConfigArgs, ReachArgs};
+use super::{
+    common::{ClusterArgs, ConfigArgs, ReachArgs},
+    look::AskArgs,
+};
 use crate::{
-    cli::values::{ObjectName, baseline_name, namespace, period, prefix, words},
+    cli::values::{ObjectName, baseline_name, namespace, period, place, prefix, words},
     compare::Algorithm,
 };
 
@@ -74,13 +77,11 @@ pub(in crate::cli) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AcceptArgs {
-    #[command(flatten)]
-    pub(in crate::cli) cluster: ClusterArgs,
-    /// The object, such as deployment/web.
+    /// The object, such as deployment/web; kind.group/name where two groups have the kind.
     #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
     pub(in crate::cli) object: ObjectName,
-    /// Namespace of the object [default: the context's].
-    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace)]
+    /// Namespace of the object; - for objects without one [default: the context's].
+    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = place)]
     pub(in crate::cli) namespace: Option<String>,
     /// For how long, such as 14d or 12h.
     #[arg(long = "for", value_name = "TIME", value_parser = period)]
@@ -92,7 +93,7 @@ pub(in crate::cli) struct AcceptArgs {
     #[arg(long, value_name = "TEXT", value_parser = words)]
     pub(in crate::cli) reason: String,
     #[command(flatten)]
-    pub(in crate::cli) config: ConfigArgs,
+    pub(in crate::cli) ask: AskArgs,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use super::{commands, rows::Row};
 use crate::{
     expose::values::Values,
     model::{Algorithm, Difference, ObjectKey, SealKey, Source, Stamp, VerdictKind},
-    rules::{Pin, RuleSpec, Why, accepting, rules_as_yaml},
+    rules::{Accepted, RuleSpec, Why, accepting, rules_as_yaml},
     state::{BaselineState, DeclaredBy, Snapshot},
 };
 
@@ -151,8 +151,10 @@ fn by_rule(patient: Patient<'_>, values: &Values, now: Timestamp) -> Option<Reme
         let finding = &difference.finding;
         // A digest of what may not be told holds until the next restart only.
         let is_shown = values.actual(finding) == *finding.actual && !SealKey::is_digest(&finding.actual);
-        let pin = if is_shown { Pin::Value } else { Pin::Field };
-        accepting(patient.key, finding, pin, &why)
+        let ObjectKey { kind, namespace, name } = patient.key;
+        let value = is_shown.then_some(&*finding.actual);
+        let (group, kind, path) = (&kind.group, &kind.kind, &finding.path);
+        accepting(&Accepted { group, kind, namespace, name, path, value }, &why)
     };
     let episodes = patient.rows.iter().filter_map(|row| row.episode);
     // Two sources may declare the same field.
