@@ -60,8 +60,11 @@ fn main() {
     let visible = edit_to_visible(&cluster, &exporter);
     let relist_peak = relist(&mut cluster, &exporter);
     report(&ours, &theirs, &visible);
-    let verdict = if listed <= 50.0 { "met" } else { "MISSED" };
-    println!("| {each} objects from the API, ms | {listed:.1} | | | ≤ 50 {verdict} |");
+    let drifted = drift_all(&cluster, &exporter, each).as_secs_f64() * 1e3;
+    for (which, listed) in [("", listed), (" that drift", drifted)] {
+        let verdict = if listed <= 50.0 { "met" } else { "MISSED" };
+        println!("| {each} objects{which} from the API, ms | {listed:.1} | | | ≤ 50 {verdict} |");
+    }
     println!("| peak MiB after a complete relist | {relist_peak:.1} | | | |");
     let demo_peak = demo_peak(cluster.folder());
     let verdict = if demo_peak <= 40.0 { "met" } else { "MISSED" };
@@ -233,6 +236,22 @@ fn list_all(port: u16) -> Duration {
         .collect();
     times.sort();
     times[times.len() / 2]
+}
+
+/// The same when somebody has edited every one of them.
+fn drift_all(cluster: &Cluster, exporter: &Exporter, each: usize) -> Duration {
+    let client = cluster.client();
+    cluster.block_on(all((0..each).map(async |n| {
+        let api = Api::<Deployment>::namespaced(client.clone(), &format!("team-{}", n % NAMESPACES));
+        patch(&api, &format!("shop-{n}"), "kubectl-edit", json!({"spec": {"replicas": 9}})).await;
+    })));
+    eventually("every Deployment drifts", Duration::from_secs(30), || {
+        let page = String::from_utf8_lossy(&scrape(exporter.port, false)).into_owned();
+        let drifted =
+            page.lines().filter(|line| line.starts_with("drift_resource_drifted_timestamp_seconds"));
+        (drifted.count() >= each).then_some(())
+    });
+    list_all(exporter.port)
 }
 
 fn count(port: u16) -> usize {

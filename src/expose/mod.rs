@@ -8,6 +8,7 @@ mod log_lines;
 mod lookup;
 mod metrics;
 mod reach;
+mod refused_heads;
 mod routes;
 mod runs;
 mod server;

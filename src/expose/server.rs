@@ -36,6 +36,7 @@ use tracing::{debug, warn};
 use super::{
     Access, Peer,
     connections::{Answering, Connections, Endless, Place},
+    refused_heads::{LARGEST_HEAD, Worded, ask_for_encryption, is_in_the_clear},
 };
 
 /// How much one client may ask for.
@@ -64,9 +65,6 @@ impl Default for ServerLimits {
         }
     }
 }
-
-/// How many bytes the head of a request may have, tokens and cookies included.
-const LARGEST_HEAD: usize = 16 << 10;
 
 /// Connections that the system keeps until we accept them: so many may come at once and nobody is told to come again.
 const BACKLOG: u32 = 4096;
@@ -137,18 +135,29 @@ struct Line {
 impl Line {
     async fn talk(self, tcp: TcpStream, access: &Access, place: &Arc<Place>, stop: &CancellationToken) {
         let _ = tcp.set_nodelay(true);
-        let mut stream = TimeoutStream::new(tcp);
-        stream.set_write_timeout(Some(self.limits.write));
-        let (stream, address) = (Box::pin(stream), self.address);
-        let Some((config, proves)) = access.encryption() else {
+        let (encryption, address) = (access.encryption(), self.address);
+        let bounded = |tcp| {
+            let mut stream = TimeoutStream::new(tcp);
+            stream.set_write_timeout(Some(self.limits.write));
+            Box::pin(stream)
+        };
+        let Some((config, proves)) = encryption else {
+            let stream = bounded(tcp);
             return self.answer(stream, Peer { address, certified: false }, place).await;
         };
+        let agreement = async {
+            if is_in_the_clear(&tcp).await {
+                return ask_for_encryption(tcp).await.map(|()| None);
+            }
+            TlsAcceptor::from(config).accept(bounded(tcp)).await.map(Some)
+        };
         let agreed = tokio::select! {
-            agreed = timeout(self.limits.handshake, TlsAcceptor::from(config).accept(stream)) => agreed,
+            agreed = timeout(self.limits.handshake, agreement) => agreed,
             () = stop.cancelled() => return,
         };
         match agreed {
-            Ok(Ok(stream)) => {
+            Ok(Ok(None)) => debug!(%address, "A client does not ask for encryption."),
+            Ok(Ok(Some(stream))) => {
                 let certified = proves && stream.get_ref().1.peer_certificates().is_some();
                 self.answer(stream, Peer { address, certified }, place).await;
             }
@@ -174,7 +183,8 @@ impl Line {
                 )
             }
         });
-        let connection = self.watcher.watch(self.http.serve_connection(TokioIo::new(stream), service));
+        let stream = TokioIo::new(Worded::new(stream));
+        let connection = self.watcher.watch(self.http.serve_connection(stream, service));
         if let Err(error) = connection.await {
             debug!(address = %peer.address, %error, "A connection ended with an error.");
         }

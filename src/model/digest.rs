@@ -32,7 +32,12 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
+        }
+        formatter.write_str(std::str::from_utf8(&text).expect("hex digits are text"))
     }
 }
 

@@ -61,7 +61,8 @@ impl Blocks {
     /// Every object that exists, once.
     pub fn objects(&self) -> impl Iterator<Item = &Arc<LiveObject>> {
         self.buckets.iter().flat_map(|block| {
-            let chunks = block.entries.chunk_by(|one, next| one.object.key == next.object.key);
+            // All claims on an object have it from the same hand.
+            let chunks = block.entries.chunk_by(|one, next| Arc::ptr_eq(&one.object, &next.object));
             chunks
                 .filter_map(|claims| claims.first())
                 .map(|entry| &entry.object)

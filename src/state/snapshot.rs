@@ -92,6 +92,6 @@ impl KindState {
     /// Whether changes of this object do not reach us.
     pub fn is_stale(&self, namespace: &str, name: &str) -> bool {
         let is_down = |stream: &StreamState| matches!(stream.health, StreamHealth::Down { .. });
-        self.streams.iter().any(|stream| stream.spec.brings(namespace, name) && is_down(stream))
+        self.streams.iter().any(|stream| is_down(stream) && stream.spec.brings(namespace, name))
     }
 }

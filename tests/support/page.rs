@@ -57,13 +57,30 @@ fn read(stream: TcpStream) -> Option<Response> {
     }
     let headers = headers.trim_end().to_owned();
     let status = headers.split(' ').nth(1)?.parse().ok()?;
-    // Every answer here has a known length; a chunked one would be a change worth noticing.
     let lower = headers.to_ascii_lowercase();
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length:"));
-    let length: usize = length.unwrap_or_else(|| panic!("no length in {headers}")).trim().parse().ok()?;
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
+    let header = |name: &str| lower.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let mut body = Vec::new();
+    if header("transfer-encoding:") == Some("chunked") {
+        // Only long lists come so: they are sent while they are written.
+        while read_chunk(&mut reader, &mut body)? {}
+    } else {
+        let length = header("content-length:").unwrap_or_else(|| panic!("no length in {headers}"));
+        body.resize(length.parse().ok()?, 0);
+        reader.read_exact(&mut body).ok()?;
+    }
     Some(Response { status, headers, body })
+}
+
+/// Reads one chunk; whether there are more.
+fn read_chunk(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<bool> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let length = usize::from_str_radix(line.trim(), 16).ok()?;
+    let begun = body.len();
+    body.resize(begun + length, 0);
+    reader.read_exact(&mut body[begun..]).ok()?;
+    reader.read_exact(&mut [0; 2]).ok()?;
+    Some(length > 0)
 }
 
 /// The value of the one sample of this name that has all these labels.

@@ -8,9 +8,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderName, HeaderValue, Method, StatusCode, header::AUTHORIZATION};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header::AUTHORIZATION};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
 use tokio::time::{Instant, timeout};
 
 use super::{identity::Identity, web_config::Web};
@@ -65,7 +66,9 @@ async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request
             if !within_rate() {
                 return Err(Problem::too_many("more requests than the web configuration file allows", 1));
             }
-            identify(exposed, web, &parts).await?
+            let identity = identify(exposed, web, &parts).await?;
+            check_query(&parts.uri)?;
+            identity
         }
     };
     parts.extensions.insert(identity);
@@ -79,6 +82,14 @@ async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request
 async fn identify(exposed: &Exposed, web: &Web, parts: &http::request::Parts) -> Result<Identity, Problem> {
     let deadline = Instant::now() + PATIENCE;
     exposed.access.identify(web, &exposed.seal_key, parts, deadline).await
+}
+
+/// Refuses a query that is no text: whoever reads it would put other letters in place of it, and look for those.
+fn check_query(asked: &Uri) -> Result<(), Problem> {
+    match percent_decode_str(asked.query().unwrap_or_default()).decode_utf8() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Problem::bad_request("the query of the URL is not UTF-8")),
+    }
 }
 
 /// A body that has come whole, in time, and is small; no handler ever waits for one.

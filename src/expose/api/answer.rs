@@ -66,9 +66,14 @@ impl Tag {
     }
 
     /// The answer, unless the caller has it already.
-    pub(super) fn unless_known(self, headers: &HeaderMap, answer: impl FnOnce() -> Response) -> Response {
+    pub(super) async fn unless_known(
+        self,
+        headers: &HeaderMap,
+        answer: impl Future<Output = Response>,
+    ) -> Response {
         let known = Known::of(headers);
-        let mut response = if known.has(&self) { StatusCode::NOT_MODIFIED.into_response() } else { answer() };
+        let mut response =
+            if known.has(&self) { StatusCode::NOT_MODIFIED.into_response() } else { answer.await };
         if known.any && response.status().is_success() {
             response = StatusCode::NOT_MODIFIED.into_response();
         }

@@ -8,6 +8,7 @@ mod history;
 mod object;
 mod openapi;
 mod operations;
+mod pieces;
 mod problem;
 mod query;
 mod resources;

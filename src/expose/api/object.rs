@@ -104,7 +104,7 @@ pub(crate) async fn object(
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
     let prices = settings.prices.as_ref();
     let tag = Tag::new(&exposed, &caller, &snapshot, prices, request.uri());
-    tag.unless_known(request.headers(), || {
+    tag.unless_known(request.headers(), async {
         let Some((state, entries)) = named.find(&snapshot) else {
             let detail = format!("no watched object {} {}/{}", named.kind, named.namespace, named.name);
             return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
@@ -127,6 +127,7 @@ pub(crate) async fn object(
             history: history_of(&snapshot, key).map(TransitionView::new).collect(),
         })
     })
+    .await
 }
 
 /// The chain of owners, as far as it is known.

@@ -201,7 +201,7 @@ fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 
 /// Whole resources, unless `fields` names some of their fields.
 fn list(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<ListView<'_, ResourceView<'_>>>()
+    generator.subschema_for::<ListView<'_, Vec<ResourceView<'_>>>>()
 }
 
 const fn ok(meaning: &'static str, schema: SchemaOf) -> Answer {

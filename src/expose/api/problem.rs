@@ -65,6 +65,20 @@ impl Problem {
         response
     }
 
+    /// The whole answer as it goes over the wire where there is no request that it would be a response to, and no other one after it.
+    pub(in crate::expose) fn into_closing_answer(self) -> Vec<u8> {
+        let status = self.status;
+        let body = serde_json::to_vec(&self.into_view()).expect("a view has only string keys");
+        let mut answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
+        answer.extend(body);
+        answer
+    }
+
     /// Asks a caller who asks too often to come back after so many seconds.
     pub(in crate::expose) fn too_many(detail: impl Into<String>, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }

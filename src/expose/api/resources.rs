@@ -10,7 +10,8 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
 use super::{
-    answer::{Tag, json},
+    answer::Tag,
+    pieces::{Pieces, json_in_pieces},
     problem::Problem,
     query::{NoQuery, Order, ResourceQuery, of_url},
     view::{Light, ListView, ResourceView},
@@ -21,8 +22,8 @@ use crate::{
         access::{Caller, InBody},
         lookup::{Found, is_of_type},
     },
-    settings::Prices,
-    state::Snapshot,
+    settings::Settings,
+    state::{KindState, Snapshot},
 };
 
 /// `GET /v1/resources`: nothing is sent that the caller has already.
@@ -37,64 +38,98 @@ pub(crate) async fn resources(
         Err(problem) => return problem.into_response(),
     };
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    let prices = settings.prices.as_ref();
-    Tag::new(&exposed, &caller, &snapshot, prices, &parts.uri).unless_known(&parts.headers, || {
-        list(&exposed, &caller, &snapshot, prices, &query).unwrap_or_else(IntoResponse::into_response)
+    let tag = Tag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &parts.uri);
+    tag.unless_known(&parts.headers, async {
+        match Question::new(query, &exposed, &caller) {
+            Ok(question) => answer(question, exposed, caller, settings, snapshot).await,
+            Err(problem) => problem.into_response(),
+        }
     })
+    .await
 }
 
 /// `POST /v1/resources`: the same question as JSON.
 pub(crate) async fn post_resources(State(exposed): State<Arc<Exposed>>, request: Request) -> Response {
-    answer_post(&exposed, request).await.unwrap_or_else(IntoResponse::into_response)
+    answer_post(exposed, request).await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer_post(exposed: &Arc<Exposed>, request: Request) -> Result<Response, Problem> {
+async fn answer_post(exposed: Arc<Exposed>, request: Request) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
-    NoQuery::from_request_parts(&mut parts, exposed).await?;
+    NoQuery::from_request_parts(&mut parts, &exposed).await?;
     let query = ResourceQuery::of_body(&parts.headers, body).await?;
     // What the caller may see there has to be asked as if the URL said it.
     parts.extensions.insert(InBody(query.namespace.clone().unwrap_or_default()));
-    let caller = Caller::from_request_parts(&mut parts, exposed).await?;
+    let caller = Caller::from_request_parts(&mut parts, &exposed).await?;
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    list(exposed, &caller, &snapshot, settings.prices.as_ref(), &query)
+    let question = Question::new(query, &exposed, &caller)?;
+    Ok(answer(question, exposed, caller, settings, snapshot).await)
 }
 
-fn list(
-    exposed: &Exposed,
-    caller: &Caller,
-    snapshot: &Snapshot,
-    prices: Option<&Prices>,
-    query: &ResourceQuery,
-) -> Result<Response, Problem> {
-    let namespace = query.namespace(exposed)?;
-    caller.check_namespace(namespace)?;
-    let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
-    let fields = query.fields.as_deref().map(selected).transpose()?;
-    let mut found: Vec<Found<'_>> = Vec::new();
-    let wanted = query.resource_type.as_deref().filter(|own| !own.is_empty());
-    for state in
-        snapshot.kinds.iter().filter(|state| wanted.is_none_or(|wanted| is_of_type(&state.kind, wanted)))
-    {
-        found.extend(
-            state.blocks.entries().filter(|entry| query.wants(entry)).map(|entry| (&**state, &**entry)),
-        );
+/// What was asked, and can be answered.
+struct Question {
+    query: ResourceQuery,
+    namespace: String,
+    order: Order,
+    fields: Option<Vec<String>>,
+}
+
+impl Question {
+    fn new(query: ResourceQuery, exposed: &Exposed, caller: &Caller) -> Result<Self, Problem> {
+        let namespace = query.namespace(exposed)?.to_owned();
+        caller.check_namespace(&namespace)?;
+        let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
+        let fields = query.fields.as_deref().map(selected).transpose()?;
+        query.check_page()?;
+        Ok(Self { query, namespace, order, fields })
     }
-    let total = found.len();
-    found.sort_unstable_by(|a, b| order.compare(a, b));
-    let light = Light::new(exposed, caller, snapshot, prices, Some(namespace).filter(|own| *own != "*"));
-    let views = query.page(found)?.map(|(state, entry)| ResourceView::new(state, entry, &light));
-    // Only a selection of fields needs a tree for each object; the others are written as they are.
-    Ok(match fields {
-        None => json(&ListView { resources: views.collect(), total, namespace }),
-        Some(fields) => {
-            let resources = views.map(|view| select(&view, &fields)).collect();
-            json(&ListView { resources, total, namespace })
+
+    /// All that was asked for, in order.
+    fn find<'a>(&self, snapshot: &'a Snapshot) -> Vec<Found<'a>> {
+        let wanted = self.query.resource_type.as_deref().filter(|own| !own.is_empty());
+        let is_wanted = |state: &&Arc<KindState>| wanted.is_none_or(|own| is_of_type(&state.kind, own));
+        let of_kind =
+            |state: &'a Arc<KindState>| state.blocks.entries().map(move |entry| (&**state, &**entry));
+        let found = snapshot.kinds.iter().filter(is_wanted).flat_map(of_kind);
+        self.order.sort(found.filter(|(_, entry)| self.query.wants(entry)))
+    }
+}
+
+async fn answer(
+    question: Question,
+    exposed: Arc<Exposed>,
+    caller: Caller,
+    settings: Arc<Settings>,
+    snapshot: Arc<Snapshot>,
+) -> Response {
+    json_in_pieces(|mut pieces: Pieces| async move {
+        let found = question.find(&snapshot);
+        let namespace = Some(&*question.namespace).filter(|own| *own != "*");
+        let light = Light::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), namespace);
+        let around = ListView { resources: [(); 0], total: found.len(), namespace: &question.namespace };
+        let around = serde_json::to_string(&around).expect("a view has only string keys");
+        let (before, after) = around.split_once("[]").expect("a list without resources is an empty one");
+        pieces.text(before).await?;
+        pieces.text("[").await?;
+        for (at, (state, entry)) in question.query.page(found).enumerate() {
+            if at > 0 {
+                pieces.text(",").await?;
+            }
+            let view = ResourceView::new(state, entry, &light);
+            // Only a selection of fields needs a tree for each object; the others are written as they are.
+            match &question.fields {
+                None => pieces.value(&view).await?,
+                Some(fields) => pieces.value(&select(&view, fields)).await?,
+            }
         }
+        pieces.text("]").await?;
+        pieces.text(after).await?;
+        Ok(pieces)
     })
+    .await
 }
 
 /// The fields that were asked for, which there have to be.
-fn selected(fields: &str) -> Result<Vec<&str>, Problem> {
+fn selected(fields: &str) -> Result<Vec<String>, Problem> {
     let schema = SchemaGenerator::default().into_root_schema_for::<ResourceView<'_>>();
     let is_field = |name: &str| schema.get("properties").is_some_and(|own| own.get(name).is_some());
     let mut names: Vec<&str> = fields.split(',').map(str::trim).filter(|field| !field.is_empty()).collect();
@@ -105,13 +140,13 @@ fn selected(fields: &str) -> Result<Vec<&str>, Problem> {
             Err(Problem::bad_request(format!("there is no field `{name}`; /openapi.json lists all")))
         }
         None if names.is_empty() => Err(Problem::bad_request("`fields` names no field")),
-        None => Ok(names),
+        None => Ok(names.into_iter().map(str::to_owned).collect()),
     }
 }
 
 /// Keeps only the fields that were asked for.
-fn select(view: &ResourceView<'_>, fields: &[&str]) -> Value {
+fn select(view: &ResourceView<'_>, fields: &[String]) -> Value {
     let mut whole = serde_json::to_value(view).expect("a view has only string keys");
-    let selected = fields.iter().map(|field| ((*field).to_owned(), whole[*field].take()));
+    let selected = fields.iter().map(|field| (field.clone(), whole[field].take()));
     Value::Object(selected.collect::<Map<String, Value>>())
 }

@@ -113,7 +113,7 @@ async fn server(more: &str) -> (Server, String) {
 }
 
 #[tokio::test]
-async fn only_versions_that_are_wanted_are_spoken_and_plain_text_is_not() {
+async fn only_versions_that_are_wanted_are_spoken_and_plain_text_is_refused_in_words() {
     for (more, wanted) in [
         ("", [true, true]),
         ("  min_version: TLS10\n", [true, true]),
@@ -136,9 +136,9 @@ async fn only_versions_that_are_wanted_are_spoken_and_plain_text_is_not() {
         }
         let mut plain = TcpStream::connect(server.address).await.unwrap();
         plain.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        let mut answer = Vec::new();
-        let _ = plain.read_to_end(&mut answer).await;
-        assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
+        let mut answer = String::new();
+        plain.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("ask with https://"), "{answer}");
     }
 }
 

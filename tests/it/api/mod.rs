@@ -126,6 +126,8 @@ async fn bad_questions_get_problems() {
         ("/v1/resources/pod/shop/web", 404, "no watched object pod shop/web"),
         ("/v1/history?since=yesterday", 400, "since"),
         ("/v1/resources/%ff/shop/web", 400, "UTF-8"),
+        ("/v1/resources?namespace=shop&resourceName=%ff", 400, "UTF-8"),
+        ("/?q=%ff", 400, "UTF-8"),
         ("/v2", 404, "there is no /v2"),
     ];
     for (path, status, detail) in cases {

@@ -6,6 +6,8 @@ mod spec;
 mod transition;
 mod usage;
 
+use std::sync::OnceLock;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +17,7 @@ use crate::{
     expose::{
         Exposed,
         access::Caller,
-        reach::{Endpoint, Reach},
+        reach::{Endpoint, Reach, own_endpoint},
         runs::{Run, Runs},
         values::Values,
     },
@@ -144,7 +146,7 @@ pub(super) struct JobView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ResourceList")]
 pub(super) struct ListView<'a, T> {
-    pub(super) resources: Vec<T>,
+    pub(super) resources: T,
     /// How many there are before paging.
     pub(super) total: usize,
     /// The namespace that was asked for; `*` for all.
@@ -159,7 +161,9 @@ pub(super) struct Light<'a> {
     pub(super) now: Timestamp,
     prices: Option<&'a Prices>,
     runs: Runs<'a>,
-    reach: Reach<'a>,
+    namespace: Option<&'a str>,
+    /// Looked up for the first object that does not tell itself where it answers.
+    reach: OnceLock<Reach<'a>>,
 }
 
 impl<'a> Light<'a> {
@@ -169,7 +173,7 @@ impl<'a> Light<'a> {
         caller: &Caller,
         snapshot: &'a Snapshot,
         prices: Option<&'a Prices>,
-        namespace: Option<&str>,
+        namespace: Option<&'a str>,
     ) -> Self {
         Self {
             snapshot,
@@ -177,8 +181,15 @@ impl<'a> Light<'a> {
             now: exposed.clock.now(),
             prices,
             runs: Runs::of(snapshot),
-            reach: Reach::of(snapshot, namespace),
+            namespace,
+            reach: OnceLock::new(),
         }
+    }
+
+    /// Where an object answers.
+    fn endpoint(&self, object: &LiveObject) -> Option<Endpoint> {
+        let behind = || self.reach.get_or_init(|| Reach::of(self.snapshot, self.namespace));
+        own_endpoint(object).or_else(|| behind().endpoint(object))
     }
 }
 
@@ -191,7 +202,7 @@ impl<'a> ResourceView<'a> {
         let differences = episode.map_or(&[][..], |episode| &episode.differences);
         let worst = differences.first();
         let (desired_spec, actual_spec) = specs(entry, values);
-        let (host, port) = match light.reach.endpoint(object) {
+        let (host, port) = match light.endpoint(object) {
             Some(Endpoint { host, port }) => (Some(host), port),
             None => (None, facts.port),
         };

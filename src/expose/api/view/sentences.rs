@@ -1,5 +1,7 @@
 //! What differs, in sentences.
 
+use std::borrow::Cow;
+
 use crate::{
     expose::values::Values,
     model::{Difference, Expectation, FieldClass, FieldPath, Segment},
@@ -52,26 +54,31 @@ fn rule_that_expects<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<
 
 fn sentence(difference: &Difference, values: &Values) -> String {
     let finding = &difference.finding;
-    let (expected, actual) = (cut(&values.expected(finding)), cut(&values.actual(finding)));
+    let (expected, actual) = (values.expected(finding), values.actual(finding));
+    let (expected, actual) = (cut(&expected), cut(&actual));
     if finding.class == FieldClass::Existence {
-        return match actual.as_str() {
+        return match &*actual {
             "" => "Object is missing".to_owned(),
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }
     let Place { what, container } = Place::of(&finding.path, finding.class);
     let within = container.map(|name| format!(" in container {name}")).unwrap_or_default();
-    match (expected.as_str(), actual.as_str()) {
+    match (&*expected, &*actual) {
         ("", _) => format!("{what} added{within}: actual={actual}"),
         (_, "") => format!("{what} removed{within}: desired={expected}"),
         (_, _) => format!("{what} mismatch{within}: desired={expected}, actual={actual}"),
     }
 }
 
-fn cut(text: &str) -> String {
+fn cut(text: &str) -> Cow<'_, str> {
+    // Counting letters takes longer than all else; most values are short enough whatever they consist of.
+    if text.len() <= LONGEST_VALUE {
+        return text.into();
+    }
     match text.char_indices().nth(LONGEST_VALUE) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
     }
 }
 
@@ -83,6 +90,9 @@ struct Place {
 
 impl Place {
     fn of(path: &str, class: FieldClass) -> Self {
+        if class == FieldClass::Hash {
+            return Self { what: format!("Hash of {path}"), container: None };
+        }
         let Ok(parsed) = path.parse::<FieldPath>() else {
             return Self { what: format!("Field {path}"), container: None };
         };
@@ -148,13 +158,13 @@ fn words(path: &str, segments: &[Segment], class: FieldClass) -> String {
             named("Data", ["data", "binaryData", "stringData"].iter().find_map(|name| after(name)))
         }
         FieldClass::Volumes => named("Volume", after("volumes")).filter(|_| last == "volumes"),
-        FieldClass::Hash => Some(format!("Hash of {path}")),
         FieldClass::Image
         | FieldClass::Selector
         | FieldClass::Security
         | FieldClass::Probes
         | FieldClass::Rbac
         | FieldClass::Existence
+        | FieldClass::Hash
         | FieldClass::Other => None,
     };
     found.unwrap_or_else(|| format!("Field {path}"))
