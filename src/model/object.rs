@@ -93,7 +93,7 @@ pub struct Applied {
 pub struct Extras {
     /// The labels that were looked for, in order.
     pub label_names: Arc<[Box<str>]>,
-    /// Those of them that the object has.
+    /// Those of them that the object has. Of one that was never there, all that are declared of it.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Paths whose differences the object itself asks to ignore, with commas between them; empty where settings do not
     /// allow it to.
@@ -101,6 +101,11 @@ pub struct Extras {
 }
 
 impl Extras {
+    /// Whether some of it stood on the object when it was there.
+    pub fn were_read(&self) -> bool {
+        !self.label_names.is_empty() || !self.mutes.is_empty()
+    }
+
     /// Whether all these labels were looked for, so that one that is not here is not on the object either.
     pub fn cover(&self, label_names: &[Box<str>]) -> bool {
         label_names.iter().all(|name| self.label_names.binary_search(name).is_ok())

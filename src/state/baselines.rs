@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    compare::{is_written_by_terraform, terraform::sensitive_fields},
+    compare::{declared_labels, is_written_by_terraform, terraform::sensitive_fields},
     model::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, SealKey, Source},
 };
 
@@ -79,6 +79,13 @@ impl Baselines {
         let declarations = self.declarations.get(key).into_iter().flatten();
         let of_source = declarations.filter(move |own| own.place.0 == source);
         of_source.filter_map(|own| Some((self.all.get(&own.place)?, &*own.object)))
+    }
+
+    /// The labels of an object that is not there, by the word of the first baseline that declares some.
+    pub(super) fn labels(&self, key: &ObjectKey) -> Box<[(Box<str>, Box<str>)]> {
+        let declarations = self.declarations.get(key).into_iter().flatten();
+        let mut labels = declarations.map(|own| declared_labels(&own.object));
+        labels.find(|own| !own.is_empty()).unwrap_or_default()
     }
 
     /// What of an object may not be told by the word of any baseline, and the key of its digests.

@@ -12,7 +12,7 @@ use super::{
     rating::Rater,
     rerate::{count_matches, rated_alike, view},
 };
-use crate::model::{Cause, Judgement, LiveObject, ObjectKey, Source, Verdict};
+use crate::model::{Cause, Extras, Judgement, LiveObject, ObjectKey, Source, Verdict};
 
 /// The circumstances in which something is found out.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +43,13 @@ impl Engine {
         let object = match presence {
             Presence::Exists(object) => object.clone(),
             Presence::Absent | Presence::Unwatched | Presence::Unseen => {
-                // What is known of its labels goes on counting for rules and series.
-                let extras = before.first().map(|entry| entry.object.extras.clone()).unwrap_or_default();
+                // What was read on it goes on counting for rules and series; else what is declared of it now does, so that a
+                // restart changes neither.
+                let was_read = |entry: &&Arc<Entry>| entry.object.exists || entry.object.extras.were_read();
+                let declared =
+                    || Arc::new(Extras { labels: self.baselines.labels(key), ..Extras::default() });
+                let known = before.first().filter(was_read);
+                let extras = known.map_or_else(declared, |entry| entry.object.extras.clone());
                 Arc::new(LiveObject { extras, ..LiveObject::absent(self.known_key(key)) })
             }
         };

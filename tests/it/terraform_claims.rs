@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::{
     rules::rules,
-    support::claims::{World, config_maps, key, state},
+    support::claims::{World, config_maps, key, labelled, state},
 };
 
 const A: (&str, &str, &str) = ("a", "u-a", "1");
@@ -273,6 +273,27 @@ fn rules_hold_for_what_is_missing_too_and_it_stays_missing() {
     world.check("a", VerdictKind::Ignored);
     world.engine.take_rules(Arc::default());
     world.check("a", VerdictKind::Missing);
+}
+
+#[test]
+fn what_is_missing_from_the_start_has_the_labels_that_are_declared_of_it() {
+    let labels = serde_json::json!({"team": "front", "tier": "web"});
+    let of_here = Baseline { here: true, ..labelled("s", "b", &labels) };
+    let mut world = World::new(&[of_here], &[]);
+    world.check("b", VerdictKind::Missing);
+    let snapshot = world.engine.snapshot();
+    let labels = &snapshot.kinds[0].blocks.get("shop", "b")[0].object.extras.labels;
+    assert_eq!(
+        **labels,
+        [("team", "front"), ("tier", "web")].map(|(name, value)| (name.into(), value.into()))
+    );
+    let rule = "[{name: r, match: {fields: [existence], labels: {team: front}}, effect: ignore}]";
+    world.engine.take_rules(Arc::new(rules(rule)));
+    world.check("b", VerdictKind::Ignored);
+    // It belongs to somebody else now.
+    let labels = serde_json::json!({"team": "back"});
+    world.baseline(Baseline { here: true, ..labelled("s", "b", &labels) });
+    world.check("b", VerdictKind::Missing);
 }
 
 #[test]

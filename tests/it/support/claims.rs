@@ -32,6 +32,12 @@ pub(crate) fn state(name: &str, serial: u64, maps: &[(&str, &str, &str)]) -> Bas
     baseline(name, serial, maps, &json!([]), &key(1))
 }
 
+/// A state with one ConfigMap that has labels.
+pub(crate) fn labelled(name: &str, map: &str, labels: &Value) -> Baseline {
+    let metadata = json!([{"name": map, "namespace": "shop", "uid": "u", "labels": labels}]);
+    of_resources(name, 1, &[resource(map, &metadata, "1", &json!([]))], &key(1))
+}
+
 /// The same with their data marked as sensitive, sealed with a key.
 pub(crate) fn marked(name: &str, serial: u64, maps: &[(&str, &str, &str)], key: &SealKey) -> Baseline {
     baseline(name, serial, maps, &json!([[{"type": "get_attr", "value": "data"}]]), key)
@@ -42,13 +48,18 @@ pub(crate) fn key(number: u8) -> SealKey {
 }
 
 fn baseline(name: &str, serial: u64, maps: &[(&str, &str, &str)], marks: &Value, key: &SealKey) -> Baseline {
-    let resource = |(map, uid, value): &(&str, &str, &str)| {
-        let metadata = json!([{"name": map, "namespace": "shop", "uid": uid}]);
-        let attributes = json!({"id": format!("shop/{map}"), "metadata": metadata, "data": {"key": value}});
-        json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": map,
-            "instances": [{"schema_version": 0, "attributes": attributes, "sensitive_attributes": marks}]})
-    };
-    let resources: Vec<Value> = maps.iter().map(resource).collect();
+    let metadata = |map, uid| json!([{"name": map, "namespace": "shop", "uid": uid}]);
+    let resources = maps.iter().map(|(map, uid, value)| resource(map, &metadata(map, uid), value, marks));
+    of_resources(name, serial, &resources.collect::<Vec<_>>(), key)
+}
+
+fn resource(map: &str, metadata: &Value, value: &str, marks: &Value) -> Value {
+    let attributes = json!({"id": format!("shop/{map}"), "metadata": metadata, "data": {"key": value}});
+    json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": map,
+        "instances": [{"schema_version": 0, "attributes": attributes, "sensitive_attributes": marks}]})
+}
+
+fn of_resources(name: &str, serial: u64, resources: &[Value], key: &SealKey) -> Baseline {
     let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
     let read = decode(state.to_string().as_bytes(), key).unwrap();
     Baseline {
