@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::{ActorSpec, RuleSpec, SeveritySpec};
 
+/// What namespaces may be called.
+const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
+
 /// The settings of drift-exporter. Flags and environment variables stand above them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -13,8 +16,10 @@ pub struct SettingsFile {
     /// `last_applied`.
     pub kinds: Vec<KindEntry>,
     /// The only namespaces to watch; none for all of them.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// Namespaces not to watch, whatever else is said.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub excluded_namespaces: Vec<String>,
     /// Where baselines are read from; a key that is there switches its source on. Without it: `annotation`.
     pub sources: Option<SourcesEntry>,
@@ -49,9 +54,11 @@ pub struct KindEntry {
     /// `Deployment`; `*` for every kind of the group that can be watched.
     pub kind: String,
     /// The only namespaces to watch it in; none for all that may be watched.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     #[serde(default)]
     pub namespaces: Vec<String>,
     /// Namespaces not to watch it in.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     #[serde(default)]
     pub excluded_namespaces: Vec<String>,
     /// A label selector, as kubectl takes it: `tfdrift.jin.dev/enabled=true`.
@@ -61,6 +68,7 @@ pub struct KindEntry {
 /// The sources that are switched on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("minProperties" = 1))]
 pub struct SourcesEntry {
     /// A hash in an annotation of the object itself.
     pub annotation: Option<AnnotationEntry>,
@@ -81,6 +89,7 @@ pub struct SourcesEntry {
 #[serde(deny_unknown_fields, default)]
 pub struct TerraformEntry {
     /// The only namespaces in which states and published baselines are looked for; none for all of them.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// State files, and directories of `*.tfstate` files.
     pub files: Vec<String>,
@@ -96,6 +105,7 @@ pub struct TerraformEntry {
 #[serde(deny_unknown_fields, default)]
 pub struct HelmEntry {
     /// The only namespaces in which releases are looked for; none for all of them.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// How long an install, upgrade or rollback may be under way until differences count again, such as `30m` or `1h`. Without
     /// it: `30m`.
@@ -147,6 +157,7 @@ pub struct StatusHashEntry {
     /// How long it may be at work, or behind, until that counts, such as `5m` or `1h`. Without it: `5m`.
     pub grace: Option<String>,
     /// The only namespaces to watch it in; none for all that may be watched.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     #[serde(default)]
     pub namespaces: Vec<String>,
     /// A label selector, as kubectl takes it.
@@ -162,6 +173,7 @@ pub struct TerraformJobsEntry {
     /// A label selector of the Jobs, as kubectl takes it. Without it: those that have the label.
     pub selector: Option<String>,
     /// The only namespaces to watch them in; none for all that may be watched.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
 }
 
@@ -179,6 +191,7 @@ pub struct AnnotationEntry {
 pub struct TeamRulesEntry {
     /// Namespaces whose owners may write rules; none for all that are watched. Their rules hold in their own namespace
     /// only, and never hide what is critical.
+    #[schemars(inner(regex(pattern = NAMESPACE)))]
     pub namespaces: Vec<String>,
     /// The label selector of the ConfigMaps that hold rules. Without it: the annotation prefix and `/rules=true`.
     pub selector: Option<String>,
@@ -191,6 +204,7 @@ pub struct MetricsEntry {
     /// Objects that have series of their own: all that take part (`tracked`, the usual), or only those that drift.
     pub resources: Option<ShownResources>,
     /// Most series of single objects; those of drifted objects come first. Without it: 200000.
+    #[schemars(range(min = 1))]
     pub max_series: Option<usize>,
     /// Labels of objects that their series have too, for routing: `team`. Characters that a series' label cannot have become `_`.
     /// Each value is one more series for every object that has another one: keep to labels with few values.

@@ -120,6 +120,7 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "prometheus_client",
             "procfs",
             "maud",
+            "percent_encoding",
             "schemars",
             "serde",
             "serde_json",

@@ -20,9 +20,14 @@ fn document(name: &str) -> String {
 }
 
 /// The rows of all tables whose first cell is code: name and the other cells.
+#[track_caller]
 fn rows(document: &str) -> BTreeMap<String, Vec<String>> {
-    document
-        .lines()
+    let lines: Vec<&str> = document.lines().collect();
+    for pair in lines.windows(2).filter(|pair| pair[1].starts_with("| `")) {
+        assert!(pair[0].starts_with('|'), "a row without a header above it is no table: {}", pair[1]);
+    }
+    lines
+        .into_iter()
         .filter_map(|line| line.strip_prefix("| `"))
         .map(|row| {
             let (name, rest) = row.split_once('`').unwrap();

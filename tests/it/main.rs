@@ -91,6 +91,8 @@ mod rules_properties;
 mod server;
 /// The settings file: what is wrong is told with its place, and nothing is half taken.
 mod settings;
+/// The reference of settings beside their schema.
+mod settings_reference;
 /// What controllers record in the status of their objects, and Jobs that run Terraform.
 mod status_hash;
 /// Settings about both.
