@@ -131,9 +131,16 @@ fn pages_go_by_the_onset_and_not_by_how_long_prometheus_has_looked() {
         assert!(alerts[name]["for"].is_null(), "{name}");
         assert!(alerts[name]["keep_firing_for"].is_null(), "{name}");
     }
+    let age = "drift:resource_critical_age_seconds:steady10m";
+    let recorded = rules().into_iter().find(|rule| rule["record"] == age).unwrap();
+    let expression = recorded["expr"].as_str().unwrap();
+    assert!(
+        expression.starts_with("time() - drift:resource_onset_timestamp_seconds:min15m\n"),
+        "{expression}"
+    );
     for name in ["DriftResourceCritical", "DriftResourceMissing"] {
         let expression = alerts[name]["expr"].as_str().unwrap();
-        assert!(expression.contains("time() - drift:resource_onset_timestamp_seconds:min15m"), "{name}");
+        assert!(expression.contains(age), "{name}");
         assert!(expression.trim_end().ends_with(">= 600"), "{name}");
     }
 }

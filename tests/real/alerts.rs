@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{
-    alertmanager::{Alertmanager, example},
+    alertmanager::{Alertmanager, example, hurried_example},
     parts::program,
     process::eventually,
+    receiver::{Receiver, is_told_in_words},
 };
 
 fn folder(name: &str) -> PathBuf {
@@ -78,6 +79,18 @@ fn alerts_reach_whom_they_are_for() {
     }
 }
 
+/// What a template makes of a group of alerts.
+fn rendered(template: &str, data: &Path) -> String {
+    let rendered = succeeded(
+        amtool()
+            .args(["template", "render"])
+            .arg(format!("--template.glob={}", folder("alertmanager/templates/*.tmpl").display()))
+            .arg(format!("--template.text={{{{ template \"{template}\" . }}}}"))
+            .arg(format!("--template.data={}", data.display())),
+    );
+    rendered.trim_end_matches('\n').to_owned()
+}
+
 #[test]
 fn messages_name_the_object_and_have_their_links() {
     let cases = fs::read_to_string(folder("alertmanager/tests/messages.json")).expect("the messages");
@@ -87,16 +100,9 @@ fn messages_name_the_object_and_have_their_links() {
     for case in &cases {
         fs::write(&data, case["data"].to_string()).expect("written");
         for (template, wanted) in case["want"].as_object().expect("templates") {
-            let rendered = succeeded(
-                amtool()
-                    .args(["template", "render"])
-                    .arg(format!("--template.glob={}", folder("alertmanager/templates/*.tmpl").display()))
-                    .arg(format!("--template.text={{{{ template \"{template}\" . }}}}"))
-                    .arg(format!("--template.data={}", data.display())),
-            );
             assert_eq!(
-                Some(rendered.trim_end_matches('\n')),
-                wanted.as_str(),
+                rendered(template, &data),
+                wanted.as_str().expect("text"),
                 "{}: {template}",
                 case["name"]
             );
@@ -107,6 +113,79 @@ fn messages_name_the_object_and_have_their_links() {
     for used in text.split("template \"").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(cases.iter().all(|case| case["want"][used].is_string()), "{used} is not rendered");
     }
+}
+
+/// Slack cuts longer ones.
+const LONGEST: usize = 3_000;
+
+#[test]
+fn a_message_about_many_objects_is_short_enough_to_be_read() {
+    let labels = |number: usize| {
+        let name = format!("checkout-settlement-worker-{number:02}-of-the-eu-central-1-region");
+        json!({"alertname": "DriftResourceDrifted", "severity": "warning", "cluster": "production-eu-central-1", "group": "apps", "kind": "Deployment",
+            "namespace": "payments-production", "name": name})
+    };
+    let alert = |number: usize| {
+        let labels = labels(number);
+        let name = labels["name"].as_str().expect("a name");
+        let description = format!(
+            "Deployment payments-production/{name} in cluster production-eu-central-1 has drifted for 1h 0m 0s. It differs from what terraform declares as \
+             module.checkout[\"eu-central-1\"].kubernetes_deployment_v1.settlement[{number}] in terraform/production/checkout: warning, unexpected, field image, last set by kubectl."
+        );
+        let page = format!(
+            "https://drift.production.example.com/objects/Deployment.apps/payments-production/{name}#differences"
+        );
+        json!({"status": "firing", "labels": labels, "startsAt": "2026-11-17T09:00:00Z", "annotations": {
+            "summary": "An object differs from what is declared.", "description": description, "page_url": page}})
+    };
+    let data = json!({"status": "firing", "alerts": (0..12).map(alert).collect::<Vec<_>>(), "commonLabels": {}, "groupLabels": {},
+        "commonAnnotations": {"summary": "An object differs from what is declared."}});
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("data.json");
+    fs::write(&path, data.to_string()).expect("written");
+    let said = rendered("drift.text", &path);
+    assert_eq!(said.matches("An object differs").count(), 1, "{said}");
+    assert_eq!(said.matches("#differences").count(), 5, "{said}");
+    assert!(said.contains("five of 12") && said.len() < LONGEST, "{}: {said}", said.len());
+}
+
+#[test]
+fn each_page_is_about_one_object_and_tells_of_it_in_words() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start();
+    let alertmanager = Alertmanager::start(&hurried_example(scratch.path(), &receiver), scratch.path());
+    let add = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
+        let own = [("alertname", "DriftResourceCritical"), ("severity", "critical"), ("namespace", "shop")];
+        let labels = own.iter().chain(labels).map(|(name, value)| format!("{name}={value:?}"));
+        let annotations = annotations.iter().map(|(name, value)| format!("--annotation={name}={value:?}"));
+        succeeded(alertmanager.amtool().args(["alert", "add"]).args(annotations).args(labels));
+    };
+    let described = [
+        ("summary", "It was changed."),
+        ("description", "It differs from what terraform declares: critical, unexpected, field rbac."),
+        ("field", "rbac"),
+        ("actor", "kubectl"),
+        ("address", "module.shop[\"a: b\"].kubernetes_role_v1.a"),
+    ];
+    add(&[("kind", "Role"), ("name", "a: b")], &described);
+    add(&[("kind", "Role"), ("name", "b"), ("team", "front")], &described);
+    add(&[("kind", "RoleBinding"), ("name", "b")], &[]);
+    let pages = eventually("three pages", Duration::from_secs(30), || {
+        Some(receiver.to_pagerduty()).filter(|pages| pages.len() == 3)
+    });
+    let mut objects = Vec::new();
+    for page in &pages {
+        let details = page["payload"]["custom_details"].as_object().expect("details");
+        assert!(is_told_in_words(page), "{details:#?}");
+        objects.push(details["object"].as_str().expect("words").replace('\u{a0}', " "));
+    }
+    objects.sort();
+    assert_eq!(objects, ["Role shop/a: b", "Role shop/b", "RoleBinding shop/b"]);
+    // Each webhook writes to one channel.
+    eventually("messages in both channels", Duration::from_secs(30), || {
+        let sent = ["pages", "pages-front"].map(|channel| receiver.to_slack(channel).len());
+        (sent == [2, 1]).then_some(())
+    });
 }
 
 /// The names of the alerts that reach somebody, or of those that others hide.
@@ -121,7 +200,15 @@ fn names(alertmanager: &Alertmanager, hidden: bool) -> Vec<String> {
 }
 
 #[test]
-fn a_storm_hides_the_rest_of_its_cluster_and_nothing_else() {
+fn alertmanager_remembers_for_long_enough_what_it_repeats() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let _alertmanager = Alertmanager::start(&example(), scratch.path());
+    let log = fs::read_to_string(scratch.path().join("alertmanager.log")).expect("its log");
+    assert!(log.contains("Completed loading") && !log.contains("repeat_interval"), "{log}");
+}
+
+#[test]
+fn a_storm_hides_the_tickets_of_its_cluster_and_no_page() {
     const WEB: [&str; 4] = ["group=apps", "kind=Deployment", "namespace=shop", "name=web"];
     let scratch = tempfile::tempdir().expect("a folder");
     // The secrets are missing, so it cannot tell anybody anything.
@@ -131,22 +218,44 @@ fn a_storm_hides_the_rest_of_its_cluster_and_nothing_else() {
         let labels: Vec<&str> = own.iter().map(String::as_str).chain(rest.iter().copied()).collect();
         succeeded(alertmanager.amtool().args(["alert", "add"]).args(labels));
     };
+    // What pages is of another source than the storm: the rules leave out what is of the same.
     add("DriftStorm", "critical", "east", &["source=terraform"]);
     add("DriftResourceCritical", "critical", "east", &WEB);
+    add("DriftResourceMissing", "critical", "east", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
+    add("DriftResourceFlapping", "warning", "east", &WEB);
+    add("DriftResourceExpected", "info", "east", &["namespace=shop"]);
     add("DriftAbsorbed", "info", "east", &["namespace=shop", "source=terraform"]);
+    add("DriftObjectiveMissed", "warning", "east", &["source=helm"]);
     add("DriftExporterDown", "warning", "north", &[]);
     add("DriftWatchStreamDown", "warning", "north", &["kind=Deployment", "group=apps"]);
     // In another cluster: what pages hides the ticket about the same object, and not that about another.
     add("DriftResourceMissing", "critical", "west", &WEB);
     add("DriftResourceDrifted", "warning", "west", &WEB);
     add("DriftResourceOld", "warning", "west", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
-    let (heard, hidden) = eventually("all eight alerts", Duration::from_secs(30), || {
+    let (heard, hidden) = eventually("all twelve alerts", Duration::from_secs(30), || {
         let told = (names(&alertmanager, false), names(&alertmanager, true));
-        (told.0.len() + told.1.len() == 8).then_some(told)
+        (told.0.len() + told.1.len() == 12).then_some(told)
     });
-    assert_eq!(heard, ["DriftExporterDown", "DriftResourceMissing", "DriftResourceOld", "DriftStorm"]);
+    assert_eq!(
+        heard,
+        [
+            "DriftExporterDown",
+            "DriftObjectiveMissed",
+            "DriftResourceCritical",
+            "DriftResourceMissing",
+            "DriftResourceMissing",
+            "DriftResourceOld",
+            "DriftStorm"
+        ]
+    );
     assert_eq!(
         hidden,
-        ["DriftAbsorbed", "DriftResourceCritical", "DriftResourceDrifted", "DriftWatchStreamDown"]
+        [
+            "DriftAbsorbed",
+            "DriftResourceDrifted",
+            "DriftResourceExpected",
+            "DriftResourceFlapping",
+            "DriftWatchStreamDown"
+        ]
     );
 }

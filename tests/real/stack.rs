@@ -2,7 +2,13 @@
 
 #![expect(clippy::panic, reason = "tests fail by panicking")]
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -10,7 +16,8 @@ use crate::{
     dashboards::{self, Exporters},
     support::{
         page,
-        process::eventually,
+        process::{Running, eventually, wanted_end},
+        receiver::is_told_in_words,
         stack::{HURRY, Stack},
     },
 };
@@ -27,10 +34,10 @@ fn pages(stack: &Stack) -> Vec<Value> {
     all.filter(|event| event["payload"]["group"] == "stack").collect()
 }
 
-/// What Slack was sent about this cluster.
+/// What the channel for pages was sent about this cluster.
 fn told(stack: &Stack) -> Vec<Value> {
     let about = |message: &Value| text(message, "/attachments/0/title").ends_with("(stack)");
-    stack.receiver.to_slack().into_iter().filter(about).collect()
+    stack.receiver.to_slack("pages").into_iter().filter(about).collect()
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
@@ -49,7 +56,7 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
     stack.restart_apiserver(Duration::from_secs(3));
     stack.prometheus.wait_for("min(drift_watch_stream_up{cluster=\"stack\"}) == 1", 1);
     std::thread::sleep(PATIENCE * 2);
-    assert_eq!(pages(&stack), [Value::Null; 0], "nobody is paged");
+    assert_eq!([pages(&stack), told(&stack)].concat(), [Value::Null; 0], "nobody is paged");
 
     let edited = Instant::now();
     // Not by `scale`: the API server forgets who set 0 through that.
@@ -71,6 +78,9 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
     let message = eventually("Slack hears of it", SOON, || told(&stack).into_iter().next());
     check_slack(&message);
     leads_to_the_fields(&stack, text(&paged, "/client_url"));
+    leads_to_the_fields(&stack, text(&message, "/attachments/0/title_link"));
+    leads_to_the_fields(&stack, text(&message, "/attachments/0/actions/2/url"));
+    dashboards::check_while_it_drifts(&stack.prometheus, "stack");
 
     // Nor is one while it goes on: nothing is resolved, nothing is said twice.
     stack.restart_apiserver(Duration::from_secs(3));
@@ -79,6 +89,8 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
     let is_the_same =
         |event: &Value| event["event_action"] == "trigger" && event["dedup_key"] == paged["dedup_key"];
     assert!(events.iter().all(is_the_same), "{events:#?}");
+    let messages = told(&stack);
+    assert!(messages.iter().all(|own| own == &message), "{messages:#?}");
 
     // Terraform puts it back.
     stack.terraform.apply();
@@ -113,6 +125,7 @@ fn check_pagerduty(event: &Value) {
     ] {
         assert_eq!(text(event, &format!("/payload/custom_details/{name}")), wanted);
     }
+    assert!(is_told_in_words(event), "{event:#}");
     let links: Vec<&str> =
         event["links"].as_array().expect("links").iter().map(|link| text(link, "/text")).collect();
     assert_eq!(links, ["Runbook", "Dashboard", "Object", "Silence"]);
@@ -120,7 +133,7 @@ fn check_pagerduty(event: &Value) {
 
 /// What an incoming webhook takes, and what people want to know.
 fn check_slack(message: &Value) {
-    assert_eq!(text(message, "/channel"), "#drift-pages");
+    assert!(message.get("channel").is_none(), "a webhook has one channel");
     let attachment = &message["attachments"][0];
     assert_eq!(
         text(attachment, "/title"),
@@ -160,6 +173,7 @@ fn leads_to_the_fields(stack: &Stack, link: &str) {
 #[test]
 #[ignore = "runs until somebody ends it: make stack"]
 fn by_hand() {
+    let ended = wanted_end();
     let stack = Stack::start(&[]);
     println!(
         "\nEverything runs. A minute of the alerts is a second here.\n\n  \
@@ -172,17 +186,56 @@ fn by_hand() {
         stack.cluster.kubeconfig(crate::support::cluster::User::Admin).display(),
     );
     let mut told = 0;
-    let pause = || async {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => true,
-            () = tokio::time::sleep(Duration::from_millis(200)) => false,
-        }
-    };
-    while !stack.cluster.block_on(pause()) {
+    while !ended.load(Ordering::Relaxed) {
         let messages = stack.receiver.messages();
         for message in &messages[told..] {
             println!("{} {:#}", message.path, message.body);
         }
         told = messages.len();
+        std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// What `make stack` does, with one program that does nothing.
+#[test]
+#[ignore = "runs until somebody ends it"]
+fn something_small_by_hand() {
+    let ended = wanted_end();
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = Running::start(Command::new("sleep").arg("600"), &folder.path().join("log"));
+    println!("started {}", running.pid());
+    while !ended.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Starts it by a shell, waits until its program runs, does something to it, and wants the program to end.
+fn ends_after(act: impl FnOnce(&mut Running, u32)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let own = std::env::current_exe().expect("a path");
+    let script = "\"$0\" --ignored --exact --nocapture stack::something_small_by_hand & echo \"by $!\"; wait";
+    let mut shell = Running::start(Command::new("bash").args(["-c", script]).arg(own), &log);
+    let number = |word: &str| -> Option<u32> {
+        let text = fs::read_to_string(&log).ok()?;
+        text.split_once(word)?.1.split_whitespace().next()?.parse().ok()
+    };
+    let test = eventually("the test runs", SOON, || number("by "));
+    let program = eventually("its program runs", SOON, || number("started "));
+    let runs = || Path::new(&format!("/proc/{program}")).exists();
+    assert!(runs());
+    act(&mut shell, test);
+    eventually("its program ends", Duration::from_secs(5), || (!runs()).then_some(()));
+}
+
+#[test]
+fn nothing_that_was_started_stays_when_it_is_ended() {
+    for signal in ["INT", "TERM", "HUP"] {
+        ends_after(|_, test| {
+            let status = Command::new("kill").args(["-s", signal, &test.to_string()]).status();
+            assert!(status.is_ok_and(|status| status.success()));
+        });
+    }
+    // Whoever ends `make` ends cargo, and not the test.
+    ends_after(|shell, _| shell.kill());
 }

@@ -55,12 +55,11 @@ pub fn example() -> PathBuf {
 pub fn hurried_example(folder: &Path, receiver: &Receiver) -> PathBuf {
     let secrets = folder.join("secrets");
     fs::create_dir_all(&secrets).expect("a folder");
-    for (name, text) in [
-        ("slack-url", receiver.slack()),
-        ("pagerduty-platform", "key-of-platform".to_owned()),
-        ("pagerduty-front", "key-of-front".to_owned()),
-    ] {
-        fs::write(secrets.join(name), text).expect("written");
+    for channel in ["pages", "pages-front", "tickets", "tickets-front", "information"] {
+        fs::write(secrets.join(format!("slack-{channel}")), receiver.slack(channel)).expect("written");
+    }
+    for team in ["platform", "front"] {
+        fs::write(secrets.join(format!("pagerduty-{team}")), format!("key-of-{team}")).expect("written");
     }
     let templates = example().with_file_name("templates");
     let mut text = fs::read_to_string(example()).expect("the example");
@@ -68,8 +67,11 @@ pub fn hurried_example(folder: &Path, receiver: &Receiver) -> PathBuf {
         ("/etc/alertmanager/secrets", secrets.display().to_string()),
         ("templates/*.tmpl", format!("{}/*.tmpl", templates.display())),
         (
-            "global:\n",
-            format!("global:\n  pagerduty_url: {}\n  resolve_timeout: 10s\n", receiver.pagerduty()),
+            "templates:\n",
+            format!(
+                "global:\n  pagerduty_url: {}\n  resolve_timeout: 10s\n\ntemplates:\n",
+                receiver.pagerduty()
+            ),
         ),
         ("group_wait: 45s", "group_wait: 1s".to_owned()),
         ("group_interval: 5m", "group_interval: 2s".to_owned()),

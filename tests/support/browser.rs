@@ -42,8 +42,11 @@ impl Browser {
         eventually("the driver listens", Duration::from_secs(20), || page::get(port, "/status", &[]));
         let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([profile.as_str()]).collect();
+        // The one that was looked for. A driver by itself may take another, of another version.
+        let binary = Command::new("sh").args(["-c", "command -v chromium"]).output().expect("a shell").stdout;
+        let binary = String::from_utf8(binary).expect("a path");
         let wanted = json!({"capabilities": {"alwaysMatch": {
-            "goog:chromeOptions": {"args": flags},
+            "goog:chromeOptions": {"args": flags, "binary": binary.trim()},
             "goog:loggingPrefs": {"browser": "ALL"},
         }}});
         let answer = post(port, "/session", &wanted);

@@ -41,18 +41,28 @@ pub fn helm(arguments: &[&str], values: &str) -> Output {
     child.wait_with_output().expect("helm ends")
 }
 
-fn template(chart: &Path, values: &str) -> Output {
+fn template(release: &str, namespace: &str, chart: &Path, values: &str) -> Output {
     let chart = chart.display().to_string();
     // The version is that of the API server among the parts: Helm knows only what it was built with.
-    helm(&["template", NAME, &chart, "-n", NAME, "--kube-version", "1.36.3"], values)
+    helm(&["template", release, &chart, "-n", namespace, "--kube-version", "1.36.3"], values)
+}
+
+#[track_caller]
+fn rendered(output: Output, values: &str) -> Vec<Value> {
+    assert!(output.status.success(), "{values}\n{}", String::from_utf8_lossy(&output.stderr));
+    objects(&String::from_utf8(output.stdout).expect("text"))
 }
 
 /// The objects that a chart renders to.
 #[track_caller]
 pub fn render_from(chart: &Path, values: &str) -> Vec<Value> {
-    let output = template(chart, values);
-    assert!(output.status.success(), "{values}\n{}", String::from_utf8_lossy(&output.stderr));
-    objects(&String::from_utf8(output.stdout).expect("text"))
+    rendered(template(NAME, NAME, chart, values), values)
+}
+
+/// The objects that our chart renders to for another release.
+#[track_caller]
+pub fn render_as(release: &str, namespace: &str, values: &str) -> Vec<Value> {
+    rendered(template(release, namespace, &folder(), values), values)
 }
 
 /// The objects that our chart renders to.
@@ -64,7 +74,7 @@ pub fn render(values: &str) -> Vec<Value> {
 /// Why our chart does not take these values.
 #[track_caller]
 pub fn refusal(values: &str) -> String {
-    let output = template(&folder(), values);
+    let output = template(NAME, NAME, &folder(), values);
     assert!(!output.status.success(), "taken: {values}");
     String::from_utf8(output.stderr).expect("text")
 }

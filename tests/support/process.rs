@@ -3,9 +3,19 @@
 use std::{
     fs::File,
     net::TcpListener,
+    os::unix::process::parent_id,
     path::Path,
     process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
+};
+
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
 };
 
 /// A program that is killed when the test lets go of it.
@@ -64,6 +74,34 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether somebody wants all of it to end: by Ctrl-C, by another signal that ends programs, or by ending who started it. From now on they
+/// end nothing by themselves, so that whatever runs beside a test can be ended first.
+pub fn wanted_end() -> Arc<AtomicBool> {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let listen = async { kinds.map(|kind| signal(kind).expect("signals can be waited for")) };
+    let [mut interrupt, mut terminate, mut hangup] = runtime.block_on(listen);
+    let (ended, parent) = (Arc::new(AtomicBool::new(false)), parent_id());
+    let told = ended.clone();
+    let orphaned = async move {
+        while parent_id() == parent {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+                () = orphaned => {}
+            }
+        });
+        told.store(true, Ordering::Relaxed);
+    });
+    ended
 }
 
 /// A port of the loopback interface that was free a moment ago.

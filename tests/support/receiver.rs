@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// What was sent to one of them.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// `/slack` or `/v2/enqueue`.
+    /// `/slack/` and a channel, or `/v2/enqueue`.
     pub path: String,
     pub body: Value,
 }
@@ -38,9 +38,9 @@ impl Receiver {
         own
     }
 
-    /// Where Slack's incoming webhook is.
-    pub fn slack(&self) -> String {
-        format!("http://127.0.0.1:{}/slack", self.port)
+    /// Where Slack's incoming webhook for a channel is. Each writes to one channel, whatever it is asked for.
+    pub fn slack(&self, channel: &str) -> String {
+        format!("http://127.0.0.1:{}/slack/{channel}", self.port)
     }
 
     /// Where PagerDuty takes events.
@@ -48,9 +48,9 @@ impl Receiver {
         format!("http://127.0.0.1:{}/v2/enqueue", self.port)
     }
 
-    /// What Slack was sent so far.
-    pub fn to_slack(&self) -> Vec<Value> {
-        self.sent_to("/slack")
+    /// What a channel of Slack was sent so far.
+    pub fn to_slack(&self, channel: &str) -> Vec<Value> {
+        self.sent_to(&format!("/slack/{channel}"))
     }
 
     /// What PagerDuty was sent so far.
@@ -75,7 +75,7 @@ impl Receiver {
     fn serve(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
         while let Some(message) = read(&mut reader) {
-            let (status, answer) = if message.path == "/slack" {
+            let (status, answer) = if message.path.starts_with("/slack/") {
                 ("200 OK", "ok".to_owned())
             } else {
                 let key = &message.body["dedup_key"];
@@ -89,6 +89,13 @@ impl Receiver {
             }
         }
     }
+}
+
+/// Whether every detail of an event is text, but for what Alertmanager adds itself: it makes maps and lists of what looks like YAML.
+pub fn is_told_in_words(event: &Value) -> bool {
+    let added = ["num_firing", "num_resolved", "resolved"];
+    let details = event["payload"]["custom_details"].as_object();
+    details.is_some_and(|own| own.iter().all(|(name, detail)| detail.is_string() || added.contains(&&**name)))
 }
 
 /// One request; none when there are no more.

@@ -22,7 +22,7 @@ use super::{
     terraform::{Provider, Terraform},
 };
 
-/// A minute of the rules is a second here: what they wait for is the same, sixty times as fast.
+/// A minute of the rules is a second here: what single objects wait for is the same, sixty times as fast.
 pub const HURRY: u64 = 60;
 
 const SETTINGS: &str = "sources: {terraform: {}}\nmetrics: {labels: [team]}\n";
@@ -99,7 +99,8 @@ fn hurried_rules(folder: &Path, page: u16) -> Vec<PathBuf> {
     hurried.collect()
 }
 
-/// Rules in which everything that lasts is so much shorter: ranges, offsets, `for`, and ages in seconds.
+/// Rules in which what lasts is so much shorter: ranges, offsets, `for`, and the ages by which objects page and become tickets. Ages of a day and
+/// more, of locks and of streams, and how long a replica counts as new, stay as they are.
 fn hurried(rules: &str) -> String {
     let lasting = Regex::new(r"(\[|offset |for: )(\d+)([mhd])").expect("an expression");
     let seconds = |number: u64, unit: &str| match unit {

@@ -185,6 +185,32 @@ fn legends_name_labels_that_their_queries_keep() {
 }
 
 #[test]
+fn legends_tell_clusters_apart_where_their_queries_do() {
+    for dashboard in Dashboard::all() {
+        for target in dashboard.panels().filter(|panel| panel["type"] != "table").flat_map(targets) {
+            let (query, shown) = (text(target, "expr"), legend_labels(target));
+            let kept = outer_grouping(query).is_some_and(|labels| labels.contains(&"cluster"));
+            assert!(
+                shown.is_empty() || !kept || shown.contains(&"cluster"),
+                "{}: {query}",
+                dashboard.title()
+            );
+        }
+    }
+}
+
+#[test]
+fn replicas_are_one_row_with_the_earliest_onset_and_nothing_is_divided_by_nothing() {
+    for (place, query) in all_queries() {
+        let since = query.contains("drift_resource_drifted_timestamp_seconds{") && query.contains("* 1000");
+        assert!(!since || query.contains("min by (cluster, "), "{place}: {query}");
+        // What ended in a range may be nothing; everything else that is divided by is always there.
+        let divisor = query.split_once(" / ").map_or("", |(_, divisor)| divisor);
+        assert!(!divisor.contains("increase(") || divisor.ends_with(" > 0)"), "{place}: {query}");
+    }
+}
+
+#[test]
 fn every_variable_is_used_and_every_variable_used_is_there() {
     let names = Regex::new(r"\$\{?([a-z_]+)").unwrap();
     for dashboard in Dashboard::all() {

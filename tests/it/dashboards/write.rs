@@ -248,9 +248,10 @@ fn overrides(own: &Panel) -> Value {
 }
 
 fn object_links() -> Value {
-    let variables = ["namespace", "kind", "name"].map(|name| format!("var-{name}=${{__data.fields.{name}}}"));
+    let fields = [("cluster", "within"), ("namespace", "namespace"), ("kind", "kind"), ("name", "name")];
+    let variables = fields.map(|(variable, field)| format!("var-{variable}=${{__data.fields.{field}}}"));
     let dashboard = format!(
-        "/d/drift-exporter-object?{}&${{cluster:queryparam}}&${{datasource:queryparam}}&${{page:queryparam}}&${{__url_time_range}}",
+        "/d/drift-exporter-object?{}&${{datasource:queryparam}}&${{page:queryparam}}&${{__url_time_range}}",
         variables.join("&")
     );
     let page = "${page:raw}/objects/${__data.fields.resource}/${__data.fields.place}/${__data.fields.name}";
