@@ -104,6 +104,30 @@ fn the_schema_takes_the_values_that_there_are_and_no_others() {
 }
 
 #[test]
+fn the_readme_of_the_chart_has_every_value_with_its_default() {
+    let (schema, values) =
+        (json(&format!("{CHART}/values.schema.json")), yaml(&format!("{CHART}/values.yaml")));
+    let mut wanted = Vec::new();
+    for (key, value) in values.as_object().unwrap() {
+        let is_taken_apart = key != "settings" && schema["properties"][key]["properties"].is_object();
+        match value.as_object().filter(|_| is_taken_apart) {
+            Some(members) => {
+                wanted.extend(members.iter().map(|(name, own)| (format!("{key}.{name}"), own.clone())));
+            }
+            None => wanted.push((key.clone(), value.clone())),
+        }
+    }
+    let row = Regex::new(r"^\| `([^`]+)` \| `([^`]+)` \| \S.* \|$").unwrap();
+    let readme = text(&format!("{CHART}/README.md"));
+    let listed = readme.lines().filter_map(|line| row.captures(line));
+    let mut listed: Vec<(String, Value)> =
+        listed.map(|found| (found[1].to_owned(), serde_saphyr::from_str(&found[2]).unwrap())).collect();
+    wanted.sort_by(|one, other| one.0.cmp(&other.0));
+    listed.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(listed, wanted);
+}
+
+#[test]
 fn the_chart_is_that_of_this_version() {
     let chart = yaml(&format!("{CHART}/Chart.yaml"));
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
@@ -148,6 +172,52 @@ fn workflows_call_targets_that_there_are() {
 }
 
 #[test]
+fn nothing_is_released_that_was_not_tested_whole() {
+    let (ci, release) = (yaml(".github/workflows/ci.yaml"), yaml(".github/workflows/release.yaml"));
+    assert!(ci["on"].as_object().unwrap().contains_key("workflow_call"));
+    assert_eq!(release["jobs"]["test"]["uses"], "./.github/workflows/ci.yaml");
+    assert_eq!(release["jobs"]["image"]["needs"], serde_json::json!(["check", "test"]));
+    for job in ["test", "real"] {
+        let steps = ci["jobs"][job]["steps"].as_array().unwrap();
+        let calls: Vec<&str> =
+            steps.iter().filter_map(|own| own["run"].as_str()).filter(|run| run.contains("make ")).collect();
+        assert!(calls.len() == 1 && calls[0].ends_with(" REQUIRE_ALL=1"), "{calls:?}");
+    }
+}
+
+#[test]
+fn what_is_skipped_is_a_failure_where_all_is_wanted() {
+    let makefile = text("Makefile");
+    assert_eq!(makefile.matches("SKIPPED").count(), 1, "others would not be one");
+    let folder = tempfile::tempdir().unwrap();
+    let found = |program: &str| {
+        let folders = std::env::var_os("PATH").unwrap();
+        std::env::split_paths(&folders).map(|own| own.join(program)).find(|own| own.exists()).unwrap()
+    };
+    std::os::unix::fs::symlink(found("bash"), folder.path().join("bash")).unwrap();
+    // There is nothing else, so no Terraform.
+    let run = |arguments: &[&str]| {
+        let mut make = Command::new(found("make"));
+        make.args(["-s"]).args(arguments).current_dir(path("")).env("PATH", folder.path());
+        make.env_remove("REQUIRE_ALL").env_remove("MAKEFLAGS").output().unwrap()
+    };
+    let output = run(&["stack-test"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.starts_with("SKIPPED: the way from an edit"), "{said}");
+    assert!(!run(&["stack-test", "REQUIRE_ALL=1"]).status.success());
+    let output = run(&["stack"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("needs terraform"), "{said}");
+}
+
+#[test]
+fn a_registry_is_told_names_in_lower_case() {
+    let release = text(".github/workflows/release.yaml");
+    assert_eq!(release.matches("ghcr.io/").count(), 1, "others might be in upper case");
+    assert!(release.contains("ghcr.io/${GITHUB_REPOSITORY,,}"));
+}
+
+#[test]
 fn release_notes_are_what_the_changelog_says() {
     let notes = |version: &str| {
         let version = format!("VERSION={version}");
@@ -176,6 +246,13 @@ fn the_image_is_built_with_our_rust_and_runs_without_rights() {
     let user = yaml(&format!("{CHART}/values.yaml"))["podSecurityContext"]["runAsUser"].to_string();
     assert_eq!(instructions("USER"), [format!("{user}:{user}")]);
     assert_eq!(instructions("ENTRYPOINT"), [r#"["/drift-exporter"]"#]);
+    // Whoever releases it says where it comes from.
+    let release = text(".github/workflows/release.yaml");
+    for word in ["source", "version", "revision"] {
+        let argument = word.to_uppercase();
+        assert!(text("Dockerfile").contains(&format!("org.opencontainers.image.{word}=\"${{{argument}}}\"")));
+        assert!(release.contains(&format!("\n          {argument}=${{{{ github.")), "{argument}");
+    }
 }
 
 #[test]

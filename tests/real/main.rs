@@ -27,6 +27,8 @@ mod deploy;
 mod five_sources;
 /// Real Helm installs, upgrades and rolls back, and the exporter goes by its releases.
 mod helm_source;
+/// The image, built and run.
+mod image;
 /// What Terraform itself calls drift, beside what we do.
 mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.

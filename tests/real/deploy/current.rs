@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    chart::{NAME, kinds, objects, render},
+    chart::{NAME, kinds, objects, one, render},
     parts::program,
 };
 
@@ -81,7 +81,7 @@ fn monitoring() -> Vec<Value> {
 fn manifests_are_what_the_chart_renders_to() {
     let defaults = plain("{}");
     check("install.yaml", &yaml(&[vec![namespace()], defaults.clone()].concat()));
-    check("kustomize/base/namespace.yaml", &yaml(&[namespace()]));
+    check("kustomize/components/namespace/namespace.yaml", &yaml(&[namespace()]));
     check("kustomize/base/drift-exporter.yaml", &yaml(&defaults));
     check("kustomize/components/prometheus-operator/monitoring.yaml", &yaml(&monitoring()));
     // What was written can be read, and says the same.
@@ -91,33 +91,55 @@ fn manifests_are_what_the_chart_renders_to() {
 
 #[test]
 fn kustomize_builds_the_same() {
-    let wanted = [vec![namespace()], plain("{}")].concat();
-    assert_eq!(sorted(built(&path("kustomize/base"))), sorted(wanted));
+    assert_eq!(sorted(built(&path("kustomize/base"))), sorted(plain("{}")));
 }
 
-#[test]
-fn a_component_adds_what_the_prometheus_operator_reads() {
+/// What kustomize makes of the base with components and more lines.
+fn composed(components: &[&str], more: &str) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let own = folder.path().canonicalize().expect("a path");
     // kustomize takes no absolute paths.
     let up = "../".repeat(own.components().count() - 1);
     let there = |name: &str| format!("{up}{}", path(name).display().to_string().trim_start_matches('/'));
+    let components: Vec<String> =
+        components.iter().map(|name| there(&format!("kustomize/components/{name}"))).collect();
     let text = format!(
-        "resources: [{}]\ncomponents: [{}]\nimages: [{{name: registry.example.com/drift-exporter, newName: registry.acme.io/drift, newTag: v1}}]\n",
+        "resources: [{}]\ncomponents: [{}]\n{more}\n",
         there("kustomize/base"),
-        there("kustomize/components/prometheus-operator"),
+        components.join(", ")
     );
     fs::write(own.join("kustomization.yaml"), text).expect("written");
-    let objects = built(&own);
-    assert!(
-        ["ServiceMonitor", "PrometheusRule", "Deployment"].iter().all(|kind| kinds(&objects).contains(kind))
-    );
-    let rule = objects.iter().find(|object| object["kind"] == "PrometheusRule").expect("rules");
-    assert_eq!(
-        rule["spec"],
-        monitoring().iter().find(|own| own["kind"] == "PrometheusRule").expect("rules")["spec"]
-    );
-    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").expect("a Deployment");
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    built(&own)
+}
+
+#[test]
+fn a_component_adds_what_the_prometheus_operator_reads() {
+    let image =
+        "images: [{name: registry.example.com/drift-exporter, newName: registry.acme.io/drift, newTag: v1}]";
+    let objects = composed(&["prometheus-operator"], image);
+    let wanted: Vec<Value> = monitoring().iter().map(|own| own["spec"].clone()).collect();
+    let specs = ["PrometheusRule", "ServiceMonitor"].map(|kind| one(&objects, kind)["spec"].clone());
+    assert_eq!(specs[..], wanted);
+    let container = &one(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.acme.io/drift:v1");
+}
+
+#[test]
+fn kustomize_moves_all_of_it_into_another_namespace() {
+    let objects = composed(&["prometheus-operator"], "namespace: monitoring");
+    assert!(
+        !kinds(&objects).contains(&"Namespace"),
+        "what a namespace that is there enforces is not ours to say"
+    );
+    for object in
+        objects.iter().filter(|own| !own["kind"].as_str().is_some_and(|kind| kind.starts_with("Cluster")))
+    {
+        assert_eq!(object["metadata"]["namespace"], "monitoring", "{object}");
+    }
+    assert_eq!(one(&objects, "ClusterRoleBinding")["subjects"][0]["namespace"], "monitoring");
+    let selected = &one(&objects, "ServiceMonitor")["spec"]["namespaceSelector"];
+    assert!(selected.is_null(), "it would select nothing: {selected}");
+    // A namespace of its own, for those who want one.
+    let objects = composed(&["namespace"], "namespace: drift");
+    assert_eq!(one(&objects, "Namespace")["metadata"]["name"], "drift");
 }

@@ -44,9 +44,10 @@ fn the_server_takes_every_object_and_every_pod() {
 fn helm_installs_and_removes_it_and_manifests_do_without() {
     let world = World::open();
     let said = world
-        .install("prometheusRule: {enabled: true}\nserviceMonitor: {enabled: true}\nweb: {auth: kubernetes}");
+        .install("prometheusRule: {enabled: true}\nserviceMonitor: {enabled: true}\nevents: true\nweb: {auth: kubernetes}");
     for wanted in [
         "kubectl -n drift-exporter port-forward service/drift-exporter 10374:10374",
+        "-- /drift-exporter check --config.file=/etc/drift-exporter/settings/settings.yaml --events --web.auth=kubernetes\n",
         "NOTE: image.repository is a placeholder",
         "NOTE: links in alerts lead to placeholders",
         "NOTE: tokens are sent in plain text",
@@ -68,7 +69,7 @@ fn helm_installs_and_removes_it_and_manifests_do_without() {
     let said = apply("-f", "install.yaml");
     assert_eq!(said.lines().count(), 7, "{said}");
     let said = apply("-k", "kustomize/base");
-    assert_eq!(said.lines().count(), 7, "{said}");
+    assert_eq!(said.lines().count(), 6, "{said}");
     let said = apply("-f", "kustomize/components/prometheus-operator/monitoring.yaml");
     assert_eq!(said.lines().count(), 2, "{said}");
 }

@@ -1,4 +1,4 @@
-//! Dockerfile and workflows, by the word of their linters. Nobody builds an image here.
+//! Dockerfile and workflows, by the word of their linters.
 
 use std::{
     path::{Path, PathBuf},

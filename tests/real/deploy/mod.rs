@@ -6,6 +6,8 @@ mod current;
 mod install;
 /// Dockerfile and workflows, by the word of their linters.
 mod linters;
+/// Values that the chart does not take.
+mod refused;
 /// What Helm makes of the chart.
 mod render;
 /// Which rights the chart gives for which settings.

@@ -2,11 +2,14 @@
 
 use std::{fs, path::Path};
 
-use drift_exporter::settings::{Overrides, load, load_web};
+use drift_exporter::{
+    model::Source,
+    settings::{Overrides, Pem, load, load_web},
+};
 use serde_json::{Value, json};
 
 use crate::support::{
-    chart::{ci_values, folder, helm, kinds, one, refusal, render, render_from},
+    chart::{ci_values, folder, helm, kinds, one, render, render_as, render_from},
     parts::program,
 };
 
@@ -104,6 +107,11 @@ fn monitors_keep_the_labels_of_objects() {
     let selected = monitor["spec"]["selector"]["matchLabels"].as_object().expect("labels");
     let labels = &one(&objects, "Service")["metadata"]["labels"];
     assert!(selected.iter().all(|(name, value)| labels[name] == *value), "{selected:?} {labels}");
+    // It is where the Service is, also after kustomize has moved both.
+    assert!(monitor["spec"]["namespaceSelector"].is_null(), "{monitor}");
+    let elsewhere = render("serviceMonitor: {enabled: true, namespace: monitoring}");
+    let selected = &one(&elsewhere, "ServiceMonitor")["spec"]["namespaceSelector"];
+    assert_eq!(*selected, json!({"matchNames": ["drift-exporter"]}));
     let objects = ci("namespaced");
     let monitor = &one(&objects, "PodMonitor")["spec"];
     assert_eq!(monitor["podMetricsEndpoints"][0]["honorLabels"], true);
@@ -187,6 +195,71 @@ fn with_a_certificate_everything_speaks_tls() {
 }
 
 #[test]
+fn a_certificate_is_served_whatever_else_the_configuration_says() {
+    let served = |values: &str| {
+        let objects = render(values);
+        assert_eq!(container(&objects)["readinessProbe"]["httpGet"]["scheme"], "HTTPS", "{values}");
+        assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "https", "{values}");
+        objects
+    };
+    for (config, certificate) in [
+        ("{http_server_config: {headers: {X-Frame-Options: deny}}}", "/etc/drift-exporter/tls/tls.crt"),
+        ("{tls_server_config: {min_version: TLS13}}", "/etc/drift-exporter/tls/tls.crt"),
+        ("{tls_server_config: }", "/etc/drift-exporter/tls/tls.crt"),
+        ("{tls_server_config: {cert_file: /own.crt, key_file: /own.key}}", "/own.crt"),
+    ] {
+        let values = format!("web: {{tlsSecret: mine, config: {config}}}\nserviceMonitor: {{enabled: true}}");
+        let objects = served(&values);
+        let web = one(&objects, "Secret")["stringData"]["web-config.yml"].as_str().expect("a file");
+        let web = load_web(web, Path::new("/")).unwrap_or_else(|problems| panic!("{values}: {problems:?}"));
+        assert_eq!(web.tls.expect("TLS").certificate, Pem::File(certificate.into()), "{values}");
+    }
+    served("web: {tlsSecret: mine, existingSecret: other}\nserviceMonitor: {enabled: true}");
+    let unserved = render("web: {config: {tls_server_config: {min_version: TLS13}}}");
+    assert_eq!(container(&unserved)["livenessProbe"]["httpGet"]["scheme"], "HTTP", "no certificate, no TLS");
+}
+
+#[test]
+fn names_that_look_like_something_else_stay_names() {
+    let values = "settings: {namespaces: [\"no\", \"123\"], sources: {terraform: {namespaces: [\"1e3\"]}}}\n\
+                  web: {tlsSecret: \"77\"}\nserviceMonitor: {enabled: true, namespace: \"8\"}\nprometheusRule: {enabled: true}\n\
+                  dashboards: {enabled: true}\nnetworkPolicy: {enabled: true}\npodDisruptionBudget: {enabled: true}\npriorityClassName: \"1\"\n";
+    for more in ["", "fullnameOverride: \"456\"\nnameOverride: \"on\"\nserviceAccount: {name: \"9\"}\n"] {
+        for object in render_as("123", "456", &format!("{values}{more}")) {
+            let metadata = &object["metadata"];
+            let labels = metadata["labels"].as_object().expect("labels").values();
+            assert!(metadata["name"].is_string() && labels.into_iter().all(Value::is_string), "{object:#}");
+            assert!(metadata["namespace"].is_string() || metadata["namespace"].is_null(), "{object:#}");
+            for pointer in [
+                "/roleRef/name",
+                "/subjects/0/name",
+                "/subjects/0/namespace",
+                "/spec/namespaceSelector/matchNames/0",
+                "/spec/selector/matchLabels/app.kubernetes.io~1instance",
+                "/spec/selector/matchLabels/app.kubernetes.io~1name",
+                "/spec/template/spec/serviceAccountName",
+                "/spec/template/spec/priorityClassName",
+                "/spec/template/spec/volumes/0/configMap/name",
+                "/spec/template/spec/volumes/1/secret/secretName",
+                "/spec/template/spec/volumes/2/secret/secretName",
+            ] {
+                assert!(object.pointer(pointer).is_none_or(Value::is_string), "{pointer}: {object:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn labels_of_one_object_stand_above_those_of_all() {
+    let objects = render(
+        "commonLabels: {team: platform, a: b}\nserviceMonitor: {enabled: true, labels: {team: metrics}}",
+    );
+    let labels = &one(&objects, "ServiceMonitor")["metadata"]["labels"];
+    assert_eq!((&labels["team"], &labels["a"]), (&json!("metrics"), &json!("b")));
+    assert_eq!(one(&objects, "Service")["metadata"]["labels"]["team"], "platform");
+}
+
+#[test]
 fn passwords_are_kept_in_a_secret() {
     let objects = ci("passwords");
     let web = one(&objects, "Secret")["stringData"]["web-config.yml"].as_str().expect("a file");
@@ -223,37 +296,34 @@ fn the_network_is_closed_but_for_scrapes_and_the_api_server() {
     assert_eq!(one(&objects, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
 }
 
-#[test]
-fn the_values_in_the_guide_are_taken() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/install.md");
+/// The examples of values in a guide.
+fn guided(name: &str) -> Vec<String> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let guide = fs::read_to_string(guide).expect("the guide");
-    let examples: Vec<&str> = guide.split("```yaml\n# values.yaml\n").skip(1).collect();
-    assert!(examples.len() > 4, "{guide}");
-    for example in examples {
-        let values = example.split("```").next().expect("an end");
-        assert!(kinds(&render(values)).contains(&"Deployment"), "{values}");
-    }
+    let examples = guide.split("```yaml\n# values.yaml\n").skip(1);
+    examples.map(|own| own.split("```").next().expect("an end").to_owned()).collect()
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_what_to_do() {
-    for (values, reason) in [
-        ("replica: 2", "replica"),
-        ("settings: {source: {}}", "source"),
-        ("settings: {sources: {terraform: {}}}", "settings.sources.terraform.namespaces has to name"),
-        ("settings: {sources: {helm: {}}}", "settings.sources.helm.namespaces has to name"),
-        ("settings: {kinds: [{apiVersion: v1, kind: '*'}]}", "name its kinds instead of *"),
-        ("settings: {kinds: [{apiVersion: v1, kind: Secret}]}", "Secrets are read in named namespaces only"),
-        (
-            "settings: {kinds: [{apiVersion: example.com/v1, kind: Thing}]}",
-            r#"rbac.resources: {"example.com/Thing": …}"#,
-        ),
-        ("serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}", "enable one"),
-        ("web: {auth: kubernetes}\npodMonitor: {enabled: true}", "set podMonitor.authorization"),
-        ("addresses: {page: 'drift.acme.io'}", "page"),
-        ("image: {digest: latest}", "digest"),
-    ] {
-        let said = refusal(values);
-        assert!(said.contains(reason), "{values}: {said}");
+fn the_values_in_the_guides_are_taken() {
+    let (install, quickstart) = (guided("docs/install.md"), guided("docs/quickstart.md"));
+    assert!(install.len() > 5 && quickstart.len() == 1, "{install:?} {quickstart:?}");
+    for values in install.iter().chain(&quickstart) {
+        let objects = render(values);
+        let text = objects.iter().find_map(|object| object["data"]["settings.yaml"].as_str());
+        load(text.expect("settings"), &Overrides::default())
+            .unwrap_or_else(|problems| panic!("{values}: {problems:?}"));
+        let containers = one(&objects, "Deployment")["spec"]["template"]["spec"]["containers"].as_array();
+        for beside in containers.expect("containers").iter().skip(1) {
+            // git-sync keeps its credentials and more in /tmp, and its root cannot be written.
+            let mounts = beside["volumeMounts"].as_array().expect("mounts");
+            assert!(mounts.iter().any(|mount| mount["mountPath"] == "/tmp"), "{beside}");
+        }
     }
+    // From there to a page: an object of a source that knows fields, a scrape, and rules.
+    let objects = render(&quickstart[0]);
+    assert!(["ServiceMonitor", "PrometheusRule"].iter().all(|kind| kinds(&objects).contains(kind)));
+    let settings = one(&objects, "ConfigMap")["data"]["settings.yaml"].as_str().expect("settings");
+    let sources = load(settings, &Overrides::default()).expect("settings").settings.sources;
+    assert!(sources.contains(&Source::LastApplied), "{sources:?}");
 }

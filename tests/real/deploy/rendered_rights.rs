@@ -77,8 +77,10 @@ fn kinds_are_read_where_they_are_wanted() {
 fn secrets_are_read_in_the_namespaces_that_sources_name() {
     let states = "settings: {sources: {terraform: {namespaces: [terraform]}}}\nrbac: {usualKinds: false, declaredKinds: [{apiVersion: v1, kind: Service}], \
                   declaredSecrets: [{namespace: shop, names: [a, b]}, {namespace: terraform, names: [c]}]}";
+    // Who scales is asked for by the way, whether somebody declares it or not.
     let wanted = [
         "* /services list,watch",
+        "* autoscaling/horizontalpodautoscalers list,watch",
         "shop /secrets=a,b list,watch",
         "terraform /secrets list,watch",
         "terraform coordination.k8s.io/leases list,watch",
@@ -106,6 +108,10 @@ fn operators_jobs_teams_events_and_reviews_need_their_own() {
     let own = "settings: {sources: {status_hash: [{apiVersion: example.com/v1, kind: Thing, algorithm: generation, namespaces: [shop]}]}, terraform_jobs: {label: a, namespaces: [ci]}}\n\
                rbac: {resources: {example.com/Thing: things}}";
     check(own, &["ci batch/jobs list,watch", "shop example.com/things list,watch"]);
+    let usual = own.replace("{label: a, namespaces: [ci]}", "{}");
+    check(&usual, &["* batch/jobs list,watch", "shop example.com/things list,watch"]);
+    let none = own.replace("{label: a, namespaces: [ci]}", "");
+    check(&none, &["shop example.com/things list,watch"]);
     check(
         "settings: {namespaces: [shop], team_rules: {}, kinds: [{apiVersion: v1, kind: Service}]}\nevents: true",
         &["shop /configmaps list", "shop /services list,watch", "shop events.k8s.io/events create,patch"],

@@ -168,6 +168,7 @@ fn roles_in_single_namespaces_are_enough_for_them() {
     let world = World::open();
     check_streams(&world, "{}", 2);
     check_streams(&world, "settings: {namespaces: [shop, ops]}", 4);
+    check_streams(&world, "settings: {terraform_jobs: {}}", 3);
     // Seventeen usual kinds have namespaces. The exporter itself refuses the three others, and asks nobody.
     check_streams(&world, "settings: {namespaces: [shop, ops], sources: {last_applied: {}}}", 34);
     let kinds = "{apiVersion: apps/v1, kind: '*', namespaces: [shop]}, {apiVersion: v1, kind: Secret, namespaces: [ops], selector: a=b}";

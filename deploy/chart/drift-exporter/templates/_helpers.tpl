@@ -4,18 +4,17 @@
 
 {{- define "drift-exporter.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
-{{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
-{{- else if contains $name .Release.Name }}
-{{- .Release.Name | trunc 63 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
+{{- $fullname := .Values.fullnameOverride }}
+{{- if not $fullname }}
+{{- $fullname = ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
 {{- end }}
+{{- if contains "." $fullname }}{{ fail (printf "a Service cannot be called %s: set fullnameOverride to a name without dots" $fullname) }}{{ end }}
+{{- $fullname | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "drift-exporter.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "drift-exporter.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "drift-exporter.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "drift-exporter.labels" -}}
@@ -26,6 +25,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* With labels of one object's own, which stand above those of all: (list root labels). */}}
+{{- define "drift-exporter.labelsWith" -}}
+{{- toYaml (merge dict (default dict (last .)) (include "drift-exporter.labels" (first .) | fromYaml)) }}
 {{- end }}
 
 {{- define "drift-exporter.serviceAccountName" -}}
@@ -46,22 +50,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* The settings file. Objects link to their dashboard where it is known where Grafana is. */}}
 {{- define "drift-exporter.settings" -}}
-{{- $settings := deepCopy .Values.settings }}
+{{- $settings := deepCopy (default dict .Values.settings) }}
 {{- with .Values.addresses.grafana }}
 {{- $settings = mergeOverwrite (dict "api" (dict "grafana_url" .)) $settings }}
 {{- end }}
 {{- toYaml $settings }}
 {{- end }}
 
-{{/* The web configuration file; empty where there is none of ours. */}}
-{{- define "drift-exporter.webConfig" -}}
-{{- if .Values.web.config }}
-{{- toYaml .Values.web.config }}
-{{- else if and .Values.web.tlsSecret (not .Values.web.existingSecret) -}}
-tls_server_config:
-  cert_file: /etc/drift-exporter/tls/tls.crt
-  key_file: /etc/drift-exporter/tls/tls.key
+{{/* The sources that are switched on, as the program has it: a key without a value is none. */}}
+{{- define "drift-exporter.sources" -}}
+{{- $written := (default dict .Values.settings).sources }}
+{{- $sources := dict }}
+{{- if kindIs "invalid" $written }}{{ $sources = dict "annotation" dict }}{{ end }}
+{{- range $name, $source := $written }}
+{{- if not (kindIs "invalid" $source) }}{{ $_ := set $sources $name $source }}{{ end }}
 {{- end }}
+{{- toJson $sources }}
+{{- end }}
+
+{{/* The web configuration file; empty where there is none of ours. A certificate that `config` names stands above that of `tlsSecret`. */}}
+{{- define "drift-exporter.webConfig" -}}
+{{- $config := deepCopy (default dict .Values.web.config) }}
+{{- if and .Values.web.tlsSecret (not .Values.web.existingSecret) }}
+{{- $tls := default dict $config.tls_server_config }}
+{{- if not (or $tls.cert_file $tls.cert) }}{{ $_ := set $tls "cert_file" "/etc/drift-exporter/tls/tls.crt" }}{{ end }}
+{{- if not (or $tls.key_file $tls.key) }}{{ $_ := set $tls "key_file" "/etc/drift-exporter/tls/tls.key" }}{{ end }}
+{{- $_ := set $config "tls_server_config" $tls }}
+{{- end }}
+{{- if $config }}{{ toYaml $config }}{{ end }}
 {{- end }}
 
 {{/* The Secret that has the web configuration file; empty where there is none. */}}
@@ -73,11 +89,27 @@ tls_server_config:
 {{- end }}
 {{- end }}
 
+{{/* What is spoken. A file in a Secret cannot be read here; who mounts a certificate beside it means to serve it. */}}
 {{- define "drift-exporter.scheme" -}}
+{{- $tls := default dict (include "drift-exporter.webConfig" . | fromYaml).tls_server_config }}
 {{- if .Values.web.scheme }}
 {{- .Values.web.scheme }}
-{{- else if hasKey (include "drift-exporter.webConfig" . | fromYaml) "tls_server_config" }}https
+{{- else if or $tls.cert_file $tls.cert (and .Values.web.existingSecret .Values.web.tlsSecret) }}https
 {{- else }}http
+{{- end }}
+{{- end }}
+
+{{/* The flags that `run` and `check` share, one on each line. */}}
+{{- define "drift-exporter.flags" -}}
+--config.file=/etc/drift-exporter/settings/settings.yaml
+{{- if .Values.events }}
+--events
+{{- end }}
+{{- if include "drift-exporter.webSecret" . }}
+--web.config.file=/etc/drift-exporter/web/web-config.yml
+{{- end }}
+{{- with .Values.web.auth }}
+--web.auth={{ . }}
 {{- end }}
 {{- end }}
 

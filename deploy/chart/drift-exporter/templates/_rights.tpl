@@ -3,8 +3,8 @@ Which rights the settings need, as `drift-exporter check` says: {"*": {"apps/dep
 "*" stands for all namespaces.
 */}}
 {{- define "drift-exporter.rights" -}}
-{{- $settings := .Values.settings }}
-{{- $sources := default (dict "annotation" dict) $settings.sources }}
+{{- $settings := default dict .Values.settings }}
+{{- $sources := include "drift-exporter.sources" . | fromJson }}
 {{- $allowed := include "drift-exporter.scope" (dict "own" list "outer" (default list $settings.namespaces) "without" list) | fromJsonArray }}
 {{- $kinds := .Files.Get "files/kinds.yaml" | fromYaml }}
 {{- $all := concat $kinds.usual $kinds.others }}
@@ -34,9 +34,11 @@ Which rights the settings need, as `drift-exporter check` says: {"*": {"apps/dep
 
 {{- if hasKey $sources "terraform" }}
 {{- $namespaces := default list $sources.terraform.namespaces }}
-{{- if not $namespaces }}{{ fail "settings.sources.terraform.namespaces has to name the namespaces that have states or published baselines: this chart lets Secrets be read in named namespaces only. With rbac.create=false rights are yours to give." }}{{ end }}
+{{- if not $namespaces }}{{ fail "settings.sources.terraform.namespaces has to name the namespaces that have states or published baselines: this chart lets Secrets be read in named namespaces only. Where all states are files on a volume, name the namespace of the release. With rbac.create=false rights are yours to give." }}{{ end }}
 {{- include "drift-exporter.grant" (list $rights $namespaces "" "secrets" $stream) }}
 {{- include "drift-exporter.grant" (list $rights $namespaces "coordination.k8s.io" "leases" $stream) }}
+{{- /* Who scales what states declare; it is asked for by the way. */}}
+{{- include "drift-exporter.grant" (list $rights $allowed "autoscaling" "horizontalpodautoscalers" $stream) }}
 {{- end }}
 {{- if hasKey $sources "helm" }}
 {{- $namespaces := default list $sources.helm.namespaces }}
@@ -50,15 +52,15 @@ Which rights the settings need, as `drift-exporter check` says: {"*": {"apps/dep
 {{- if hasKey $sources "status_hash" }}
 {{- range default (list $opr8r) $sources.status_hash }}
 {{- include "drift-exporter.watch" (merge (dict "wanted" .) $context) }}
-{{- if and (not $jobs) (eq .algorithm "opr8r-v1") }}{{ $jobs = dict "namespaces" list }}{{ end }}
+{{- if and (kindIs "invalid" $jobs) (eq .algorithm "opr8r-v1") }}{{ $jobs = dict "namespaces" list }}{{ end }}
 {{- end }}
 {{- end }}
-{{- if $jobs }}
+{{- if not (kindIs "invalid" $jobs) }}
 {{- include "drift-exporter.watch" (merge (dict "wanted" (dict "apiVersion" "batch/v1" "kind" "Job" "namespaces" $jobs.namespaces)) $context) }}
 {{- end }}
 
-{{- if hasKey $settings "team_rules" }}
-{{- $own := default list (default dict $settings.team_rules).namespaces }}
+{{- if not (kindIs "invalid" $settings.team_rules) }}
+{{- $own := default list $settings.team_rules.namespaces }}
 {{- $namespaces := include "drift-exporter.scope" (dict "own" $own "outer" (default list $settings.namespaces) "without" list) | fromJsonArray }}
 {{- include "drift-exporter.grant" (list $rights $namespaces "" "configmaps" (list "list")) }}
 {{- end }}
@@ -92,6 +94,7 @@ Which rights the settings need, as `drift-exporter check` says: {"*": {"apps/dep
 {{- $wanted := .wanted }}
 {{- $group := "" }}
 {{- if contains "/" $wanted.apiVersion }}{{ $group = first (splitList "/" $wanted.apiVersion) }}{{ end }}
+{{- if not (regexMatch "^[a-z0-9.-]*$" $group) }}{{ fail (printf "kinds: `%s` is no API group; want GROUP/VERSION, GROUP/* or v1" $group) }}{{ end }}
 {{- $namespaces := include "drift-exporter.scope" (dict "own" (default list $wanted.namespaces) "outer" .outer "without" (default list $wanted.excluded_namespaces)) | fromJsonArray }}
 {{- $resource := index .resources (printf "%s/%s" $group $wanted.kind | trimPrefix "/") | default "" }}
 {{- if eq $wanted.kind "*" }}
