@@ -12,6 +12,8 @@ DEPLOY_PARTS := $(HELM_PARTS) prometheus-operator actionlint
 ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
 # The tests find the programs themselves; here it is only asked whether they can be had at all.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
+# What cannot be run here is told, and nothing is wrong; unless all of it is wanted: REQUIRE_ALL=1.
+skipped = { read -r what; echo "SKIPPED: $$what"; [ -z "$(REQUIRE_ALL)" ]; } <<<
 can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
 
 .PHONY: help
@@ -27,9 +29,13 @@ lint: ## format and lints
 	cargo clippy --all-targets --quiet -- -D warnings
 	cargo clippy --test cluster --test real --quiet -- -D warnings
 
+# What is measured runs alone: what others do beside it would be measured as well.
+MEASURED := it_stays_small an_edit_is_on_the_page
+
 .PHONY: test-fast
 test-fast: ## the tests that need no cluster
-	cargo test --quiet --lib --bins --test it
+	cargo test --quiet --lib --bins --test it -- $(addprefix --skip ,$(MEASURED))
+	cargo test --quiet --test it -- --test-threads=1 $(MEASURED)
 
 # What is timed runs alone: a second cluster that starts beside it would be timed as well.
 run_cluster = cargo test --test cluster -- --test-threads=2 --skip in_seconds && cargo test --test cluster -- in_seconds
@@ -42,7 +48,7 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  $(run_cluster); \
 	else \
-	  echo "SKIPPED: the tests on a real API server. They need Go to build etcd and kube-apiserver, or KUBEBUILDER_ASSETS."; \
+	  $(skipped) "the tests on a real API server. They need Go to build etcd and kube-apiserver, or KUBEBUILDER_ASSETS."; \
 	fi
 
 .PHONY: test-real
@@ -51,19 +57,19 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 declared::what declared::table; \
 	else \
-	  echo "SKIPPED: the tests with a real kubectl. They need python3 on the path, and Go to build it."; \
+	  $(skipped) "the tests with a real kubectl. They need python3 on the path, and Go to build it."; \
 	fi
 	@if $(call can_have,$(REAL_PARTS)); then \
 	  parts/build $(REAL_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2 prometheus web_config dashboards; \
 	else \
-	  echo "SKIPPED: the tests with a real Prometheus. They need Go to build it."; \
+	  $(skipped) "the tests with a real Prometheus. They need Go to build it."; \
 	fi
 	@if $(call can_have,$(ALERT_PARTS)); then \
 	  parts/build $(ALERT_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2 alerts; \
 	else \
-	  echo "SKIPPED: the tests of alerts. They need Go to build Prometheus and Alertmanager."; \
+	  $(skipped) "the tests of alerts. They need Go to build Prometheus and Alertmanager."; \
 	fi
 	@$(MAKE) --no-print-directory stack-test
 	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then \
@@ -71,25 +77,25 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	    parts/build axe-core >/dev/null; \
 	    cargo test --test real -- --test-threads=1 browser; \
 	  else \
-	    echo "SKIPPED: the tests of accessibility. They need npm to get axe."; \
+	    $(skipped) "the tests of accessibility. They need npm to get axe."; \
 	    cargo test --test real -- --test-threads=1 browser --skip accessibility; \
 	  fi; \
 	else \
-	  echo "SKIPPED: the tests in a real browser. They need chromium and chromedriver (Debian: chromium, chromium-driver)."; \
+	  $(skipped) "the tests in a real browser. They need chromium and chromedriver (Debian: chromium, chromium-driver)."; \
 	fi
 
 	@if command -v terraform >/dev/null && command -v python3 >/dev/null && $(call can_have,$(ORACLE_PARTS)); then \
 	  parts/build $(ORACLE_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 terraform_table oracle demo_state terraform_source; \
 	else \
-	  echo "SKIPPED: the tests with a real Terraform. They need terraform and python3 on the path, and Go to build its Kubernetes provider."; \
+	  $(skipped) "the tests with a real Terraform. They need terraform and python3 on the path, and Go to build its Kubernetes provider."; \
 	fi
 
 	@if $(call can_have,$(HELM_PARTS)); then \
 	  parts/build $(HELM_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 helm_source demo_release declared::charted; \
 	else \
-	  echo "SKIPPED: the tests with a real Helm. They need Go to build it."; \
+	  $(skipped) "the tests with a real Helm. They need Go to build it."; \
 	fi
 	@if $(call can_have,$(DEPLOY_PARTS)); then \
 	  parts/build $(DEPLOY_PARTS) >/dev/null; \
@@ -97,17 +103,24 @@ test-real: ## the tests that need more real programs: kubectl, Prometheus, Chrom
 	    parts/build dockerfile-utils >/dev/null; \
 	    cargo test --test real -- --test-threads=2 deploy; \
 	  else \
-	    echo "SKIPPED: the test of the Dockerfile. It needs npm to get its linter."; \
+	    $(skipped) "the test of the Dockerfile. It needs npm to get its linter."; \
 	    cargo test --test real -- --test-threads=2 deploy --skip dockerfile; \
 	  fi; \
 	else \
-	  echo "SKIPPED: the tests of chart, manifests and workflows. They need Go to build Helm and an API server."; \
+	  $(skipped) "the tests of chart, manifests and workflows. They need Go to build Helm and an API server."; \
+	fi
+	@if command -v buildah >/dev/null && command -v podman >/dev/null && command -v runc >/dev/null && command -v apt-get >/dev/null && \
+	    [ "$$(id -u)" = 0 ] && $(call can_have,$(CLUSTER_PARTS)); then \
+	  parts/build $(CLUSTER_PARTS) >/dev/null; \
+	  cargo test --test real -- image; \
+	else \
+	  $(skipped) "the test of the image. It needs root, buildah, podman, runc and apt-get, and Go to build an API server."; \
 	fi
 	@if command -v terraform >/dev/null && $(call can_have,$(ORACLE_PARTS) $(HELM_PARTS)); then \
 	  parts/build $(ORACLE_PARTS) $(HELM_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 five_sources; \
 	else \
-	  echo "SKIPPED: the test with all sources at once. It needs terraform on the path, and Go to build Helm and Terraform's Kubernetes provider."; \
+	  $(skipped) "the test with all sources at once. It needs terraform on the path, and Go to build Helm and Terraform's Kubernetes provider."; \
 	fi
 
 .PHONY: oracle
@@ -136,8 +149,13 @@ demo: ## see it at work, without a cluster
 
 .PHONY: stack
 stack: ## everything from real parts on this machine, with its addresses; Ctrl-C stops it all
-	parts/build $(STACK_PARTS) >/dev/null
-	cargo test --quiet --test real -- --ignored --exact --nocapture stack::by_hand
+	@if command -v terraform >/dev/null && $(call can_have,$(STACK_PARTS)); then \
+	  parts/build $(STACK_PARTS) >/dev/null; \
+	  exec cargo test --quiet --test real -- --ignored --exact --nocapture stack::by_hand; \
+	else \
+	  echo "make stack needs terraform on the path, and Go to build the rest." >&2; \
+	  exit 1; \
+	fi
 
 .PHONY: stack-test
 stack-test: ## from an edit to the pager and back, through every real part
@@ -145,7 +163,7 @@ stack-test: ## from an edit to the pager and back, through every real part
 	  parts/build $(STACK_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 stack; \
 	else \
-	  echo "SKIPPED: the way from an edit to the pager. It needs terraform, and Go to build the rest."; \
+	  $(skipped) "the way from an edit to the pager. It needs terraform, and Go to build the rest."; \
 	fi
 
 .PHONY: demo-shots
@@ -179,8 +197,9 @@ bench: ## side by side with kube-state-metrics on a real API server; prints a ta
 	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/release/drift-exporter cargo bench --bench side_by_side --profile bench-driver
 
 .PHONY: schema
-schema: ## write the settings file's JSON Schema anew
+schema: ## write the settings file's JSON Schema and reference anew
 	cargo run --quiet -- check --schema > docs/settings.schema.json
+	UPDATE_REFERENCE=1 cargo test --quiet --test it settings_reference
 
 .PHONY: golden
 golden: ## write the golden files anew, to be read in the diff
@@ -195,10 +214,12 @@ install-yaml: chart ## write deploy/install.yaml and deploy/kustomize anew, as r
 	parts/build helm >/dev/null
 	UPDATE_INSTALL=1 cargo test --quiet --test real deploy::current::manifests
 
+ENGINE ?= docker
+
 .PHONY: test-image
-test-image: ## IMAGE=…: whether an image runs with no rights and a root that cannot be written; needs Docker
-	docker run --rm --read-only --cap-drop ALL --security-opt no-new-privileges $(IMAGE) check --pre
-	test "$$(docker inspect --format '{{.Config.User}}' $(IMAGE))" = 65532:65532
+test-image: ## IMAGE=…: whether an image runs with no rights and a root that cannot be written; by docker, or ENGINE=podman
+	$(ENGINE) run --rm --network none --read-only --cap-drop ALL --security-opt no-new-privileges $(IMAGE) check --pre
+	test "$$($(ENGINE) inspect --type image --format '{{.Config.User}}' $(IMAGE))" = 65532:65532
 
 .PHONY: release-notes
 release-notes: ## VERSION=…: what the changelog says about a version
