@@ -23,7 +23,7 @@ pub(super) fn run(
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
     let AcceptArgs { object, namespace, ask, .. } = arguments;
-    let json = match block_on(ask_about(object, namespace.as_deref(), ask, stderr))? {
+    let json = match block_on(ask_about(object.wish()?, namespace.as_deref(), ask, stderr))? {
         About::Object(json) => json,
         About::Nothing(outcome) => return Ok(outcome),
     };
@@ -68,8 +68,8 @@ fn why_nothing(explained: &Explained) -> String {
     let called = explained.called();
     let declared = || explained.claims.iter().map(|claim| &claim.resource).filter(|own| own.is_declared());
     if let Some(unknown) = declared().find(|own| own.verdict == "unknown") {
-        let reason = unknown.reason.as_deref().unwrap_or("no reason");
-        return format!("{called} cannot be compared with {} ({reason})", unknown.source);
+        let why = unknown.why().unwrap_or_default();
+        return format!("{called} cannot be compared with {}, {why}", unknown.source);
     }
     if declared().next().is_none() {
         return format!("nothing is declared for {called}");

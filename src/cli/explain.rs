@@ -17,7 +17,7 @@ use super::{
     },
     runtime::block_on,
     unseen::Status,
-    values::{ObjectName, Wish},
+    values::Wish,
 };
 use crate::model::Look;
 
@@ -36,7 +36,7 @@ async fn explain(
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
     let ExplainArgs { object, namespace, ask, output } = arguments;
-    let json = match ask_about(object, namespace.as_deref(), ask, stderr).await? {
+    let json = match ask_about(object.wish()?, namespace.as_deref(), ask, stderr).await? {
         About::Object(json) => json,
         About::Nothing(outcome) => return Ok(outcome),
     };
@@ -60,15 +60,14 @@ pub(super) enum About {
 
 /// Asks about one object.
 pub(super) async fn ask_about(
-    object: &ObjectName,
+    object: Wish,
     namespace: Option<&str>,
     ask: &AskArgs,
     stderr: &mut dyn Write,
 ) -> Result<About, String> {
     let namespace = PlaceArgs { namespace: namespace.map(str::to_owned), all_namespaces: false };
     let place = Place::of(&namespace, ask).await;
-    let wish = Wish { kind: object.kind.clone(), name: Some(object.name.clone()) };
-    let asked = Asked::open(ask, place, vec![wish], None, Look::Once, stderr).await?;
+    let asked = Asked::open(ask, place, vec![object], None, Look::Once, stderr).await?;
     let Some(asked) = asked else { return Ok(About::Nothing(Outcome::CouldNotRun)) };
     let body = match find(&asked).await? {
         Answer::Found(body) => body,
@@ -156,8 +155,10 @@ fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Cla
         text.push_str("nothing declares it\n");
         return;
     }
-    let reason = claim.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let _ = write!(text, "{}: {}{reason}", claim.source, claim.verdict.replace('_', " "));
+    let _ = write!(text, "{}: {}", claim.source, claim.verdict.replace('_', " "));
+    if let Some(why) = claim.why() {
+        let _ = write!(text, ", {why}");
+    }
     if let Some(onset) = claim.onset {
         let _ = write!(text, " since {}", second(onset));
     }

@@ -30,7 +30,7 @@ pub(super) fn run(
 async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let look = if arguments.watch { Look::Follow } else { Look::Once };
-    let wishes = arguments.wish.iter().cloned().collect();
+    let wishes = arguments.wish()?.into_iter().collect();
     let selector = arguments.selector.as_ref();
     let Some(mut asked) = Asked::open(&arguments.ask, place, wishes, selector, look, stderr).await? else {
         return Ok(Outcome::CouldNotRun);
@@ -80,8 +80,7 @@ pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outc
 
 /// Whether a claim is shown: what is off, what was asked for by name, and all that is declared where people want that.
 pub(super) fn is_shown(resource: &Resource, arguments: &GetArgs) -> bool {
-    let named = arguments.wish.as_ref().is_some_and(|wish| wish.name.is_some());
-    named || resource.is_off() || (arguments.all && resource.is_declared())
+    arguments.names_one() || resource.is_off() || (arguments.all && resource.is_declared())
 }
 
 /// `3 of 57 objects drifted (1 critical, 2 warning), 1 unknown, 2 in flight`.

@@ -11,6 +11,7 @@ use super::{
     unseen::Unseen,
     values::Wish,
 };
+use crate::model::UnknownReason;
 
 /// One claim.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -71,6 +72,15 @@ struct List {
 }
 
 impl Resource {
+    /// Why it could not be judged, in words and with the API's own.
+    pub(super) fn why(&self) -> Option<String> {
+        let reason = self.reason.as_deref()?;
+        // An exporter that is newer than we are may have others.
+        let words = UnknownReason::parse(reason)
+            .map_or("for a reason that is not known here", UnknownReason::because);
+        Some(format!("{words} ({reason})"))
+    }
+
     /// Whether people have to look at it.
     pub(super) fn is_off(&self) -> bool {
         self.drift_detected || matches!(&*self.verdict, "drifted" | "missing" | "replaced" | "unknown")

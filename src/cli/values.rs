@@ -208,14 +208,30 @@ pub(super) struct Wish {
 impl Wish {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.contains('/') {
-            let ObjectName { kind, name } = ObjectName::parse(text)?;
-            return Ok(Self { kind, name: Some(name) });
+            return ObjectName::parse(text).map(Self::from);
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         if text.is_empty() || !text.chars().all(allowed) {
             return Err("want KIND or KIND/NAME, such as deployments or deployment/web".to_owned());
         }
         Ok(Self { kind: text.to_owned(), name: None })
+    }
+
+    /// The same with the name that stands after it, as kubectl takes it too: `KIND NAME`.
+    pub(super) fn followed_by(&self, name: Option<&str>) -> Result<Self, String> {
+        match (&self.name, name) {
+            (_, None) => Ok(self.clone()),
+            (None, Some(name)) => ObjectName::parse(&format!("{}/{name}", self.kind)).map(Self::from),
+            (Some(named), Some(name)) => {
+                Err(format!("{}/{named} is one object already, and `{name}` comes after it", self.kind))
+            }
+        }
+    }
+}
+
+impl From<ObjectName> for Wish {
+    fn from(ObjectName { kind, name }: ObjectName) -> Self {
+        Self { kind, name: Some(name) }
     }
 }
 

@@ -64,6 +64,30 @@ closed_set! {
     }
 }
 
+impl UnknownReason {
+    /// The reason as the end of a sentence.
+    pub fn because(self) -> &'static str {
+        match self {
+            Self::Unreadable => "it does not look as its kind should",
+            Self::BadHash => "what is recorded as its hash is no hash",
+            Self::UnknownAlgorithm => "its hash was made by an algorithm that is not known here",
+            Self::Unhashable => "the hash has no definition for this kind or content",
+            Self::NoStatus => "its controller has recorded nothing in its status",
+            Self::PhaseError => "its controller could not apply it",
+            Self::Stale => "its stream is down, so changes do not arrive",
+            Self::Unwatched => "its kind cannot be watched, so nobody knows whether it exists",
+            Self::OtherVersion => "it is read in another version than its baseline is written for",
+            Self::OtherCluster => "no object of its baseline is known to be in this cluster",
+            Self::NewerSchema => "its baseline was written by a newer provider than is known here",
+            Self::Encrypted => "its baseline is encrypted",
+            Self::Torn => "a part of its baseline is missing",
+            Self::TooLarge => "its baseline is too large",
+            Self::UnsupportedVersion => "its baseline is written in a version that is not known here",
+            Self::UnreadableBaseline => "its baseline cannot be read",
+        }
+    }
+}
+
 /// What comparing one object with one baseline says, without memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {

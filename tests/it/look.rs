@@ -74,6 +74,7 @@ fn with_and_without_an_exporter_the_answer_is_the_same() {
         &["get", "-n", "payments", "--all"],
         &["get", "deploy", "-n", "payments"],
         &["get", "deployment.apps/refunds", "-n", "payments"],
+        &["get", "deploy", "refunds", "-n", "payments"],
         &["get", "configmaps", "-A", "-o", "name"],
     ] {
         let [served, direct] = BOTH.map(|through| ask(&demo, through, arguments));
@@ -136,6 +137,25 @@ fn what_differs_by_whatever_source_can_be_accepted() {
 }
 
 #[test]
+fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
+    let demo = Demo::start(&["--no-story"]);
+    let words = "its hash was made by an algorithm that is not known here (unknown_algorithm)";
+    for through in BOTH {
+        let ended = ask(&demo, through, &["explain", "deployment", "importer", "-n", "platform"]);
+        assert!(ended.stdout.contains(&format!("annotation: unknown, {words}\n")), "{}", ended.stdout);
+        assert_eq!(ended.code, Some(0), "{through:?}: {}", ended.stderr);
+    }
+    let why = ["--for", "14d", "--owner", "me", "--reason", "load test"];
+    let accept = [&["accept", "deploy/importer", "-n", "platform"][..], &why].concat();
+    let ended = ask(&demo, Through::Nothing, &accept);
+    assert!(
+        ended.stderr.contains(&format!("cannot be compared with annotation, {words}: there is nothing")),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
     let demo = drifted();
     let found = ask(&demo, Through::Nothing, &["get", "-n", "payments"]);
@@ -168,6 +188,9 @@ fn what_is_not_there_is_said_with_what_may_have_been_meant() {
             (&["get", "deploy/nonesuch", "-n", "shop"], 1, "nothing found"),
             (&["diff", "deploy/nonesuch", "-n", "shop"], 1, "there is no such object"),
             (&["explain", "deploy/nonesuch", "-n", "shop"], 1, "no watched object"),
+            (&["explain", "deploy"], 2, "which one of deploy? Want KIND/NAME, such as deployment/web"),
+            (&["get", "deploy/web", "web"], 2, "deploy/web is one object already"),
+            (&["get", "deploy", "a/b"], 2, "want KIND/NAME, such as deployment/web"),
         ] {
             let ended = ask(&demo, through, arguments);
             assert_eq!(ended.code, Some(code), "{through:?} {arguments:?}: {}", ended.stderr);

@@ -6,7 +6,7 @@ use clap::{Args, ColorChoice, ValueEnum};
 
 use super::common::{ClusterArgs, ConfigArgs};
 use crate::{
-    cli::values::{ObjectName, Wish, place, selector},
+    cli::values::{Wish, place, selector},
     model::Selector,
 };
 
@@ -72,12 +72,38 @@ pub(in crate::cli) struct PlaceArgs {
     pub(in crate::cli) all_namespaces: bool,
 }
 
+/// One object.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ObjectArgs {
+    /// The object, such as deployment/web; kind.group/name where two groups have the kind.
+    #[arg(value_name = "KIND/NAME", value_parser = Wish::parse)]
+    object: Wish,
+    /// Its name, where it stands apart, as kubectl takes it too: deployment web.
+    #[arg(value_name = "NAME", hide = true)]
+    name: Option<String>,
+}
+
+impl ObjectArgs {
+    /// The object, by kind and name.
+    pub(in crate::cli) fn wish(&self) -> Result<Wish, String> {
+        let wish = self.object.followed_by(self.name.as_deref())?;
+        if wish.name.is_some() {
+            Ok(wish)
+        } else {
+            Err(format!("which one of {}? Want KIND/NAME, such as deployment/web", wish.kind))
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = GET_EXAMPLES)]
 pub(in crate::cli) struct GetArgs {
     /// A kind, or one object of it: deployments, deploy/web, widget.example.com [default: all kinds].
     #[arg(value_name = "KIND[/NAME]", value_parser = Wish::parse)]
-    pub(in crate::cli) wish: Option<Wish>,
+    wish: Option<Wish>,
+    /// Its name, where it stands apart, as kubectl takes it too: deploy web.
+    #[arg(value_name = "NAME", hide = true)]
+    name: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) place: PlaceArgs,
     /// Only objects with these labels, as the cluster has them now: app=web, tier in (a,b).
@@ -94,6 +120,18 @@ pub(in crate::cli) struct GetArgs {
     pub(in crate::cli) watch: bool,
     #[command(flatten)]
     pub(in crate::cli) ask: AskArgs,
+}
+
+impl GetArgs {
+    /// What is asked for; none for all kinds.
+    pub(in crate::cli) fn wish(&self) -> Result<Option<Wish>, String> {
+        self.wish.as_ref().map(|wish| wish.followed_by(self.name.as_deref())).transpose()
+    }
+
+    /// Whether one object is asked for.
+    pub(in crate::cli) fn names_one(&self) -> bool {
+        self.name.is_some() || self.wish.as_ref().is_some_and(|wish| wish.name.is_some())
+    }
 }
 
 const GET_EXAMPLES: &str = "\
@@ -152,9 +190,8 @@ Exit codes: 0 nothing drifted, 1 something did, 2 could not look; of another pro
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub(in crate::cli) struct ExplainArgs {
-    /// The object, such as deployment/web; kind.group/name where two groups have the kind.
-    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
-    pub(in crate::cli) object: ObjectName,
+    #[command(flatten)]
+    pub(in crate::cli) object: ObjectArgs,
     /// Namespace of the object; - for objects without one [default: the context's].
     #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = place)]
     pub(in crate::cli) namespace: Option<String>,

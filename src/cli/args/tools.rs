@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::{
     common::{ClusterArgs, ConfigArgs, ReachArgs},
-    look::AskArgs,
+    look::{AskArgs, ObjectArgs},
 };
 use crate::{
     cli::values::{ObjectName, baseline_name, namespace, period, place, prefix, words},
@@ -77,9 +77,8 @@ pub(in crate::cli) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AcceptArgs {
-    /// The object, such as deployment/web; kind.group/name where two groups have the kind.
-    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
-    pub(in crate::cli) object: ObjectName,
+    #[command(flatten)]
+    pub(in crate::cli) object: ObjectArgs,
     /// Namespace of the object; - for objects without one [default: the context's].
     #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = place)]
     pub(in crate::cli) namespace: Option<String>,

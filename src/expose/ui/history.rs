@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{
     links::object_url,
-    words::{ago, because, by_tool, ending, exact, lasting, severity, since, tool, until_now, verdict_word},
+    words::{ago, by_tool, ending, exact, lasting, severity, since, tool, until_now, verdict_word},
 };
 use crate::{
     model::{Cause, Episode, UnknownReason, VerdictKind},
@@ -71,7 +71,7 @@ fn plain(transition: &Transition, object: &Markup) -> Markup {
     match transition.to {
         None => html! { (object) " is gone." },
         Some(VerdictKind::Unknown) => html! {
-            (object) " cannot be judged: " (because(transition.reason.unwrap_or(UnknownReason::Unreadable))) "."
+            (object) " cannot be judged: " (transition.reason.unwrap_or(UnknownReason::Unreadable).because()) "."
         },
         Some(VerdictKind::NoBaseline) => html! { (object) " has no baseline any more." },
         Some(VerdictKind::InSync) => html! { (object) " is as declared." },

@@ -21,7 +21,7 @@ use super::{
     rows::Row,
     streams::state_of,
     timeline::timeline,
-    words::{badge, because, by_tool, until_now},
+    words::{badge, by_tool, until_now},
 };
 use crate::{
     expose::{
@@ -193,7 +193,7 @@ fn headline(row: &Row<'_>, prefix: &str, now: Timestamp) -> Markup {
             "Nothing is declared: it has no annotation " code { (prefix) "/spec-hash" } "."
         },
         Verdict::Unknown(reason, before) => html! {
-            "It cannot be judged: " (because(*reason)) ". "
+            "It cannot be judged: " (reason.because()) ". "
             @if let Some(record) = entry.object.record().filter(|own| *reason == UnknownReason::PhaseError && !own.message.is_empty()) {
                 code { (record.message) } " "
             }

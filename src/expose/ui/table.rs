@@ -11,7 +11,7 @@ use super::{
     rows::{Overview, Row, health},
     sort::{Column, Sort},
     tiles::BY_URGENCY,
-    words::{badge, baseline_word, because, count, reason_word, severity, since, tool, verdict_word},
+    words::{badge, baseline_word, count, reason_word, severity, since, tool, verdict_word},
 };
 use crate::{
     model::{Severity, Source},
@@ -133,7 +133,7 @@ fn line(row: &Row<'_>, now: Timestamp) -> Markup {
         tr id={ (url) ":" (entry.claim.source) } class={ "row " (row.verdict) } role="row" data-flash {
             td role="cell" data-label="Verdict" {
                 (badge(row.verdict))
-                @if let Some(reason) = row.reason { span.detail title=(because(reason)) { (reason_word(reason)) } }
+                @if let Some(reason) = row.reason { span.detail title=(reason.because()) { (reason_word(reason)) } }
                 @if row.had_drifted() { span.detail { "had drifted" } }
             }
             td.object role="cell" data-label="Object" {

@@ -132,28 +132,6 @@ pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
     }
 }
 
-/// Why an object could not be judged, as the end of a sentence.
-pub(super) fn because(reason: UnknownReason) -> &'static str {
-    match reason {
-        UnknownReason::Unreadable => "it does not look as its kind should",
-        UnknownReason::BadHash => "what is recorded as its hash is no hash",
-        UnknownReason::UnknownAlgorithm => "its hash was made by an algorithm that is not known here",
-        UnknownReason::Unhashable => "the hash has no definition for this kind or content",
-        UnknownReason::NoStatus => "its controller has recorded nothing in its status",
-        UnknownReason::PhaseError => "its controller could not apply it",
-        UnknownReason::Stale => "its stream is down, so changes do not arrive",
-        UnknownReason::Unwatched => "its kind cannot be watched, so nobody knows whether it exists",
-        UnknownReason::OtherVersion => "it is read in another version than its baseline is written for",
-        UnknownReason::OtherCluster => "no object of its baseline is known to be in this cluster",
-        UnknownReason::NewerSchema => "its baseline was written by a newer provider than is known here",
-        UnknownReason::Encrypted => "its baseline is encrypted",
-        UnknownReason::Torn => "a part of its baseline is missing",
-        UnknownReason::TooLarge => "its baseline is too large",
-        UnknownReason::UnsupportedVersion => "its baseline is written in a version that is not known here",
-        UnknownReason::UnreadableBaseline => "its baseline cannot be read",
-    }
-}
-
 /// How an episode ended.
 pub(super) fn ending(cause: Cause) -> &'static str {
     match cause {
