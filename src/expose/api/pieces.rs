@@ -9,22 +9,35 @@ use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde::Serialize;
 use tokio::{
-    sync::mpsc,
-    task::{JoinError, JoinHandle, yield_now},
+    runtime::Handle,
+    sync::mpsc::{self, Receiver, Sender},
+    task::yield_now,
 };
 
 use super::{answer::plain, problem::Problem};
 
-/// How large a piece is, and how many there are at most that nobody has taken yet.
+/// How large a piece is, and how many there are at most of one writer that nobody has taken yet.
 const PIECE: usize = 64 << 10;
 const AHEAD: usize = 2;
 
-/// Takes what belongs into an answer, and hands it on piece by piece. So no more than five pieces of an answer are in memory at a
+/// What one of those who write an answer together hands on, piece by piece. So no more than a few pieces of an answer are in memory at a
 /// time, however slowly it is read, and it is sent while the rest of it is made.
 #[derive(Debug)]
 pub(super) struct Pieces {
+    next_turn: usize,
+    /// How many take turns, and how many turns there are.
+    writers: usize,
+    turns: usize,
     piece: Vec<u8>,
-    taken_by: mpsc::Sender<Bytes>,
+    taken_by: Sender<Part>,
+}
+
+/// A part of a turn.
+#[derive(Debug)]
+enum Part {
+    Piece(Bytes),
+    /// It is the next one's turn.
+    End,
 }
 
 /// Nobody reads the answer any longer.
@@ -32,6 +45,19 @@ pub(super) struct Pieces {
 pub(super) struct NobodyReads;
 
 impl Pieces {
+    /// Which turn it is that this writer has next; none when all of its turns are over.
+    pub(super) fn turn(&self) -> Option<usize> {
+        Some(self.next_turn).filter(|turn| *turn < self.turns)
+    }
+
+    /// Leaves it to the next one to go on.
+    pub(super) async fn end_turn(&mut self) -> Result<(), NobodyReads> {
+        self.hand_on_when(1).await?;
+        self.taken_by.send(Part::End).await.map_err(|_| NobodyReads)?;
+        self.next_turn += self.writers;
+        Ok(())
+    }
+
     /// Adds a piece of JSON that was made before.
     pub(super) async fn text(&mut self, text: &str) -> Result<(), NobodyReads> {
         self.piece.extend_from_slice(text.as_bytes());
@@ -49,105 +75,143 @@ impl Pieces {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE + PIECE / 8));
-        self.taken_by.send(piece.into()).await.map_err(|_| NobodyReads)?;
+        self.taken_by.send(Part::Piece(piece.into())).await.map_err(|_| NobodyReads)?;
         // Somebody else may have a short question.
         yield_now().await;
         Ok(())
     }
 }
 
-/// A JSON answer that `write` writes. One that is short enough is sent whole, with its length.
-pub(super) async fn json_in_pieces<F>(write: impl FnOnce(Pieces) -> F) -> Response
+/// A JSON answer of so many turns, which as many writers as there are workers take one after the other. One that is short enough is
+/// sent whole, with its length.
+pub(super) async fn json_in_turns<F>(turns: usize, write: impl Fn(Pieces) -> F) -> Response
 where
-    F: Future<Output = Result<Pieces, NobodyReads>> + Send + 'static,
+    F: Future<Output = Result<(), NobodyReads>> + Send + 'static,
 {
-    let (taken_by, mut pieces) = mpsc::channel(AHEAD);
-    let written = write(Pieces { piece: Vec::new(), taken_by });
-    let writer = tokio::spawn(async move {
-        if let Ok(mut rest) = written.await {
-            // Whether somebody reads the last one changes nothing any more.
-            let _ = rest.hand_on_when(1).await;
+    let writers = Handle::current().metrics().num_workers().min(turns);
+    let begin = |next_turn| {
+        let (taken_by, pieces) = mpsc::channel(AHEAD);
+        tokio::spawn(write(Pieces { next_turn, writers, turns, piece: Vec::new(), taken_by }));
+        pieces
+    };
+    let mut answer = Answer { writers: (0..writers).map(begin).collect(), turn: 0, turns };
+    let body = match (answer.next().await, answer.next().await) {
+        (None, _) => Body::empty(),
+        (Some(Ok(only)), None) => Body::from(only),
+        (Some(Ok(first)), Some(second)) => {
+            let known = stream::iter([Ok(first), second]);
+            Body::from_stream(known.chain(stream::unfold(answer, async |mut answer| {
+                let next = answer.next().await?;
+                Some((next, answer))
+            })))
         }
-    });
-    let first = pieces.recv().await.unwrap_or_default();
-    let body = if let Some(second) = pieces.recv().await {
-        let known = stream::iter([Ok(first), Ok(second)]);
-        Body::from_stream(known.chain(stream::unfold(Some((pieces, writer)), next_piece)))
-    } else if writer.await.is_ok() {
-        Body::from(first)
-    } else {
-        let detail = "the answer could not be made";
-        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response();
+        (Some(Err(CutShort)), _) => {
+            return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, CutShort.to_string()).into_response();
+        }
     };
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     plain(response)
 }
 
-/// The next piece, and what comes after it. An answer that could not be made to its end does not end as if it were whole.
-async fn next_piece(rest: Option<Rest>) -> Option<(Result<Bytes, JoinError>, Option<Rest>)> {
-    let (mut pieces, writer) = rest?;
-    match pieces.recv().await {
-        Some(piece) => Some((Ok(piece), Some((pieces, writer)))),
-        None => writer.await.err().map(|error| (Err(error), None)),
-    }
+/// What comes from those who write.
+struct Answer {
+    writers: Vec<Receiver<Part>>,
+    turn: usize,
+    turns: usize,
 }
 
-type Rest = (mpsc::Receiver<Bytes>, JoinHandle<()>);
+/// An answer that could not be made to its end does not end as if it were whole.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the answer could not be made")]
+struct CutShort;
+
+impl Answer {
+    /// The next piece, in order.
+    async fn next(&mut self) -> Option<Result<Bytes, CutShort>> {
+        while self.turn < self.turns {
+            let at = self.turn % self.writers.len();
+            match self.writers[at].recv().await {
+                Some(Part::Piece(piece)) => return Some(Ok(piece)),
+                Some(Part::End) => self.turn += 1,
+                None => {
+                    self.turn = self.turns;
+                    return Some(Err(CutShort));
+                }
+            }
+        }
+        None
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use http_body::Body as _;
     use http_body_util::BodyExt as _;
-    use tokio::sync::oneshot;
+    use tokio::sync::mpsc;
 
-    use super::{PIECE, json_in_pieces};
+    use super::{PIECE, json_in_turns};
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn a_short_answer_tells_its_length_and_a_long_one_comes_in_pieces() {
-        for (count, is_whole) in [(0, true), (10, true), (PIECE, false)] {
-            let answer = json_in_pieces(|mut pieces| async move {
-                for _ in 0..count {
-                    pieces.value(&"abc").await?;
+        for (turns, count, is_whole) in
+            [(0, 0, true), (1, 0, true), (1, 10, true), (1, PIECE, false), (7, 10, false), (7, PIECE, false)]
+        {
+            let answer = json_in_turns(turns, |mut pieces| async move {
+                while let Some(turn) = pieces.turn() {
+                    for _ in 0..count {
+                        pieces.value(&turn).await?;
+                    }
+                    pieces.text("end").await?;
+                    pieces.end_turn().await?;
                 }
-                pieces.text("end").await?;
-                Ok(pieces)
+                Ok(())
             });
             let body = answer.await.into_body();
-            assert_eq!(body.size_hint().exact().is_some(), is_whole, "{count}");
+            assert_eq!(body.size_hint().exact().is_some(), is_whole, "{turns} {count}");
             let whole = body.collect().await.unwrap().to_bytes();
-            assert!(whole == format!("{}end", "\"abc\"".repeat(count)), "{count}");
+            let wanted: Vec<String> =
+                (0..turns).map(|turn| format!("{}end", turn.to_string().repeat(count))).collect();
+            assert!(whole == wanted.concat(), "{turns} {count}");
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn nothing_is_written_for_somebody_who_is_gone() {
-        let (gone, was_gone) = oneshot::channel();
-        let answer = json_in_pieces(|mut pieces| async move {
-            loop {
-                if let Err(nobody) = pieces.value(&"abc").await {
-                    gone.send(()).unwrap();
-                    return Err(nobody);
+        let (gone, mut were_gone) = mpsc::unbounded_channel();
+        let answer = json_in_turns(2, |mut pieces| {
+            let gone = gone.clone();
+            async move {
+                loop {
+                    if let Err(nobody) = pieces.value(&"abc").await {
+                        gone.send(()).unwrap();
+                        return Err(nobody);
+                    }
                 }
             }
         });
         drop(answer.await);
-        was_gone.await.unwrap();
+        for _writer in 0..2 {
+            were_gone.recv().await.unwrap();
+        }
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_was_cut_short_does_not_end_as_if_it_were_whole() {
-        for count in [1, 4 * PIECE] {
-            let answer = json_in_pieces(|mut pieces| async move {
-                for _ in 0..count {
-                    pieces.text("abc").await?;
+        for (turns, count) in [(1, 1), (1, 4 * PIECE), (5, 1), (5, PIECE)] {
+            let answer = json_in_turns(turns, |mut pieces| async move {
+                while let Some(turn) = pieces.turn() {
+                    for _ in 0..count {
+                        pieces.text("abc").await?;
+                    }
+                    assert!(turn + 1 < turns, "nobody can go on");
+                    pieces.end_turn().await?;
                 }
-                assert!(count == 0, "nobody can go on");
-                Ok(pieces)
+                Ok(())
             });
             let answer = answer.await;
             let failed = answer.status().is_server_error() || answer.into_body().collect().await.is_err();
-            assert!(failed, "{count}");
+            assert!(failed, "{turns} {count}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What callers may ask for, in the query of a URL or as JSON.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body,
     extract::{FromRequestParts, Query, rejection::QueryRejection},
@@ -12,10 +14,13 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{problem::Problem, view::deployment_id};
 use crate::{
-    expose::{Exposed, lookup::Found},
+    expose::Exposed,
     model::{Kind, Severity, Source, UnknownReason, VerdictKind},
-    state::Entry,
+    state::{Entry, KindState},
 };
+
+/// A claim with the kind that it stands under, to be kept for as long as its list is written.
+pub(super) type Listed<'a> = (&'a Arc<KindState>, &'a Arc<Entry>);
 
 /// What to look for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -171,9 +176,9 @@ impl Order {
     }
 
     /// All that was found, in this order. Equal ones follow by namespace, name, type and source, so that pages never overlap.
-    pub(super) fn sort<'a>(self, found: impl Iterator<Item = Found<'a>>) -> Vec<Found<'a>> {
+    pub(super) fn sort<'a>(self, found: impl Iterator<Item = Listed<'a>>) -> Vec<Listed<'a>> {
         // What is compared is taken out once: looking it up anew for every two of them takes longer than all of the rest.
-        let mut ranked: Vec<(Rank<'a>, Found<'a>)> = found.map(|own| (self.rank(&own), own)).collect();
+        let mut ranked: Vec<(Rank<'a>, Listed<'a>)> = found.map(|own| (self.rank(&own), own)).collect();
         // Blocks have the usual order already, which a stable sort makes use of.
         if self.descending {
             ranked.sort_by(|(a, _), (b, _)| b.cmp(a));
@@ -183,7 +188,7 @@ impl Order {
         ranked.into_iter().map(|(_, found)| found).collect()
     }
 
-    fn rank<'a>(self, found: &Found<'a>) -> Rank<'a> {
+    fn rank<'a>(self, found: &Listed<'a>) -> Rank<'a> {
         let (state, entry) = *found;
         let first = match self.by {
             SortKey::Name => First::Name,
@@ -223,10 +228,10 @@ enum First<'a> {
     Severity(Option<Severity>),
 }
 
-fn onset(found: &Found<'_>) -> Option<Timestamp> {
+fn onset(found: &Listed<'_>) -> Option<Timestamp> {
     found.1.claim.verdict.episode().map(|episode| episode.onset)
 }
 
-fn severity(found: &Found<'_>) -> Option<Severity> {
+fn severity(found: &Listed<'_>) -> Option<Severity> {
     found.1.claim.verdict.episode()?.differences.first().map(|worst| worst.severity)
 }

@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 
 use super::{
     answer::Tag,
-    pieces::{Pieces, json_in_pieces},
+    pieces::{NobodyReads, Pieces, json_in_turns},
     problem::Problem,
-    query::{NoQuery, Order, ResourceQuery, of_url},
+    query::{Listed, NoQuery, Order, ResourceQuery, of_url},
     view::{Light, ListView, ResourceView},
 };
 use crate::{
     expose::{
         Exposed,
         access::{Caller, InBody},
-        lookup::{Found, is_of_type},
+        lookup::is_of_type,
     },
     settings::Settings,
-    state::{KindState, Snapshot},
+    state::{Entry, KindState, Snapshot},
 };
 
 /// `GET /v1/resources`: nothing is sent that the caller has already.
@@ -84,14 +84,28 @@ impl Question {
     }
 
     /// All that was asked for, in order.
-    fn find<'a>(&self, snapshot: &'a Snapshot) -> Vec<Found<'a>> {
+    fn find<'a>(&self, snapshot: &'a Snapshot) -> Vec<Listed<'a>> {
         let wanted = self.query.resource_type.as_deref().filter(|own| !own.is_empty());
         let is_wanted = |state: &&Arc<KindState>| wanted.is_none_or(|own| is_of_type(&state.kind, own));
-        let of_kind =
-            |state: &'a Arc<KindState>| state.blocks.entries().map(move |entry| (&**state, &**entry));
+        let of_kind = |state: &'a Arc<KindState>| state.blocks.entries().map(move |entry| (state, entry));
         let found = snapshot.kinds.iter().filter(is_wanted).flat_map(of_kind);
         self.order.sort(found.filter(|(_, entry)| self.query.wants(entry)))
     }
+}
+
+/// How many objects are written at a turn: few enough for all writers to be at work, and for none to be far ahead.
+const TURN: usize = 64;
+
+/// A list that is to be written, and all that it is written from.
+struct List {
+    question: Question,
+    exposed: Arc<Exposed>,
+    caller: Caller,
+    settings: Arc<Settings>,
+    snapshot: Arc<Snapshot>,
+    /// How many there are before paging.
+    total: usize,
+    page: Vec<(Arc<KindState>, Arc<Entry>)>,
 }
 
 async fn answer(
@@ -101,31 +115,47 @@ async fn answer(
     settings: Arc<Settings>,
     snapshot: Arc<Snapshot>,
 ) -> Response {
-    json_in_pieces(|mut pieces: Pieces| async move {
-        let found = question.find(&snapshot);
+    let found = question.find(&snapshot);
+    let total = found.len();
+    let page = question.query.page(found).map(|(state, entry)| (state.clone(), entry.clone())).collect();
+    let list = Arc::new(List { question, exposed, caller, settings, snapshot, total, page });
+    let turns = list.page.len().div_ceil(TURN).max(1);
+    json_in_turns(turns, |pieces| list.clone().write(turns, pieces)).await
+}
+
+impl List {
+    /// Writes the part of it that is this writer's.
+    async fn write(self: Arc<Self>, turns: usize, mut pieces: Pieces) -> Result<(), NobodyReads> {
+        let Self { question, exposed, caller, settings, snapshot, total, page } = &*self;
         let namespace = Some(&*question.namespace).filter(|own| *own != "*");
-        let light = Light::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), namespace);
-        let around = ListView { resources: [(); 0], total: found.len(), namespace: &question.namespace };
+        let light = Light::new(exposed, caller, snapshot, settings.prices.as_ref(), namespace);
+        let around = ListView { resources: [(); 0], total: *total, namespace: &question.namespace };
         let around = serde_json::to_string(&around).expect("a view has only string keys");
         let (before, after) = around.split_once("[]").expect("a list without resources is an empty one");
-        pieces.text(before).await?;
-        pieces.text("[").await?;
-        for (at, (state, entry)) in question.query.page(found).enumerate() {
-            if at > 0 {
-                pieces.text(",").await?;
+        while let Some(turn) = pieces.turn() {
+            if turn == 0 {
+                pieces.text(before).await?;
+                pieces.text("[").await?;
             }
-            let view = ResourceView::new(state, entry, &light);
-            // Only a selection of fields needs a tree for each object; the others are written as they are.
-            match &question.fields {
-                None => pieces.value(&view).await?,
-                Some(fields) => pieces.value(&select(&view, fields)).await?,
+            for (at, (state, entry)) in page.iter().enumerate().skip(turn * TURN).take(TURN) {
+                if at > 0 {
+                    pieces.text(",").await?;
+                }
+                let view = ResourceView::new(state, entry, &light);
+                // Only a selection of fields needs a tree for each object; the others are written as they are.
+                match &question.fields {
+                    None => pieces.value(&view).await?,
+                    Some(fields) => pieces.value(&select(&view, fields)).await?,
+                }
             }
+            if turn + 1 == turns {
+                pieces.text("]").await?;
+                pieces.text(after).await?;
+            }
+            pieces.end_turn().await?;
         }
-        pieces.text("]").await?;
-        pieces.text(after).await?;
-        Ok(pieces)
-    })
-    .await
+        Ok(())
+    }
 }
 
 /// The fields that were asked for, which there have to be.
