@@ -2,6 +2,8 @@
 "use strict";
 (() => {
   const CALM = 50; // the shortest pause between two refreshes, in ms
+  const SHARE = 4; // of the time, refreshes take at most one part in so many; a large page on a small machine is asked for less often
+  const CREDIT = 1000; // how many ms of that they may be ahead: a single change, or a few, never wait for it
   const TYPING = 200; // how long somebody has to stop typing before the filter is used
   const AGAIN = 5000; // how soon a refused connection is tried again
   const indicator = document.getElementById("live");
@@ -131,6 +133,7 @@
   // Refreshing: one at a time; whatever happens meanwhile causes one more.
   let running = false;
   let wanted = false;
+  let paid = 0; // when the refreshes so far will have taken no more than their share
   async function refresh() {
     wanted = true;
     if (running || document.hidden) return;
@@ -147,8 +150,9 @@
       } catch {
         // The connection is gone; the event stream notices too, and asks again when it is back.
       }
-      // A large page on a small machine is asked for less often.
-      await new Promise((done) => setTimeout(done, Math.max(CALM, 3 * (performance.now() - begun))));
+      const ended = performance.now();
+      paid = Math.max(paid, begun) + SHARE * (ended - begun);
+      await new Promise((done) => setTimeout(done, Math.max(CALM, paid - CREDIT - ended)));
     }
     running = false;
   }
