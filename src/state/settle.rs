@@ -45,7 +45,7 @@ impl Engine {
             Presence::Absent | Presence::Unwatched | Presence::Unseen => {
                 // What was read on it goes on counting for rules and series; else what is declared of it now does, so that a
                 // restart changes neither.
-                let was_read = |entry: &&Arc<Entry>| entry.object.exists || entry.object.extras.were_read();
+                let was_read = |entry: &&Arc<Entry>| entry.object.extras.were_read();
                 let declared =
                     || Arc::new(Extras { labels: self.baselines.labels(key), ..Extras::default() });
                 let known = before.first().filter(was_read);
