@@ -111,7 +111,8 @@ pub(crate) async fn object(
         };
         let object = &entries[0].object;
         let key = &object.key;
-        let light = Light::new(&exposed, &caller, &snapshot, prices, Some(&*key.namespace));
+        let (values, now) = (caller.values(), exposed.clock.now());
+        let light = Light::new(values, now, &snapshot, prices, Some(&*key.namespace));
         json(&ObjectView {
             api_version: key.kind.api_version(),
             kind: &key.kind.kind,

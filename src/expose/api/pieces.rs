@@ -52,7 +52,10 @@ impl Pieces {
 
     /// Leaves it to the next one to go on.
     pub(super) async fn end_turn(&mut self) -> Result<(), NobodyReads> {
-        self.hand_on_when(1).await?;
+        let rest = std::mem::take(&mut self.piece);
+        if !rest.is_empty() {
+            self.hand_on(rest).await?;
+        }
         self.taken_by.send(Part::End).await.map_err(|_| NobodyReads)?;
         self.next_turn += self.writers;
         Ok(())
@@ -61,20 +64,24 @@ impl Pieces {
     /// Adds a piece of JSON that was made before.
     pub(super) async fn text(&mut self, text: &str) -> Result<(), NobodyReads> {
         self.piece.extend_from_slice(text.as_bytes());
-        self.hand_on_when(PIECE).await
+        self.hand_on_if_full().await
     }
 
     /// Adds a value.
     pub(super) async fn value(&mut self, value: &impl Serialize) -> Result<(), NobodyReads> {
         serde_json::to_writer(&mut self.piece, value).expect("a view has only string keys");
-        self.hand_on_when(PIECE).await
+        self.hand_on_if_full().await
     }
 
-    async fn hand_on_when(&mut self, least: usize) -> Result<(), NobodyReads> {
-        if self.piece.len() < least {
+    async fn hand_on_if_full(&mut self) -> Result<(), NobodyReads> {
+        if self.piece.len() < PIECE {
             return Ok(());
         }
-        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE + PIECE / 8));
+        let full = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE + PIECE / 8));
+        self.hand_on(full).await
+    }
+
+    async fn hand_on(&mut self, piece: Vec<u8>) -> Result<(), NobodyReads> {
         self.taken_by.send(Part::Piece(piece.into())).await.map_err(|_| NobodyReads)?;
         // Somebody else may have a short question.
         yield_now().await;
@@ -105,9 +112,7 @@ where
                 Some((next, answer))
             })))
         }
-        (Some(Err(CutShort)), _) => {
-            return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, CutShort.to_string()).into_response();
-        }
+        (Some(Err(why)), _) => return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response(),
     };
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -121,14 +126,9 @@ struct Answer {
     turns: usize,
 }
 
-/// An answer that could not be made to its end does not end as if it were whole.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the answer could not be made")]
-struct CutShort;
-
 impl Answer {
-    /// The next piece, in order.
-    async fn next(&mut self) -> Option<Result<Bytes, CutShort>> {
+    /// The next piece, in order. An answer that could not be made to its end does not end as if it were whole.
+    async fn next(&mut self) -> Option<Result<Bytes, &'static str>> {
         while self.turn < self.turns {
             let at = self.turn % self.writers.len();
             match self.writers[at].recv().await {
@@ -136,7 +136,7 @@ impl Answer {
                 Some(Part::End) => self.turn += 1,
                 None => {
                     self.turn = self.turns;
-                    return Some(Err(CutShort));
+                    return Some(Err("the answer could not be made"));
                 }
             }
         }

@@ -6,6 +6,7 @@ use axum::{
     extract::{FromRequestParts as _, Request, State},
     response::{IntoResponse, Response},
 };
+use jiff::Timestamp;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
@@ -21,6 +22,7 @@ use crate::{
         Exposed,
         access::{Caller, InBody},
         lookup::is_of_type,
+        values::Values,
     },
     settings::Settings,
     state::{Entry, KindState, Snapshot},
@@ -41,7 +43,10 @@ pub(crate) async fn resources(
     let tag = Tag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &parts.uri);
     tag.unless_known(&parts.headers, async {
         match Question::new(query, &exposed, &caller) {
-            Ok(question) => answer(question, exposed, caller, settings, snapshot).await,
+            Ok(question) => {
+                let (values, now) = (caller.values(), exposed.clock.now());
+                answer(question, values, now, settings, snapshot).await
+            }
             Err(problem) => problem.into_response(),
         }
     })
@@ -62,7 +67,8 @@ async fn answer_post(exposed: Arc<Exposed>, request: Request) -> Result<Response
     let caller = Caller::from_request_parts(&mut parts, &exposed).await?;
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
     let question = Question::new(query, &exposed, &caller)?;
-    Ok(answer(question, exposed, caller, settings, snapshot).await)
+    let (values, now) = (caller.values(), exposed.clock.now());
+    Ok(answer(question, values, now, settings, snapshot).await)
 }
 
 /// What was asked, and can be answered.
@@ -99,8 +105,8 @@ const TURN: usize = 64;
 /// A list that is to be written, and all that it is written from.
 struct List {
     question: Question,
-    exposed: Arc<Exposed>,
-    caller: Caller,
+    values: Values,
+    now: Timestamp,
     settings: Arc<Settings>,
     snapshot: Arc<Snapshot>,
     /// How many there are before paging.
@@ -110,15 +116,15 @@ struct List {
 
 async fn answer(
     question: Question,
-    exposed: Arc<Exposed>,
-    caller: Caller,
+    values: Values,
+    now: Timestamp,
     settings: Arc<Settings>,
     snapshot: Arc<Snapshot>,
 ) -> Response {
     let found = question.find(&snapshot);
     let total = found.len();
     let page = question.query.page(found).map(|(state, entry)| (state.clone(), entry.clone())).collect();
-    let list = Arc::new(List { question, exposed, caller, settings, snapshot, total, page });
+    let list = Arc::new(List { question, values, now, settings, snapshot, total, page });
     let turns = list.page.len().div_ceil(TURN).max(1);
     json_in_turns(turns, |pieces| list.clone().write(turns, pieces)).await
 }
@@ -126,9 +132,9 @@ async fn answer(
 impl List {
     /// Writes the part of it that is this writer's.
     async fn write(self: Arc<Self>, turns: usize, mut pieces: Pieces) -> Result<(), NobodyReads> {
-        let Self { question, exposed, caller, settings, snapshot, total, page } = &*self;
+        let Self { question, values, now, settings, snapshot, total, page } = &*self;
         let namespace = Some(&*question.namespace).filter(|own| *own != "*");
-        let light = Light::new(exposed, caller, snapshot, settings.prices.as_ref(), namespace);
+        let light = Light::new(values.clone(), *now, snapshot, settings.prices.as_ref(), namespace);
         let around = ListView { resources: [(); 0], total: *total, namespace: &question.namespace };
         let around = serde_json::to_string(&around).expect("a view has only string keys");
         let (before, after) = around.split_once("[]").expect("a list without resources is an empty one");

@@ -15,8 +15,6 @@ use serde::Serialize;
 use super::schema::OneOf;
 use crate::{
     expose::{
-        Exposed,
-        access::Caller,
         reach::{Endpoint, Reach, own_endpoint},
         runs::{Run, Runs},
         values::Values,
@@ -169,21 +167,13 @@ pub(super) struct Light<'a> {
 impl<'a> Light<'a> {
     /// For objects in one namespace, or in all of them.
     pub(super) fn new(
-        exposed: &Exposed,
-        caller: &Caller,
+        values: Values,
+        now: Timestamp,
         snapshot: &'a Snapshot,
         prices: Option<&'a Prices>,
         namespace: Option<&'a str>,
     ) -> Self {
-        Self {
-            snapshot,
-            values: caller.values(),
-            now: exposed.clock.now(),
-            prices,
-            runs: Runs::of(snapshot),
-            namespace,
-            reach: OnceLock::new(),
-        }
+        Self { snapshot, values, now, prices, runs: Runs::of(snapshot), namespace, reach: OnceLock::new() }
     }
 
     /// Where an object answers.
