@@ -4,6 +4,7 @@
   const CALM = 50; // the shortest pause between two refreshes, in ms
   const SHARE = 4; // of the time, refreshes take at most one part in so many; a large page on a small machine is asked for less often
   const CREDIT = 1000; // how many ms of that they may be ahead: a single change, or a few, never wait for it
+  const LONGEST = 5000; // what one refresh counts for at most, though the machine was asleep in between
   const TYPING = 200; // how long somebody has to stop typing before the filter is used
   const AGAIN = 5000; // how soon a refused connection is tried again
   const indicator = document.getElementById("live");
@@ -141,18 +142,19 @@
     while (wanted && !document.hidden) {
       wanted = false;
       const begun = performance.now();
+      let took = 0;
       const address = location.href;
       try {
         const answer = await fetch(address, { headers: { accept: "text/html" }, cache: "no-store" });
         const text = await answer.text();
         if (address === location.href) take(parse(text));
         else wanted = true;
+        took = Math.min(performance.now() - begun, LONGEST);
       } catch {
         // The connection is gone; the event stream notices too, and asks again when it is back.
       }
-      const ended = performance.now();
-      paid = Math.max(paid, begun) + SHARE * (ended - begun);
-      await new Promise((done) => setTimeout(done, Math.max(CALM, paid - CREDIT - ended)));
+      paid = Math.max(paid, begun) + SHARE * took;
+      await new Promise((done) => setTimeout(done, Math.max(CALM, paid - CREDIT - performance.now())));
     }
     running = false;
   }
