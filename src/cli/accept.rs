@@ -1,6 +1,6 @@
 //! `drift-exporter accept`.
 
-use std::{collections::BTreeSet, io::Write};
+use std::io::Write;
 
 use jiff::{SignedDuration, Timestamp, Unit, Zoned, tz::TimeZone};
 
@@ -12,8 +12,8 @@ use super::{
     runtime::block_on,
 };
 use crate::{
-    model::{Clock, SealKey},
-    rules::{Accepted, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
+    model::Clock,
+    rules::{Accepted, RuleInput, RuleSet, Why, accepting, rules_as_yaml},
 };
 
 /// Prints a rule for each difference that the object has now: pinned to the object, the path and the value.
@@ -36,7 +36,7 @@ pub(super) fn run(
     }
     let expires = end(Clock::system().now(), arguments.period);
     let why = Why { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
-    let input = RuleInput { rules: rules(&explained.claims, &why), ..RuleInput::default() };
+    let input = RuleInput { rules: accepting(fields(&explained.claims), &why), ..RuleInput::default() };
     if let Err(problems) = RuleSet::compile(&input) {
         return Err(format!(
             "a rule was made that is wrong, which is a bug in drift-exporter: {}",
@@ -47,20 +47,16 @@ pub(super) fn run(
     Ok(Outcome::Fine)
 }
 
-/// A rule for each field that differs. Two sources may declare the same one.
-fn rules(claims: &[Claim], why: &Why<'_>) -> Vec<RuleSpec> {
-    let mut names = BTreeSet::new();
-    let of_claim = |claim: &Claim| -> Vec<RuleSpec> {
+/// Every field that differs.
+fn fields(claims: &[Claim]) -> impl Iterator<Item = Accepted<'_>> {
+    claims.iter().flat_map(|claim| {
         let (group, kind, namespace, name) = claim.resource.object();
         let differences = claim.resource.differences.iter();
-        let rule = differences.map(|own| {
-            // A digest of what may not be told holds until the next restart only.
-            let value = Some(&*own.actual).filter(|value| !SealKey::is_digest(value));
-            accepting(&Accepted { group, kind, namespace, name, path: &own.path, value }, why)
-        });
-        rule.collect()
-    };
-    claims.iter().flat_map(of_claim).filter(|rule| names.insert(rule.name.clone())).collect()
+        differences.map(move |own| {
+            let (path, value) = (&*own.path, Some(&*own.actual));
+            Accepted { group, kind, namespace, name, path, value }
+        })
+    })
 }
 
 /// Why an object has no difference that counts.

@@ -55,12 +55,11 @@ fn ways_on(whole: &Command, words: &[&str]) -> Ways {
     // Without a command, it gets.
     let is_open = std::ptr::eq(chosen, whole);
     let command = if is_open { whole.find_subcommand("get").unwrap_or(whole) } else { chosen };
-    let flag = |word: &str| command.get_arguments().find(|own| is_called(own, word) && takes_value(own));
     let mut ways = if let Some((name, _)) = unfinished.split_once('=') {
-        let values = flag(name).map(values_of).unwrap_or_default();
+        let values = waiting(command, name).map(values_of).unwrap_or_default();
         let joined = values.words.into_iter().map(|(value, meaning)| (format!("{name}={value}"), meaning));
         Ways { words: joined.collect(), ..values }
-    } else if let Some(flag) = before.last().and_then(|word| flag(word)) {
+    } else if let Some(flag) = before.last().and_then(|word| waiting(command, word)) {
         values_of(flag)
     } else if unfinished.starts_with('-') {
         let flags = command.get_arguments().filter(|own| !own.is_hide_set());
@@ -86,12 +85,18 @@ fn values_of(argument: &Arg) -> Ways {
     Ways { words, files: matches!(hint, ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath) }
 }
 
-/// Whether a word is this flag; the last one of several short ones in one word is the one that may want a value.
-fn is_called(flag: &Arg, word: &str) -> bool {
-    match word.strip_prefix("--") {
-        Some(long) => flag.get_long() == Some(long),
-        None => word.starts_with('-') && flag.get_short().is_some_and(|own| word.ends_with(own)),
+/// The flag that wants the next word as its value.
+fn waiting<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
+    let mut flags = command.get_arguments().filter(|own| takes_value(own));
+    if let Some(long) = word.strip_prefix("--") {
+        return flags.find(|own| own.get_long() == Some(long));
     }
+    // Of several short ones in a word, the first that takes a value takes the rest of the word, if there is any.
+    let letters = word.strip_prefix('-')?;
+    let flags: Vec<&Arg> = flags.collect();
+    let of_letter = |letter| flags.iter().copied().find(|own| own.get_short() == Some(letter));
+    let (at, flag) = letters.char_indices().find_map(|(at, letter)| Some((at, of_letter(letter)?)))?;
+    Some(flag).filter(|_| letters[at..].chars().count() == 1)
 }
 
 fn takes_value(flag: &Arg) -> bool {
@@ -140,6 +145,8 @@ mod tests {
         check(&["get", "--all"], &["--all-namespaces", "--all"]);
         check(&["get", "-o", ""], &["table", "wide", "json", "yaml", "name"]);
         check(&["get", "-Ao", "j"], &["json"]);
+        check(&["get", "-nfoo", ""], &[]);
+        check(&["get", "-ojson", "-o", "y"], &["yaml"]);
         check(&["--output", "y"], &["yaml"]);
         check(&["--output=y"], &["--output=yaml"]);
         check(&["get", "-n", ""], &[]);

@@ -56,7 +56,7 @@ impl Server {
 /// Why nobody could be heard, and what to do about it.
 fn unheard(address: &str, why: &str) -> String {
     // As TLS names them; its words for them are for those who wrote it.
-    let about_certificates = [
+    let in_our_words = [
         ("UnknownIssuer", "nobody who is known has signed its certificate; --ca-file names who did"),
         (
             "CaUsedAsEndEntity",
@@ -68,7 +68,7 @@ fn unheard(address: &str, why: &str) -> String {
         ("AccessDenied", "it does not let our certificate in; its client_allowed_sans say whose it does"),
         ("invalid HTTP version", "it may want TLS: ask with https://"),
     ];
-    match about_certificates.iter().find(|(theirs, _)| why.contains(theirs)) {
+    match in_our_words.iter().find(|(theirs, _)| why.contains(theirs)) {
         Some((theirs, ours)) => format!("cannot talk to {address}: {ours} ({theirs})"),
         None if why.contains("certificate") => format!("cannot talk to {address}: {why}"),
         None => format!("no exporter answers at {address}: {why}; name a running one with --server"),

@@ -1,7 +1,9 @@
 //! Rules that accept what is there now.
 
+use std::collections::BTreeSet;
+
 use super::{EffectSpec, EffectsSpec, MatchSpec, RuleSpec, ValueSpec};
-use crate::model::ValueDigest;
+use crate::model::{SealKey, ValueDigest};
 
 /// What people say about what they accept.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,12 @@ pub struct Accepted<'a> {
     pub value: Option<&'a str>,
 }
 
+/// Rules that accept these fields. Two sources may declare the same one, which one rule accepts.
+pub fn accepting<'a>(fields: impl Iterator<Item = Accepted<'a>>, why: &Why<'_>) -> Vec<RuleSpec> {
+    let mut names = BTreeSet::new();
+    fields.map(|field| rule(field, why)).filter(|rule| names.insert(rule.name.clone())).collect()
+}
+
 /// The rules as a list that the settings take.
 ///
 /// # Panics
@@ -41,12 +49,14 @@ pub fn rules_as_yaml(rules: &[RuleSpec]) -> String {
     serde_saphyr::to_string(&rules).expect("a rule has only text keys")
 }
 
-/// A rule that accepts one field of one object.
-pub fn accepting(accepted: &Accepted<'_>, why: &Why<'_>) -> RuleSpec {
-    let Accepted { group, kind, namespace, name, path, value } = *accepted;
+fn rule(accepted: Accepted<'_>, why: &Why<'_>) -> RuleSpec {
+    // A digest of what may not be told holds until the next restart only.
+    let value = accepted.value.filter(|value| !SealKey::is_digest(value));
+    let accepted = Accepted { value, ..accepted };
+    let Accepted { group, kind, namespace, name, path, .. } = accepted;
     let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
     RuleSpec {
-        name: rule_name(accepted),
+        name: rule_name(&accepted),
         matches: MatchSpec {
             kinds: vec![qualified],
             namespaces: vec![namespace.to_owned()],
@@ -85,7 +95,25 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{Accepted, Why, accepting, rules_as_yaml};
-    use crate::rules::{RuleInput, RuleSet, RuleSpec};
+    use crate::{
+        model::SealKey,
+        rules::{RuleInput, RuleSet, RuleSpec},
+    };
+
+    fn web<'a>(name: &'a str, path: &'a str, value: &'a str) -> Accepted<'a> {
+        Accepted { group: "apps", kind: "Deployment", namespace: "shop", name, path, value: Some(value) }
+    }
+
+    #[test]
+    fn a_field_is_accepted_once_and_no_digest_is_pinned() {
+        let why = Why { owner: "me", reason: "load test", expires: "2027-01-01" };
+        let digest = SealKey::new([3; 32]).digest(b"hidden");
+        let fields = [("spec.a", "7"), ("spec.a", "7"), ("spec.b", &*digest)];
+        let rules = accepting(fields.into_iter().map(|(path, value)| web("web", path, value)), &why);
+        let pinned: Vec<(&str, usize)> =
+            rules.iter().map(|rule| (&*rule.matches.paths[0], rule.matches.values.len())).collect();
+        assert_eq!(pinned, [("spec.a", 1), ("spec.b", 0)]);
+    }
 
     #[test]
     fn rules_for_any_object_can_be_used_and_none_takes_the_place_of_another() {
@@ -94,14 +122,8 @@ mod tests {
             ["web", "system:node-proxier", "system.node-proxier", "Größe", &long, &format!("{long}y")];
         let changes = [("spec.replicas", "7"), ("spec.replicas", "8"), ("spec.minReplicas", "7")];
         let why = Why { owner: "me", reason: "load test", expires: "2027-01-01" };
-        let mut rules = Vec::new();
-        for name in objects {
-            for (path, value) in changes {
-                let value = Some(value);
-                let (group, kind, namespace) = ("apps", "Deployment", "shop");
-                rules.push(accepting(&Accepted { group, kind, namespace, name, path, value }, &why));
-            }
-        }
+        let fields = objects.into_iter().flat_map(|name| changes.map(|(path, value)| web(name, path, value)));
+        let rules = accepting(fields, &why);
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
         assert_eq!(names.len(), objects.len() * changes.len(), "{names:#?}");
         assert!(rules[0].name.starts_with("accepted-deployment-shop-web-"), "{}", rules[0].name);

@@ -1,6 +1,6 @@
 //! What a person could do about an object, by what declares it: look closer, put it back, or accept it.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use super::{commands, rows::Row};
 use crate::{
     expose::values::Values,
-    model::{Algorithm, Difference, ObjectKey, SealKey, Source, Stamp, VerdictKind},
-    rules::{Accepted, RuleSpec, Why, accepting, rules_as_yaml},
+    model::{Algorithm, ObjectKey, Source, Stamp, VerdictKind},
+    rules::{Accepted, Why, accepting, rules_as_yaml},
     state::{BaselineState, DeclaredBy, Snapshot},
 };
 
@@ -147,20 +147,15 @@ fn of_helm(declared: &DeclaredBy, snapshot: &Snapshot) -> Vec<Remedy> {
 fn by_rule(patient: Patient<'_>, values: &Values, now: Timestamp) -> Option<Remedy> {
     let expires = (now + ACCEPTED_FOR).strftime("%Y-%m-%d").to_string();
     let why = Why { owner: "who answers for it", reason: "why it is fine", expires: &expires };
-    let rule = |difference: &Difference| {
-        let finding = &difference.finding;
-        // A digest of what may not be told holds until the next restart only.
-        let is_shown = values.actual(finding) == *finding.actual && !SealKey::is_digest(&finding.actual);
-        let ObjectKey { kind, namespace, name } = patient.key;
-        let value = is_shown.then_some(&*finding.actual);
-        let (group, kind, path) = (&kind.group, &kind.kind, &finding.path);
-        accepting(&Accepted { group, kind, namespace, name, path, value }, &why)
-    };
     let episodes = patient.rows.iter().filter_map(|row| row.episode);
-    // Two sources may declare the same field.
-    let mut names = BTreeSet::new();
-    let rules = episodes.flat_map(|episode| &episode.differences).map(rule);
-    let mut rules: Vec<RuleSpec> = rules.filter(|rule| names.insert(rule.name.clone())).collect();
+    let fields = episodes.flat_map(|episode| &episode.differences).map(|difference| {
+        let finding = &difference.finding;
+        let ObjectKey { kind, namespace, name } = patient.key;
+        let value = Some(&*finding.actual).filter(|own| values.actual(finding) == **own);
+        let (group, kind, path) = (&kind.group, &kind.kind, &finding.path);
+        Accepted { group, kind, namespace, name, path, value }
+    });
+    let mut rules = accepting(fields, &why);
     let more = rules.len().saturating_sub(MOST_RULES);
     rules.truncate(MOST_RULES);
     let words = "Ignore just this for a while, by rules in the settings:";
