@@ -221,7 +221,6 @@ fn what_a_controller_says_about_its_failure_is_told() {
         (200, object.to_string())
     });
     let told = run(&["explain", "fleet/fleet", "-n", "shop", "--server", &server], "", &[]);
-    let wanted =
-        "Fleet shop/fleet\n\nstatus_hash: unknown (phase_error)\n  phase Error: quota exceeded\\u{1b}[2J\n";
+    let wanted = "Fleet shop/fleet\n\nstatus_hash: unknown, its controller could not apply it (phase_error)\n  phase Error: quota exceeded\\u{1b}[2J\n";
     assert_eq!((told.code, &*told.stdout), (Some(0), wanted), "{}", told.stderr);
 }

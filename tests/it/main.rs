@@ -68,6 +68,8 @@ mod look_ends;
 mod look_server;
 /// What they show on a terminal.
 mod look_terminal;
+/// Whom they ask.
+mod look_whom;
 /// The `/metrics` page: golden, escapes, formats, limits.
 mod manifest_follow;
 mod metrics_page;
