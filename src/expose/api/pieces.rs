@@ -16,9 +16,10 @@ use tokio::{
 
 use super::{answer::plain, problem::Problem};
 
-/// How large a piece is, and how many there are at most of one writer that nobody has taken yet.
+/// How large a piece is, and how many there are at most of one writer that nobody has taken yet. With fewer, writers would wait for
+/// each other, and one worker would do the work of all.
 const PIECE: usize = 64 << 10;
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
 
 /// What one of those who write an answer together hands on, piece by piece. So no more than a few pieces of an answer are in memory at a
 /// time, however slowly it is read, and it is sent while the rest of it is made.
@@ -34,10 +35,10 @@ pub(super) struct Pieces {
 
 /// A part of a turn.
 #[derive(Debug)]
-enum Part {
-    Piece(Bytes),
-    /// It is the next one's turn.
-    End,
+struct Part {
+    piece: Bytes,
+    /// Whether it is the next one's turn after it.
+    is_last: bool,
 }
 
 /// Nobody reads the answer any longer.
@@ -52,11 +53,10 @@ impl Pieces {
 
     /// Leaves it to the next one to go on.
     pub(super) async fn end_turn(&mut self) -> Result<(), NobodyReads> {
-        let rest = std::mem::take(&mut self.piece);
-        if !rest.is_empty() {
-            self.hand_on(rest).await?;
-        }
-        self.taken_by.send(Part::End).await.map_err(|_| NobodyReads)?;
+        // The next turn will take about as much room.
+        let room = self.piece.len() + self.piece.len() / 8;
+        let rest = std::mem::replace(&mut self.piece, Vec::with_capacity(room));
+        self.hand_on(rest, true).await?;
         self.next_turn += self.writers;
         Ok(())
     }
@@ -78,11 +78,11 @@ impl Pieces {
             return Ok(());
         }
         let full = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE + PIECE / 8));
-        self.hand_on(full).await
+        self.hand_on(full, false).await
     }
 
-    async fn hand_on(&mut self, piece: Vec<u8>) -> Result<(), NobodyReads> {
-        self.taken_by.send(Part::Piece(piece.into())).await.map_err(|_| NobodyReads)?;
+    async fn hand_on(&mut self, piece: Vec<u8>, is_last: bool) -> Result<(), NobodyReads> {
+        self.taken_by.send(Part { piece: piece.into(), is_last }).await.map_err(|_| NobodyReads)?;
         // Somebody else may have a short question.
         yield_now().await;
         Ok(())
@@ -131,13 +131,13 @@ impl Answer {
     async fn next(&mut self) -> Option<Result<Bytes, &'static str>> {
         while self.turn < self.turns {
             let at = self.turn % self.writers.len();
-            match self.writers[at].recv().await {
-                Some(Part::Piece(piece)) => return Some(Ok(piece)),
-                Some(Part::End) => self.turn += 1,
-                None => {
-                    self.turn = self.turns;
-                    return Some(Err("the answer could not be made"));
-                }
+            let Some(Part { piece, is_last }) = self.writers[at].recv().await else {
+                self.turn = self.turns;
+                return Some(Err("the answer could not be made"));
+            };
+            self.turn += usize::from(is_last);
+            if !piece.is_empty() {
+                return Some(Ok(piece));
             }
         }
         None

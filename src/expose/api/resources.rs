@@ -99,8 +99,8 @@ impl Question {
     }
 }
 
-/// How many objects are written at a turn: few enough for all writers to be at work, and for none to be far ahead.
-const TURN: usize = 64;
+/// How many objects are written at a turn: about as many as fill a piece.
+const TURN: usize = 32;
 
 /// A list that is to be written, and all that it is written from.
 struct List {
