@@ -14,7 +14,7 @@ use super::{
     args::DiffArgs,
     asked::{Asked, Place},
     external_diff::{self, PROGRAM},
-    fields::as_yaml,
+    fields::as_yamls,
     get::judge,
     resources::{Resource, Row, fetch, harmless},
     runtime::block_on,
@@ -94,16 +94,9 @@ impl Sides {
             format!("{}{}", worst.manager.as_ref().unwrap_or(&worst.actor), onset.unwrap_or_default())
         });
         let changed = changed.unwrap_or_default();
-        let fields = |side: fn(&super::resources::Difference) -> &String| {
-            as_yaml(resource.differences.iter().map(|own| (&*own.path, &**side(own))))
-        };
-        Ok(Self {
-            file,
-            by: format!("{}{}", resource.source, by.trim_end()),
-            changed,
-            declared: fields(|own| &own.expected)?,
-            live: fields(|own| &own.actual)?,
-        })
+        let fields = resource.differences.iter().map(|own| (&*own.path, [&*own.expected, &*own.actual]));
+        let [declared, live] = as_yamls(&fields.collect::<Vec<_>>())?;
+        Ok(Self { file, by: format!("{}{}", resource.source, by.trim_end()), changed, declared, live })
     }
 
     /// As `diff -u` writes it.
