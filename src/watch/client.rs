@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use http::HeaderValue;
 use hyper_util::{
     client::legacy::{Builder, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -48,6 +49,12 @@ pub enum ConnectError {
         first_line(.0)
     )]
     Nowhere(Box<kube::config::InferConfigError>),
+    /// The token cannot be sent.
+    #[error("cannot set up the connection to {server}: {UNSENDABLE_TOKEN}")]
+    Token {
+        /// The server's address.
+        server: String,
+    },
     /// The configuration was found but makes no client.
     #[error("cannot set up the connection to {server}: {source}")]
     Setup {
@@ -63,6 +70,8 @@ fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
+const UNSENDABLE_TOKEN: &str = "the token has signs in it that none has, such as the end of a line";
+
 /// How long the server may take for its response headers.
 const HEADERS: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
@@ -72,6 +81,9 @@ pub async fn client_from(connection: &Connection) -> Result<Client, ConnectError
     let config = load(connection).await?;
     let server = config.cluster_url.to_string();
     info!(server, "Using this API server.");
+    if !has_sendable_token(&config) {
+        return Err(ConnectError::Token { server });
+    }
     build(config).map_err(|source| ConnectError::Setup { server, source: Box::new(source) })
 }
 
@@ -79,7 +91,18 @@ pub async fn client_from(connection: &Connection) -> Result<Client, ConnectError
 /// kubeconfig that was made for it.
 pub async fn client_to(kubeconfig: Kubeconfig) -> Result<Client, String> {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    build(config.map_err(|error| first_line(&error))?).map_err(|error| first_line(&error))
+    let config = config.map_err(|error| first_line(&error))?;
+    if !has_sendable_token(&config) {
+        return Err(UNSENDABLE_TOKEN.to_owned());
+    }
+    build(config).map_err(|error| first_line(&error))
+}
+
+/// Whether the token, if there is one, can stand in a header: the client would panic about one that cannot.
+fn has_sendable_token(config: &Config) -> bool {
+    // Kept from logs as it is, it comes out only where it is written down.
+    let credentials = serde_json::to_value(&config.auth_info).unwrap_or_default();
+    credentials["token"].as_str().is_none_or(|token| HeaderValue::from_str(token).is_ok())
 }
 
 /// The namespace that people mean who name none; none where there is no cluster to talk to.

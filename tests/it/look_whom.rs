@@ -58,7 +58,10 @@ fn a_running_exporter_is_told_who_asks() {
         assert!(ended.stderr.contains("401 Unauthorized: who are you?; say who you are"), "{}", ended.stderr);
         assert!(!ended.stderr.contains("s3cret") && !ended.stderr.contains("pass"), "{}", ended.stderr);
     }
+    let two_lines = write(folder.path(), "two", "s3cret\nlines\n");
     for (flags, told) in [
+        (["--token-file", &two_lines], "the token has signs in it that none has"),
+        (["--token", "s3cret\u{1}"], "the token has signs in it that none has"),
         (["--token-file", "/nonexistent"], "cannot read /nonexistent"),
         (["--ca-file", "/nonexistent"], "cannot read /nonexistent"),
         (["--basic-auth-file", &token], "does not hold USER:PASSWORD"),
@@ -120,4 +123,18 @@ fn an_exporter_that_wants_to_be_asked_otherwise_is_told_in_our_words() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn a_token_that_cannot_be_sent_to_a_cluster_is_said_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n\
+                  contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: \"s3cret\\nlines\"}}]\n";
+    let config = write(folder.path(), "config", config);
+    for arguments in [&["get", "-A"][..], &["run", "--web.listen-address", "127.0.0.1:0"]] {
+        let ended = run(&[arguments, &["--kubeconfig", &config]].concat(), "", &[]);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("the token has signs in it that none has"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
 }
