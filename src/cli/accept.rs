@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     model::Clock,
-    rules::{Accepted, RuleInput, RuleSet, Why, accepting, rules_as_yaml},
+    rules::{Accepted, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
 };
 
 /// Prints a rule for each difference that the object has now: pinned to the object, the path and the value.
@@ -44,7 +44,19 @@ pub(super) fn run(
         ));
     }
     write!(stdout, "{}", rules_as_yaml(&input.rules)).map_err(cannot_write)?;
+    let open: Vec<&str> =
+        input.rules.iter().filter(|rule| rule.matches.values.is_empty()).map(path_of).collect();
+    if !open.is_empty() {
+        let paths = harmless(&open.join(", "));
+        writeln!(stderr, "drift-exporter: any value of {paths} is accepted: what is there now is not shown, so no rule can be pinned to it")
+            .map_err(cannot_write)?;
+    }
     Ok(Outcome::Fine)
+}
+
+/// The one path that an accepting rule is about.
+fn path_of(rule: &RuleSpec) -> &str {
+    rule.matches.paths.first().map_or("", |path| path)
 }
 
 /// Every field that differs.

@@ -122,10 +122,14 @@ impl Asked {
         let unreachable = |why| format!("cannot look at the cluster: {why}");
         let served = served_kinds(&client, PATIENCE).await.map_err(unreachable)?;
         let mut kinds: Vec<Kind> = Vec::new();
-        for Wish { kind, .. } in &wishes {
+        for (at, Wish { kind, name }) in wishes.iter().enumerate() {
             let found = find_kind(&client, kind).await.map_err(|error| unreachable(error.to_string()))?;
             let names = || served.kinds.iter().map(|own| &*own.kind.kind);
-            kinds.push(found.ok_or_else(|| unknown_kind("the cluster has", kind, names()))?);
+            // Where several are named, the second may be meant as the name of one.
+            let before =
+                at.checked_sub(1).map(|at| &wishes[at]).filter(|own| own.name.is_none() && name.is_none());
+            let hint = before.map(|own| format!("; one object is {}/{kind}", own.kind)).unwrap_or_default();
+            kinds.push(found.ok_or_else(|| unknown_kind("the cluster has", kind, names()) + &hint)?);
         }
         let file = ask.config.config_file.as_deref();
         let usual = usual_settings(&served, &kinds, place.namespace());

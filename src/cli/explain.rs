@@ -176,7 +176,12 @@ fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Cla
     }
     for difference in claim.differences.iter().chain(&claim.ignored) {
         let Difference { path, expected, actual, actor, manager, onset, rules, ignored_by } = difference;
-        let shown = |value: &str| if value.is_empty() { "nothing".to_owned() } else { value.to_owned() };
+        let shown = |value: &str| match value {
+            "" => "nothing".to_owned(),
+            // Nobody can write lines of ours, and blanks at an end can be seen.
+            odd if odd.trim() != odd || odd.contains(char::is_control) => format!("{odd:?}"),
+            plain => plain.to_owned(),
+        };
         let _ = writeln!(text, "  {path}: {} is declared, {} is there", shown(expected), shown(actual));
         let manager = manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
         let since = onset.map(|onset| format!(", {}", second(onset))).unwrap_or_default();

@@ -111,16 +111,21 @@ impl Resource {
 /// Text that a terminal shows as it is, whatever somebody has put into a name or a value.
 pub(super) fn harmless(text: &str) -> String {
     let shown = |c: char| {
-        if c.is_control() && !"\n\t".contains(c) { c.escape_default().collect() } else { c.to_string() }
+        if is_odd(c) && !"\n\t".contains(c) { c.escape_default().collect() } else { c.to_string() }
     };
     text.chars().map(shown).collect()
+}
+
+/// Whether a sign does something to the others around it, such as turning their order.
+fn is_odd(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// JSON that means the same and that a terminal shows as it is.
 pub(super) fn harmless_json(text: &str) -> String {
     // Only in texts can there be such a sign, and there JSON has another way to write it.
     let shown = |c: char| {
-        if c.is_control() && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
+        if is_odd(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
     };
     text.chars().map(shown).collect()
 }

@@ -86,6 +86,9 @@ fn with_and_without_an_exporter_the_answer_is_the_same() {
         text.lines().map(|line| line.split(" 20").next().unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(timeless(&served.stdout), timeless(&direct.stdout), "{}", direct.stderr);
+    // Nobody can write lines of ours into a value.
+    let messages = ask(&demo, Through::Nothing, &["explain", "cm", "notifier-messages", "-n", "platform"]);
+    assert!(messages.stdout.contains(r#""hello\nthere\n" is there"#), "{}", messages.stdout);
     // All but the times is what the API says, once the rollout has come to its end.
     let refunds = ["get", "deploy/refunds", "-n", "payments", "-o", "json"];
     eventually("refunds is rolled out", Duration::from_secs(60), || {
@@ -129,6 +132,8 @@ fn what_differs_by_whatever_source_can_be_accepted() {
             served.stdout,
             served.stderr
         );
+        let warns = served.stderr.contains(&format!("any value of {path} is accepted"));
+        assert!(warns != is_told && direct.stderr.is_empty(), "{} {}", served.stderr, direct.stderr);
     }
     let nothing = accept(Through::Nothing, "deploy/notifier", "platform");
     assert_eq!(nothing.code, Some(1), "{}", nothing.stdout);
@@ -192,6 +197,7 @@ fn what_is_not_there_is_said_with_what_may_have_been_meant() {
             (&["explain", "deploy"], 2, "which one of deploy? Want KIND/NAME, such as deployment/web"),
             (&["get", "deploy/web", "web"], 2, "deploy/web is one object already"),
             (&["get", "deploy", "a/b"], 2, "want KIND/NAME, such as deployment/web"),
+            (&["explain", "cm/nonesuch", "-n", "shop"], 1, "no watched object configmap shop/nonesuch"),
         ] {
             let ended = ask(&demo, through, arguments);
             assert_eq!(ended.code, Some(code), "{through:?} {arguments:?}: {}", ended.stderr);
