@@ -143,7 +143,7 @@ impl Refusal {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG => {
                 let most = LARGEST_HEAD >> 10;
                 format!(
-                    "URL and headers of a request have at most {most} KiB together, tokens and cookies included"
+                    "URL and headers of a request have at most {most} KiB together, tokens and cookies included, and there are at most 100 of them"
                 )
             }
             _ => "what was sent is no request of HTTP/1.1".to_owned(),

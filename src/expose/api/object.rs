@@ -106,7 +106,9 @@ pub(crate) async fn object(
     let tag = Tag::new(&exposed, &caller, &snapshot, prices, request.uri());
     tag.unless_known(request.headers(), async {
         let Some((state, entries)) = named.find(&snapshot) else {
-            let detail = format!("no watched object {} {}/{}", named.kind, named.namespace, named.name);
+            let Named { kind, namespace, name } = &named;
+            let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+            let detail = format!("no watched object {} {place}{name}", kind.trim_end_matches('.'));
             return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
         };
         let object = &entries[0].object;
