@@ -104,10 +104,12 @@ pub fn wanted_end() -> Arc<AtomicBool> {
     ended
 }
 
-/// A port of the loopback interface that was free a moment ago.
+/// A port of the loopback interface that was free a moment ago. It is none of those that systems give to outgoing connections, which one of the
+/// many that other tests open would take before the program does that it is meant for.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound listener has an address").port()
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut tried = std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).take(1000);
+    tried.find(is_free).expect("a free port")
 }
 
 /// Asks again and again until there is an answer.
