@@ -39,7 +39,8 @@ fn whole(api_version: &str, kind: &str, mut object: serde_json::Value) -> serde_
     object
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> String {
+/// A file in a folder; its path.
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
     path.display().to_string()

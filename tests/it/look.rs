@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    command_line::{Ended, run},
+    command_line::{Ended, run, write},
     demo::patch,
-    look_whom::write,
     programs::{demo::Demo, process::eventually},
 };
 

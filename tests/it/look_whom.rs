@@ -3,13 +3,12 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    path::Path,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::command_line::run;
+use crate::command_line::{run, write};
 
 /// Answers every request with this after it was sent; gives what was asked.
 fn answering(status: &'static str, body: Value) -> (String, std::sync::mpsc::Receiver<String>) {
@@ -29,13 +28,6 @@ fn answering(status: &'static str, body: Value) -> (String, std::sync::mpsc::Rec
         }
     });
     (address, asked)
-}
-
-/// A file in a folder; its path.
-pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, text).unwrap();
-    path.display().to_string()
 }
 
 #[test]
