@@ -69,7 +69,8 @@ fn leaves_nothing_behind(demo: &mut Demo, signal: &str) {
 fn it_stays_small_however_much_happens() {
     let demo = Demo::start(&["--speed", "100"]);
     let (api, begun) = (demo.api_port(), Instant::now());
-    // More than is remembered, by two who write at once, while the story plays a round a second.
+    // More than is remembered, by two who write at once, while the story plays a round a second. One who writes alone leaves glibc with 28
+    // to 34 MiB, which this bound does not hold yet: docs/design/002.
     std::thread::scope(|scope| {
         for rounds in [0..2500, 2500..5000] {
             scope.spawn(move || {
