@@ -27,14 +27,41 @@ pub(super) struct Pages {
     length: usize,
 }
 
-impl Fragment {
-    pub(super) fn new(text: String) -> Self {
-        let deflated = deflate(text.as_bytes());
+/// Makes fragments. What it works with is large: it is made for the first of them, and not anew for each.
+#[derive(Debug, Default)]
+pub(super) struct Deflater(Option<Compress>);
+
+impl Deflater {
+    pub(super) fn fragment(&mut self, text: String) -> Fragment {
+        let deflated = self.deflate(text.as_bytes());
         let mut checksum = Hasher::new();
         checksum.update(text.as_bytes());
-        Self { plain: text.into(), deflated, checksum }
+        Fragment { plain: text.into(), deflated, checksum }
     }
 
+    fn deflate(&mut self, text: &[u8]) -> Bytes {
+        if text.is_empty() {
+            return Bytes::new();
+        }
+        let compress = self.0.get_or_insert_with(|| Compress::new(Compression::new(LEVEL), false));
+        compress.reset();
+        let mut out = Vec::with_capacity(text.len() / 8 + 64);
+        loop {
+            let done = usize::try_from(compress.total_in()).unwrap_or(usize::MAX);
+            compress
+                .compress_vec(&text[done..], &mut out, FlushCompress::Sync)
+                .expect("compressing from memory to memory cannot fail");
+            // Room that is left over means that the flush is complete.
+            if compress.total_in() == text.len() as u64 && out.len() < out.capacity() {
+                out.shrink_to_fit();
+                return out.into();
+            }
+            out.reserve(text.len() / 8 + 64);
+        }
+    }
+}
+
+impl Fragment {
     pub(super) fn is_empty(&self) -> bool {
         self.plain.is_empty()
     }
@@ -72,26 +99,6 @@ impl Pages {
     }
 }
 
-fn deflate(text: &[u8]) -> Bytes {
-    if text.is_empty() {
-        return Bytes::new();
-    }
-    let mut compress = Compress::new(Compression::new(LEVEL), false);
-    let mut out = Vec::with_capacity(text.len() / 8 + 64);
-    loop {
-        let done = usize::try_from(compress.total_in()).unwrap_or(usize::MAX);
-        compress
-            .compress_vec(&text[done..], &mut out, FlushCompress::Sync)
-            .expect("compressing from memory to memory cannot fail");
-        // Room that is left over means that the flush is complete.
-        if compress.total_in() == text.len() as u64 && out.len() < out.capacity() {
-            out.shrink_to_fit();
-            return out.into();
-        }
-        out.reserve(text.len() / 8 + 64);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
@@ -99,14 +106,14 @@ mod tests {
     use flate2::read::GzDecoder;
     use proptest::prelude::*;
 
-    use super::{Fragment, Pages};
+    use super::{Deflater, Pages};
 
     proptest! {
         #[test]
         fn any_fragments_make_one_gzip_member_of_their_text(texts in prop::collection::vec(".{0,300}", 0..20)) {
-            let mut pages = Pages::default();
+            let (mut pages, mut deflater) = (Pages::default(), Deflater::default());
             for text in &texts {
-                pages.push(&Fragment::new(text.clone()));
+                pages.push(&deflater.fragment(text.clone()));
             }
             let gzip = pages.clone().gzip().concat();
             let mut read = String::new();
@@ -122,7 +129,7 @@ mod tests {
     fn a_large_fragment_needs_several_rounds_and_is_read_back() {
         let text = (0..200_000_u64).map(|n| (n * 2_654_435_761).to_string()).collect::<Vec<_>>().join(" ");
         let mut pages = Pages::default();
-        pages.push(&Fragment::new(text.clone()));
+        pages.push(&Deflater::default().fragment(text.clone()));
         let gzip = pages.gzip().concat();
         let mut read = String::new();
         GzDecoder::new(&gzip[..]).read_to_string(&mut read).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{MetricsOptions, lines::BlockLines};
+use super::{MetricsOptions, fragment::Deflater, lines::BlockLines};
 use crate::state::{Block, KindState};
 
 /// A block with its lines.
@@ -34,7 +34,11 @@ pub(super) struct ShownBlock<'a> {
 }
 
 /// Gives the room there is to objects that drift first, then, in whole blocks, to the others and to health.
-pub(super) fn within_limit<'a>(rendered: Vec<Rendered<'a>>, options: &MetricsOptions) -> Shown<'a> {
+pub(super) fn within_limit<'a>(
+    rendered: Vec<Rendered<'a>>,
+    options: &MetricsOptions,
+    deflater: &mut Deflater,
+) -> Shown<'a> {
     let mut room = options.max_series;
     let mut shown = Shown { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
     for Rendered { state, block, lines } in rendered {
@@ -42,7 +46,7 @@ pub(super) fn within_limit<'a>(rendered: Vec<Rendered<'a>>, options: &MetricsOpt
         let drifting = if wanted <= room {
             lines.clone()
         } else {
-            Arc::new(BlockLines::first_drifting(block, options, room))
+            Arc::new(BlockLines::first_drifting(block, options, room, deflater))
         };
         room -= drifting.drifting();
         shown.dropped += wanted - drifting.drifting();

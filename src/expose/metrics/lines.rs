@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 use super::{
     MetricsOptions,
     catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
-    fragment::Fragment,
+    fragment::{Deflater, Fragment},
     text::push_labels,
 };
 use crate::{
@@ -57,9 +57,9 @@ impl Draft {
         writeln!(self.text, "{name}{{{labels}}} {value}").expect("writing to a string cannot fail");
     }
 
-    fn finish(mut self) -> Lines {
+    fn finish(mut self, deflater: &mut Deflater) -> Lines {
         self.text.shrink_to_fit();
-        Lines { count: self.count, fragment: Fragment::new(self.text) }
+        Lines { count: self.count, fragment: deflater.fragment(self.text) }
     }
 }
 
@@ -67,6 +67,7 @@ impl BlockLines {
     pub(super) fn render<'a>(
         entries: impl IntoIterator<Item = &'a Arc<Entry>>,
         options: &MetricsOptions,
+        deflater: &mut Deflater,
     ) -> Self {
         let [mut drifted, mut clean, mut onset, mut fields, mut blind, mut episodes, mut health] =
             std::array::from_fn(|_| Draft::default());
@@ -112,21 +113,26 @@ impl BlockLines {
             *tally.entry(key).or_insert(0) += 1;
         }
         Self {
-            drifted: drifted.finish(),
-            clean: clean.finish(),
-            onset: onset.finish(),
-            fields: fields.finish(),
-            blind: blind.finish(),
-            episodes: episodes.finish(),
-            health: health.finish(),
+            drifted: drifted.finish(deflater),
+            clean: clean.finish(deflater),
+            onset: onset.finish(deflater),
+            fields: fields.finish(deflater),
+            blind: blind.finish(deflater),
+            episodes: episodes.finish(deflater),
+            health: health.finish(deflater),
             tally,
         }
     }
 
     /// The lines of as many drifting objects as have room; each has at most five series.
-    pub(super) fn first_drifting(block: &Block, options: &MetricsOptions, room: usize) -> Self {
+    pub(super) fn first_drifting(
+        block: &Block,
+        options: &MetricsOptions,
+        room: usize,
+        deflater: &mut Deflater,
+    ) -> Self {
         let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
-        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() })
+        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() }, deflater)
     }
 
     /// How many series the objects have that drift, did within the last day, or have fields that nobody compares.

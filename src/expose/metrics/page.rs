@@ -15,7 +15,7 @@ use super::{
         JOB_RESULT, JOB_START, ONSET, RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP,
         STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
     },
-    fragment::{Fragment, Pages},
+    fragment::{Deflater, Fragment, Pages},
     jobs,
     limit::{Rendered, Shown, within_limit},
     lines::BlockLines,
@@ -84,14 +84,27 @@ impl MetricsPage {
         format: Format,
         gzip: bool,
     ) -> Vec<Bytes> {
-        let mut pages = self.assembled(snapshot, options, format);
+        let mut deflater = Deflater::default();
+        let mut pages = self.assembled(snapshot, options, format, &mut deflater);
         let mut own = registry::render(&self.registry, format);
         own.push_str(format.end());
-        pages.push(&Fragment::new(own));
-        if gzip { pages.gzip() } else { pages.plain() }
+        if gzip {
+            pages.push(&deflater.fragment(own));
+            pages.gzip()
+        } else {
+            let mut plain = pages.plain();
+            plain.push(own.into());
+            plain
+        }
     }
 
-    fn assembled(&self, snapshot: &Snapshot, options: &MetricsOptions, format: Format) -> Pages {
+    fn assembled(
+        &self,
+        snapshot: &Snapshot,
+        options: &MetricsOptions,
+        format: Format,
+        deflater: &mut Deflater,
+    ) -> Pages {
         // Nobody but scrapes takes this lock, and a scrape that panicked leaves at worst an older block behind.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.options.as_ref() != Some(options) {
@@ -101,8 +114,10 @@ impl MetricsPage {
         }
         let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
         if !current {
-            let shown = within_limit(cache.refresh(snapshot, options), options);
-            let pages = [Format::Text, Format::OpenMetrics].map(|format| assemble(snapshot, &shown, format));
+            let rendered = cache.refresh(snapshot, options, deflater);
+            let shown = within_limit(rendered, options, deflater);
+            let pages = [Format::Text, Format::OpenMetrics]
+                .map(|format| assemble(snapshot, &shown, format, &mut *deflater));
             cache.assembled = Some((snapshot.sequence, pages));
         }
         let (_, pages) = cache.assembled.as_ref().expect("it was just put there");
@@ -112,7 +127,12 @@ impl MetricsPage {
 
 impl Cache {
     /// All blocks of all kinds, rendering those that are new or changed and forgetting those that are gone.
-    fn refresh<'a>(&mut self, snapshot: &'a Snapshot, options: &MetricsOptions) -> Vec<Rendered<'a>> {
+    fn refresh<'a>(
+        &mut self,
+        snapshot: &'a Snapshot,
+        options: &MetricsOptions,
+        deflater: &mut Deflater,
+    ) -> Vec<Rendered<'a>> {
         let mut old = std::mem::take(&mut self.blocks);
         let mut all = Vec::new();
         for (kind, state) in snapshot.kinds.iter().enumerate() {
@@ -120,7 +140,7 @@ impl Cache {
                 let version = block.version();
                 let lines = match old.remove(&(kind, place)) {
                     Some((known, lines)) if known == version => lines,
-                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), options)),
+                    Some(_) | None => Arc::new(BlockLines::render(block.entries(), options, deflater)),
                 };
                 self.blocks.insert((kind, place), (version, lines.clone()));
                 all.push(Rendered { state, block, lines });
@@ -131,9 +151,10 @@ impl Cache {
 }
 
 /// Puts the families one after the other; the lines of a family stand together.
-fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
+fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format, deflater: &mut Deflater) -> Pages {
     let mut pages = Pages::default();
-    let header = |pages: &mut Pages, metric: &Metric| pages.push(&Fragment::new(format.header(metric)));
+    let mut header =
+        |pages: &mut Pages, metric: &Metric| pages.push(&deflater.fragment(format.header(metric)));
     header(&mut pages, &DRIFTED);
     for block in &shown.blocks {
         pages.push(&block.drifting.drifted.fragment);
@@ -186,6 +207,6 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format) -> Pages {
         (&DROPPED, dropped),
     ];
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
-    pages.push(&Fragment::new(rest));
+    pages.push(&deflater.fragment(rest));
     pages
 }
