@@ -45,12 +45,12 @@ pub enum Change {
     Streams(Arc<Plan>),
     /// A complete list begins; what an unfinished one brought is void.
     ListStarted(Arc<StreamSpec>),
-    /// One object of the list under way.
-    Listed(Arc<StreamSpec>, Box<LiveObject>),
+    /// One object of the list under way. It is kept where it is, and not moved about.
+    Listed(Arc<StreamSpec>, Arc<LiveObject>),
     /// The list is complete: whatever was not in it is gone.
     ListEnded(Arc<StreamSpec>),
     /// The object exists with this content.
-    Seen(Arc<StreamSpec>, Box<LiveObject>),
+    Seen(Arc<StreamSpec>, Arc<LiveObject>),
     /// The object is gone, or no longer selected.
     Gone {
         /// The stream that said so.

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     compare::declared::ClusterShapes,
     model::{
-        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, StreamHealth,
+        Cause, Change, Clock, DownReason, Kind, LiveObject, ObjectKey, Plan, Source, Stamp, StreamHealth,
         StreamSpec, VerdictKind,
     },
     rules::RuleSet,
@@ -118,13 +118,13 @@ impl Engine {
                 if let Some((staged, state)) =
                     self.staged.get_mut(&stream).zip(kind_state(&self.snapshot, &stream))
                 {
-                    staged.add(*object, &state.blocks);
+                    staged.add(object, &state.blocks);
                 }
                 false
             }
             Change::ListEnded(stream) => self.commit(&stream, now),
             Change::Seen(stream, object) => {
-                let seen = self.see(&stream, *object, true, now);
+                let seen = self.see(&stream, object, true, now);
                 self.metrics.took(begun.elapsed());
                 seen
             }
@@ -171,7 +171,9 @@ impl Engine {
         // Where a baseline belongs is found out before anything is said about its objects.
         let proved: Vec<ObjectKey> =
             commit.changed.iter().flat_map(|object| self.baselines.learn_from(object)).collect();
-        let seen: HashSet<ObjectKey> = commit.changed.iter().map(|object| object.key.clone()).collect();
+        // A first list may have many thousands of names, which are of use only where something was proved.
+        let listed = commit.changed.iter().filter(|_| !proved.is_empty());
+        let seen: HashSet<ObjectKey> = listed.map(|object| object.key.clone()).collect();
         for object in commit.changed {
             self.see(stream, object, counted, now);
         }
@@ -183,7 +185,13 @@ impl Engine {
     }
 
     /// Takes in an object. `counted`: an episode that shows now began while we watched.
-    fn see(&mut self, stream: &StreamSpec, mut object: LiveObject, counted: bool, now: Timestamp) -> bool {
+    fn see(
+        &mut self,
+        stream: &StreamSpec,
+        mut object: Arc<LiveObject>,
+        counted: bool,
+        now: Timestamp,
+    ) -> bool {
         let Some(state) = kind_state(&self.snapshot, stream) else {
             return false;
         };
@@ -193,21 +201,20 @@ impl Engine {
         if known.as_ref().is_some_and(|known| same_version(known, &object)) {
             return false;
         }
+        // Nobody else has it yet, so it is not copied.
+        let own = Arc::make_mut(&mut object);
         let told = known.as_ref().and_then(|known| known.report.as_deref());
-        object.report = object.report.map(|report| Box::new(report.after(told, now)));
+        own.report = own.report.take().map(|report| Box::new(report.after(told, now)));
         if let Some(known) = known {
-            object.stamp = object.stamp.after(&known.stamp, now);
-            if is_alike(&known, &object) {
+            let stamp = std::mem::replace(&mut own.stamp, Stamp::Unasked);
+            own.stamp = stamp.after(&known.stamp, now);
+            if is_alike(&known, own) {
                 self.metrics.reconciled(&stream.kind, UNCHANGED);
-                return self.renew(&Arc::new(object));
+                return self.renew(&object);
             }
         }
         let proved = self.baselines.learn_from(&object);
-        self.settle(
-            &key,
-            &Presence::Exists(Arc::new(object)),
-            Moment { counted, cause: Cause::Deleted, now },
-        );
+        self.settle(&key, &Presence::Exists(object), Moment { counted, cause: Cause::Deleted, now });
         self.accept_proof(proved, &HashSet::new(), now);
         true
     }

@@ -75,8 +75,11 @@ impl Rater<'_> {
                 .cmp(&(a.severity, a.expectation, a.onset))
                 .then_with(|| a.finding.path.cmp(&b.finding.path))
         });
-        let (ignored, differences): (Vec<_>, Vec<_>) =
+        let (mut ignored, mut differences): (Vec<_>, Vec<_>) =
             differences.into_iter().partition(|difference| difference.ignored_by.is_some());
+        // They are kept for as long as it drifts: most have one, and room was made for four.
+        ignored.shrink_to_fit();
+        differences.shrink_to_fit();
         if differences.is_empty() && !ignored.is_empty() {
             return Settled::Ignored(Ignored { trouble, differences: ignored, onset: earlier });
         }

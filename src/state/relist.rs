@@ -12,12 +12,12 @@ use super::{Blocks, rerate::rated_alike};
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     known: Vec<Arc<LiveObject>>,
-    new: Vec<LiveObject>,
+    new: Vec<Arc<LiveObject>>,
 }
 
 impl Staged {
     /// Takes one object of the list.
-    pub(super) fn add(&mut self, object: LiveObject, blocks: &Blocks) {
+    pub(super) fn add(&mut self, object: Arc<LiveObject>, blocks: &Blocks) {
         let key = &object.key;
         match blocks.object(&key.namespace, &key.name) {
             Some(known) if same_version(known, &object) => self.known.push(known.clone()),
@@ -42,7 +42,7 @@ impl Staged {
 #[derive(Debug)]
 pub(super) struct Commit {
     /// Objects that are new or differ from what is known.
-    pub(super) changed: Vec<LiveObject>,
+    pub(super) changed: Vec<Arc<LiveObject>>,
     /// Objects that are known and were not in the list.
     pub(super) gone: Vec<ObjectKey>,
 }

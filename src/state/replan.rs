@@ -129,8 +129,8 @@ mod tests {
         state::{Engine, EngineMetrics, History},
     };
 
-    fn object(spec: &StreamSpec) -> Box<LiveObject> {
-        Box::new(LiveObject {
+    fn object(spec: &StreamSpec) -> Arc<LiveObject> {
+        Arc::new(LiveObject {
             exists: true,
             uid: "uid".into(),
             resource_version: "1".into(),

@@ -44,11 +44,11 @@ pub(super) struct ObjectReader {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// The object, whose stamp may say that the rest of it is unreadable.
-    Object(Box<LiveObject>),
+    Object(Arc<LiveObject>),
     /// An object that the stream brings and nobody wants.
-    Unwanted(Box<LiveObject>),
+    Unwanted(Arc<LiveObject>),
     /// An object that comes through another stream.
-    Elsewhere(Box<LiveObject>),
+    Elsewhere(Arc<LiveObject>),
     /// Not even its name can be read.
     Nameless,
 }
@@ -91,7 +91,7 @@ impl ObjectReader {
             return passed_over;
         }
         let object = wire.and_then(|wire| self.whole(&wire, text));
-        match object.or_else(|| self.name_only(text)).map(Box::new) {
+        match object.or_else(|| self.name_only(text)).map(Arc::new) {
             Some(object) if self.stream.picks(&object.key.namespace, &object.key.name) => {
                 Read::Object(object)
             }
@@ -106,7 +106,7 @@ impl ObjectReader {
         let named = || {
             let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
             object.resource_version = metadata.resource_version.0.as_ref().into();
-            Box::new(object)
+            Arc::new(object)
         };
         if metadata.name.0.is_empty() {
             return None;

@@ -226,7 +226,8 @@ impl Stream {
                     Read::Object(object) if !deleted => Change::Seen(stream, object),
                     // What is unwanted may have been wanted before.
                     Read::Object(object) | Read::Unwanted(object) => {
-                        Change::Gone { stream, namespace: object.key.namespace, name: object.key.name }
+                        let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
+                        Change::Gone { stream, namespace, name }
                     }
                     // Whoever brings it tells of it.
                     Read::Elsewhere(_) => return Ok(()),

@@ -86,7 +86,7 @@ impl Bench {
             stamp,
             ..LiveObject::absent(key)
         };
-        self.engine.apply(Change::Seen(self.stream.clone(), Box::new(object)));
+        self.engine.apply(Change::Seen(self.stream.clone(), Arc::new(object)));
         self
     }
 

@@ -215,10 +215,10 @@ fn a_hash_on_the_object_is_a_claim_of_its_own() {
         world.claims(name).iter().map(|claim| (claim.source, claim.verdict.kind())).collect()
     };
     let mut object = world.object(A);
-    object.stamp = Stamp::Unusable(UnknownReason::BadHash);
+    Arc::make_mut(&mut object).stamp = Stamp::Unusable(UnknownReason::BadHash);
     world.engine.apply(Change::Seen(world.stream.clone(), object));
     let mut object = world.object(B);
-    object.stamp = Stamp::Absent;
+    Arc::make_mut(&mut object).stamp = Stamp::Absent;
     world.engine.apply(Change::Seen(world.stream.clone(), object));
     let both = [(Source::Annotation, VerdictKind::Unknown), (Source::Terraform, VerdictKind::InSync)];
     assert_eq!(sources(&world, "a"), both);

@@ -131,12 +131,12 @@ impl World {
         self
     }
 
-    pub(crate) fn object(&mut self, (name, uid, value): (&str, &str, &str)) -> Box<LiveObject> {
+    pub(crate) fn object(&mut self, (name, uid, value): (&str, &str, &str)) -> Arc<LiveObject> {
         self.version += 1;
         let document = json!({"kind": "ConfigMap", "data": {"key": value}, "metadata": {"name": name, "namespace": "shop",
             "creationTimestamp": "1970-01-01T00:10:00Z", "managedFields": [
                 {"manager": "kubectl-edit", "time": "1970-01-01T00:15:00Z", "fieldsV1": {"f:data": {"f:key": {}}}}]}});
-        Box::new(LiveObject {
+        Arc::new(LiveObject {
             exists: true,
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
