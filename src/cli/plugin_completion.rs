@@ -55,26 +55,35 @@ fn ways_on(whole: &Command, words: &[&str]) -> Ways {
     // Without a command, it gets.
     let is_open = std::ptr::eq(chosen, whole);
     let command = if is_open { whole.find_subcommand("get").unwrap_or(whole) } else { chosen };
-    let mut ways = if let Some((name, _)) = unfinished.split_once('=') {
-        let values = waiting(command, name).map(values_of).unwrap_or_default();
-        let joined = values.words.into_iter().map(|(value, meaning)| (format!("{name}={value}"), meaning));
-        Ways { words: joined.collect(), ..values }
-    } else if let Some(flag) = before.last().and_then(|word| waiting(command, word)) {
-        values_of(flag)
-    } else if unfinished.starts_with('-') {
-        let flags = command.get_arguments().filter(|own| !own.is_hide_set());
-        let told = flags.filter_map(|own| Some((format!("--{}", own.get_long()?), in_brief(own.get_help()))));
-        Ways { words: told.collect(), files: false }
-    } else {
+    // After two dashes nothing is a flag, whatever it looks like.
+    let of_flags = if before.contains(&"--") { None } else { ways_of_flags(command, before, unfinished) };
+    let mut ways = of_flags.unwrap_or_else(|| {
         let mut ways = command.get_positionals().next().map(values_of).unwrap_or_default();
         if before.is_empty() {
             let commands = chosen.get_subcommands().filter(|own| !own.is_hide_set());
             ways.words.extend(commands.map(|own| (own.get_name().to_owned(), in_brief(own.get_about()))));
         }
         ways
-    };
+    });
     ways.words.retain(|(word, _)| word.starts_with(unfinished));
     ways
+}
+
+/// The ways to go on where a flag or the value of one is being written.
+fn ways_of_flags(command: &Command, before: &[&str], unfinished: &str) -> Option<Ways> {
+    if let Some((name, _)) = unfinished.split_once('=') {
+        let values = waiting(command, name).map(values_of).unwrap_or_default();
+        let joined = values.words.into_iter().map(|(value, meaning)| (format!("{name}={value}"), meaning));
+        return Some(Ways { words: joined.collect(), ..values });
+    }
+    if let Some(flag) = before.last().and_then(|word| waiting(command, word)) {
+        return Some(values_of(flag));
+    }
+    unfinished.starts_with('-').then(|| {
+        let flags = command.get_arguments().filter(|own| !own.is_hide_set());
+        let told = flags.filter_map(|own| Some((format!("--{}", own.get_long()?), in_brief(own.get_help()))));
+        Ways { words: told.collect(), files: false }
+    })
 }
 
 /// What may stand where an argument wants a value.
@@ -150,6 +159,8 @@ mod tests {
         check(&["--output", "y"], &["yaml"]);
         check(&["--output=y"], &["--output=yaml"]);
         check(&["get", "-n", ""], &[]);
+        check(&["get", "--", "--all"], &[]);
+        check(&["get", "--", "-o", ""], &[]);
         check(&["completions", "ba"], &["bash"]);
     }
 
