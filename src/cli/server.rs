@@ -93,7 +93,9 @@ fn kubeconfig(address: &str, ask: &AskArgs) -> Result<Kubeconfig, String> {
     if let Some(token) = ask.token.as_ref().filter(|token| !token.trim().is_empty()) {
         user["token"] = json!(token.trim());
     } else if let Some(file) = &ask.token_file {
-        user["token"] = json!(read(file)?.trim());
+        let text = read(file)?;
+        let token = Some(text.trim()).filter(|token| !token.is_empty());
+        user["token"] = json!(token.ok_or_else(|| format!("{} holds no token", file.display()))?);
     } else if let Some(file) = &ask.basic_auth_file {
         let text = read(file)?;
         let wrong = || format!("{} does not hold USER:PASSWORD", file.display());

@@ -51,10 +51,12 @@ fn a_running_exporter_is_told_who_asks() {
         assert!(!ended.stderr.contains("s3cret") && !ended.stderr.contains("pass"), "{}", ended.stderr);
     }
     let two_lines = write(folder.path(), "two", "s3cret\nlines\n");
+    let empty = write(folder.path(), "empty", "\n");
     for (flags, told) in [
         (["--token-file", &two_lines], "the token has signs in it that none has"),
         (["--token", "s3cret\u{1}"], "the token has signs in it that none has"),
         (["--token-file", "/nonexistent"], "cannot read /nonexistent"),
+        (["--token-file", &empty], "empty holds no token"),
         (["--ca-file", "/nonexistent"], "cannot read /nonexistent"),
         (["--basic-auth-file", &token], "does not hold USER:PASSWORD"),
     ] {
