@@ -1,47 +1,87 @@
 //! Where things can be reached, as far as watched Services tell.
 
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
 use crate::{
     model::{LiveObject, ObjectKey},
     state::Snapshot,
 };
 
-/// The Services of a snapshot by one label each that they select pods by: a workload asks for its own labels, not for all Services.
+/// Where objects of a snapshot can be reached. Services are looked up for the first object that does not tell itself where it answers.
+#[derive(Debug)]
+pub(super) struct Reach {
+    snapshot: Arc<Snapshot>,
+    /// All of them where none is named.
+    namespace: Option<String>,
+    services: OnceLock<Services>,
+}
+
+/// Services by one label each that they select pods by: a workload asks for its own labels, not for all Services.
 ///
 /// Sorted by that label's hash and the namespace. A map would take longer to fill than most questions take to answer.
-#[derive(Debug, Default)]
-pub(super) struct Reach<'a>(Vec<(u64, &'a str, &'a LiveObject)>);
+#[derive(Debug)]
+struct Services(Vec<(u64, Arc<LiveObject>)>);
 
 /// A place where something answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) host: String,
+pub(super) struct Endpoint<'a> {
+    pub(super) host: Host<'a>,
     pub(super) port: Option<u16>,
 }
 
-impl<'a> Reach<'a> {
-    /// The Services in one namespace, or in all of them.
-    pub(super) fn of(snapshot: &'a Snapshot, namespace: Option<&str>) -> Self {
+/// A host name or an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Host<'a> {
+    /// What an object tells itself.
+    Told(&'a str),
+    /// The name that the cluster's DNS gives a Service.
+    Service(&'a ObjectKey),
+}
+
+impl Reach {
+    /// For objects in one namespace, or in all of them.
+    pub(super) fn new(snapshot: Arc<Snapshot>, namespace: Option<String>) -> Self {
+        Self { snapshot, namespace, services: OnceLock::new() }
+    }
+
+    /// Where an object answers: by its own word, under its own name, or behind the first Service that selects its pods.
+    pub(super) fn endpoint<'a>(&'a self, object: &'a LiveObject) -> Option<Endpoint<'a>> {
+        own_endpoint(object).or_else(|| self.services().endpoint(object))
+    }
+
+    fn services(&self) -> &Services {
+        self.services.get_or_init(|| Services::of(&self.snapshot, self.namespace.as_deref()))
+    }
+}
+
+impl Services {
+    fn of(snapshot: &Snapshot, namespace: Option<&str>) -> Self {
         let kinds =
             snapshot.kinds.iter().filter(|state| is_service_kind(&state.kind.group, &state.kind.kind));
-        let services = kinds.flat_map(|state| state.blocks.objects()).filter_map(|service| {
-            let hash = service.facts.labels.hashes().first()?;
-            Some((*hash, &*service.key.namespace, &**service))
+        let is_near = |service: &&Arc<LiveObject>| {
+            namespace.is_none_or(|namespace| *namespace == *service.key.namespace)
+        };
+        let near = kinds.flat_map(|state| state.blocks.objects()).filter(is_near);
+        let labelled =
+            near.filter_map(|service| Some((*service.facts.labels.hashes().first()?, service.clone())));
+        let mut services: Vec<_> = labelled.collect();
+        services.sort_unstable_by(|(a, one), (b, other)| {
+            a.cmp(b).then_with(|| one.key.namespace.cmp(&other.key.namespace))
         });
-        let is_near = |own: &(u64, &str, _)| namespace.is_none_or(|namespace| namespace == own.1);
-        let mut services: Vec<_> = services.filter(is_near).collect();
-        services.sort_unstable_by_key(|(hash, namespace, _)| (*hash, *namespace));
         Self(services)
     }
 
-    /// Where an object answers that does not tell itself: behind the first Service that selects its pods.
-    pub(super) fn endpoint(&self, object: &LiveObject) -> Option<Endpoint> {
+    fn endpoint(&self, object: &LiveObject) -> Option<Endpoint<'_>> {
         let service = self.service_of(object)?;
-        let host = service.facts.endpoint.as_deref().map_or_else(|| name_of(&service.key), str::to_owned);
+        let host = service.facts.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Told);
         Some(Endpoint { host, port: service.facts.port.or(object.facts.port) })
     }
 
     /// The Service whose selector fits the pods of a workload; the first by name where there are several.
-    fn service_of(&self, object: &LiveObject) -> Option<&'a LiveObject> {
+    fn service_of(&self, object: &LiveObject) -> Option<&LiveObject> {
         let labels = &object.facts.labels;
         let near = labels.hashes().iter().flat_map(|hash| self.near(*hash, &object.key.namespace));
         let fitting = near.filter(|service| labels.has_all(&service.facts.labels));
@@ -49,21 +89,20 @@ impl<'a> Reach<'a> {
     }
 
     /// The Services in a namespace that are kept under this label.
-    fn near(&self, hash: u64, namespace: &str) -> impl Iterator<Item = &'a LiveObject> {
-        let start = self.0.partition_point(|(own, place, _)| (*own, *place) < (hash, namespace));
-        let rest = self.0[start..].iter();
-        rest.take_while(move |(own, place, _)| (*own, *place) == (hash, namespace))
-            .map(|(.., service)| *service)
+    fn near(&self, hash: u64, namespace: &str) -> impl Iterator<Item = &LiveObject> {
+        let order = move |(own, service): &(u64, Arc<LiveObject>)| {
+            own.cmp(&hash).then_with(|| (*service.key.namespace).cmp(namespace))
+        };
+        let start = self.0.partition_point(|own| order(own).is_lt());
+        self.0[start..].iter().take_while(move |own| order(own).is_eq()).map(|(_, service)| &**service)
     }
 }
 
-/// Where an object answers by its own word, or under its name.
-pub(super) fn own_endpoint(object: &LiveObject) -> Option<Endpoint> {
+fn own_endpoint(object: &LiveObject) -> Option<Endpoint<'_>> {
     let facts = &object.facts;
-    if let Some(host) = &facts.endpoint {
-        return Some(Endpoint { host: host.to_string(), port: facts.port });
-    }
-    is_service(&object.key).then(|| Endpoint { host: name_of(&object.key), port: facts.port })
+    let named = || is_service(&object.key).then_some(Host::Service(&object.key));
+    let host = facts.endpoint.as_deref().map(Host::Told).or_else(named)?;
+    Some(Endpoint { host, port: facts.port })
 }
 
 fn is_service_kind(group: &str, kind: &str) -> bool {
@@ -74,7 +113,11 @@ fn is_service(key: &ObjectKey) -> bool {
     is_service_kind(&key.kind.group, &key.kind.kind)
 }
 
-/// The name that the cluster's DNS gives a Service.
-fn name_of(service: &ObjectKey) -> String {
-    format!("{}.{}.svc.cluster.local", service.name, service.namespace)
+impl fmt::Display for Host<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told(host) => formatter.write_str(host),
+            Self::Service(key) => write!(formatter, "{}.{}.svc.cluster.local", key.name, key.namespace),
+        }
+    }
 }

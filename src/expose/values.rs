@@ -29,14 +29,15 @@ impl Values {
         self.full
     }
 
-    /// The declared value as it is shown.
-    pub(super) fn expected<'a>(&self, finding: &'a Finding) -> Cow<'a, str> {
-        self.shown(finding.class, &finding.expected)
-    }
-
-    /// The actual value as it is shown.
-    pub(super) fn actual<'a>(&self, finding: &'a Finding) -> Cow<'a, str> {
-        self.shown(finding.class, &finding.actual)
+    /// The declared value and the actual one as they are shown: never alike, since they differ.
+    pub(super) fn of_finding<'a>(&self, finding: &'a Finding) -> (Cow<'a, str>, Cow<'a, str>) {
+        let Finding { class, expected, actual, .. } = finding;
+        let (declared, there) = (self.shown(*class, expected), self.shown(*class, actual));
+        // Somebody may write down as a value what a digest looks like, even that of what is declared.
+        if declared == there && expected != actual {
+            return (self.hidden(expected), self.hidden(actual));
+        }
+        (declared, there)
     }
 
     /// All that may be told.
@@ -49,8 +50,12 @@ impl Values {
         if self.full || text.is_empty() || is_harmless(class) || SealKey::is_digest(text) {
             text.into()
         } else {
-            self.key.digest(text.as_bytes()).into()
+            self.hidden(text)
         }
+    }
+
+    fn hidden(&self, text: &str) -> Cow<'static, str> {
+        self.key.digest(text.as_bytes()).into()
     }
 }
 
@@ -79,7 +84,7 @@ fn is_harmless(class: FieldClass) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Values;
-    use crate::model::{FieldClass, SealKey};
+    use crate::model::{FieldClass, Finding, SealKey};
 
     #[test]
     fn what_somebody_may_want_to_hide_is_shown_as_a_digest_unless_settings_say_otherwise() {
@@ -91,5 +96,20 @@ mod tests {
         assert!(SealKey::is_digest(&digest) && !digest.contains("hunter"), "{digest}");
         assert_eq!(careful.shown(FieldClass::Data, &digest), digest, "a digest is not hidden once more");
         assert_eq!(Values { full: true, key }.shown(FieldClass::Env, "hunter2"), "hunter2");
+    }
+
+    #[test]
+    fn a_value_that_looks_like_the_digest_of_what_is_declared_is_not_taken_for_it() {
+        let key = SealKey::new([3; 32]);
+        let careful = Values { full: false, key: key.clone() };
+        let forged = Finding {
+            path: "spec.a".into(),
+            class: FieldClass::Env,
+            expected: "hunter2".into(),
+            actual: key.digest(b"hunter2").into(),
+            writer: None,
+        };
+        let (expected, actual) = careful.of_finding(&forged);
+        assert!(expected != actual && SealKey::is_digest(&actual), "{expected} {actual}");
     }
 }

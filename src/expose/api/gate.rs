@@ -15,7 +15,7 @@ use super::{
     problem::{Problem, ProblemView},
     query::{check_namespace, of_url},
     schema::OneOf,
-    view::sentences,
+    view::{DifferenceView, sentences},
     words::parse_word,
 };
 use crate::{
@@ -244,7 +244,11 @@ impl Asked<'_> {
         let details = match (verdict, episode) {
             (VerdictKind::InFlight, _) => vec!["Its baseline is being applied right now".to_owned()],
             (VerdictKind::Unknown, _) => vec!["It could not be compared".to_owned()],
-            (_, Some(episode)) => sentences(&episode.differences, snapshot.rules.set(), &caller.values()),
+            (_, Some(episode)) => {
+                let values = caller.values();
+                let views = episode.differences.iter().map(|own| DifferenceView::new(own, &values));
+                sentences(&views.collect::<Vec<_>>(), snapshot.rules.set())
+            }
             (_, None) => Vec::new(),
         };
         Some(GateReason {

@@ -16,13 +16,14 @@ use super::{
     problem::Problem,
     rules::RuleView,
     schema::OneOf,
-    view::{Light, ResourceView, TransitionView},
+    view::{KindView, Light, ResourceView, TransitionView},
 };
 use crate::{
     expose::{
         Exposed,
         access::Caller,
         lookup::{Named, history_of},
+        reach::Reach,
     },
     model::{ObjectKey, Source},
     state::{Entry, Snapshot},
@@ -114,7 +115,8 @@ pub(crate) async fn object(
         let object = &entries[0].object;
         let key = &object.key;
         let (values, now) = (caller.values(), exposed.clock.now());
-        let light = Light::new(values, now, &snapshot, prices, Some(&*key.namespace));
+        let reach = Reach::new(snapshot.clone(), Some(key.namespace.to_string()));
+        let (kind, light) = (KindView::new(state), Light::new(&values, now, &snapshot, prices, &reach));
         json(&ObjectView {
             api_version: key.kind.api_version(),
             kind: &key.kind.kind,
@@ -124,8 +126,8 @@ pub(crate) async fn object(
             uid: &object.uid,
             resource_version: &object.resource_version,
             owners: owners(&snapshot, object.facts.owner.as_deref()),
-            claims: entries.iter().map(|entry| ResourceView::new(state, entry, &light)).collect(),
-            rules: rules(&caller, &snapshot, entries, light.now),
+            claims: entries.iter().map(|entry| ResourceView::new(&kind, entry, &light)).collect(),
+            rules: rules(&caller, &snapshot, entries, now),
             ignored: ignored(&snapshot, entries),
             history: history_of(&snapshot, key).map(TransitionView::new).collect(),
         })

@@ -76,6 +76,9 @@ const UNCHANGED: Answer = Answer {
     content: Content::Nothing,
 };
 
+/// What is answered where a list cannot even be begun.
+const UNMADE: Answer = problem(500, "The answer could not be made");
+
 /// Everything that can be asked.
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
@@ -90,6 +93,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             UNCHANGED,
             problem(400, "The question is not understood"),
             problem(403, "The namespace may not be asked for"),
+            UNMADE,
         ],
         ..ASKING
     },
@@ -105,6 +109,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             problem(403, "The namespace may not be asked for"),
             problem(413, "The body is too long for a question"),
             problem(415, "The body is not JSON"),
+            UNMADE,
         ],
         ..ASKING
     },

@@ -19,8 +19,15 @@ use crate::{
     state::{Entry, KindState},
 };
 
-/// A claim with the kind that it stands under, to be kept for as long as its list is written.
-pub(super) type Listed<'a> = (&'a Arc<KindState>, &'a Arc<Entry>);
+/// A claim, and the kind that it stands under.
+#[derive(Clone, Copy)]
+pub(super) struct Listed<'a> {
+    /// Where the kind stands in the snapshot.
+    pub(super) kind: usize,
+    pub(super) state: &'a KindState,
+    /// To be kept for as long as its list is written.
+    pub(super) entry: &'a Arc<Entry>,
+}
 
 /// What to look for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -59,7 +66,7 @@ impl ResourceQuery {
         if body.trim_ascii_start().first() == Some(&b'[') {
             return Err(unreadable("want an object: {\"namespace\": …}".to_owned()));
         }
-        serde_json::from_slice(&body).map_err(|error| unreadable(error.to_string()))
+        serde_json::from_slice(&body).map_err(|error| unreadable(in_words(&error.to_string())))
     }
 
     /// The namespace, which has to be there and may be asked for.
@@ -122,7 +129,7 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
     }
 }
 
-/// What is wrong with a query, without the words of those who read it.
+/// What is wrong with a question, without the words of those who read it.
 fn in_words(wrong: &str) -> String {
     let wrong = wrong.strip_prefix("Failed to deserialize query string: ").unwrap_or(wrong);
     let words = [
@@ -131,6 +138,9 @@ fn in_words(wrong: &str) -> String {
         ("number too large to fit in target type", "the number is too large"),
         ("provided string was not `true` or `false`", "want true or false"),
         (", there are no fields", ", this question takes none"),
+        ("expected usize", "want a whole number"),
+        ("expected a string", "want a text"),
+        ("expected struct ResourceQuery", "want an object: {\"namespace\": …}"),
     ];
     words.iter().fold(wrong.to_owned(), |wrong, (theirs, ours)| wrong.replace(theirs, ours))
 }
@@ -189,7 +199,7 @@ impl Order {
     }
 
     fn rank<'a>(self, found: &Listed<'a>) -> Rank<'a> {
-        let (state, entry) = *found;
+        let Listed { state, entry, .. } = *found;
         let first = match self.by {
             SortKey::Name => First::Name,
             SortKey::Type => First::Type(&state.kind),
@@ -229,9 +239,9 @@ enum First<'a> {
 }
 
 fn onset(found: &Listed<'_>) -> Option<Timestamp> {
-    found.1.claim.verdict.episode().map(|episode| episode.onset)
+    found.entry.claim.verdict.episode().map(|episode| episode.onset)
 }
 
 fn severity(found: &Listed<'_>) -> Option<Severity> {
-    found.1.claim.verdict.episode()?.differences.first().map(|worst| worst.severity)
+    found.entry.claim.verdict.episode()?.differences.first().map(|worst| worst.severity)
 }

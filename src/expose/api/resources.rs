@@ -15,13 +15,14 @@ use super::{
     pieces::{NobodyReads, Pieces, json_in_turns},
     problem::Problem,
     query::{Listed, NoQuery, Order, ResourceQuery, of_url},
-    view::{Light, ListView, ResourceView},
+    view::{KindView, Light, ListView, ResourceView},
 };
 use crate::{
     expose::{
         Exposed,
         access::{Caller, InBody},
         lookup::is_of_type,
+        reach::Reach,
         values::Values,
     },
     settings::Settings,
@@ -92,10 +93,12 @@ impl Question {
     /// All that was asked for, in order.
     fn find<'a>(&self, snapshot: &'a Snapshot) -> Vec<Listed<'a>> {
         let wanted = self.query.resource_type.as_deref().filter(|own| !own.is_empty());
-        let is_wanted = |state: &&Arc<KindState>| wanted.is_none_or(|own| is_of_type(&state.kind, own));
-        let of_kind = |state: &'a Arc<KindState>| state.blocks.entries().map(move |entry| (state, entry));
-        let found = snapshot.kinds.iter().filter(is_wanted).flat_map(of_kind);
-        self.order.sort(found.filter(|(_, entry)| self.query.wants(entry)))
+        let is_wanted = |state: &KindState| wanted.is_none_or(|own| is_of_type(&state.kind, own));
+        let kinds = snapshot.kinds.iter().enumerate().filter(|(_, state)| is_wanted(state));
+        let found = kinds.flat_map(|(at, state)| {
+            state.blocks.entries().map(move |entry| Listed { kind: at, state, entry })
+        });
+        self.order.sort(found.filter(|own| self.query.wants(own.entry)))
     }
 }
 
@@ -109,9 +112,11 @@ struct List {
     now: Timestamp,
     settings: Arc<Settings>,
     snapshot: Arc<Snapshot>,
+    reach: Reach,
     /// How many there are before paging.
     total: usize,
-    page: Vec<(Arc<KindState>, Arc<Entry>)>,
+    /// Each with its kind's place in the snapshot.
+    page: Vec<(usize, Arc<Entry>)>,
 }
 
 async fn answer(
@@ -123,8 +128,10 @@ async fn answer(
 ) -> Response {
     let found = question.find(&snapshot);
     let total = found.len();
-    let page = question.query.page(found).map(|(state, entry)| (state.clone(), entry.clone())).collect();
-    let list = Arc::new(List { question, values, now, settings, snapshot, total, page });
+    let page = question.query.page(found).map(|own| (own.kind, own.entry.clone())).collect();
+    let namespace = Some(question.namespace.clone()).filter(|own| own != "*");
+    let reach = Reach::new(snapshot.clone(), namespace);
+    let list = Arc::new(List { question, values, now, settings, snapshot, reach, total, page });
     let turns = list.page.len().div_ceil(TURN).max(1);
     json_in_turns(turns, |pieces| list.clone().write(turns, pieces)).await
 }
@@ -132,9 +139,9 @@ async fn answer(
 impl List {
     /// Writes the part of it that is this writer's.
     async fn write(self: Arc<Self>, turns: usize, mut pieces: Pieces) -> Result<(), NobodyReads> {
-        let Self { question, values, now, settings, snapshot, total, page } = &*self;
-        let namespace = Some(&*question.namespace).filter(|own| *own != "*");
-        let light = Light::new(values.clone(), *now, snapshot, settings.prices.as_ref(), namespace);
+        let Self { question, values, now, settings, snapshot, reach, total, page } = &*self;
+        let light = Light::new(values, *now, snapshot, settings.prices.as_ref(), reach);
+        let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
         let around = ListView { resources: [(); 0], total: *total, namespace: &question.namespace };
         let around = serde_json::to_string(&around).expect("a view has only string keys");
         let (before, after) = around.split_once("[]").expect("a list without resources is an empty one");
@@ -143,11 +150,11 @@ impl List {
                 pieces.text(before).await?;
                 pieces.text("[").await?;
             }
-            for (at, (state, entry)) in page.iter().enumerate().skip(turn * TURN).take(TURN) {
+            for (at, (kind, entry)) in page.iter().enumerate().skip(turn * TURN).take(TURN) {
                 if at > 0 {
                     pieces.text(",").await?;
                 }
-                let view = ResourceView::new(state, entry, &light);
+                let view = ResourceView::new(&kinds[*kind], entry, &light);
                 // Only a selection of fields needs a tree for each object; the others are written as they are.
                 match &question.fields {
                     None => pieces.value(&view).await?,

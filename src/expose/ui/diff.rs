@@ -31,7 +31,7 @@ pub(super) fn side_by_side<'a>(
 }
 
 fn field(difference: &Difference, values: &Values, now: Timestamp) -> Markup {
-    let (expected, actual) = (values.expected(&difference.finding), values.actual(&difference.finding));
+    let (expected, actual) = values.of_finding(&difference.finding);
     html! {
         tbody {
             tr.field { th colspan="2" scope="rowgroup" { (head(difference, now)) } }

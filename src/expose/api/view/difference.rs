@@ -1,11 +1,12 @@
 //! One difference, and why it does not count where it does not.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::text::Texts;
 use crate::{
     expose::{api::schema::OneOf, values::Values},
     model::{Actor, Advice, Difference, Expectation, FieldClass, Severity},
@@ -17,14 +18,14 @@ use crate::{
 #[schemars(rename = "Difference")]
 pub(in crate::expose::api) struct DifferenceView<'a> {
     /// The field's path: `spec.template.spec.containers[name=web].image`.
-    path: &'a str,
+    pub(super) path: &'a str,
     /// What kind of field it is.
     #[schemars(with = "OneOf<FieldClass>")]
     field: &'static str,
     /// What is declared; empty where nothing is.
-    expected: Cow<'a, str>,
+    pub(super) expected: Cow<'a, str>,
     /// What is there; empty where nothing is.
-    actual: Cow<'a, str>,
+    pub(super) actual: Cow<'a, str>,
     /// How bad it is.
     #[schemars(with = "OneOf<Severity>")]
     severity: &'static str,
@@ -42,26 +43,31 @@ pub(in crate::expose::api) struct DifferenceView<'a> {
     /// Since when it differs.
     onset: Timestamp,
     /// The rules that have something to say about it.
-    rules: Vec<&'a str>,
+    rules: Texts<'a, Arc<str>>,
     /// The rule because of which it does not count.
     ignored_by: Option<&'a str>,
+    /// What it is a view of.
+    #[serde(skip)]
+    pub(super) difference: &'a Difference,
 }
 
 impl<'a> DifferenceView<'a> {
-    pub(super) fn new(difference: &'a Difference, values: &Values) -> Self {
+    pub(in crate::expose::api) fn new(difference: &'a Difference, values: &Values) -> Self {
+        let (expected, actual) = values.of_finding(&difference.finding);
         Self {
             path: &difference.finding.path,
             field: difference.finding.class.as_str(),
-            expected: values.expected(&difference.finding),
-            actual: values.actual(&difference.finding),
+            expected,
+            actual,
             severity: difference.severity.as_str(),
             expectation: difference.expectation.as_str(),
             advice: difference.advice.as_str(),
             actor: difference.actor.as_str(),
             manager: difference.manager(),
             onset: difference.onset,
-            rules: difference.matched.iter().map(|rule| &**rule).collect(),
+            rules: Texts(&difference.matched),
             ignored_by: difference.ignored_by.as_deref(),
+            difference,
         }
     }
 }

@@ -3,10 +3,9 @@
 mod difference;
 mod sentences;
 mod spec;
+mod text;
 mod transition;
 mod usage;
-
-use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -15,13 +14,13 @@ use serde::Serialize;
 use super::schema::OneOf;
 use crate::{
     expose::{
-        reach::{Endpoint, Reach, own_endpoint},
+        reach::{Endpoint, Host, Reach},
         runs::{Run, Runs},
         values::Values,
     },
     model::{
-        Actor, Advice, Difference, Expectation, Health, JobOutcome, LiveObject, Phase, Severity, Source,
-        UnknownReason, VerdictKind,
+        Actor, Advice, Difference, Expectation, FieldPath, Health, JobOutcome, LiveObject, Phase, Severity,
+        Source, UnknownReason, VerdictKind,
     },
     settings::Prices,
     state::{Entry, KindState, Snapshot},
@@ -34,6 +33,7 @@ pub(super) use transition::TransitionView;
 pub(super) use usage::UsageView;
 
 use spec::specs;
+use text::{Text, Texts};
 use usage::{drift_cost, monthly_cost, usage};
 
 /// One claim, in the shape of the resource state contract: an object, and what one source says about it.
@@ -43,10 +43,10 @@ use usage::{drift_cost, monthly_cost, usage};
 pub(super) struct ResourceView<'a> {
     /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
     deployment_id: &'a str,
-    api_version: String,
+    api_version: &'a str,
     kind: &'a str,
     /// The kind in lower case.
-    resource_type: String,
+    resource_type: &'a str,
     resource_name: &'a str,
     /// Empty for objects without a namespace.
     namespace: &'a str,
@@ -57,9 +57,10 @@ pub(super) struct ResourceView<'a> {
     /// Why it is not healthy, or not done yet; empty when all is well.
     message: &'a str,
     /// Null while changes of the object do not reach us.
-    last_checked: Option<Timestamp>,
+    #[schemars(with = "Option<Timestamp>")]
+    last_checked: Option<&'a str>,
     /// A host name or an address: its own, or that of the Service in front of it.
-    endpoint: Option<String>,
+    endpoint: Option<Text<Host<'a>>>,
     port: Option<u16>,
     /// The name of the Secret that tells how to connect; never what is in it.
     connection_secret: Option<&'a str>,
@@ -90,7 +91,7 @@ pub(super) struct ResourceView<'a> {
     /// Everything that declares it.
     declared_by: Vec<DeclaredByView<'a>>,
     /// Fields that others have set and the tool that declares it never reads.
-    blind_fields: Vec<String>,
+    blind_fields: Texts<'a, FieldPath>,
     /// The names of what its controller made; never the values.
     #[schemars(with = "Vec<String>")]
     outputs: &'a [Box<str>],
@@ -154,71 +155,78 @@ pub(super) struct ListView<'a, T> {
 /// All that a claim is shown in the light of.
 #[derive(Debug)]
 pub(super) struct Light<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) values: Values,
-    pub(super) now: Timestamp,
+    snapshot: &'a Snapshot,
+    values: &'a Values,
+    /// The time, in words.
+    now: String,
     prices: Option<&'a Prices>,
     runs: Runs<'a>,
-    namespace: Option<&'a str>,
-    /// Looked up for the first object that does not tell itself where it answers.
-    reach: OnceLock<Reach<'a>>,
+    reach: &'a Reach,
 }
 
 impl<'a> Light<'a> {
-    /// For objects in one namespace, or in all of them.
     pub(super) fn new(
-        values: Values,
+        values: &'a Values,
         now: Timestamp,
         snapshot: &'a Snapshot,
         prices: Option<&'a Prices>,
-        namespace: Option<&'a str>,
+        reach: &'a Reach,
     ) -> Self {
-        Self { snapshot, values, now, prices, runs: Runs::of(snapshot), namespace, reach: OnceLock::new() }
+        Self { snapshot, values, now: now.to_string(), prices, runs: Runs::of(snapshot), reach }
     }
+}
 
-    /// Where an object answers.
-    fn endpoint(&self, object: &LiveObject) -> Option<Endpoint> {
-        let behind = || self.reach.get_or_init(|| Reach::of(self.snapshot, self.namespace));
-        own_endpoint(object).or_else(|| behind().endpoint(object))
+/// What all claims on objects of a kind have in common.
+#[derive(Debug)]
+pub(super) struct KindView<'a> {
+    state: &'a KindState,
+    api_version: String,
+    in_lower_case: String,
+}
+
+impl<'a> KindView<'a> {
+    pub(super) fn new(state: &'a KindState) -> Self {
+        let kind = &state.kind;
+        Self { state, api_version: kind.api_version(), in_lower_case: kind.kind.to_lowercase() }
     }
 }
 
 impl<'a> ResourceView<'a> {
-    pub(super) fn new(state: &KindState, entry: &'a Entry, light: &Light<'a>) -> Self {
-        let (object, claim, values) = (&entry.object, &entry.claim, &light.values);
+    pub(super) fn new(kind: &'a KindView<'_>, entry: &'a Entry, light: &'a Light<'_>) -> Self {
+        let (object, claim, values, state) = (&entry.object, &entry.claim, light.values, kind.state);
         let (key, facts) = (&object.key, &object.facts);
         let (verdict, reason) = state.shown_verdict(entry);
         let episode = claim.verdict.episode();
-        let differences = episode.map_or(&[][..], |episode| &episode.differences);
-        let worst = differences.first();
-        let (desired_spec, actual_spec) = specs(entry, values);
-        let (host, port) = match light.endpoint(object) {
-            Some(Endpoint { host, port }) => (Some(host), port),
+        let worst = episode.and_then(|episode| episode.differences.first());
+        let differing = episode.iter().flat_map(|episode| &episode.differences);
+        let differences: Vec<_> = differing.map(|own| DifferenceView::new(own, values)).collect();
+        let (desired_spec, actual_spec) = specs(entry, &differences);
+        let (host, port) = match light.reach.endpoint(object) {
+            Some(Endpoint { host, port }) => (Some(Text(host)), port),
             None => (None, facts.port),
         };
         let (first, declared_by) = (claim.declared_by().first(), claim.declared_by().iter());
         let declared_by =
             declared_by.map(|own| DeclaredByView { address: &own.address, state: &own.baseline });
-        let blind = claim.details.iter().flat_map(|details| &details.blind);
         let prices = light.prices;
         Self {
             deployment_id: deployment_id(entry),
-            api_version: key.kind.api_version(),
+            api_version: &kind.api_version,
             kind: &key.kind.kind,
-            resource_type: key.kind.kind.to_lowercase(),
+            resource_type: &kind.in_lower_case,
             resource_name: &key.name,
             namespace: &key.namespace,
             phase: phase(object),
             health_status: facts.health.as_str(),
             message: &facts.message,
-            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(light.now),
+            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(&light.now),
             endpoint: host,
             port,
             connection_secret: facts.connection_secret.as_deref(),
             actual_spec,
             desired_spec,
             drift_detected: claim.verdict.drifted() == Some(true),
-            drift_details: sentences(differences, light.snapshot.rules.set(), values),
+            drift_details: sentences(&differences, light.snapshot.rules.set()),
             resource_usage: usage(facts),
             estimated_monthly_cost: prices.and_then(|prices| monthly_cost(facts, prices)),
             drift_monthly_cost: prices.and_then(|prices| drift_cost(entry, prices)),
@@ -229,10 +237,10 @@ impl<'a> ResourceView<'a> {
             address: first.map(|own| &*own.address),
             state: first.map(|own| &*own.baseline),
             declared_by: declared_by.collect(),
-            blind_fields: blind.map(ToString::to_string).collect(),
+            blind_fields: Texts(claim.details.as_ref().map_or(&[], |details| &details.blind)),
             outputs: object.record().map_or(&[], |record| &record.outputs),
             job: light.runs.belonging_to(object).map(JobView::new),
-            differences: differences.iter().map(|own| DifferenceView::new(own, values)).collect(),
+            differences,
             ignored: claim
                 .verdict
                 .ignored_differences()

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::difference::DifferenceView;
 use crate::{
-    expose::values::Values,
     model::{Difference, Expectation, FieldClass, FieldPath, Segment},
     rules::{EffectSpec, Rule, RuleSet},
 };
@@ -12,15 +12,12 @@ use crate::{
 const LONGEST_VALUE: usize = 200;
 
 /// A sentence for each difference, and one for every rule that says that some of them are expected.
-pub(in crate::expose::api) fn sentences(
-    differences: &[Difference],
-    rules: &RuleSet,
-    values: &Values,
-) -> Vec<String> {
-    let mut sentences: Vec<String> = differences.iter().map(|own| sentence(own, values)).collect();
+pub(in crate::expose::api) fn sentences(views: &[DifferenceView<'_>], rules: &RuleSet) -> Vec<String> {
+    let mut sentences: Vec<String> = views.iter().map(sentence).collect();
     let mut told: Vec<&str> = Vec::new();
     let expected = |own: &&Difference| own.expectation == Expectation::Expected;
-    for difference in differences.iter().filter(expected) {
+    let differences = views.iter().map(|view| view.difference);
+    for difference in differences.clone().filter(expected) {
         let Some(rule) = rule_that_expects(difference, rules).filter(|own| !told.contains(&&**own.name()))
         else {
             continue;
@@ -30,9 +27,9 @@ pub(in crate::expose::api) fn sentences(
             rule_that_expects(other, rules).is_some_and(|other| other.name() == rule.name())
         };
         let paths: Vec<&str> =
-            differences.iter().filter(expected).filter(own).map(|own| &*own.finding.path).collect();
+            differences.clone().filter(expected).filter(own).map(|own| &*own.finding.path).collect();
         let subject = match paths.as_slice() {
-            all if all.len() == differences.len() => "This is".to_owned(),
+            all if all.len() == views.len() => "This is".to_owned(),
             [one] => format!("{one} is"),
             several => format!("{} are", several.join(", ")),
         };
@@ -52,17 +49,16 @@ fn rule_that_expects<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<
         .filter(|_| difference.expectation == Expectation::Expected)
 }
 
-fn sentence(difference: &Difference, values: &Values) -> String {
-    let finding = &difference.finding;
-    let (expected, actual) = (values.expected(finding), values.actual(finding));
-    let (expected, actual) = (cut(&expected), cut(&actual));
-    if finding.class == FieldClass::Existence {
+fn sentence(view: &DifferenceView<'_>) -> String {
+    let class = view.difference.finding.class;
+    let (expected, actual) = (cut(&view.expected), cut(&view.actual));
+    if class == FieldClass::Existence {
         return match &*actual {
             "" => "Object is missing".to_owned(),
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }
-    let Place { what, container } = Place::of(&finding.path, finding.class);
+    let Place { what, container } = Place::of(view.path, class);
     let within = container.map(|name| format!(" in container {name}")).unwrap_or_default();
     match (&*expected, &*actual) {
         ("", _) => format!("{what} added{within}: actual={actual}"),
@@ -188,8 +184,11 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{Difference, Expectation, FieldClass, RuleSet, Values, sentences};
-    use crate::model::{Actor, Advice, Finding, SealKey, Severity};
+    use super::{Difference, DifferenceView, Expectation, FieldClass, RuleSet, sentences};
+    use crate::{
+        expose::values::Values,
+        model::{Actor, Advice, Finding, SealKey, Severity},
+    };
 
     fn difference(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
         Difference {
@@ -211,7 +210,9 @@ mod tests {
     }
 
     fn told(differences: &[Difference]) -> Vec<String> {
-        sentences(differences, &RuleSet::built_in(), &Values::full(SealKey::new([3; 32])))
+        let values = Values::full(SealKey::new([3; 32]));
+        let views: Vec<_> = differences.iter().map(|own| DifferenceView::new(own, &values)).collect();
+        sentences(&views, &RuleSet::built_in())
     }
 
     #[track_caller]

@@ -5,9 +5,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::{difference::DifferenceView, text::Text};
 use crate::{
-    expose::values::Values,
-    model::{Source, Stamp, Standing},
+    model::{Digest, Source, Stamp, Standing},
     state::Entry,
 };
 
@@ -21,7 +21,7 @@ pub(in crate::expose::api) enum SpecView<'a> {
     /// Only a hash is known.
     Hash {
         /// The hash, in hex digits.
-        hash: String,
+        hash: Text<&'a Digest>,
     },
     /// Only the generation is known that a controller has seen.
     Generation {
@@ -33,7 +33,10 @@ pub(in crate::expose::api) enum SpecView<'a> {
 }
 
 /// Desired and actual: the hashes, or the fields that differ.
-pub(super) fn specs<'a>(entry: &'a Entry, values: &Values) -> (SpecView<'a>, SpecView<'a>) {
+pub(super) fn specs<'a>(
+    entry: &'a Entry,
+    differences: &[DifferenceView<'a>],
+) -> (SpecView<'a>, SpecView<'a>) {
     match (entry.claim.source, entry.object.record().map(|record| &record.standing)) {
         (Source::Annotation, _) => return hashes(&entry.object.stamp),
         (Source::StatusHash, Some(Standing::Hash(stamp))) => return hashes(stamp),
@@ -43,12 +46,11 @@ pub(super) fn specs<'a>(entry: &'a Entry, values: &Values) -> (SpecView<'a>, Spe
         }
         (_, _) => {}
     }
-    let Some(episode) = entry.claim.verdict.episode() else {
+    if entry.claim.verdict.episode().is_none() {
         return (SpecView::Unknown, SpecView::Unknown);
-    };
-    let findings = episode.differences.iter().map(|own| &own.finding);
-    let desired = findings.clone().map(|own| (&*own.path, values.expected(own))).collect();
-    let actual = findings.map(|own| (&*own.path, values.actual(own))).collect();
+    }
+    let desired = differences.iter().map(|own| (own.path, own.expected.clone())).collect();
+    let actual = differences.iter().map(|own| (own.path, own.actual.clone())).collect();
     (SpecView::Fields(desired), SpecView::Fields(actual))
 }
 
@@ -58,5 +60,5 @@ fn hashes(stamp: &Stamp) -> (SpecView<'_>, SpecView<'_>) {
         Stamp::Mismatch(mismatch) => (&mismatch.expected, &mismatch.actual),
         Stamp::Unasked | Stamp::Absent | Stamp::Unusable(_) => return (SpecView::Unknown, SpecView::Unknown),
     };
-    (SpecView::Hash { hash: desired.to_string() }, SpecView::Hash { hash: actual.to_string() })
+    (SpecView::Hash { hash: Text(desired) }, SpecView::Hash { hash: Text(actual) })
 }

@@ -1,9 +1,12 @@
 //! What an object asks for, what that costs, and what drift costs.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::text::Text;
 use crate::{
     compare::Quantity,
     model::{Difference, Facts, FieldClass, FieldPath, SealKey, Segment},
@@ -17,15 +20,23 @@ use crate::{
 #[schemars(rename = "ResourceUsage")]
 pub(in crate::expose::api) struct UsageView {
     /// `250m`.
-    cpu_usage: Option<String>,
+    cpu_usage: Option<Text<Millis>>,
     /// `512Mi`.
-    memory_usage: Option<String>,
+    memory_usage: Option<Text<Bytes>>,
     /// `5Gi`.
-    storage_usage: Option<String>,
+    storage_usage: Option<Text<Bytes>>,
     replicas: Option<i32>,
     /// `requests`: what is requested, not what is used.
     basis: &'static str,
 }
+
+/// Thousandths of a core, as Kubernetes writes them.
+#[derive(Debug)]
+struct Millis(u64);
+
+/// Bytes, as Kubernetes writes them, in the largest unit in which they are a whole number.
+#[derive(Debug)]
+struct Bytes(u64);
 
 /// What an object asks for: so much for each of so many replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,9 +59,9 @@ pub(super) fn usage(facts: &Facts) -> Option<UsageView> {
     let all = replicas(facts);
     let total = |own: Option<u64>| own.map(|own| own.saturating_mul(all));
     Some(UsageView {
-        cpu_usage: total(facts.cpu_request).map(|millis| format!("{millis}m")),
-        memory_usage: total(facts.memory_request).map(bytes_text),
-        storage_usage: total(facts.storage_request).map(bytes_text),
+        cpu_usage: total(facts.cpu_request).map(|own| Text(Millis(own))),
+        memory_usage: total(facts.memory_request).map(|own| Text(Bytes(own))),
+        storage_usage: total(facts.storage_request).map(|own| Text(Bytes(own))),
         replicas: facts.replicas,
         basis: "requests",
     })
@@ -222,10 +233,19 @@ fn cents(amount: f64) -> f64 {
     (amount * 100.0).round() / 100.0 + 0.0
 }
 
-fn bytes_text(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
-    let unit = UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size));
-    unit.map_or_else(|| bytes.to_string(), |(suffix, size)| format!("{}{suffix}", bytes / size))
+impl fmt::Display for Millis {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}m", self.0)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1)];
+        let fits = |size: u64| self.0 >= size && self.0.is_multiple_of(size);
+        let (suffix, size) = UNITS.into_iter().find(|(_, size)| fits(*size)).unwrap_or(("", 1));
+        write!(formatter, "{}{suffix}", self.0 / size)
+    }
 }
 
 #[cfg(test)]
