@@ -169,11 +169,11 @@ fn measure(pid: u32, port: u16, prefix: &str) -> Measured {
         String::from_utf8_lossy(&plain).lines().filter(|line| line.starts_with(prefix)).count() as f64;
     scrape(port, true);
     let [plain_cpu, gzip_cpu] = [false, true].map(|gzip| {
-        let before = cpu_seconds(pid);
+        let before = threads_seconds(pid);
         for _ in 0..SCRAPES {
             scrape(port, gzip);
         }
-        (cpu_seconds(pid) - before) / f64::from(SCRAPES)
+        (threads_seconds(pid) - before) / f64::from(SCRAPES)
     });
     Measured {
         resident: status_mib(pid, "VmRSS"),
@@ -198,10 +198,21 @@ fn settled_cpu(pid: u32) -> f64 {
     before
 }
 
+/// What a process has spent since it began, in ticks of 10 ms.
 fn cpu_seconds(pid: u32) -> f64 {
-    let stat =
-        procfs::process::Process::new(pid.cast_signed()).and_then(|process| process.stat()).expect("it runs");
+    let stat = process(pid).stat().expect("it runs");
     (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64
+}
+
+/// What its threads have spent that have not ended: to be compared over a short time, in which ticks are too long.
+fn threads_seconds(pid: u32) -> f64 {
+    let threads = process(pid).tasks().expect("it runs").flatten();
+    let spent = threads.filter_map(|thread| thread.schedstat().ok()).map(|own| own.sum_exec_runtime);
+    spent.sum::<u64>() as f64 / 1e9
+}
+
+fn process(pid: u32) -> procfs::process::Process {
+    procfs::process::Process::new(pid.cast_signed()).expect("it runs")
 }
 
 fn status_mib(pid: u32, field: &str) -> f64 {
