@@ -187,8 +187,8 @@ impl From<&Transition> for Line {
             kind: key.kind.kind.clone(),
             plural: key.kind.plural.clone(),
             namespaced: key.kind.namespaced,
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
+            namespace: key.namespace.as_str().into(),
+            name: key.name.as_str().into(),
             uid: transition.uid.clone(),
             source: transition.source.to_string(),
             from: transition.from.map(|verdict| verdict.to_string()),
@@ -240,7 +240,11 @@ impl Line {
         Some(Transition {
             sequence: self.sequence,
             time: self.time,
-            key: ObjectKey { kind: Arc::new(kind), namespace: self.namespace, name: self.name },
+            key: ObjectKey {
+                kind: Arc::new(kind),
+                namespace: (*self.namespace).into(),
+                name: (*self.name).into(),
+            },
             uid: self.uid,
             source: Source::parse(&self.source)?,
             from: word(self.from, VerdictKind::parse).ok()?,

@@ -30,7 +30,7 @@ fn step(cluster: &Cluster) -> bool {
     let mut moved = false;
     // One at a time: all of them as trees take many times the memory of their texts.
     for (namespace, name) in cluster.names(&kind) {
-        let key = ObjectKey { kind: kind.clone(), namespace, name };
+        let key = ObjectKey { kind: kind.clone(), namespace: (*namespace).into(), name: (*name).into() };
         let Some(status) = cluster.get(&key).and_then(|deployment| next_status(&deployment)) else {
             continue;
         };

@@ -53,7 +53,7 @@ pub use label_set::LabelSet;
 pub use look::Look;
 pub use name_set::NameSet;
 pub use object::{Applied, Document, Extras, LiveObject, Mismatch, Stamp};
-pub use object_key::ObjectKey;
+pub use object_key::{Name, ObjectKey};
 pub use packed::Packed;
 pub use path_pattern::PathPattern;
 pub use path_syntax::PathError;

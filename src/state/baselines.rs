@@ -292,5 +292,5 @@ fn is_proof(baseline: &Baseline, declared: &DeclaredObject, object: &LiveObject)
 fn key_of(object: &DeclaredObject) -> ObjectKey {
     let name = &object.object;
     let kind = Kind::unseen(&name.group, &name.version, &name.kind);
-    ObjectKey { kind: Arc::new(kind), namespace: name.namespace.clone(), name: name.name.clone() }
+    ObjectKey { kind: Arc::new(kind), namespace: (*name.namespace).into(), name: (*name.name).into() }
 }

@@ -8,7 +8,7 @@ use std::{
 
 /// Which module may use which others, and which crates beside std. `tracing` and `thiserror` are free but in the pure ones.
 const TABLE: &[(&str, &[&str], &[&str])] = &[
-    ("model", &[], &["hmac", "sha2", "jiff"]),
+    ("model", &[], &["ecow", "hmac", "sha2", "jiff"]),
     (
         "compare",
         &["model"],
