@@ -14,17 +14,29 @@ const PREFIX: &str = "hmac:";
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealKey(Arc<Key>);
 
-#[derive(PartialEq, Eq)]
 struct Key {
     bytes: [u8; 32],
     id: Box<str>,
+    /// What every digest begins with: the key, taken in.
+    begun: Hmac<Sha256>,
 }
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Key {}
 
 impl SealKey {
     /// This key.
     pub fn new(bytes: [u8; 32]) -> Self {
         let id = Digest::of(&bytes).to_string().chars().take(8).collect::<String>();
-        Self(Arc::new(Key { bytes, id: id.into() }))
+        // HMAC fills keys up with zeros to the size of a block.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&bytes);
+        Self(Arc::new(Key { bytes, id: id.into(), begun: Hmac::new(&block.into()) }))
     }
 
     /// The bytes, for whoever makes digests or writes a baseline down.
@@ -54,10 +66,7 @@ impl SealKey {
     }
 
     fn mac(&self, value: &[u8]) -> [u8; 32] {
-        // HMAC fills keys up with zeros to the size of a block.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(self.bytes());
-        Hmac::<Sha256>::new(&block.into()).chain_update(value).finalize().into_bytes().into()
+        self.0.begun.clone().chain_update(value).finalize().into_bytes().into()
     }
 
     /// Whether a text looks like a digest of whatever key.
