@@ -12,12 +12,9 @@ use crate::model::Packed;
 const DICTIONARY: &[u8] = include_bytes!("packed/dictionary");
 
 thread_local! {
-    /// What packing and unpacking work with. Nothing of a document stays in it: it is here because it is 370 KiB large, which made anew
-    /// for each document cost more than packing it, and left holes in memory that nothing else fitted into.
-    static TOOLS: RefCell<Tools> = RefCell::new(Tools {
-        packer: Compress::new(Compression::fast(), false),
-        unpacker: Decompress::new(false),
-    });
+    /// What packing and unpacking work with. Nothing of one document gets into the next: they are kept because they are 370 KiB large, which
+    /// made anew for each document cost more than packing it, and left holes in memory that nothing else fitted into.
+    static TOOLS: RefCell<Tools> = RefCell::new(Tools { packer: new_packer(), unpacker: Decompress::new(false) });
 }
 
 struct Tools {
@@ -44,10 +41,17 @@ impl Tools {
         let mut bytes = Vec::with_capacity(text.len() / 4 + 64);
         // Neither fails in memory; what came out wrong would be no document when it is unpacked.
         let _ = packer.set_dictionary(DICTIONARY);
-        while let Ok(Status::Ok | Status::BufError) =
-            packer.compress_vec(&text[taken(packer.total_in())..], &mut bytes, FlushCompress::Finish)
-        {
-            bytes.reserve(bytes.capacity());
+        loop {
+            let rest = &text[taken(packer.total_in())..];
+            match packer.compress_vec(rest, &mut bytes, FlushCompress::Finish) {
+                Ok(Status::StreamEnd) => break,
+                Ok(Status::Ok | Status::BufError) => bytes.reserve(bytes.capacity()),
+                // One that stopped midway is not sure to begin anew.
+                Err(_) => {
+                    *packer = new_packer();
+                    break;
+                }
+            }
         }
         bytes.shrink_to_fit();
         bytes
@@ -65,6 +69,10 @@ impl Tools {
         }
         text
     }
+}
+
+fn new_packer() -> Compress {
+    Compress::new(Compression::fast(), false)
 }
 
 fn taken(total: u64) -> usize {

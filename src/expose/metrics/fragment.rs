@@ -126,13 +126,16 @@ mod tests {
     }
 
     #[test]
-    fn a_large_fragment_needs_several_rounds_and_is_read_back() {
+    fn large_fragments_need_several_rounds_and_are_read_back_among_others() {
         let text = (0..200_000_u64).map(|n| (n * 2_654_435_761).to_string()).collect::<Vec<_>>().join(" ");
-        let mut pages = Pages::default();
-        pages.push(&Deflater::default().fragment(text.clone()));
+        let (mut pages, mut deflater) = (Pages::default(), Deflater::default());
+        let texts = ["small\n", &text, "small\n", &text];
+        for text in texts {
+            pages.push(&deflater.fragment(text.to_owned()));
+        }
         let gzip = pages.gzip().concat();
         let mut read = String::new();
         GzDecoder::new(&gzip[..]).read_to_string(&mut read).unwrap();
-        assert!(read == text);
+        assert!(read == texts.concat());
     }
 }
