@@ -17,6 +17,15 @@ pub(super) struct Values {
     key: SealKey,
 }
 
+/// The values of a finding as they are shown.
+#[derive(Debug)]
+pub(super) struct Shown<'a> {
+    /// What is declared.
+    pub(super) expected: Cow<'a, str>,
+    /// What is there.
+    pub(super) actual: Cow<'a, str>,
+}
+
 impl Values {
     /// As settings say. Whoever is not trusted never sees more than digests.
     pub(super) fn of(exposed: &Exposed, trusted: bool) -> Self {
@@ -29,15 +38,15 @@ impl Values {
         self.full
     }
 
-    /// The declared value and the actual one as they are shown: never alike, since they differ.
-    pub(super) fn of_finding<'a>(&self, finding: &'a Finding) -> (Cow<'a, str>, Cow<'a, str>) {
+    /// Both values of a finding as they are shown: never alike, since they differ.
+    pub(super) fn of_finding<'a>(&self, finding: &'a Finding) -> Shown<'a> {
         let Finding { class, expected, actual, .. } = finding;
-        let (declared, there) = (self.shown(*class, expected), self.shown(*class, actual));
+        let shown = Shown { expected: self.shown(*class, expected), actual: self.shown(*class, actual) };
         // Somebody may write down as a value what a digest looks like, even that of what is declared.
-        if declared == there && expected != actual {
-            return (self.hidden(expected), self.hidden(actual));
+        if shown.expected == shown.actual && expected != actual {
+            return Shown { expected: self.hidden(expected), actual: self.hidden(actual) };
         }
-        (declared, there)
+        shown
     }
 
     /// All that may be told.
@@ -83,7 +92,7 @@ fn is_harmless(class: FieldClass) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Values;
+    use super::{Shown, Values};
     use crate::model::{FieldClass, Finding, SealKey};
 
     #[test]
@@ -109,7 +118,7 @@ mod tests {
             actual: key.digest(b"hunter2").into(),
             writer: None,
         };
-        let (expected, actual) = careful.of_finding(&forged);
+        let Shown { expected, actual } = careful.of_finding(&forged);
         assert!(expected != actual && SealKey::is_digest(&actual), "{expected} {actual}");
     }
 }

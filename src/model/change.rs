@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Baseline, LiveObject, Name, Plan, Source, StreamSpec, closed_sets::closed_set};
+use super::{Baseline, LiveObject, Plan, ShortText, Source, StreamSpec, closed_sets::closed_set};
 
 closed_set! {
     /// Why a stream does not work.
@@ -56,9 +56,9 @@ pub enum Change {
         /// The stream that said so.
         stream: Arc<StreamSpec>,
         /// The object's namespace.
-        namespace: Name,
+        namespace: ShortText,
         /// The object's name.
-        name: Name,
+        name: ShortText,
     },
     /// The stream fares differently from now on.
     Stream(Arc<StreamSpec>, StreamHealth),

@@ -17,6 +17,17 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
+/// What manifests call group and version of a kind: `apps/v1`, or `v1` for the core group.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiVersion<'a>(pub &'a Kind);
+
+impl fmt::Display for ApiVersion<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Kind { group, version, .. }) = self;
+        if group.is_empty() { formatter.write_str(version) } else { write!(formatter, "{group}/{version}") }
+    }
+}
+
 impl Kind {
     /// `apps/v1` Deployment.
     pub fn deployment() -> Self {
@@ -60,11 +71,7 @@ impl Kind {
 
     /// `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.to_string()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
+        ApiVersion(self).to_string()
     }
 
     fn namespaced(group: &str, version: &str, kind: &str, plural: &str) -> Self {

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 use super::{
-    Algorithm, DeclaredObject, Digest, Facts, Name, ObjectKey, Packed, Record, Report, UnknownReason, Writer,
+    Algorithm, DeclaredObject, Digest, Facts, ObjectKey, Packed, Record, Report, ShortText, UnknownReason,
+    Writer,
 };
 
 /// One live object, reduced to what is compared and shown.
@@ -18,7 +19,7 @@ pub struct LiveObject {
     /// Tells apart two objects that had the same name one after the other.
     pub uid: Box<str>,
     /// The version of the object that was read.
-    pub resource_version: Name,
+    pub resource_version: ShortText,
     /// What rules and series asked about it.
     pub extras: Arc<Extras>,
     /// What the annotation source found on it.
@@ -61,7 +62,7 @@ impl LiveObject {
             key,
             exists: false,
             uid: Box::default(),
-            resource_version: Name::new(),
+            resource_version: ShortText::new(),
             extras: Arc::default(),
             stamp: Stamp::Unasked,
             facts: Facts::default(),

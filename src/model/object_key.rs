@@ -11,8 +11,8 @@ use ecow::EcoString;
 
 use super::Kind;
 
-/// A name or a version. Up to 15 bytes, as most are, it takes no memory of its own; a longer one is shared by those who clone it.
-pub type Name = EcoString;
+/// A name or a version. Up to 15 bytes it takes no memory of its own; a longer one is shared by those who clone it.
+pub type ShortText = EcoString;
 
 /// Kind, namespace and name: what people call an object by. The version that it was read in is no part of it.
 #[derive(Clone, Debug)]
@@ -20,9 +20,9 @@ pub struct ObjectKey {
     /// The resource type.
     pub kind: Arc<Kind>,
     /// Empty for cluster-scoped objects.
-    pub namespace: Name,
+    pub namespace: ShortText,
     /// The object's name.
-    pub name: Name,
+    pub name: ShortText,
 }
 
 impl PartialEq for ObjectKey {

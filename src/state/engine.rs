@@ -172,8 +172,11 @@ impl Engine {
         let proved: Vec<ObjectKey> =
             commit.changed.iter().flat_map(|object| self.baselines.learn_from(object)).collect();
         // A first list may have many thousands of names, which are of use only where something was proved.
-        let listed = commit.changed.iter().filter(|_| !proved.is_empty());
-        let seen: HashSet<ObjectKey> = listed.map(|object| object.key.clone()).collect();
+        let seen: HashSet<ObjectKey> = if proved.is_empty() {
+            HashSet::new()
+        } else {
+            commit.changed.iter().map(|object| object.key.clone()).collect()
+        };
         for object in commit.changed {
             self.see(stream, object, counted, now);
         }

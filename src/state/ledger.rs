@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::model::{Actor, Cause, Episode, Kind, Name, Severity, Source};
+use crate::model::{Actor, Cause, Episode, Kind, Severity, ShortText, Source};
 
 /// Upper bounds of `drift_resolved_age_seconds`: 1m 5m 15m 1h 4h 1d 3d 7d 30d.
 pub const AGE_BOUNDS: [u32; 9] = [60, 300, 900, 3_600, 14_400, 86_400, 259_200, 604_800, 2_592_000];
@@ -28,7 +28,7 @@ pub struct Place {
     /// The kind.
     pub kind: Arc<Kind>,
     /// The namespace.
-    pub namespace: Name,
+    pub namespace: ShortText,
     /// The source.
     pub source: Source,
 }

@@ -146,6 +146,13 @@ async fn autoscalers_of_both_versions_are_compared_each_in_its_own() {
     assert!(ready.contains("horizontalpodautoscalers.v1.autoscaling in shop: listed"), "{ready}");
     let one = world.get(&format!("/v1/resources/{KIND}/shop/old")).await.json();
     assert_eq!(one["apiVersion"], "autoscaling/v1");
+    assert_eq!(one["claims"][0]["apiVersion"], "autoscaling/v1");
+    let list = world.get("/v1/resources?namespace=shop&fields=resourceName,apiVersion").await.json();
+    let version = |name: &str| {
+        let mut all = list["resources"].as_array().unwrap().iter();
+        all.find(|own| own["resourceName"] == name).unwrap()["apiVersion"].clone()
+    };
+    assert_eq!((version("old"), version("new")), ("autoscaling/v1".into(), "autoscaling/v2".into()));
 
     api.delete(AUTOSCALERS, "old");
     world.until_told(KIND, "old", "missing").await;

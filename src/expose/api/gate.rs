@@ -15,7 +15,7 @@ use super::{
     problem::{Problem, ProblemView},
     query::{check_namespace, of_url},
     schema::OneOf,
-    view::{DifferenceView, sentences},
+    view::{DifferenceView, Phrases, sentences},
     words::parse_word,
 };
 use crate::{
@@ -247,7 +247,7 @@ impl Asked<'_> {
             (_, Some(episode)) => {
                 let values = caller.values();
                 let views = episode.differences.iter().map(|own| DifferenceView::new(own, &values));
-                sentences(&views.collect::<Vec<_>>(), snapshot.rules.set())
+                sentences(&views.collect::<Vec<_>>(), snapshot.rules.set(), &mut Phrases::default())
             }
             (_, None) => Vec::new(),
         };

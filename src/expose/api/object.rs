@@ -16,7 +16,7 @@ use super::{
     problem::Problem,
     rules::RuleView,
     schema::OneOf,
-    view::{KindView, Light, ResourceView, TransitionView},
+    view::{KindView, Light, Phrases, ResourceView, TransitionView},
 };
 use crate::{
     expose::{
@@ -116,6 +116,7 @@ pub(crate) async fn object(
         let key = &object.key;
         let (values, now) = (caller.values(), exposed.clock.now());
         let reach = Reach::new(snapshot.clone(), Some(key.namespace.to_string()));
+        let mut phrases = Phrases::default();
         let (kind, light) = (KindView::new(state), Light::new(&values, now, &snapshot, prices, &reach));
         json(&ObjectView {
             api_version: key.kind.api_version(),
@@ -126,7 +127,10 @@ pub(crate) async fn object(
             uid: &object.uid,
             resource_version: &object.resource_version,
             owners: owners(&snapshot, object.facts.owner.as_deref()),
-            claims: entries.iter().map(|entry| ResourceView::new(&kind, entry, &light)).collect(),
+            claims: entries
+                .iter()
+                .map(|entry| ResourceView::new(&kind, entry, &light, &mut phrases))
+                .collect(),
             rules: rules(&caller, &snapshot, entries, now),
             ignored: ignored(&snapshot, entries),
             history: history_of(&snapshot, key).map(TransitionView::new).collect(),

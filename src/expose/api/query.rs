@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(super) struct Listed<'a> {
     /// Where the kind stands in the snapshot.
-    pub(super) kind: usize,
+    pub(super) place: usize,
     pub(super) state: &'a KindState,
     /// To be kept for as long as its list is written.
     pub(super) entry: &'a Arc<Entry>,

@@ -15,7 +15,7 @@ use super::{
     pieces::{NobodyReads, Pieces, json_in_turns},
     problem::Problem,
     query::{Listed, NoQuery, Order, ResourceQuery, of_url},
-    view::{KindView, Light, ListView, ResourceView},
+    view::{KindView, Light, ListView, Phrases, ResourceView},
 };
 use crate::{
     expose::{
@@ -95,8 +95,8 @@ impl Question {
         let wanted = self.query.resource_type.as_deref().filter(|own| !own.is_empty());
         let is_wanted = |state: &KindState| wanted.is_none_or(|own| is_of_type(&state.kind, own));
         let kinds = snapshot.kinds.iter().enumerate().filter(|(_, state)| is_wanted(state));
-        let found = kinds.flat_map(|(at, state)| {
-            state.blocks.entries().map(move |entry| Listed { kind: at, state, entry })
+        let found = kinds.flat_map(|(place, state)| {
+            state.blocks.entries().map(move |entry| Listed { place, state, entry })
         });
         self.order.sort(found.filter(|own| self.query.wants(own.entry)))
     }
@@ -128,7 +128,7 @@ async fn answer(
 ) -> Response {
     let found = question.find(&snapshot);
     let total = found.len();
-    let page = question.query.page(found).map(|own| (own.kind, own.entry.clone())).collect();
+    let page = question.query.page(found).map(|own| (own.place, own.entry.clone())).collect();
     let namespace = Some(question.namespace.clone()).filter(|own| own != "*");
     let reach = Reach::new(snapshot.clone(), namespace);
     let list = Arc::new(List { question, values, now, settings, snapshot, reach, total, page });
@@ -142,6 +142,7 @@ impl List {
         let Self { question, values, now, settings, snapshot, reach, total, page } = &*self;
         let light = Light::new(values, *now, snapshot, settings.prices.as_ref(), reach);
         let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
+        let mut phrases = Phrases::default();
         let around = ListView { resources: [(); 0], total: *total, namespace: &question.namespace };
         let around = serde_json::to_string(&around).expect("a view has only string keys");
         let (before, after) = around.split_once("[]").expect("a list without resources is an empty one");
@@ -150,11 +151,11 @@ impl List {
                 pieces.text(before).await?;
                 pieces.text("[").await?;
             }
-            for (at, (kind, entry)) in page.iter().enumerate().skip(turn * TURN).take(TURN) {
+            for (at, (place, entry)) in page.iter().enumerate().skip(turn * TURN).take(TURN) {
                 if at > 0 {
                     pieces.text(",").await?;
                 }
-                let view = ResourceView::new(&kinds[*kind], entry, &light);
+                let view = ResourceView::new(&kinds[*place], entry, &light, &mut phrases);
                 // Only a selection of fields needs a tree for each object; the others are written as they are.
                 match &question.fields {
                     None => pieces.value(&view).await?,

@@ -9,7 +9,7 @@ use super::{
     text::push_labels,
 };
 use crate::{
-    model::{Episode, Name, Source, Trouble, UnknownReason, VerdictKind},
+    model::{Episode, ShortText, Source, Trouble, UnknownReason, VerdictKind},
     settings::ShownLabel,
     state::{Block, Claim, Entry},
 };
@@ -36,7 +36,7 @@ pub(super) struct BlockLines {
 }
 
 /// What objects of one kind are counted by: namespace, source, verdict, reason.
-pub(super) type TallyKey = (Name, Source, VerdictKind, Option<UnknownReason>);
+pub(super) type TallyKey = (ShortText, Source, VerdictKind, Option<UnknownReason>);
 
 /// Some lines of one family.
 #[derive(Debug)]

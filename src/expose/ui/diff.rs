@@ -10,7 +10,7 @@ use super::{
     words::{severity, since, tool, value},
 };
 use crate::{
-    expose::values::Values,
+    expose::values::{Shown, Values},
     model::{Difference, SealKey},
 };
 
@@ -31,7 +31,7 @@ pub(super) fn side_by_side<'a>(
 }
 
 fn field(difference: &Difference, values: &Values, now: Timestamp) -> Markup {
-    let (expected, actual) = values.of_finding(&difference.finding);
+    let Shown { expected, actual } = values.of_finding(&difference.finding);
     html! {
         tbody {
             tr.field { th colspan="2" scope="rowgroup" { (head(difference, now)) } }

@@ -151,7 +151,7 @@ fn by_rule(patient: Patient<'_>, values: &Values, now: Timestamp) -> Option<Reme
     let fields = episodes.flat_map(|episode| &episode.differences).map(|difference| {
         let finding = &difference.finding;
         let ObjectKey { kind, namespace, name } = patient.key;
-        let value = Some(&*finding.actual).filter(|own| values.of_finding(finding).1 == **own);
+        let value = Some(&*finding.actual).filter(|own| values.of_finding(finding).actual == **own);
         let (group, kind, path) = (&kind.group, &kind.kind, &finding.path);
         Accepted { group, kind, namespace, name, path, value }
     });

@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use super::text::Texts;
 use crate::{
-    expose::{api::schema::OneOf, values::Values},
+    expose::{
+        api::schema::OneOf,
+        values::{Shown, Values},
+    },
     model::{Actor, Advice, Difference, Expectation, FieldClass, Severity},
 };
 
@@ -53,7 +56,7 @@ pub(in crate::expose::api) struct DifferenceView<'a> {
 
 impl<'a> DifferenceView<'a> {
     pub(in crate::expose::api) fn new(difference: &'a Difference, values: &Values) -> Self {
-        let (expected, actual) = values.of_finding(&difference.finding);
+        let Shown { expected, actual } = values.of_finding(&difference.finding);
         Self {
             path: &difference.finding.path,
             field: difference.finding.class.as_str(),

@@ -19,15 +19,15 @@ use crate::{
         values::Values,
     },
     model::{
-        Actor, Advice, Difference, Expectation, FieldPath, Health, JobOutcome, LiveObject, Phase, Severity,
-        Source, UnknownReason, VerdictKind,
+        Actor, Advice, ApiVersion, Difference, Expectation, FieldPath, Health, JobOutcome, LiveObject, Phase,
+        Severity, Source, UnknownReason, VerdictKind,
     },
     settings::Prices,
     state::{Entry, KindState, Snapshot},
 };
 
 pub(super) use difference::DifferenceView;
-pub(super) use sentences::sentences;
+pub(super) use sentences::{Phrases, sentences};
 pub(super) use spec::SpecView;
 pub(super) use transition::TransitionView;
 pub(super) use usage::UsageView;
@@ -43,7 +43,7 @@ use usage::{drift_cost, monthly_cost, usage};
 pub(super) struct ResourceView<'a> {
     /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
     deployment_id: &'a str,
-    api_version: &'a str,
+    api_version: Text<ApiVersion<'a>>,
     kind: &'a str,
     /// The kind in lower case.
     resource_type: &'a str,
@@ -176,23 +176,26 @@ impl<'a> Light<'a> {
     }
 }
 
-/// What all claims on objects of a kind have in common.
+/// What all claims on objects of a kind have in common, in whatever version these were read.
 #[derive(Debug)]
 pub(super) struct KindView<'a> {
     state: &'a KindState,
-    api_version: String,
-    in_lower_case: String,
+    resource_type: String,
 }
 
 impl<'a> KindView<'a> {
     pub(super) fn new(state: &'a KindState) -> Self {
-        let kind = &state.kind;
-        Self { state, api_version: kind.api_version(), in_lower_case: kind.kind.to_lowercase() }
+        Self { state, resource_type: state.kind.kind.to_lowercase() }
     }
 }
 
 impl<'a> ResourceView<'a> {
-    pub(super) fn new(kind: &'a KindView<'_>, entry: &'a Entry, light: &'a Light<'_>) -> Self {
+    pub(super) fn new(
+        kind: &'a KindView<'_>,
+        entry: &'a Entry,
+        light: &'a Light<'_>,
+        phrases: &mut Phrases,
+    ) -> Self {
         let (object, claim, values, state) = (&entry.object, &entry.claim, light.values, kind.state);
         let (key, facts) = (&object.key, &object.facts);
         let (verdict, reason) = state.shown_verdict(entry);
@@ -211,9 +214,9 @@ impl<'a> ResourceView<'a> {
         let prices = light.prices;
         Self {
             deployment_id: deployment_id(entry),
-            api_version: &kind.api_version,
+            api_version: Text(ApiVersion(&key.kind)),
             kind: &key.kind.kind,
-            resource_type: &kind.in_lower_case,
+            resource_type: &kind.resource_type,
             resource_name: &key.name,
             namespace: &key.namespace,
             phase: phase(object),
@@ -226,7 +229,7 @@ impl<'a> ResourceView<'a> {
             actual_spec,
             desired_spec,
             drift_detected: claim.verdict.drifted() == Some(true),
-            drift_details: sentences(&differences, light.snapshot.rules.set()),
+            drift_details: sentences(&differences, light.snapshot.rules.set(), phrases),
             resource_usage: usage(facts),
             estimated_monthly_cost: prices.and_then(|prices| monthly_cost(facts, prices)),
             drift_monthly_cost: prices.and_then(|prices| drift_cost(entry, prices)),

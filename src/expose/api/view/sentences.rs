@@ -1,6 +1,6 @@
 //! What differs, in sentences.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use super::difference::DifferenceView;
 use crate::{
@@ -11,9 +11,33 @@ use crate::{
 /// Longest value in a sentence, in characters.
 const LONGEST_VALUE: usize = 200;
 
+/// What fields are called. Thousands of objects differ in the same few fields: what was worked out for one is known for the next.
+#[derive(Debug, Default)]
+pub(in crate::expose::api) struct Phrases(HashMap<Box<str>, (FieldClass, Place)>);
+
+/// How many fields are remembered at a time.
+const MOST_PHRASES: usize = 1024;
+
+impl Phrases {
+    fn of(&mut self, path: &str, class: FieldClass) -> &Place {
+        let Self(known) = self;
+        if known.get(path).is_none_or(|(own, _)| *own != class) {
+            if known.len() == MOST_PHRASES {
+                known.clear();
+            }
+            known.insert(path.into(), (class, Place::of(path, class)));
+        }
+        &known[path].1
+    }
+}
+
 /// A sentence for each difference, and one for every rule that says that some of them are expected.
-pub(in crate::expose::api) fn sentences(views: &[DifferenceView<'_>], rules: &RuleSet) -> Vec<String> {
-    let mut sentences: Vec<String> = views.iter().map(sentence).collect();
+pub(in crate::expose::api) fn sentences(
+    views: &[DifferenceView<'_>],
+    rules: &RuleSet,
+    phrases: &mut Phrases,
+) -> Vec<String> {
+    let mut sentences: Vec<String> = views.iter().map(|own| sentence(own, phrases)).collect();
     let mut told: Vec<&str> = Vec::new();
     let expected = |own: &&Difference| own.expectation == Expectation::Expected;
     let differences = views.iter().map(|view| view.difference);
@@ -49,7 +73,7 @@ fn rule_that_expects<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<
         .filter(|_| difference.expectation == Expectation::Expected)
 }
 
-fn sentence(view: &DifferenceView<'_>) -> String {
+fn sentence(view: &DifferenceView<'_>, phrases: &mut Phrases) -> String {
     let class = view.difference.finding.class;
     let (expected, actual) = (cut(&view.expected), cut(&view.actual));
     if class == FieldClass::Existence {
@@ -58,8 +82,7 @@ fn sentence(view: &DifferenceView<'_>) -> String {
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }
-    let Place { what, container } = Place::of(view.path, class);
-    let within = container.map(|name| format!(" in container {name}")).unwrap_or_default();
+    let Place { what, within } = phrases.of(view.path, class);
     match (&*expected, &*actual) {
         ("", _) => format!("{what} added{within}: actual={actual}"),
         (_, "") => format!("{what} removed{within}: desired={expected}"),
@@ -79,18 +102,20 @@ fn cut(text: &str) -> Cow<'_, str> {
 }
 
 /// What a path leads to, in words.
+#[derive(Debug)]
 struct Place {
     what: String,
-    container: Option<String>,
+    /// Where it is, for what is within a container: ` in container web`.
+    within: String,
 }
 
 impl Place {
     fn of(path: &str, class: FieldClass) -> Self {
         if class == FieldClass::Hash {
-            return Self { what: format!("Hash of {path}"), container: None };
+            return Self { what: format!("Hash of {path}"), within: String::new() };
         }
         let Ok(parsed) = path.parse::<FieldPath>() else {
-            return Self { what: format!("Field {path}"), container: None };
+            return Self { what: format!("Field {path}"), within: String::new() };
         };
         let segments = parsed.segments();
         let list = |at: usize| match &segments[at] {
@@ -102,8 +127,11 @@ impl Place {
         let container = place.and_then(|at| segments.get(at + 1)).map(element);
         let is_container = place.is_some_and(|at| segments.len() == at + 2);
         match (container, is_container) {
-            (Some(name), true) => Self { what: format!("Container {name}"), container: None },
-            (container, _) => Self { what: words(path, segments, class), container },
+            (Some(name), true) => Self { what: format!("Container {name}"), within: String::new() },
+            (container, _) => Self {
+                what: words(path, segments, class),
+                within: container.map(|name| format!(" in container {name}")).unwrap_or_default(),
+            },
         }
     }
 }
@@ -184,7 +212,9 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{Difference, DifferenceView, Expectation, FieldClass, RuleSet, sentences};
+    use super::{
+        Difference, DifferenceView, Expectation, FieldClass, MOST_PHRASES, Phrases, RuleSet, sentences,
+    };
     use crate::{
         expose::values::Values,
         model::{Actor, Advice, Finding, SealKey, Severity},
@@ -212,7 +242,7 @@ mod tests {
     fn told(differences: &[Difference]) -> Vec<String> {
         let values = Values::full(SealKey::new([3; 32]));
         let views: Vec<_> = differences.iter().map(|own| DifferenceView::new(own, &values)).collect();
-        sentences(&views, &RuleSet::built_in())
+        sentences(&views, &RuleSet::built_in(), &mut Phrases::default())
     }
 
     #[track_caller]
@@ -255,6 +285,19 @@ mod tests {
         check(FieldClass::Existence, "metadata.name", ("web", ""), "Object is missing");
         let replaced = "Object was replaced: desired uid=a, actual uid=b";
         check(FieldClass::Existence, "metadata.uid", ("a", "b"), replaced);
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_field_is_not_told_of_another() {
+        let mut phrases = Phrases::default();
+        let mut what = |path: &str, class| phrases.of(path, class).what.clone();
+        assert_eq!(what("spec.replicas", FieldClass::Replicas), "Replica count");
+        assert_eq!(what("spec.replicas", FieldClass::Other), "Field spec.replicas", "a kind that has others");
+        assert_eq!(what("spec.replicas", FieldClass::Replicas), "Replica count");
+        for number in 0..=MOST_PHRASES {
+            assert_eq!(what(&format!("data.k{number}"), FieldClass::Data), format!("Data k{number}"));
+        }
+        assert!(phrases.0.len() <= MOST_PHRASES, "{}", phrases.0.len());
     }
 
     #[test]

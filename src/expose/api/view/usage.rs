@@ -22,9 +22,9 @@ pub(in crate::expose::api) struct UsageView {
     /// `250m`.
     cpu_usage: Option<Text<Millis>>,
     /// `512Mi`.
-    memory_usage: Option<Text<Bytes>>,
+    memory_usage: Option<Text<Size>>,
     /// `5Gi`.
-    storage_usage: Option<Text<Bytes>>,
+    storage_usage: Option<Text<Size>>,
     replicas: Option<i32>,
     /// `requests`: what is requested, not what is used.
     basis: &'static str,
@@ -36,7 +36,7 @@ struct Millis(u64);
 
 /// Bytes, as Kubernetes writes them, in the largest unit in which they are a whole number.
 #[derive(Debug)]
-struct Bytes(u64);
+struct Size(u64);
 
 /// What an object asks for: so much for each of so many replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,8 +60,8 @@ pub(super) fn usage(facts: &Facts) -> Option<UsageView> {
     let total = |own: Option<u64>| own.map(|own| own.saturating_mul(all));
     Some(UsageView {
         cpu_usage: total(facts.cpu_request).map(|own| Text(Millis(own))),
-        memory_usage: total(facts.memory_request).map(|own| Text(Bytes(own))),
-        storage_usage: total(facts.storage_request).map(|own| Text(Bytes(own))),
+        memory_usage: total(facts.memory_request).map(|own| Text(Size(own))),
+        storage_usage: total(facts.storage_request).map(|own| Text(Size(own))),
         replicas: facts.replicas,
         basis: "requests",
     })
@@ -239,9 +239,9 @@ impl fmt::Display for Millis {
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for Size {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1)];
+        const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
         let fits = |size: u64| self.0 >= size && self.0.is_multiple_of(size);
         let (suffix, size) = UNITS.into_iter().find(|(_, size)| fits(*size)).unwrap_or(("", 1));
         write!(formatter, "{}{suffix}", self.0 / size)
