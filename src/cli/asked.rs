@@ -55,6 +55,8 @@ pub(super) struct Asked {
 pub(super) struct Sought {
     pub(super) wish: Wish,
     pub(super) place: Place,
+    /// Whether there was anything like it when it was last asked for.
+    pub(super) is_found: bool,
 }
 
 /// Where to look.
@@ -110,7 +112,7 @@ impl Asked {
             let exporter = Exporter::Running(Server::new(address, ask).await?);
             let sought = wishes.into_iter().map(|wish| {
                 let wish = Wish { kind: full_name(&wish.kind), ..wish };
-                Sought { wish, place: place.clone() }
+                Sought { wish, place: place.clone(), is_found: false }
             });
             let sought = sought.collect();
             let unseen = Vec::new();
@@ -147,7 +149,7 @@ impl Asked {
         let sought = wishes.into_iter().zip(&kinds).map(|(wish, kind)| {
             let place = if kind.namespaced { place.clone() } else { Place::Unscoped };
             let kind = format!("{}.{}", kind.kind.to_lowercase(), kind.group);
-            Sought { wish: Wish { kind, ..wish }, place }
+            Sought { wish: Wish { kind, ..wish }, place, is_found: false }
         });
         let sought = sought.collect();
         let exporter = Exporter::Here(Box::new(direct));

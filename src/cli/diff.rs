@@ -12,7 +12,7 @@ use similar::TextDiff;
 use super::{
     Outcome,
     args::DiffArgs,
-    asked::{Asked, Place},
+    asked::{Asked, Place, Sought},
     external_diff::{self, PROGRAM},
     fields::as_yamls,
     get::judge,
@@ -43,13 +43,9 @@ pub(super) fn run(
     let Some((rows, outcome)) = block_on(look(arguments, stderr))? else {
         return Ok(Outcome::CouldNotRun);
     };
-    let drifted = rows.iter().map(|row| &row.resource).filter(|own| own.drift_detected);
+    let drifted = rows.iter().map(|row| &row.resource).filter(|own| own.is_drifted());
     let sides = drifted.map(Sides::of).collect::<Result<Vec<Sides>, String>>()?;
     let unwritable = |error| format!("cannot write: {error}");
-    if rows.is_empty() && outcome == Outcome::Negative {
-        writeln!(stderr, "drift-exporter: there is no such object, or nothing declares it")
-            .map_err(unwritable)?;
-    }
     match env::var(PROGRAM).ok().filter(|program| !program.is_empty()) {
         Some(program) if !sides.is_empty() => external_diff::run(&program, &sides, stdout),
         Some(_) | None => {
@@ -72,10 +68,30 @@ async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Ve
     let (rows, unseen) = fetch(&mut asked).await?;
     let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &rows, &status)?;
-    if let Some(unseen) = status.unseen() {
-        writeln!(stderr, "{unseen}").map_err(|error| format!("cannot write: {error}"))?;
+    for line in lacking(&asked, &rows).into_iter().chain(status.unseen()) {
+        writeln!(stderr, "{line}").map_err(|error| format!("cannot write: {error}"))?;
     }
     Ok(Some((rows, outcome)))
+}
+
+/// What a difference cannot show: what is not there, and what could not be compared.
+fn lacking(asked: &Asked, rows: &[Row]) -> Vec<String> {
+    let missed = asked.sought.iter().filter(|sought| !sought.is_found);
+    let named =
+        missed.filter_map(|Sought { wish, .. }| Some((wish.kind.trim_end_matches('.'), wish.name.as_ref()?)));
+    let mut lines: Vec<String> = named
+        .map(|(kind, name)| format!("there is no such object, or nothing declares it: {kind}/{name}"))
+        .collect();
+    if rows.is_empty() && lines.is_empty() {
+        lines.push("nothing found".to_owned());
+    }
+    let unknown = rows.iter().map(|row| &row.resource).filter(|own| own.verdict == "unknown");
+    lines.extend(unknown.map(|own| {
+        let place = if own.namespace.is_empty() { String::new() } else { format!(" in {}", own.namespace) };
+        let why = own.why().unwrap_or_else(|| "nobody says why".to_owned());
+        harmless(&format!("{}{place} cannot be compared: {why}", own.kubectl_name()))
+    }));
+    lines
 }
 
 impl Sides {

@@ -46,7 +46,7 @@ async fn explain(
         Told::Json => writeln!(stdout, "{}", harmless_json(&json.to_string())),
     }
     .map_err(|error| format!("cannot write: {error}"))?;
-    let drifted = explained.claims.iter().any(|claim| claim.resource.drift_detected);
+    let drifted = explained.claims.iter().any(|claim| claim.resource.is_drifted());
     Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
 }
 
@@ -92,7 +92,7 @@ fn something_else(error: &serde_json::Error) -> String {
 
 /// The object where it was looked for. Of a running exporter nobody knows which kinds have namespaces.
 async fn find(asked: &Asked) -> Result<Answer, String> {
-    let Sought { wish: Wish { kind, name }, place } = &asked.sought[0];
+    let Sought { wish: Wish { kind, name }, place, .. } = &asked.sought[0];
     let path = |namespace: &str| {
         let name = name.as_deref().unwrap_or_default();
         format!("/v1/resources/{}/{}/{}", encoded(kind), encoded(namespace), encoded(name))

@@ -1,15 +1,21 @@
 //! Whom commands ask: a running exporter, or one in this process that looks at the cluster. Both give the same answers.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
+use tokio::time::timeout;
 
 use super::{server::Server, unanswered::Unanswered};
 use crate::app::Direct;
 
 /// No answer is larger than this.
 const LARGEST: usize = 256 << 20;
+
+/// How long an exporter may say nothing in the middle of an answer.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Whoever is asked.
 pub(super) enum Exporter {
@@ -33,12 +39,24 @@ struct Problem {
     detail: String,
 }
 
+/// All of a body.
+async fn whole(body: Body) -> Result<Bytes, String> {
+    let mut body = Limited::new(body, LARGEST);
+    let mut all = Vec::new();
+    while let Some(frame) = timeout(PATIENCE, body.frame()).await.map_err(|_| "it says nothing more")? {
+        let frame = frame.map_err(|error| error.to_string())?;
+        all.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+    }
+    Ok(all.into())
+}
+
 impl Exporter {
     /// Asks for a path.
     pub(super) async fn get(&self, path: &str) -> Result<Answer, Unanswered> {
         let (head, body) = self.ask(path).await?.into_parts();
-        let broken = |error| Unanswered::for_now(format!("{} broke off its answer: {error}", self.name()));
-        let body = Limited::new(body, LARGEST).collect().await.map_err(broken)?.to_bytes();
+        let broken =
+            |why: String| Unanswered::for_now(format!("{} broke off its answer: {why}", self.name()));
+        let body = whole(body).await.map_err(broken)?;
         let said = || serde_json::from_slice(&body).map(|Problem { detail }| detail).ok();
         let strange = || "it does not seem to be a drift-exporter".to_owned();
         match head.status {

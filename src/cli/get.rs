@@ -65,7 +65,8 @@ pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outc
         return Err(format!("nothing can be seen: {why}{hint}"));
     }
     let whose = if asked.exporter.is_here() { "the settings watch" } else { "the exporter watches" };
-    for Sought { wish, .. } in asked.sought.iter().filter(|_| rows.is_empty()) {
+    let missed = || asked.sought.iter().filter(|sought| !sought.is_found);
+    for Sought { wish, .. } in missed() {
         if let Some(wrong) = status.unknown_kind(whose, wish).filter(|_| asked.kinds_are_given) {
             return Err(wrong);
         }
@@ -73,9 +74,11 @@ pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outc
             return Err(format!("{} cannot be seen: {why}", wish.kind.trim_end_matches('.')));
         }
     }
+    // Labels may leave out an object that was named and is there.
     let named = asked.sought.iter().any(|sought| sought.wish.name.is_some());
-    let drifted = rows.iter().any(|row| row.resource.drift_detected);
-    Ok(if drifted || (named && rows.is_empty()) { Outcome::Negative } else { Outcome::Fine })
+    let lacking = missed().any(|sought| sought.wish.name.is_some()) || (named && rows.is_empty());
+    let drifted = rows.iter().any(|row| row.resource.is_drifted());
+    Ok(if drifted || lacking { Outcome::Negative } else { Outcome::Fine })
 }
 
 /// Whether a claim is shown: what is off, what was asked for by name, and all that is declared where people want that.
@@ -91,7 +94,7 @@ fn summary(rows: &[Row]) -> String {
 fn summary_of(rows: &[&Resource]) -> String {
     let declared = || rows.iter().copied().filter(|own| own.is_declared());
     let all: BTreeSet<_> = declared().map(Resource::object).collect();
-    let drifted: BTreeSet<_> = declared().filter(|own| own.drift_detected).map(Resource::object).collect();
+    let drifted: BTreeSet<_> = declared().filter(|own| own.is_drifted()).map(Resource::object).collect();
     if all.is_empty() {
         return match rows.len() {
             0 => "nothing found".to_owned(),
@@ -102,7 +105,7 @@ fn summary_of(rows: &[&Resource]) -> String {
     let mut counted: BTreeSet<_> = BTreeSet::new();
     for severity in ["critical", "warning", "info"] {
         let of_it: BTreeSet<_> = declared()
-            .filter(|own| own.drift_detected && own.severity.as_deref() == Some(severity))
+            .filter(|own| own.is_drifted() && own.severity.as_deref() == Some(severity))
             .map(Resource::object)
             .filter(|object| !counted.contains(object))
             .collect();

@@ -81,9 +81,14 @@ impl Resource {
         Some(format!("{words} ({reason})"))
     }
 
+    /// Whether it is known to be off now. What cannot be compared may have been so before.
+    pub(super) fn is_drifted(&self) -> bool {
+        matches!(&*self.verdict, "drifted" | "missing" | "replaced")
+    }
+
     /// Whether people have to look at it.
     pub(super) fn is_off(&self) -> bool {
-        self.drift_detected || matches!(&*self.verdict, "drifted" | "missing" | "replaced" | "unknown")
+        self.drift_detected || self.is_drifted() || self.verdict == "unknown"
     }
 
     /// Whether anything declares it.
@@ -158,7 +163,11 @@ pub(super) fn leave_out_unknown_times(json: &mut Value, looked_from: Option<Time
 
 /// Asks for all that is wished for, in the order of the wishes; with what it is not known of whether it belongs to that.
 pub(super) async fn fetch(asked: &mut Asked) -> Result<(Vec<Row>, Vec<Unseen>), Unanswered> {
-    let mut rows = fetch_all(asked).await?;
+    let mut rows = if asked.sought.is_empty() {
+        fetch_from(asked, &asked.place, None).await?
+    } else {
+        fetch_sought(asked).await?
+    };
     let unseen = match &mut asked.labels {
         Some(labels) => labels.keep(&mut rows).await?,
         None => Vec::new(),
@@ -166,17 +175,16 @@ pub(super) async fn fetch(asked: &mut Asked) -> Result<(Vec<Row>, Vec<Unseen>), 
     Ok((rows, unseen))
 }
 
-async fn fetch_all(asked: &Asked) -> Result<Vec<Row>, Unanswered> {
-    if asked.sought.is_empty() {
-        return fetch_from(asked, &asked.place, None).await;
-    }
+async fn fetch_sought(asked: &mut Asked) -> Result<Vec<Row>, Unanswered> {
     let mut rows = Vec::new();
-    for Sought { wish, place } in &asked.sought {
+    for at in 0..asked.sought.len() {
+        let Sought { wish, place, .. } = &asked.sought[at];
         let mut found = fetch_from(asked, place, Some(wish)).await?;
         // A running exporter is not asked which kinds have namespaces; as with kubectl, those without one are meant anywhere.
         if found.is_empty() && !asked.exporter.is_here() && place.namespace().is_some() {
             found = fetch_from(asked, &Place::Unscoped, Some(wish)).await?;
         }
+        asked.sought[at].is_found = !found.is_empty();
         rows.extend(found);
     }
     Ok(rows)

@@ -25,12 +25,7 @@ impl Server {
     /// The exporter at this address, `http://127.0.0.1:10374`, and who we are there.
     pub(super) async fn new(address: &str, ask: &AskArgs) -> Result<Self, String> {
         let address = address.trim_end_matches('/').to_owned();
-        let uri: Option<Uri> = address.parse().ok();
-        if !uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https"))) {
-            return Err(format!(
-                "`{address}` is no address of a server; want something like http://127.0.0.1:10374"
-            ));
-        }
+        check(&address)?;
         let wrong = |error| format!("cannot set up the connection to {address}: {error}");
         let client = client_to(kubeconfig(&address, ask)?).await.map_err(wrong)?;
         Ok(Self { client, address })
@@ -50,6 +45,28 @@ impl Server {
         let answer = timeout(PATIENCE, client.send(request)).await;
         let answer = answer.map_err(|_| unheard("it says nothing".to_owned()))?;
         Ok(answer.map_err(|error| unheard(innermost(&error)))?.map(Body::new))
+    }
+}
+
+/// Refuses what is no address, or says more than one does.
+fn check(address: &str) -> Result<(), String> {
+    let uri: Option<Uri> = address.parse().ok();
+    let authority = uri.as_ref().and_then(Uri::authority);
+    if authority.is_some_and(|own| own.as_str().contains('@')) {
+        return Err(
+            "an address says who is asked, not who asks: use --basic-auth-file or --token-file".to_owned()
+        );
+    }
+    // A port that there cannot be would be passed over, and another one asked.
+    let is_whole = |uri: &Uri| {
+        authority.is_some_and(|own| own.port().is_some() || own.as_str() == own.host())
+            && uri.query().is_none()
+    };
+    match uri.as_ref().filter(|uri| is_whole(uri)).and_then(Uri::scheme_str) {
+        Some("http" | "https") => Ok(()),
+        _ => {
+            Err(format!("`{address}` is no address of a server; want something like http://127.0.0.1:10374"))
+        }
     }
 }
 

@@ -51,12 +51,10 @@ impl SealKey {
 
     /// The digest of a value: `hmac:`, the key's id and 32 hex digits.
     pub fn digest(&self, value: &[u8]) -> String {
-        let mac = self.mac(value);
-        let mut digest = format!("{PREFIX}{}:", self.id());
-        for byte in &mac[..16] {
-            let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
-            digest.extend([digit(byte >> 4), digit(byte & 15)]);
-        }
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+        let mut digest = String::with_capacity(PREFIX.len() + self.id().len() + 1 + 32);
+        digest.extend([PREFIX, self.id(), ":"]);
+        digest.extend(self.mac(value)[..16].iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
         digest
     }
 

@@ -191,7 +191,16 @@ fn what_is_not_there_is_said_with_what_may_have_been_meant() {
         for (arguments, code, told) in [
             (&["get", "deploymnt"][..], 2, "did you mean `deployment`?"),
             (&["get", "deploy/nonesuch", "-n", "shop"], 1, "nothing found"),
-            (&["diff", "deploy/nonesuch", "-n", "shop"], 1, "there is no such object"),
+            (&["diff", "deploy/nonesuch", "-n", "shop"], 1, "/nonesuch"),
+            // What is fine does not hide what is not there.
+            (&["diff", "deploy/web", "deploy/nonesuch", "-n", "shop"], 1, "/nonesuch"),
+            (&["diff", "deploy/web", "gadgt/x", "-n", "shop"], 2, "gadgt"),
+            (&["diff", "-n", "nonesuch"], 0, "nothing found"),
+            (
+                &["diff", "deploy/importer", "-n", "platform"],
+                0,
+                "deployment.apps/importer in platform cannot be compared: its hash",
+            ),
             (&["explain", "deploy/nonesuch", "-n", "shop"], 1, "no watched object"),
             (&["explain", "deploy"], 2, "which one of deploy? Want KIND/NAME, such as deployment/web"),
             (&["get", "deploy/web", "web"], 2, "deploy/web is one object already"),

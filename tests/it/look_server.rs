@@ -139,6 +139,24 @@ fn only_strangers_are_asked_who_they_are() {
 }
 
 #[test]
+fn what_had_drifted_and_cannot_be_compared_is_unknown() {
+    let held = json!({"verdict": "unknown", "reason": "stale", "severity": "warning"});
+    let mut resource = claim("shop", "web", true);
+    resource.as_object_mut().unwrap().extend(held.as_object().unwrap().clone());
+    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+        "/v1/status" => (200, status()),
+        _ => (200, list(std::slice::from_ref(&resource))),
+    });
+    let got = run(&["get", "-n", "shop", "--server", &server], "", &[]);
+    assert_eq!(got.code, Some(0), "{}", got.stderr);
+    assert_eq!(got.stderr, "none of 1 declared object drifted, 1 unknown\n");
+    assert!(got.stdout.contains("unknown"), "{}", got.stdout);
+    let differs = run(&["diff", "-n", "shop", "--server", &server], "", &[]);
+    assert_eq!((differs.code, &*differs.stdout), (Some(0), ""), "{}", differs.stderr);
+    assert!(differs.stderr.contains("cannot be compared: its stream is down"), "{}", differs.stderr);
+}
+
+#[test]
 fn an_object_without_a_namespace_is_found_from_within_one() {
     let server = exporter(|path, _| match path.split('?').next().unwrap_or_default() {
         "/v1/status" => (200, status()),

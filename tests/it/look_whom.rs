@@ -64,6 +64,18 @@ fn a_running_exporter_is_told_who_asks() {
         assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
+    for (address, told) in [
+        ("http://127.0.0.1:99999", "`http://127.0.0.1:99999` is no address of a server"),
+        ("http://127.0.0.1:", "is no address of a server"),
+        ("http://127.0.0.1:9?x=1", "is no address of a server"),
+        ("http://me:s3cret@127.0.0.1:9", "an address says who is asked, not who asks"),
+        ("ftp://127.0.0.1", "is no address of a server"),
+        ("http://[::1]:9/path", "no exporter answers at http://[::1]:9/path"),
+    ] {
+        let ended = run(&["get", "-A", "--server", address, "--token", "s3cret"], "", &[]);
+        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{address}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
     let (strange, _asked) = answering("200 OK", json!({"hello": "there"}));
     let ended = run(&["get", "-A", "--server", &strange], "", &[]);
     assert!(ended.code == Some(2) && ended.stderr.contains("says something else"), "{}", ended.stderr);

@@ -83,10 +83,13 @@ fn sentence(view: &DifferenceView<'_>, phrases: &mut Phrases) -> String {
         };
     }
     let Place { what, within } = phrases.of(view.path, class);
+    // Put together at once: there are many of them in a list.
     match (&*expected, &*actual) {
-        ("", _) => format!("{what} added{within}: actual={actual}"),
-        (_, "") => format!("{what} removed{within}: desired={expected}"),
-        (_, _) => format!("{what} mismatch{within}: desired={expected}, actual={actual}"),
+        ("", actual) => [what, " added", within, ": actual=", actual].concat(),
+        (expected, "") => [what, " removed", within, ": desired=", expected].concat(),
+        (expected, actual) => {
+            [what, " mismatch", within, ": desired=", expected, ", actual=", actual].concat()
+        }
     }
 }
 
