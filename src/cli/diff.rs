@@ -12,7 +12,7 @@ use similar::TextDiff;
 use super::{
     Outcome,
     args::DiffArgs,
-    asked::{Asked, Place, Sought},
+    asked::{Asked, Place},
     external_diff::{self, PROGRAM},
     fields::as_yamls,
     get::judge,
@@ -68,17 +68,18 @@ async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Ve
     let (rows, unseen) = fetch(&mut asked).await?;
     let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &rows, &status)?;
-    for line in lacking(&asked, &rows).into_iter().chain(status.unseen()) {
+    for line in lacking(&asked, &rows, &status).into_iter().chain(status.unseen()) {
         writeln!(stderr, "{line}").map_err(|error| format!("cannot write: {error}"))?;
     }
     Ok(Some((rows, outcome)))
 }
 
 /// What a difference cannot show: what is not there, and what could not be compared.
-fn lacking(asked: &Asked, rows: &[Row]) -> Vec<String> {
+fn lacking(asked: &Asked, rows: &[Row], status: &Status) -> Vec<String> {
     let missed = asked.sought.iter().filter(|sought| !sought.is_found);
-    let named =
-        missed.filter_map(|Sought { wish, .. }| Some((wish.kind.trim_end_matches('.'), wish.name.as_ref()?)));
+    // What cannot be seen may be there.
+    let missed = missed.map(|sought| &sought.wish).filter(|wish| status.cannot_see(wish).is_none());
+    let named = missed.filter_map(|wish| Some((wish.kind.trim_end_matches('.'), wish.name.as_ref()?)));
     let mut lines: Vec<String> = named
         .map(|(kind, name)| format!("there is no such object, or nothing declares it: {kind}/{name}"))
         .collect();

@@ -70,7 +70,8 @@ pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outc
         if let Some(wrong) = status.unknown_kind(whose, wish).filter(|_| asked.kinds_are_given) {
             return Err(wrong);
         }
-        if let Some(why) = status.cannot_see(wish) {
+        // What was found of the others is shown; then this is told beside it.
+        if let Some(why) = status.cannot_see(wish).filter(|_| rows.is_empty()) {
             return Err(format!("{} cannot be seen: {why}", wish.kind.trim_end_matches('.')));
         }
     }
