@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const CALM = 50; // the shortest pause between two refreshes, in ms
-  const SHARE = 4; // of the time, refreshes take at most one part in so many; a large page on a small machine is asked for less often
+  const SHARE = 8; // of the time, refreshes take at most one part in so many; a large page on a small machine is asked for less often
   const CREDIT = 1000; // how many ms of that they may be ahead: a single change, or a few, never wait for it
   const LONGEST = 5000; // what one refresh counts for at most, though the machine was asleep in between
   const TYPING = 200; // how long somebody has to stop typing before the filter is used
