@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::Api;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use tracing::info;
 
 use super::follower::Follower;
-use crate::state::{Transition, Turn};
+use crate::engine::{Transition, Turn};
 
 /// Tells the log what happens until it is time to stop.
 pub(super) async fn announce(mut follower: Follower) {

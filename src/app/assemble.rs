@@ -15,19 +15,19 @@ use super::{
     team_rules::TeamReader,
 };
 use crate::{
-    baseline::{
-        Declares, Follow, Wanted,
+    config::Settings,
+    diff::declared::ClusterSchemas,
+    engine::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
+    rules::RuleSet,
+    server::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
+    sources::{
+        Declares, SourceContext, Wanted,
         helm::{self, ReleaseSources},
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
     },
-    compare::declared::ClusterShapes,
-    expose::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
-    model::{Change, Clock, Plan, WantedKind},
-    rules::RuleSet,
-    settings::Settings,
-    state::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
-    watch::{Planner, Reading, SchemaReader, StreamParts, WatchMetrics, follow},
+    types::{Clock, Event, Plan, WantedKind},
+    watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, follow},
 };
 
 /// The two halves of an exporter: what takes in, and what shows.
@@ -50,9 +50,9 @@ pub struct Ingest {
     planner: Planner,
     plans: watch::Receiver<Arc<Plan>>,
     schema_reader: SchemaReader,
-    shapes: watch::Receiver<Arc<ClusterShapes>>,
-    parts: StreamParts,
-    queue: mpsc::Receiver<Change>,
+    shapes: watch::Receiver<Arc<ClusterSchemas>>,
+    parts: WatchDeps,
+    queue: mpsc::Receiver<Event>,
     engine: Engine,
     publisher: StatePublisher,
     clock: Clock,
@@ -69,7 +69,7 @@ struct Keepers {
     declared: Vec<watch::Receiver<Arc<Declares>>>,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
     rules: watch::Receiver<Arc<RuleSet>>,
-    readings: watch::Receiver<Arc<Reading>>,
+    readings: watch::Receiver<Arc<DecodeConfig>>,
     team_problems: watch::Receiver<Arc<[String]>>,
 }
 
@@ -90,7 +90,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     let plan = plans.borrow().clone();
     let engine =
         Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
-    let (publisher, state) = state::state_channel(engine.snapshot());
+    let (publisher, state) = engine::state_channel(engine.snapshot());
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),
@@ -106,8 +106,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
     };
     let timing = parts.timing;
     let (schema_reader, schemas, shapes) = SchemaReader::new(client.clone(), timing);
-    let stream_parts =
-        StreamParts { client: client.clone(), changes, metrics: watch_metrics, timing, schemas };
+    let stream_parts = WatchDeps { client: client.clone(), changes, metrics: watch_metrics, timing, schemas };
     let ingest = Ingest {
         keepers,
         planner,
@@ -125,7 +124,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
 }
 
 impl Keepers {
-    fn new(parts: &Parts, settings: &watch::Receiver<Arc<Settings>>, changes: &mpsc::Sender<Change>) -> Self {
+    fn new(parts: &Parts, settings: &watch::Receiver<Arc<Settings>>, changes: &mpsc::Sender<Event>) -> Self {
         let (first, client) = (&parts.settings, &parts.client);
         let nothing = Wanted::default();
         let (rules_in, rules) = watch::channel(first.rules.clone());
@@ -169,16 +168,16 @@ impl Keepers {
 /// Those who read what is declared elsewhere than on the objects.
 #[derive(Debug)]
 struct Readers {
-    states: Follow<StateSources>,
-    releases: Follow<ReleaseSources>,
-    manifests: Follow<ManifestSources>,
+    states: SourceContext<StateSources>,
+    releases: SourceContext<ReleaseSources>,
+    manifests: SourceContext<ManifestSources>,
 }
 
 impl Readers {
     /// One of each source, and where each tells what is declared.
     fn new(
         parts: &Parts,
-        changes: &mpsc::Sender<Change>,
+        changes: &mpsc::Sender<Event>,
         states: watch::Receiver<Arc<StateSources>>,
         releases: watch::Receiver<Arc<ReleaseSources>>,
         manifests: watch::Receiver<Arc<ManifestSources>>,
@@ -204,13 +203,13 @@ impl Readers {
 /// What a reader gets: whom to ask where, and whom to tell.
 fn reader<S>(
     parts: &Parts,
-    changes: &mpsc::Sender<Change>,
+    changes: &mpsc::Sender<Event>,
     sources: watch::Receiver<Arc<S>>,
     declares: watch::Sender<Arc<Declares>>,
-) -> Follow<S> {
+) -> SourceContext<S> {
     let (client, clock, key) = (parts.client.clone(), parts.clock.clone(), parts.seal_key.clone());
     let look = parts.timing.look;
-    Follow { client, sources, changes: changes.clone(), declares, clock, look, key }
+    SourceContext { client, sources, changes: changes.clone(), declares, clock, look, key }
 }
 
 impl Ingest {
@@ -241,7 +240,7 @@ impl Ingest {
         }
         let ticks = tick(self.parts.changes.clone());
         let schemas = self.schema_reader.run();
-        let engine = state::run(self.engine, self.queue, rules, self.shapes, self.publisher, self.clock);
+        let engine = engine::run(self.engine, self.queue, rules, self.shapes, self.publisher, self.clock);
         let (ready, begin) = oneshot::channel();
         let rules = async {
             after.await;
@@ -263,12 +262,12 @@ impl Ingest {
 }
 
 /// Tells the engine every second that time passes: it expires what is old, and shows that it is alive.
-async fn tick(changes: mpsc::Sender<Change>) {
+async fn tick(changes: mpsc::Sender<Event>) {
     let mut interval = tokio::time::interval(Duration::from_secs(1));
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        if changes.send(Change::Tick).await.is_err() {
+        if changes.send(Event::Tick).await.is_err() {
             return;
         }
     }

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AppError, Parts, follower::Follower, start, telemetry::LogHandle};
 use crate::{
-    baseline::terraform::random_key,
+    config::Settings,
     demo::{Refusal, Scene, Shop, play, roll_out, router},
-    expose::{Access, ServerLimits, serve},
-    model::{Clock, Scope, Source, WantedKind},
-    settings::Settings,
-    state::{Transition, Turn},
+    engine::{Transition, Turn},
+    server::{Access, ServerLimits, serve},
+    sources::terraform::random_key,
+    types::{Clock, Scope, Source, WantedKind},
     watch::{ConnectError, Connection, Timing, client_from},
 };
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::follower::Follower;
-use crate::state::{Transition, Turn};
+use crate::engine::{Transition, Turn};
 
 /// The API server refuses longer notes.
 const LONGEST_NOTE: usize = 1024;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::state::{StateReader, Transition};
+use crate::engine::{StateReader, Transition};
 
 /// Gives new transitions until told to stop.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::{
-    model::{Actor, Cause, FieldClass, Kind, ObjectKey, Severity, Source, UnknownReason, VerdictKind},
-    state::{EpisodeNote, History, StateReader, Transition, Turn},
+    engine::{EpisodeNote, History, StateReader, Transition, Turn},
+    types::{Actor, Cause, FieldClass, Kind, ObjectKey, Severity, Source, UnknownReason, VerdictKind},
 };
 
 /// Lines that are kept when the file is shortened, which happens when it has grown to twice as many.
@@ -260,14 +260,14 @@ mod tests {
     use std::fs;
 
     use super::open;
-    use crate::state::History;
+    use crate::engine::History;
 
     const LINE: &str = r#"{"sequence":7,"time":"2026-01-01T00:00:00Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"in_sync","to":"drifted","reason":null,"episode":null}"#;
 
     fn history(last: u64) -> History {
         let line: super::Line = serde_json::from_str(LINE).unwrap();
         let first = line.into_transition().unwrap();
-        History::restore((1..=last).map(|sequence| crate::state::Transition { sequence, ..first.clone() }))
+        History::restore((1..=last).map(|sequence| crate::engine::Transition { sequence, ..first.clone() }))
     }
 
     #[test]

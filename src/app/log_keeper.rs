@@ -8,7 +8,7 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context};
 
-use crate::{expose::LogLines, model::Clock, settings::LogLevel};
+use crate::{config::LogLevel, server::LogLines, types::Clock};
 
 /// Hears what is logged, and keeps it as text.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 
-use crate::settings::ReloadStatus;
+use crate::config::ReloadStatus;
 
 /// How the last reading of the settings went.
 #[derive(Clone, Debug, Default)]

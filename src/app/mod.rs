@@ -34,10 +34,10 @@ pub use self::{
 
 use self::{follower::Follower, reload::Reloader, telemetry::LogHandle};
 use crate::{
-    expose::{Access, ServerLimits, router, serve},
-    model::{Clock, SealKey},
-    settings::Settings,
-    state::{History, StateReader},
+    config::Settings,
+    engine::{History, StateReader},
+    server::{Access, ServerLimits, router, serve},
+    types::{Clock, RedactionKey},
     watch::Timing,
 };
 
@@ -52,7 +52,7 @@ pub struct Parts {
     /// Through which the log is told how much to say.
     pub log: LogHandle,
     /// The key of digests of values that may not be told.
-    pub seal_key: SealKey,
+    pub seal_key: RedactionKey,
     /// The time.
     pub clock: Clock,
     /// How long streams wait for what.

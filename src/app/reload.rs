@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use super::{SettingsHandle, metrics::ReloadMetrics, telemetry::LogHandle};
 use crate::{
-    model::Clock,
-    settings::{FileWatch, Loaded, Overrides, Problem, ReloadStatus, load},
+    config::{FileWatch, Loaded, Overrides, Problem, ReloadStatus, load},
+    types::Clock,
 };
 
 /// How often the file is looked at. A change is taken over at the second look that finds it the same.

@@ -15,11 +15,11 @@ use tracing::warn;
 
 use super::team_rules::{MapName, Teams};
 use crate::{
-    baseline::{Declares, Wanted, helm::ReleaseSources, manifest::ManifestSources, terraform::StateSources},
-    model::{SealKey, Sealing, Source, WantedKind},
+    config::{Settings, TeamRulesFrom},
     rules::{RuleInput, RuleSet, TeamRules},
-    settings::{Settings, TeamRulesFrom},
-    watch::Reading,
+    sources::{Declares, Wanted, helm::ReleaseSources, manifest::ManifestSources, terraform::StateSources},
+    types::{RedactionKey, RedactionPolicy, Source, WantedKind},
+    watch::DecodeConfig,
 };
 
 /// Rules that hold in one namespace by its owners' wish, at most: each costs a series, and time for every difference.
@@ -35,7 +35,7 @@ pub(super) struct RuleKeeper {
     /// What each source declares.
     declared: Vec<watch::Receiver<Arc<Declares>>>,
     /// The key of this process.
-    key: SealKey,
+    key: RedactionKey,
     outputs: Outputs,
     /// What each ConfigMap last said that could be used.
     good: BTreeMap<MapName, TeamRules>,
@@ -51,7 +51,7 @@ pub(super) struct Outputs {
     /// The rules that hold.
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
     /// What has to be read of objects for these rules.
-    pub(super) readings: watch::Sender<Arc<Reading>>,
+    pub(super) readings: watch::Sender<Arc<DecodeConfig>>,
     /// What is to be watched.
     pub(super) kinds: watch::Sender<Arc<Vec<WantedKind>>>,
     /// Where states are looked for.
@@ -69,7 +69,7 @@ impl RuleKeeper {
         settings: watch::Receiver<Arc<Settings>>,
         teams: watch::Receiver<Arc<Teams>>,
         declared: Vec<watch::Receiver<Arc<Declares>>>,
-        key: SealKey,
+        key: RedactionKey,
         outputs: Outputs,
     ) -> Self {
         let rests_until = Instant::now();
@@ -238,23 +238,31 @@ pub(super) fn manifest_sources(settings: &Settings) -> ManifestSources {
 }
 
 /// What has to be read of objects for these rules, for the series and for what states declare.
-pub(super) fn reading(settings: &Settings, rules: &RuleSet, declared: &Wanted, key: &SealKey) -> Reading {
+pub(super) fn reading(
+    settings: &Settings,
+    rules: &RuleSet,
+    declared: &Wanted,
+    key: &RedactionKey,
+) -> DecodeConfig {
     let shown = settings.shown_labels.iter().map(|label| label.key.clone());
     let label_names: BTreeSet<Box<str>> = rules.label_names().iter().cloned().chain(shown).collect();
-    Reading {
+    DecodeConfig {
         annotation_prefix: settings.annotation_prefix.clone(),
         label_names: label_names.into_iter().collect(),
         mutes: settings.mute_by_annotation,
         ignores_stamps: !settings.sources.contains(&Source::Annotation),
         documents: declared.documents.clone(),
-        applied: settings.sources.contains(&Source::LastApplied).then(|| Arc::new(Sealing::new(key.clone()))),
+        applied: settings
+            .sources
+            .contains(&Source::LastApplied)
+            .then(|| Arc::new(RedactionPolicy::new(key.clone()))),
         records: settings.records_in_use().into(),
         jobs: settings.jobs_in_use(),
     }
 }
 
 /// Whether whoever reads like this reads all that is wanted.
-fn reads(current: &Reading, wanted: &Reading) -> bool {
+fn reads(current: &DecodeConfig, wanted: &DecodeConfig) -> bool {
     current.annotation_prefix == wanted.annotation_prefix
         && current.mutes == wanted.mutes
         && current.ignores_stamps == wanted.ignores_stamps

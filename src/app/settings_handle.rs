@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::settings::Settings;
+use crate::config::Settings;
 
 /// Changes the settings of a running exporter. Cheap to clone.
 #[derive(Clone, Debug)]

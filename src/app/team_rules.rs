@@ -7,9 +7,9 @@ use kube::{Api, Client, api::ListParams};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    model::Scope,
+    config::{Settings, TeamRulesFrom, read_yaml},
     rules::RuleSpec,
-    settings::{Settings, TeamRulesFrom, read_yaml},
+    types::Scope,
 };
 
 /// How often the ConfigMaps are read. They are few and small, and a list cannot stall unseen as a watch can.

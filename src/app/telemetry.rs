@@ -11,7 +11,7 @@ use tracing_subscriber::{
 };
 
 use super::log_keeper::{LogKeeper, level_of};
-use crate::{expose::LogLines, model::Clock, settings::LogLevel};
+use crate::{config::LogLevel, server::LogLines, types::Clock};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -12,8 +12,8 @@ use super::{
     runtime::block_on,
 };
 use crate::{
-    model::Clock,
     rules::{Accepted, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
+    types::Clock,
 };
 
 /// Prints a rule for each difference that the object has now: pinned to the object, the path and the value.

@@ -24,10 +24,10 @@ use crate::{
         Direct, Missed, Parts, Progress, Readable, has_wide_sources, narrow, narrow_sources, readable_scope,
         telemetry::LogHandle, usual_settings,
     },
-    baseline::terraform::random_key,
-    expose::Access,
-    model::{Clock, Kind, Look, Selector},
-    settings::{Overrides, Settings, ShownValues},
+    config::{Overrides, Settings, ShownValues},
+    server::Access,
+    sources::terraform::random_key,
+    types::{Clock, Kind, Selector, WatchMode},
     watch::{Timing, client_from, context_namespace, find_kind, served_kinds},
 };
 
@@ -100,7 +100,7 @@ impl Asked {
         place: Place,
         wishes: Vec<Wish>,
         selector: Option<&Selector>,
-        look: Look,
+        look: WatchMode,
         stderr: &mut dyn Write,
     ) -> Result<Option<Self>, String> {
         let labels = match selector {
@@ -153,7 +153,7 @@ impl Asked {
         });
         let sought = sought.collect();
         let exporter = Exporter::Here(Box::new(direct));
-        let (kinds_are_given, looked_from) = (file.is_some(), (look == Look::Once).then_some(begun));
+        let (kinds_are_given, looked_from) = (file.is_some(), (look == WatchMode::Once).then_some(begun));
         Ok(Some(Self { exporter, place, sought, labels, unseen, kinds_are_given, looked_from }))
     }
 }
@@ -211,7 +211,7 @@ fn missed_words(missed: &Missed) -> Option<String> {
 async fn look_at(
     client: Client,
     settings: Settings,
-    look: Look,
+    look: WatchMode,
     stderr: &mut dyn Write,
 ) -> Result<Direct, String> {
     let parts = Parts {

@@ -17,8 +17,8 @@ use super::{
     args::{BaselineArgs, Written},
 };
 use crate::{
-    baseline::terraform::{Broken, INFLATE_LIMIT, Published, StateReader, TerraformState, Text, random_key},
-    model::{BaselineFault, Clock},
+    sources::terraform::{Broken, INFLATE_LIMIT, Published, StateReader, TerraformState, Text, random_key},
+    types::{BaselineFault, Clock},
 };
 
 /// Prints the Secrets of a baseline. What is wrong with the state is said on `stderr`, as is what became of it.

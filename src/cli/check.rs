@@ -8,8 +8,8 @@ use super::{
     Outcome, args::CheckArgs, rights::rules_to_add, runtime::block_on, settings_file::load_settings,
 };
 use crate::{
-    model::{Kind, Scope, Source},
-    settings::{Overrides, Settings, SettingsFile},
+    config::{Overrides, Settings, SettingsFile},
+    types::{Kind, Scope, Source},
     watch::{Access, Allowed, Need, access, client_from},
 };
 

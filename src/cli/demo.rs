@@ -13,8 +13,8 @@ use crate::{
         demo::{self, Demo},
         telemetry,
     },
-    model::Clock,
-    settings::LogLevel,
+    config::LogLevel,
+    types::Clock,
 };
 
 /// Enough for as many connections to the cluster as anybody could want to try.

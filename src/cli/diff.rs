@@ -20,7 +20,7 @@ use super::{
     runtime::block_on,
     unseen::Status,
 };
-use crate::model::Look;
+use crate::types::WatchMode;
 
 /// A claim that drifted: what is declared, and what is there.
 pub(super) struct Sides {
@@ -63,7 +63,7 @@ async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Ve
     let place = Place::of(&arguments.place, &arguments.ask).await;
     let wishes = arguments.wishes.clone();
     let selector = arguments.selector.as_ref();
-    let asked = Asked::open(&arguments.ask, place, wishes, selector, Look::Once, stderr).await?;
+    let asked = Asked::open(&arguments.ask, place, wishes, selector, WatchMode::Once, stderr).await?;
     let Some(mut asked) = asked else { return Ok(None) };
     let (rows, unseen) = fetch(&mut asked).await?;
     let status = Status::of(&asked, unseen).await?;

@@ -19,7 +19,7 @@ use super::{
     unseen::Status,
     values::Wish,
 };
-use crate::model::Look;
+use crate::types::WatchMode;
 
 /// Prints what each source says about an object.
 pub(super) fn run(
@@ -67,7 +67,7 @@ pub(super) async fn ask_about(
 ) -> Result<About, String> {
     let namespace = PlaceArgs { namespace: namespace.map(str::to_owned), all_namespaces: false };
     let place = Place::of(&namespace, ask).await;
-    let asked = Asked::open(ask, place, vec![object], None, Look::Once, stderr).await?;
+    let asked = Asked::open(ask, place, vec![object], None, WatchMode::Once, stderr).await?;
     let Some(asked) = asked else { return Ok(About::Nothing(Outcome::CouldNotRun)) };
     let body = match find(&asked).await? {
         Answer::Found(body) => body,

@@ -3,7 +3,7 @@
 use std::{fs, io::Write, path::Path, process::Command};
 
 use super::{Outcome, diff::Sides};
-use crate::model::ValueDigest;
+use crate::types::ValueDigest;
 
 /// The variable that names the program.
 pub(super) const PROGRAM: &str = "KUBECTL_EXTERNAL_DIFF";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::model::{FieldPath, Segment};
+use crate::types::{FieldPath, Segment};
 
 /// What tells an element of a list from the others: names of fields and their values.
 type Keys = Vec<(Box<str>, Box<str>)>;

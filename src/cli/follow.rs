@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::{
     args::GetArgs,
     asked::Asked,
-    get::{Teller, is_shown},
+    get::{Publisher, is_shown},
     heard::Stdout,
     news::{News, until_answered},
     resources::{Resource, Row, fetch},
@@ -25,7 +25,7 @@ pub(super) async fn follow(
     arguments: &GetArgs,
     mut news: News,
     first: Vec<Row>,
-    teller: &mut Teller,
+    teller: &mut Publisher,
     stdout: &mut Stdout,
     stderr: &mut dyn Write,
 ) -> Result<(), String> {

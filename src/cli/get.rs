@@ -16,7 +16,7 @@ use super::{
     table::Table,
     unseen::Status,
 };
-use crate::model::{Clock, Look};
+use crate::types::{Clock, WatchMode};
 
 /// Lists what is off.
 pub(super) fn run(
@@ -29,7 +29,7 @@ pub(super) fn run(
 
 async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let place = Place::of(&arguments.place, &arguments.ask).await;
-    let look = if arguments.watch { Look::Follow } else { Look::Once };
+    let look = if arguments.watch { WatchMode::SourceContext } else { WatchMode::Once };
     let wishes = arguments.wish()?.into_iter().collect();
     let selector = arguments.selector.as_ref();
     let Some(mut asked) = Asked::open(&arguments.ask, place, wishes, selector, look, stderr).await? else {
@@ -41,7 +41,7 @@ async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -
     let status = Status::of(&asked, unseen).await?;
     let outcome = judge(&asked, &all, &status)?;
     let shown: Vec<&Row> = all.iter().filter(|row| is_shown(&row.resource, arguments)).collect();
-    let mut teller = Teller::new(arguments, &asked);
+    let mut teller = Publisher::new(arguments, &asked);
     teller.tell_all(&shown, stdout)?;
     let unwritable = |error| format!("cannot write: {error}");
     writeln!(stderr, "{}", summary(&all)).map_err(unwritable)?;
@@ -132,14 +132,14 @@ fn summary_of(rows: &[&Resource]) -> String {
 }
 
 /// Tells claims in one of the formats.
-pub(super) struct Teller {
+pub(super) struct Publisher {
     output: Output,
     table: Table,
     clock: Clock,
     namespace: String,
 }
 
-impl Teller {
+impl Publisher {
     fn new(arguments: &GetArgs, asked: &Asked) -> Self {
         let clock = Clock::system();
         let everywhere = asked.place == Place::Everywhere;

@@ -14,10 +14,10 @@ use super::{
     runtime::block_on,
 };
 use crate::{
-    baseline::read_objects,
-    compare::{Algorithm, fingerprint},
-    model::Kind,
-    settings::Settings,
+    config::Settings,
+    diff::{Algorithm, fingerprint},
+    sources::read_objects,
+    types::Kind,
 };
 
 /// Prints a line for each object. Objects that cannot be hashed are named on `stderr`; the others are printed.

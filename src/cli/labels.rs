@@ -13,7 +13,7 @@ use kube::{
 
 use super::{args::AskArgs, resources::Row, unanswered::Unanswered, unseen::Unseen};
 use crate::{
-    model::{Kind, Selector},
+    types::{Kind, Selector},
     watch::{client_from, served_kinds},
 };
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{args::ClusterArgs, values::ObjectName};
 use crate::{
-    baseline::innermost,
+    sources::innermost,
     watch::{client_from, find_kind, object_url},
 };
 

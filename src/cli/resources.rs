@@ -11,7 +11,7 @@ use super::{
     unseen::Unseen,
     values::Wish,
 };
-use crate::model::UnknownReason;
+use crate::types::UnknownReason;
 
 /// One claim.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

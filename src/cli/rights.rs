@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    model::Scope,
+    types::Scope,
     watch::{Access, Allowed, Need},
 };
 

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::{
-    compare::class_of,
-    model::{
-        Actor, Advice, Difference, Expectation, FieldClass, FieldPath, Finding, Kind, ObjectKey, PathError,
-        Severity, Source, WantedKind, Writer,
-    },
+    diff::class_of,
     rules::{ObjectView, RuleSet},
+    types::{
+        Actor, Advice, Difference, Expectation, FieldClass, FieldManager, FieldPath, Finding, Kind,
+        ObjectKey, PathError, Severity, Source, WantedKind,
+    },
 };
 
 /// A file of cases.
@@ -145,7 +145,7 @@ impl Case {
             None if told.path == "spec" => FieldClass::Hash,
             None => class_of(&path),
         };
-        let writer = told.manager.as_deref().map(|manager| Writer {
+        let writer = told.manager.as_deref().map(|manager| FieldManager {
             manager: manager.into(),
             subresource: told.subresource.as_str().into(),
             time: None,

@@ -9,9 +9,9 @@ use super::{
     settings_file::load_settings,
 };
 use crate::{
-    model::Clock,
+    config::{Overrides, read_yaml},
     rules::{Origin, Rule, RuleSet},
-    settings::{Overrides, read_yaml},
+    types::Clock,
 };
 
 /// Lists rules, or tries them on cases.

@@ -14,10 +14,10 @@ use crate::{
         self, Parts, SettingsSource,
         telemetry::{self, LogHandle},
     },
-    baseline::terraform::random_key,
-    expose::listen,
-    model::Clock,
-    settings::{FileWatch, Loaded, Overrides, Settings, load},
+    config::{FileWatch, Loaded, Overrides, Settings, load},
+    server::listen,
+    sources::terraform::random_key,
+    types::Clock,
     watch::{Timing, client_from},
 };
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{args::AskArgs, unanswered::Unanswered};
-use crate::{baseline::innermost, watch::client_to};
+use crate::{sources::innermost, watch::client_to};
 
 /// How long an exporter may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

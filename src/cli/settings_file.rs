@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::Path};
 
-use crate::settings::{Loaded, Overrides, Problem, Settings, load, read_settings};
+use crate::config::{Loaded, Overrides, Problem, Settings, load, read_settings};
 
 /// The settings of a file, or those without one, under what stands above it. What is wrong is told on `stderr`; none if anything is.
 pub(super) fn load_settings(

@@ -6,9 +6,9 @@ use clap::{ValueEnum, builder::PossibleValue};
 use jiff::SignedDuration;
 
 use crate::{
-    compare::Algorithm,
-    model::{Selector, Source},
-    settings::{LogLevel, ShownResources, is_namespace},
+    config::{LogLevel, ShownResources, is_namespace},
+    diff::Algorithm,
+    types::{Selector, Source},
 };
 
 impl ValueEnum for ShownResources {

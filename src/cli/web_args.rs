@@ -7,8 +7,8 @@ use kube::Client;
 
 use super::settings_file::tell;
 use crate::{
-    expose::{Access, WebConfig},
-    model::Scope,
+    server::{Access, WebConfig},
+    types::Scope,
     watch::Need,
 };
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::cluster::Cluster;
-use crate::model::{Kind, ObjectKey};
+use crate::types::{Kind, ObjectKey};
 
 const STEP: Duration = Duration::from_millis(400);
 

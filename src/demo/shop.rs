@@ -13,8 +13,8 @@ use super::{
     terraform,
 };
 use crate::{
-    compare::{Algorithm, fingerprint},
-    model::{Clock, Kind, ObjectKey},
+    diff::{Algorithm, fingerprint},
+    types::{Clock, Kind, ObjectKey},
 };
 
 /// The field manager of Terraform's Kubernetes provider.

@@ -6,7 +6,7 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 
 use super::cluster::{Cluster, Refusal};
-use crate::model::ObjectKey;
+use crate::types::ObjectKey;
 
 /// The key of an object that says what it is.
 pub(super) fn object_key(object: &Value) -> Result<ObjectKey, Refusal> {

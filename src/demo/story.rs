@@ -11,7 +11,7 @@ use super::{
     shop::{Shop, TERRAFORM, deployment, service},
     terraform,
 };
-use crate::model::{Kind, ObjectKey};
+use crate::types::{Kind, ObjectKey};
 
 /// What is told of the story.
 #[derive(Clone, Debug)]

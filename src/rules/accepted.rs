@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{EffectSpec, EffectsSpec, MatchSpec, RuleSpec, ValueSpec};
-use crate::model::{SealKey, ValueDigest};
+use crate::types::{RedactionKey, ValueDigest};
 
 /// What people say about what they accept.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub fn rules_as_yaml(rules: &[RuleSpec]) -> String {
 
 fn rule(accepted: Accepted<'_>, why: &Why<'_>) -> RuleSpec {
     // A digest of what may not be told holds until the next restart only.
-    let value = accepted.value.filter(|value| !SealKey::is_digest(value));
+    let value = accepted.value.filter(|value| !RedactionKey::is_digest(value));
     let accepted = Accepted { value, ..accepted };
     let Accepted { group, kind, namespace, name, path, .. } = accepted;
     let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
@@ -96,8 +96,8 @@ mod tests {
 
     use super::{Accepted, Why, accepting, rules_as_yaml};
     use crate::{
-        model::SealKey,
         rules::{RuleInput, RuleSet, RuleSpec},
+        types::RedactionKey,
     };
 
     fn web<'a>(name: &'a str, path: &'a str, value: &'a str) -> Accepted<'a> {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_field_is_accepted_once_and_no_digest_is_pinned() {
         let why = Why { owner: "me", reason: "load test", expires: "2027-01-01" };
-        let digest = SealKey::new([3; 32]).digest(b"hidden");
+        let digest = RedactionKey::new([3; 32]).digest(b"hidden");
         let fields = [("spec.a", "7"), ("spec.a", "7"), ("spec.b", &*digest)];
         let rules = accepting(fields.into_iter().map(|(path, value)| web("web", path, value)), &why);
         let pinned: Vec<(&str, usize)> =

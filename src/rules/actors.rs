@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use crate::model::{Actor, FieldClass, Finding, Writer};
+use crate::types::{Actor, FieldClass, FieldManager, Finding};
 
 /// Tells tools by the names of their field managers.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +16,9 @@ impl Actors {
     /// the object.
     pub(super) fn classify(&self, finding: &Finding, autoscaled: bool) -> Actor {
         let writer = finding.writer.as_ref();
-        let own =
-            |writer: &Writer| self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager));
+        let own = |writer: &FieldManager| {
+            self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager))
+        };
         if let Some((_, told)) = writer.and_then(own) {
             return *told;
         }
@@ -45,7 +46,7 @@ fn may_scale_for_others(actor: Actor) -> bool {
     }
 }
 
-fn built_in(writer: &Writer, field: FieldClass) -> Actor {
+fn built_in(writer: &FieldManager, field: FieldClass) -> Actor {
     let manager = writer.manager.to_ascii_lowercase();
     // The horizontal autoscaler is part of this controller, and the only part that scales what people declare, through `scale`
     // or, where an old API server does not tell, anyhow.
@@ -105,11 +106,14 @@ const MANAGERS: &[(Pattern, Actor)] = &[
 mod tests {
     use regex::Regex;
 
-    use super::{Actor, Actors, FieldClass, Finding, Writer};
+    use super::{Actor, Actors, FieldClass, FieldManager, Finding};
 
     fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
-        let writer =
-            |manager: &str| Writer { manager: manager.into(), subresource: subresource.into(), time: None };
+        let writer = |manager: &str| FieldManager {
+            manager: manager.into(),
+            subresource: subresource.into(),
+            time: None,
+        };
         Finding {
             path: "spec".into(),
             class,

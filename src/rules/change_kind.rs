@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::version::version_change;
-use crate::model::{ChangeKind, FieldClass, FieldPath, Finding};
+use crate::types::{ChangeKind, FieldClass, FieldPath, Finding};
 
 /// What the two values of a finding tell about the change. Two hashes tell nothing.
 pub(super) fn change_kind(finding: &Finding, path: Option<&FieldPath>) -> Option<ChangeKind> {

@@ -8,7 +8,7 @@ use super::{
     Origin, Rule, RuleInput, RuleProblem, RuleSet, RuleSpec, actors::Actors, built_in_rules,
     condition::Condition, effect::Effects, expiry, problem::Reporter,
 };
-use crate::model::{Actor, FieldClass, Severity};
+use crate::types::{Actor, FieldClass, Severity};
 
 /// A regular expression may not grow larger than this when compiled.
 const REGEX_BYTES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::{MatchSpec, ObjectView, change_kind::change_kind, kind_pattern::KindPattern, problem::Reporter};
-use crate::model::{
+use crate::types::{
     Actor, ChangeKind, FieldClass, FieldPath, Finding, Glob, PathError, PathPattern, Source, ValueDigest,
 };
 

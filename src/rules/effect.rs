@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{problem::Reporter, spec::word};
-use crate::model::{Advice, Expectation, Severity};
+use crate::types::{Advice, Expectation, Severity};
 
 /// The effects of a rule as they are written: one, or a list of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

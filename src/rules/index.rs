@@ -66,8 +66,8 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::{
-        model::Glob,
         rules::{RuleInput, RuleSet, RuleSpec},
+        types::Glob,
     };
 
     fn texts() -> impl Strategy<Value = Vec<String>> {

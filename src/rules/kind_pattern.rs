@@ -1,6 +1,6 @@
 //! Which kinds are meant.
 
-use crate::model::Kind;
+use crate::types::Kind;
 
 /// A kind as people write it: `Deployment`, `Deployment.apps`, `deployments.apps`, `*.apps` or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Origin;
-use crate::model::ClosedSet;
+use crate::types::ClosedSet;
 
 /// Something that is wrong, or looks wrong, in what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{
     Origin, Rule, RuleInput, RuleProblem, actors::Actors, compile::compile, condition::Subject, index::Index,
 };
-use crate::model::{
+use crate::types::{
     Actor, Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity,
     Source,
 };

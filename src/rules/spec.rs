@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::EffectsSpec;
-use crate::model::{Actor, ChangeKind, ClosedSet, FieldClass, Severity, Source};
+use crate::types::{Actor, ChangeKind, ClosedSet, FieldClass, Severity, Source};
 
 /// One rule: which differences it is about, and what it says about them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

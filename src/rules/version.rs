@@ -1,6 +1,6 @@
 //! How two versions of the same thing differ.
 
-use crate::model::ChangeKind;
+use crate::types::ChangeKind;
 
 /// How the second version differs from the first. None where it is neither a newer patch level nor another major version, or
 /// where either is no version.

@@ -13,7 +13,7 @@ use super::{
     plan::plan,
     resolve::{Discovery, needs_discovery},
 };
-use crate::model::{DownReason, Kind, KindName, Scope, StreamHealth, WantedKind};
+use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, WatchHealth};
 
 /// Something that is done with a resource, in some namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,16 +92,14 @@ pub async fn access(client: &Client, wanted: &[WantedKind], others: &[Need]) -> 
     for unwatched in &plan.unwatched {
         let kind = &unwatched.spec.kind;
         let allowed = match &unwatched.health {
-            StreamHealth::Down { reason: DownReason::NotFound, message } => {
+            WatchHealth::Down { reason: DownReason::NotFound, message } => {
                 Allowed::NotThere(message.to_string())
             }
-            StreamHealth::Down { reason: DownReason::Refused, message } => {
+            WatchHealth::Down { reason: DownReason::Refused, message } => {
                 Allowed::Refused(message.to_string())
             }
-            StreamHealth::Down { message, .. } => Allowed::Unknown(message.to_string()),
-            StreamHealth::Starting | StreamHealth::Up => {
-                Allowed::Unknown("the cluster did not say".to_owned())
-            }
+            WatchHealth::Down { message, .. } => Allowed::Unknown(message.to_string()),
+            WatchHealth::Starting | WatchHealth::Up => Allowed::Unknown("the cluster did not say".to_owned()),
         };
         answers.push(Access {
             what: qualified(&kind.kind, &kind.group),

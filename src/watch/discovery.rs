@@ -16,7 +16,7 @@ use super::{
     exchange::{answer, refusal, whole},
     fault::Fault,
 };
-use crate::model::{Kind, Served, ServedKind};
+use crate::types::{Kind, Served, ServedKind};
 
 /// Asks again and again; while nothing changes, an answer has no body.
 #[derive(Debug)]

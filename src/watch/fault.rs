@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::events::LineTooLong;
 use crate::{
-    model::{DownReason, Restart},
-    split::SplitError,
+    types::{DownReason, Restart},
+    watch::split::SplitError,
 };
 
 /// Why a list or a watch came to an end.

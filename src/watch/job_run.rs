@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::report::{LONGEST_MESSAGE, LONGEST_NAME, cut};
-use crate::model::{JobOutcome, JobRun, JobSpec};
+use crate::types::{JobOutcome, JobRun, JobSpec};
 
 /// How a Job ran, or runs.
 pub(super) fn job_run(spec: &JobSpec, object: &Value) -> JobRun {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kube::{Client, core::discovery::v2::APIGroupDiscovery};
 
 use super::discovery::Discoverer;
-use crate::model::{Kind, Served};
+use crate::types::{Kind, Served};
 
 /// Asks for every kind that the API server has. The error says why it does not tell.
 pub async fn served_kinds(client: &Client, patience: Duration) -> Result<Arc<Served>, String> {

@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::model::{Clock, Kind, Restart, WatchEvent};
+use crate::types::{Clock, Kind, Restart, WatchEvent};
 
 /// Counters of all streams.
 #[derive(Clone, Debug)]

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::resolve::{Discovery, Resolution, in_version, resolve};
-use crate::model::{
-    Clause, DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, StreamHealth, StreamSpec, Unwatched,
-    WantedKind,
+use crate::types::{
+    Clause, DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, Unwatched, WantedKind, WatchHealth,
+    WatchSpec,
 };
 
 /// Plans the streams. The order of what is wanted does not matter, and nothing is watched twice: an object comes
@@ -54,19 +54,19 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
     }
     // Where everything comes anyway, there is nothing left to complain about, nor a second line to say it in.
     let comes_anyway = |kind: &Kind| {
-        let brings_all = |spec: &StreamSpec| spec.namespace.is_none() && !spec.is_of_single_objects();
+        let brings_all = |spec: &WatchSpec| spec.namespace.is_none() && !spec.is_of_single_objects();
         streams.iter().any(|spec| *spec.kind == *kind && brings_all(spec))
     };
     let unwatched = unwatched
         .into_iter()
         .filter(|(kind, _)| !comes_anyway(kind))
-        .map(|(kind, health)| Unwatched { spec: Arc::new(StreamSpec::nothing(kind)), health })
+        .map(|(kind, health)| Unwatched { spec: Arc::new(WatchSpec::nothing(kind)), health })
         .collect();
     Plan { streams, unwatched, served: discovery.served().cloned() }
 }
 
-fn refused(why: &str) -> StreamHealth {
-    StreamHealth::Down { reason: DownReason::Refused, message: why.into() }
+fn refused(why: &str) -> WatchHealth {
+    WatchHealth::Down { reason: DownReason::Refused, message: why.into() }
 }
 
 /// What is wanted of one kind.
@@ -159,7 +159,7 @@ impl Wishes {
     }
 
     /// The streams that bring all of it, and why something is left over, if it is.
-    fn streams(mut self) -> (Vec<StreamSpec>, Option<&'static str>) {
+    fn streams(mut self) -> (Vec<WatchSpec>, Option<&'static str>) {
         let elsewhere = self.share_by_the_way();
         let (mut streams, left_over) = self.selected_streams(self.clauses());
         if !elsewhere.is_empty() {
@@ -172,16 +172,16 @@ impl Wishes {
                 for other in streams.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
                     Arc::make_mut(&mut other.without).insert(namespace, name);
                 }
-                let whole = StreamSpec::whole(kind.clone());
+                let whole = WatchSpec::whole(kind.clone());
                 let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
-                streams.push(StreamSpec { namespace, name, ..whole });
+                streams.push(WatchSpec { namespace, name, ..whole });
             }
         }
         (streams, left_over)
     }
 
     /// Takes what has to be read in other versions out of the streams, into others that ask like them.
-    fn put_apart(&self, streams: &mut Vec<StreamSpec>) {
+    fn put_apart(&self, streams: &mut Vec<WatchSpec>) {
         let mut others = Vec::new();
         for (kind, objects) in self.pinned.iter().filter(|(kind, _)| **kind != self.kind) {
             for stream in streams.iter_mut() {
@@ -190,8 +190,8 @@ impl Wishes {
                 if !only.is_empty() {
                     Arc::make_mut(&mut stream.without).extend(only.iter());
                     let (namespace, excluded) = (stream.namespace.clone(), stream.excluded.clone());
-                    let whole = StreamSpec::whole(kind.clone());
-                    others.push(StreamSpec { namespace, excluded, only: Arc::new(only), ..whole });
+                    let whole = WatchSpec::whole(kind.clone());
+                    others.push(WatchSpec { namespace, excluded, only: Arc::new(only), ..whole });
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Wishes {
         &self.by_the_way - &asked
     }
 
-    fn selected_streams(&self, clauses: Vec<Clause>) -> (Vec<StreamSpec>, Option<&'static str>) {
+    fn selected_streams(&self, clauses: Vec<Clause>) -> (Vec<WatchSpec>, Option<&'static str>) {
         let mut namespaces = BTreeSet::new();
         let mut excluded = BTreeSet::new();
         for clause in &clauses {
@@ -259,13 +259,13 @@ impl Wishes {
     }
 
     /// One stream for these clauses: the API server selects if all want the same labels, else we do.
-    fn stream(&self, mut clauses: Vec<Clause>) -> StreamSpec {
-        let whole = StreamSpec::whole(self.kind.clone());
+    fn stream(&self, mut clauses: Vec<Clause>) -> WatchSpec {
+        let whole = WatchSpec::whole(self.kind.clone());
         match clauses.pop() {
-            Some(only) if clauses.is_empty() => StreamSpec { selector: only.selector, ..whole },
+            Some(only) if clauses.is_empty() => WatchSpec { selector: only.selector, ..whole },
             last => {
                 clauses.extend(last);
-                StreamSpec { kept: clauses, ..whole }
+                WatchSpec { kept: clauses, ..whole }
             }
         }
     }

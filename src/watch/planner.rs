@@ -16,7 +16,7 @@ use super::{
     plan::plan,
     resolve::{Discovery, needs_discovery},
 };
-use crate::model::{Kind, Plan, StreamHealth, WantedKind};
+use crate::types::{Kind, Plan, WantedKind, WatchHealth};
 
 /// How often the API server is asked which kinds it has.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
@@ -94,7 +94,7 @@ impl Planner {
             return;
         }
         for missing in plan.unwatched.iter().filter(|own| !before.unwatched.contains(own)) {
-            if let StreamHealth::Down { message, .. } = &missing.health {
+            if let WatchHealth::Down { message, .. } = &missing.health {
                 warn!(kind = %missing.spec.kind, %message, "Wanted, and not watched.");
             }
         }
@@ -122,7 +122,7 @@ async fn change_of<S>(settings: &mut watch::Receiver<Arc<S>>) {
     }
 }
 
-fn down(fault: &Fault) -> StreamHealth {
+fn down(fault: &Fault) -> WatchHealth {
     let message = format!("cannot ask for the kinds of the cluster: {fault}");
-    StreamHealth::Down { reason: fault.down_reason(), message: message.into() }
+    WatchHealth::Down { reason: fault.down_reason(), message: message.into() }
 }

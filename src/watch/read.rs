@@ -5,37 +5,37 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    Reading, facts,
+    DecodeConfig, facts,
     report::ReportReader,
     wire::{Metadata, Wire, pick},
     writer::{Suspects, replicas_are_nobodys, stamped_version, suspects},
 };
 use crate::{
-    compare::{
+    diff::{
         Algorithm, FingerprintError, LAST_APPLIED, Recorded, SpecView, applied as applied_to,
         applied_unreadably, fingerprint, is_declared_key, keep, tfdrift,
     },
-    model::{
-        Digest, Document, Extras, Facts, Kind, LiveObject, Mismatch, ObjectKey, Phase, Sealing, Stamp,
-        StreamSpec, UnknownReason,
+    types::{
+        Digest, Document, Facts, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey, Phase,
+        RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
     },
 };
 
 /// Reads the objects of one stream.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectReader {
-    stream: Arc<StreamSpec>,
+    stream: Arc<WatchSpec>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
     ignores_stamps: bool,
     /// The labels to keep, in order, and none of them: what most objects have.
-    no_extras: Arc<Extras>,
+    no_extras: Arc<RuleInputs>,
     /// The annotation in which the object may ask for differences to be ignored.
     mute_annotation: Option<Box<str>>,
     /// What is sealed in objects, where whole ones are kept.
-    documents: Option<Arc<Sealing>>,
+    documents: Option<Arc<RedactionPolicy>>,
     /// The same for objects that say what kubectl applied to them.
-    applied: Option<Arc<Sealing>>,
+    applied: Option<Arc<RedactionPolicy>>,
     /// What is read of the status.
     reports: ReportReader,
 }
@@ -66,7 +66,7 @@ impl Read {
 
 impl ObjectReader {
     /// A reader that takes baselines from `<prefix>/spec-hash`, and keeps of labels what is asked for only.
-    pub(super) fn new(stream: Arc<StreamSpec>, reading: &Reading) -> Self {
+    pub(super) fn new(stream: Arc<WatchSpec>, reading: &DecodeConfig) -> Self {
         let prefix = &reading.annotation_prefix;
         Self {
             documents: reading.sealing_of(&stream.kind).cloned(),
@@ -74,7 +74,10 @@ impl ObjectReader {
             prefix: prefix.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
             ignores_stamps: reading.ignores_stamps,
-            no_extras: Arc::new(Extras { label_names: reading.label_names.clone(), ..Extras::default() }),
+            no_extras: Arc::new(RuleInputs {
+                label_names: reading.label_names.clone(),
+                ..RuleInputs::default()
+            }),
             mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
             applied: reading.applied.clone(),
             reports: ReportReader::new(reading),
@@ -104,7 +107,7 @@ impl ObjectReader {
     fn pass_over(&self, wire: &Wire<'_>) -> Option<Read> {
         let metadata = &wire.metadata;
         let named = || {
-            let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
+            let mut object = self.object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
             object.resource_version = metadata.resource_version.0.as_ref().into();
             Arc::new(object)
         };
@@ -131,7 +134,7 @@ impl ObjectReader {
             return None;
         }
         let content = self.content(wire);
-        let mut object = self.object(&metadata.name.0, &metadata.namespace.0, Stamp::Absent);
+        let mut object = self.object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
         object.uid = metadata.uid.0.as_ref().into();
         object.resource_version = metadata.resource_version.0.as_ref().into();
         object.stamp = self.stamp(wire, text, &content);
@@ -179,13 +182,13 @@ impl ObjectReader {
     }
 
     /// What was asked for and is on the object.
-    fn extras(&self, metadata: &Metadata<'_>) -> Arc<Extras> {
+    fn extras(&self, metadata: &Metadata<'_>) -> Arc<RuleInputs> {
         let labels = metadata.labels.map(|labels| self.wanted(labels)).unwrap_or_default();
         let mutes = self.mutes(metadata);
         if labels.is_empty() && mutes.is_empty() {
             return self.no_extras.clone();
         }
-        Arc::new(Extras { labels, mutes, label_names: self.no_extras.label_names.clone() })
+        Arc::new(RuleInputs { labels, mutes, label_names: self.no_extras.label_names.clone() })
     }
 
     /// What the object asks to be ignored, where it may.
@@ -209,8 +212,11 @@ impl ObjectReader {
         let metadata = &value["metadata"];
         let field = |name: &str| metadata[name].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty())?;
-        let stamp =
-            if self.ignores_stamps { Stamp::Unasked } else { Stamp::Unusable(UnknownReason::Unreadable) };
+        let stamp = if self.ignores_stamps {
+            HashBaseline::Unasked
+        } else {
+            HashBaseline::Unusable(UnknownReason::Unreadable)
+        };
         let mut object = self.object(name, field("namespace"), stamp);
         let applied = self.applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
         if self.documents.is_some() || applied.is_some() {
@@ -222,7 +228,7 @@ impl ObjectReader {
         Some(object)
     }
 
-    fn object(&self, name: &str, namespace: &str, stamp: Stamp) -> LiveObject {
+    fn object(&self, name: &str, namespace: &str, stamp: HashBaseline) -> LiveObject {
         let key =
             ObjectKey { kind: self.stream.kind.clone(), namespace: namespace.into(), name: name.into() };
         LiveObject { exists: true, extras: self.no_extras.clone(), stamp, ..LiveObject::absent(key) }
@@ -241,9 +247,9 @@ impl ObjectReader {
         Content { facts, digest: digest.unwrap_or(Err(UnknownReason::Unhashable)) }
     }
 
-    fn stamp(&self, wire: &Wire<'_>, text: &str, content: &Content) -> Stamp {
+    fn stamp(&self, wire: &Wire<'_>, text: &str, content: &Content) -> HashBaseline {
         if self.ignores_stamps {
-            return Stamp::Unasked;
+            return HashBaseline::Unasked;
         }
         let tfdrift = content.digest;
         let recorded =
@@ -251,13 +257,17 @@ impl ObjectReader {
         let recorded = match recorded.as_deref() {
             None | Some("") => {
                 let unreadable = tfdrift == Err(UnknownReason::Unreadable);
-                return if unreadable { Stamp::Unusable(UnknownReason::Unreadable) } else { Stamp::Absent };
+                return if unreadable {
+                    HashBaseline::Unusable(UnknownReason::Unreadable)
+                } else {
+                    HashBaseline::Absent
+                };
             }
             Some(recorded) => recorded,
         };
         let recorded = match Recorded::parse(recorded) {
             Ok(recorded) => recorded,
-            Err(reason) => return Stamp::Unusable(reason),
+            Err(reason) => return HashBaseline::Unusable(reason),
         };
         let actual = match recorded.algorithm {
             Algorithm::TfdriftV1 => tfdrift,
@@ -267,10 +277,10 @@ impl ObjectReader {
         };
         let managed_fields = wire.metadata.managed_fields.map(RawValue::get);
         match actual {
-            Err(reason) => Stamp::Unusable(reason),
-            Ok(actual) if actual == recorded.digest => Stamp::Match(actual),
+            Err(reason) => HashBaseline::Unusable(reason),
+            Ok(actual) if actual == recorded.digest => HashBaseline::Match(actual),
             Ok(_) if self.was_stamped_in_another_version(text, &recorded, managed_fields) => {
-                Stamp::Match(recorded.digest)
+                HashBaseline::Match(recorded.digest)
             }
             Ok(actual) => {
                 let suspects = managed_fields.map(|fields| self.suspects(fields, recorded.algorithm));
@@ -279,7 +289,13 @@ impl ObjectReader {
                     recorder = None;
                 }
                 let Recorded { algorithm, digest: expected } = recorded;
-                Stamp::Mismatch(Box::new(Mismatch { algorithm, expected, actual, writer, recorder }))
+                HashBaseline::Mismatch(Box::new(HashMismatch {
+                    algorithm,
+                    expected,
+                    actual,
+                    writer,
+                    recorder,
+                }))
             }
         }
     }
@@ -315,7 +331,7 @@ impl ObjectReader {
 }
 
 /// Keeps that the object cannot be compared, and that something was applied to it, where it was.
-fn keep_unread(object: &mut LiveObject, applied: Option<&Arc<Sealing>>) {
+fn keep_unread(object: &mut LiveObject, applied: Option<&Arc<RedactionPolicy>>) {
     object.document = Some(Box::new(Document::unreadable()));
     let own = applied.and_then(|sealing| applied_unreadably(&object.key, sealing.own_key()));
     object.applied = own.map(Box::new);
@@ -341,16 +357,16 @@ pub(super) fn reason(error: &FingerprintError) -> UnknownReason {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Kind, ObjectReader, Read, Reading, StreamSpec};
+    use super::{DecodeConfig, Kind, ObjectReader, Read, WatchSpec};
 
     #[test]
     fn only_labels_that_are_asked_for_are_kept() {
         let wanted = ["team".into(), "tier".into()];
-        let service = Arc::new(StreamSpec::whole(Arc::new(Kind::service())));
-        let reading = Reading {
+        let service = Arc::new(WatchSpec::whole(Arc::new(Kind::service())));
+        let reading = DecodeConfig {
             annotation_prefix: "x.example".into(),
             label_names: Arc::new(wanted),
-            ..Reading::default()
+            ..DecodeConfig::default()
         };
         let reader = ObjectReader::new(service, &reading);
         let json =

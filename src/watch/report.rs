@@ -5,12 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Reading, job_run::job_run, read::reason};
+use super::{DecodeConfig, job_run::job_run, read::reason};
 use crate::{
-    compare::{Algorithm, Owners, Recorded, find, fingerprint, sha256_jcs},
-    model::{
-        Digest, Facts, FieldPath, Health, JobSpec, Kind, Mismatch, Progress, Record, RecordAlgorithm,
-        RecordSpec, Report, Stamp, Standing, UnknownReason,
+    diff::{Algorithm, Owners, Recorded, find, fingerprint, sha256_jcs},
+    types::{
+        Digest, Facts, FieldPath, HashBaseline, HashMismatch, Health, JobSpec, Kind, ObservedState, Progress,
+        Record, RecordAlgorithm, RecordSpec, Report, UnknownReason,
     },
 };
 
@@ -31,7 +31,7 @@ pub(super) struct ReportReader {
 
 impl ReportReader {
     /// A reader of what is asked for of one kind.
-    pub(super) fn new(reading: &Reading) -> Self {
+    pub(super) fn new(reading: &DecodeConfig) -> Self {
         Self {
             records: reading.records.clone(),
             jobs: reading.jobs.clone(),
@@ -88,7 +88,7 @@ impl ReportReader {
         text: &str,
         object: &Value,
         owners: &Owners<'_>,
-    ) -> (Standing, Option<Timestamp>) {
+    ) -> (ObservedState, Option<Timestamp>) {
         let recorded = find(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
         let stamped = owners.owner(&spec.recorded).and_then(|writer| writer.time);
         // Who owns what is declared may have written before the record, or after.
@@ -96,15 +96,15 @@ impl ReportReader {
         let writer = last.clone().filter(|writer| writer.time > stamped);
         let since = writer.as_ref().and_then(|writer| writer.time);
         let standing = match spec.algorithm {
-            RecordAlgorithm::Hash(algorithm) => Standing::Hash(match recorded {
-                None => Stamp::Absent,
+            RecordAlgorithm::Hash(algorithm) => ObservedState::Hash(match recorded {
+                None => HashBaseline::Absent,
                 Some(recorded) => {
                     let actual = || self.hash(algorithm, spec, kind, text, object);
                     let both = recorded_hash(algorithm, recorded).and_then(|own| Ok((own, actual()?)));
                     match both {
-                        Err(reason) => Stamp::Unusable(reason),
-                        Ok((expected, actual)) if expected == actual => Stamp::Match(actual),
-                        Ok((expected, actual)) => Stamp::Mismatch(Box::new(Mismatch {
+                        Err(reason) => HashBaseline::Unusable(reason),
+                        Ok((expected, actual)) if expected == actual => HashBaseline::Match(actual),
+                        Ok((expected, actual)) => HashBaseline::Mismatch(Box::new(HashMismatch {
                             algorithm,
                             expected,
                             actual,
@@ -115,10 +115,10 @@ impl ReportReader {
                 }
             }),
             RecordAlgorithm::Generation => match (recorded, recorded.and_then(Value::as_i64)) {
-                (Some(_), None) => Standing::Hash(Stamp::Unusable(UnknownReason::BadHash)),
+                (Some(_), None) => ObservedState::Hash(HashBaseline::Unusable(UnknownReason::BadHash)),
                 (_, observed) => {
                     let current = object["metadata"]["generation"].as_i64().unwrap_or_default();
-                    Standing::Generation { observed, current, writer: last }
+                    ObservedState::Generation { observed, current, writer: last }
                 }
             },
         };
@@ -191,11 +191,11 @@ mod tests {
 
     use super::{Facts, ReportReader};
     use crate::{
-        model::{
-            Digest, Health, Kind, KindName, Progress, Record, RecordAlgorithm, RecordSpec, Stamp, Standing,
-            UnknownReason, WantedKind,
+        types::{
+            Digest, HashBaseline, Health, Kind, KindName, ObservedState, Progress, Record, RecordAlgorithm,
+            RecordSpec, UnknownReason, WantedKind,
         },
-        watch::Reading,
+        watch::DecodeConfig,
     };
 
     const APPLIED: &str = "16:testupper=true";
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn reader(spec: RecordSpec) -> ReportReader {
-        ReportReader::new(&Reading { records: [spec].into(), ..Reading::default() })
+        ReportReader::new(&DecodeConfig { records: [spec].into(), ..DecodeConfig::default() })
     }
 
     fn resource(status: &Value) -> Value {
@@ -224,17 +224,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(status: &Value, wanted: &Stamp) {
+    fn check(status: &Value, wanted: &HashBaseline) {
         let found = record(RecordSpec::simple_resource(), &resource(status));
-        assert_eq!(found.standing, Standing::Hash(wanted.clone()), "{status}");
+        assert_eq!(found.standing, ObservedState::Hash(wanted.clone()), "{status}");
     }
 
     #[test]
     fn a_recorded_hash_fits_or_does_not_or_is_none() {
         let own = Digest::of(APPLIED.as_bytes());
-        check(&json!({"lastAppliedHash": own.to_string()}), &Stamp::Match(own));
-        check(&json!({"lastAppliedHash": format!(" sha256:{own}\n")}), &Stamp::Match(own));
-        check(&json!({"lastAppliedHash": format!("opr8r-v1:{own}")}), &Stamp::Match(own));
+        check(&json!({"lastAppliedHash": own.to_string()}), &HashBaseline::Match(own));
+        check(&json!({"lastAppliedHash": format!(" sha256:{own}\n")}), &HashBaseline::Match(own));
+        check(&json!({"lastAppliedHash": format!("opr8r-v1:{own}")}), &HashBaseline::Match(own));
         for nothing in [
             json!(null),
             json!({}),
@@ -244,21 +244,25 @@ mod tests {
             json!({"lastAppliedHash": null}),
             json!({"lastAppliedHash": ""}),
         ] {
-            check(&nothing, &Stamp::Absent);
+            check(&nothing, &HashBaseline::Absent);
         }
         for bad in
             [json!(7), json!("abc"), json!({"a": "b"}), json!([]), json!(true), json!("a".repeat(1 << 20))]
         {
-            check(&json!({"lastAppliedHash": bad}), &Stamp::Unusable(UnknownReason::BadHash));
+            check(&json!({"lastAppliedHash": bad}), &HashBaseline::Unusable(UnknownReason::BadHash));
         }
-        check(&json!({"lastAppliedHash": "md5:00"}), &Stamp::Unusable(UnknownReason::UnknownAlgorithm));
+        check(
+            &json!({"lastAppliedHash": "md5:00"}),
+            &HashBaseline::Unusable(UnknownReason::UnknownAlgorithm),
+        );
     }
 
     #[test]
     fn another_hash_names_who_wrote_the_spec_and_not_who_wrote_the_status() {
         let status = json!({"lastAppliedHash": "0".repeat(64)});
         let mut object = resource(&status);
-        let Standing::Hash(Stamp::Mismatch(other)) = record(RecordSpec::simple_resource(), &object).standing
+        let ObservedState::Hash(HashBaseline::Mismatch(other)) =
+            record(RecordSpec::simple_resource(), &object).standing
         else {
             panic!("it differs")
         };
@@ -266,7 +270,8 @@ mod tests {
         assert_eq!(other.culprit().map(|writer| &*writer.manager), Some("kubectl-edit"));
         // The controller has written its status again since.
         object["metadata"]["managedFields"][1]["time"] = json!("2026-01-03T00:00:00Z");
-        let Standing::Hash(Stamp::Mismatch(later)) = record(RecordSpec::simple_resource(), &object).standing
+        let ObservedState::Hash(HashBaseline::Mismatch(later)) =
+            record(RecordSpec::simple_resource(), &object).standing
         else {
             panic!("it differs")
         };
@@ -280,13 +285,13 @@ mod tests {
             let mut object = resource(&status);
             object["spec"]["vars"] = vars;
             let found = record(RecordSpec::simple_resource(), &object).standing;
-            assert_eq!(found, Standing::Hash(Stamp::Unusable(UnknownReason::Unreadable)));
+            assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::Unreadable)));
         }
         let newer = Kind::unseen("infra.opr8r", "v1", "SimpleResource");
         let object = resource(&status).to_string();
         let report = reader(RecordSpec::simple_resource()).read(&newer, &object, &mut Facts::default());
         let found = report.unwrap().record.unwrap().standing;
-        assert_eq!(found, Standing::Hash(Stamp::Unusable(UnknownReason::OtherVersion)));
+        assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::OtherVersion)));
     }
 
     #[test]
@@ -323,12 +328,12 @@ mod tests {
         let edited: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
         let found = record(spec.clone(), &resource(&json!({"observedGeneration": 3})));
         assert_eq!(found.since, Some(edited));
-        assert!(matches!(found.standing, Standing::Generation { observed: Some(3), current: 4, .. }));
+        assert!(matches!(found.standing, ObservedState::Generation { observed: Some(3), current: 4, .. }));
         let none = record(spec.clone(), &resource(&json!({}))).standing;
-        assert!(matches!(none, Standing::Generation { observed: None, current: 4, .. }));
+        assert!(matches!(none, ObservedState::Generation { observed: None, current: 4, .. }));
         for bad in [json!("4"), json!(1.5), json!({})] {
             let found = record(spec.clone(), &resource(&json!({"observedGeneration": bad}))).standing;
-            assert_eq!(found, Standing::Hash(Stamp::Unusable(UnknownReason::BadHash)));
+            assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::BadHash)));
         }
     }
 
@@ -339,7 +344,7 @@ mod tests {
             hashed: "spec.gear".parse().unwrap(),
             ..RecordSpec::usual(
                 WantedKind::exactly(&widget),
-                RecordAlgorithm::Hash(crate::compare::Algorithm::Sha256Jcs),
+                RecordAlgorithm::Hash(crate::diff::Algorithm::Sha256Jcs),
                 "metadata.annotations[\"example.com/hash\"]".parse().unwrap(),
             )
         };
@@ -348,21 +353,24 @@ mod tests {
             "metadata": {"name": "w", "annotations": {"example.com/hash": own.to_string()}}});
         let found =
             |object: &Value| reader(spec.clone()).read(&widget, &object.to_string(), &mut Facts::default());
-        assert_eq!(found(&object).unwrap().record.unwrap().standing, Standing::Hash(Stamp::Match(own)));
+        assert_eq!(
+            found(&object).unwrap().record.unwrap().standing,
+            ObservedState::Hash(HashBaseline::Match(own))
+        );
         let mut without = object;
         without["spec"] = json!({});
-        let unhashable = Standing::Hash(Stamp::Unusable(UnknownReason::Unhashable));
+        let unhashable = ObservedState::Hash(HashBaseline::Unusable(UnknownReason::Unhashable));
         assert_eq!(found(&without).unwrap().record.unwrap().standing, unhashable);
     }
 
     #[test]
     fn only_objects_that_are_asked_for_are_read() {
         let mut spec = RecordSpec::simple_resource();
-        spec.objects.scope = crate::model::Scope::new(["ops"], []);
+        spec.objects.scope = crate::types::Scope::new(["ops"], []);
         let object = resource(&json!({})).to_string();
         assert_eq!(reader(spec).read(&simple(), &object, &mut Facts::default()), None);
         let mut spec = RecordSpec::simple_resource();
-        spec.objects.selector = Some(crate::model::Selector::has("team", "a"));
+        spec.objects.selector = Some(crate::types::Selector::has("team", "a"));
         assert_eq!(reader(spec).read(&simple(), &object, &mut Facts::default()), None);
         let any = RecordSpec {
             objects: WantedKind { kind: KindName::Every, ..RecordSpec::simple_resource().objects },

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{Kind, StreamSpec};
+use crate::types::{Kind, WatchSpec};
 
 /// The URL of a complete list. Without a resourceVersion the answer is never older than what we already saw.
-pub(super) fn list_url(stream: &StreamSpec) -> String {
+pub(super) fn list_url(stream: &WatchSpec) -> String {
     let mut url = collection(&stream.kind, stream.namespace.as_deref());
     let mut joint = '?';
     if let Some(selector) = &stream.selector {
@@ -33,7 +33,7 @@ pub fn object_url(kind: &Kind, namespace: &str, name: &str) -> String {
 }
 
 /// The URL of a watch from this version on, which the server ends by itself after `seconds`.
-pub(super) fn watch_url(stream: &StreamSpec, resource_version: &str, seconds: u64) -> String {
+pub(super) fn watch_url(stream: &WatchSpec, resource_version: &str, seconds: u64) -> String {
     let mut url = list_url(stream);
     let joint = if url.contains('?') { '&' } else { '?' };
     write!(
@@ -77,11 +77,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::{list_url, watch_url};
-    use crate::model::{Kind, Selector, StreamSpec};
+    use crate::types::{Kind, Selector, WatchSpec};
 
     #[test]
     fn the_selector_and_the_namespace_go_to_the_server() {
-        let mut stream = StreamSpec::whole(Arc::new(Kind::deployment()));
+        let mut stream = WatchSpec::whole(Arc::new(Kind::deployment()));
         stream.selector = Selector::parse("tfdrift.jin.dev/enabled=true").ok();
         let list = "/apis/apps/v1/deployments?labelSelector=tfdrift.jin.dev%2Fenabled%3Dtrue";
         assert_eq!(list_url(&stream), list);
@@ -103,7 +103,7 @@ mod tests {
             list_url(&stream),
             format!("/api/v1/services?labelSelector={labels}&fieldSelector={fields}")
         );
-        let mut one = StreamSpec::whole(Arc::new(Kind::service()));
+        let mut one = WatchSpec::whole(Arc::new(Kind::service()));
         (one.namespace, one.name) = (Some("shop".into()), Some("web".into()));
         assert_eq!(list_url(&one), "/api/v1/namespaces/shop/services?fieldSelector=metadata.name%3Dweb");
     }
@@ -116,8 +116,8 @@ mod tests {
         {
             let url = format!("/api/v1/namespaces/shop/{}{fields}", kind.plural);
             let without = Arc::new([("shop", "a"), ("shop", "b")].into_iter().collect());
-            let whole = StreamSpec::whole(Arc::new(kind));
-            assert_eq!(list_url(&StreamSpec { namespace: Some("shop".into()), without, ..whole }), url);
+            let whole = WatchSpec::whole(Arc::new(kind));
+            assert_eq!(list_url(&WatchSpec { namespace: Some("shop".into()), without, ..whole }), url);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use crate::model::{DownReason, Kind, KindName, Served, ServedKind, StreamHealth, WantedKind};
+use crate::types::{DownReason, Kind, KindName, Served, ServedKind, WantedKind, WatchHealth};
 
 /// What is known about the kinds of the cluster.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +14,7 @@ pub enum Discovery {
     #[default]
     Awaited,
     /// The API server never told, and why.
-    Failed(StreamHealth),
+    Failed(WatchHealth),
     /// What it last said.
     Answered(Arc<Served>),
 }
@@ -35,7 +35,7 @@ pub(super) enum Resolution {
     /// It can be watched. The smaller the rank, the more the API server prefers this version.
     Kind { kind: Arc<Kind>, rank: usize },
     /// It cannot be watched now, and why.
-    Unwatched(Arc<Kind>, StreamHealth),
+    Unwatched(Arc<Kind>, WatchHealth),
 }
 
 /// Kinds that every cluster has had in this version for years: nobody has to be asked, and nothing waits for an answer.
@@ -53,7 +53,7 @@ pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolutio
         return vec![Resolution::Kind { kind, rank: 0 }];
     }
     let served = match discovery {
-        Discovery::Awaited => return vec![unwatched(want, StreamHealth::Starting)],
+        Discovery::Awaited => return vec![unwatched(want, WatchHealth::Starting)],
         Discovery::Failed(health) => return vec![unwatched(want, health.clone())],
         Discovery::Answered(served) => served,
     };
@@ -63,7 +63,7 @@ pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolutio
         of_each_kind.filter_map(|first| in_best_version(want, first, served)).collect();
     if resolved.is_empty() && !want.by_the_way {
         let message = format!("the API server has no {want} that can be watched; it is looked for again");
-        let health = StreamHealth::Down { reason: DownReason::NotFound, message: message.into() };
+        let health = WatchHealth::Down { reason: DownReason::NotFound, message: message.into() };
         return vec![unwatched(want, health)];
     }
     resolved
@@ -93,7 +93,7 @@ fn in_best_version(want: &WantedKind, first: &ServedKind, served: &Served) -> Op
     Some(Resolution::Kind { kind: best.kind.clone(), rank: rank + 1 })
 }
 
-fn unwatched(want: &WantedKind, health: StreamHealth) -> Resolution {
+fn unwatched(want: &WantedKind, health: WatchHealth) -> Resolution {
     let name = match &want.kind {
         KindName::Every => "*",
         KindName::Named(name) => name,

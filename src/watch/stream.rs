@@ -13,7 +13,7 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    Reading, Schemas,
+    DecodeConfig, SchemaRequests,
     backoff::Backoff,
     events::{Lines, WatchLine},
     exchange::{answer, refusal},
@@ -21,11 +21,11 @@ use super::{
     metrics::KindMetrics,
     read::{ObjectReader, Read},
     request::{list_url, watch_url},
-    supervisor::StreamParts,
+    supervisor::WatchDeps,
 };
 use crate::{
-    model::{Change, Look, Restart, StreamHealth, StreamSpec, WatchEvent},
-    split::{Part, Splitter, Wanted},
+    types::{Event, Restart, WatchEvent, WatchHealth, WatchMode, WatchSpec},
+    watch::split::{Part, Splitter, Wanted},
 };
 
 /// What is read of a LIST. An object larger than this is not one that an API server stores.
@@ -43,7 +43,7 @@ pub struct Timing {
     /// Longest wait after repeated failures.
     pub longest_backoff: Duration,
     /// Whether anything is watched once it was listed.
-    pub look: Look,
+    pub look: WatchMode,
 }
 
 impl Default for Timing {
@@ -53,20 +53,20 @@ impl Default for Timing {
             silence: Duration::from_secs(40),
             first_backoff: Duration::from_millis(800),
             longest_backoff: Duration::from_secs(30),
-            look: Look::Follow,
+            look: WatchMode::SourceContext,
         }
     }
 }
 
 /// One stream, until the engine is gone.
 pub(super) struct Stream {
-    spec: Arc<StreamSpec>,
+    spec: Arc<WatchSpec>,
     client: Client,
     reader: ObjectReader,
-    changes: mpsc::Sender<Change>,
+    changes: mpsc::Sender<Event>,
     metrics: KindMetrics,
     timing: Timing,
-    schemas: Schemas,
+    schemas: SchemaRequests,
 }
 
 impl fmt::Debug for Stream {
@@ -77,8 +77,8 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     /// A stream of these objects.
-    pub(super) fn new(spec: Arc<StreamSpec>, parts: StreamParts, reading: &Reading) -> Self {
-        let StreamParts { client, changes, metrics, timing, schemas } = parts;
+    pub(super) fn new(spec: Arc<WatchSpec>, parts: WatchDeps, reading: &DecodeConfig) -> Self {
+        let WatchDeps { client, changes, metrics, timing, schemas } = parts;
         let reader = ObjectReader::new(spec.clone(), reading);
         let metrics = metrics.of_kind(&spec.kind);
         Self { spec, client, reader, changes, metrics, timing, schemas }
@@ -103,8 +103,8 @@ impl Stream {
                     let wait = backoff.next().max(fault.retry_after().unwrap_or_default());
                     warn!(stream = %self.spec, %fault, ?wait, "Stream is down; trying again.");
                     let health =
-                        StreamHealth::Down { reason: fault.down_reason(), message: fault.to_string().into() };
-                    if self.send(Change::Stream(self.spec.clone(), health)).await.is_err() {
+                        WatchHealth::Down { reason: fault.down_reason(), message: fault.to_string().into() };
+                    if self.send(Event::WatchHealth(self.spec.clone(), health)).await.is_err() {
                         return;
                     }
                     sleep(wait).await;
@@ -118,8 +118,8 @@ impl Stream {
         match version.take() {
             None => {
                 *version = Some(self.list().await?);
-                if self.timing.look == Look::Once {
-                    self.send(Change::Stream(self.spec.clone(), StreamHealth::Up)).await?;
+                if self.timing.look == WatchMode::Once {
+                    self.send(Event::WatchHealth(self.spec.clone(), WatchHealth::Up)).await?;
                     // Nobody is told of what comes later; only the end of all ends this, too.
                     self.changes.closed().await;
                     return Err(Fault::Stopped);
@@ -140,7 +140,7 @@ impl Stream {
     /// Reads a complete list and returns its version.
     async fn list(&self) -> Result<String, Fault> {
         let mut body = self.get(&list_url(&self.spec)).await?.into_body();
-        self.send(Change::ListStarted(self.spec.clone())).await?;
+        self.send(Event::ListStarted(self.spec.clone())).await?;
         let mut splitter = Splitter::new(LIST);
         let mut version = None;
         let mut objects = Vec::new();
@@ -154,7 +154,7 @@ impl Stream {
             for object in objects.drain(..) {
                 self.metrics.listed();
                 match object {
-                    Read::Object(object) => self.send(Change::Listed(self.spec.clone(), object)).await?,
+                    Read::Object(object) => self.send(Event::Listed(self.spec.clone(), object)).await?,
                     Read::Unwanted(_) | Read::Elsewhere(_) => {}
                     Read::Nameless => {
                         warn!(stream = %self.spec, "An object without a readable name is left out.");
@@ -166,7 +166,7 @@ impl Stream {
         let version = version
             .map(|metadata| metadata.resource_version)
             .ok_or_else(|| Fault::Garbled("the list has no resourceVersion".to_owned()))?;
-        self.send(Change::ListEnded(self.spec.clone())).await?;
+        self.send(Event::ListEnded(self.spec.clone())).await?;
         debug!(stream = %self.spec, version, "Listed.");
         Ok(version)
     }
@@ -180,7 +180,7 @@ impl Stream {
         if backoff.has_failed() {
             self.schemas.look_again(&self.spec.kind);
         }
-        self.send(Change::Stream(self.spec.clone(), StreamHealth::Up)).await?;
+        self.send(Event::WatchHealth(self.spec.clone(), WatchHealth::Up)).await?;
         let mut lines = Lines::default();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
             for line in lines.push(&chunk)? {
@@ -223,11 +223,11 @@ impl Stream {
                 }
                 let stream = self.spec.clone();
                 self.send(match read {
-                    Read::Object(object) if !deleted => Change::Seen(stream, object),
+                    Read::Object(object) if !deleted => Event::Applied(stream, object),
                     // What is unwanted may have been wanted before.
                     Read::Object(object) | Read::Unwanted(object) => {
                         let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
-                        Change::Gone { stream, namespace, name }
+                        Event::Deleted { stream, namespace, name }
                     }
                     // Whoever brings it tells of it.
                     Read::Elsewhere(_) => return Ok(()),
@@ -279,7 +279,7 @@ impl Stream {
         }
     }
 
-    async fn send(&self, change: Change) -> Result<(), Fault> {
+    async fn send(&self, change: Event) -> Result<(), Fault> {
         self.changes.send(change).await.map_err(|_| Fault::Stopped)
     }
 }

@@ -14,25 +14,27 @@ use tokio::{
 };
 use tracing::{error, info};
 
-use super::{Schemas, Timing, WatchMetrics, backoff::Backoff, stream::Stream};
-use crate::model::{Change, DownReason, JobSpec, Kind, Plan, RecordSpec, Sealing, StreamHealth, StreamSpec};
+use super::{SchemaRequests, Timing, WatchMetrics, backoff::Backoff, stream::Stream};
+use crate::types::{
+    DownReason, Event, JobSpec, Kind, Plan, RecordSpec, RedactionPolicy, WatchHealth, WatchSpec,
+};
 
 /// Everything that a stream is made of, but what it watches.
 #[derive(Clone)]
-pub struct StreamParts {
+pub struct WatchDeps {
     /// The connection to the API server.
     pub client: Client,
     /// Where the changes go.
-    pub changes: mpsc::Sender<Change>,
+    pub changes: mpsc::Sender<Event>,
     /// What is counted.
     pub metrics: WatchMetrics,
     /// How long to wait for what.
     pub timing: Timing,
     /// Where is told of which kinds something has to be known.
-    pub schemas: Schemas,
+    pub schemas: SchemaRequests,
 }
 
-impl std::fmt::Debug for StreamParts {
+impl std::fmt::Debug for WatchDeps {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("StreamParts").field("timing", &self.timing).finish_non_exhaustive()
     }
@@ -40,7 +42,7 @@ impl std::fmt::Debug for StreamParts {
 
 /// What of an object is read and kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct DecodeConfig {
     /// The prefix of the hash annotation.
     pub annotation_prefix: Box<str>,
     /// Whether hashes in annotations do not count.
@@ -51,16 +53,16 @@ pub struct Reading {
     pub mutes: bool,
     /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared, and what is sealed in
     /// them.
-    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<Sealing>>,
+    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>>,
     /// How objects are kept that say what kubectl applied to them; none where that does not count.
-    pub applied: Option<Arc<Sealing>>,
+    pub applied: Option<Arc<RedactionPolicy>>,
     /// Objects of which is read what their controllers recorded. Of several that want one object, the first counts.
     pub records: Arc<[RecordSpec]>,
     /// Jobs of which is read how they ran.
     pub jobs: Option<JobSpec>,
 }
 
-impl Reading {
+impl DecodeConfig {
     /// What of it matters to objects of one kind.
     pub(super) fn of_kind(&self, kind: &Kind) -> Self {
         let own = (kind.group.clone(), kind.kind.clone());
@@ -77,7 +79,7 @@ impl Reading {
     }
 
     /// What is sealed in objects of a kind; none where whole objects are not kept.
-    pub(super) fn sealing_of(&self, kind: &Kind) -> Option<&Arc<Sealing>> {
+    pub(super) fn sealing_of(&self, kind: &Kind) -> Option<&Arc<RedactionPolicy>> {
         self.documents.get(&(kind.group.clone(), kind.kind.clone()))
     }
 }
@@ -87,8 +89,8 @@ impl Reading {
 /// others alone.
 pub async fn follow(
     mut plans: watch::Receiver<Arc<Plan>>,
-    mut readings: watch::Receiver<Arc<Reading>>,
-    parts: StreamParts,
+    mut readings: watch::Receiver<Arc<DecodeConfig>>,
+    parts: WatchDeps,
 ) {
     let reading = readings.borrow_and_update().clone();
     let mut streams = Streams { parts, reading, tasks: JoinSet::new(), running: HashMap::new() };
@@ -103,17 +105,17 @@ pub async fn follow(
 
 /// The streams that are open.
 struct Streams {
-    parts: StreamParts,
+    parts: WatchDeps,
     /// How streams that are opened now read.
-    reading: Arc<Reading>,
+    reading: Arc<DecodeConfig>,
     tasks: JoinSet<()>,
     running: HashMap<Id, Running>,
 }
 
 struct Running {
-    spec: Arc<StreamSpec>,
+    spec: Arc<WatchSpec>,
     /// How it reads.
-    reading: Reading,
+    reading: DecodeConfig,
     backoff: Backoff,
     task: AbortHandle,
 }
@@ -125,7 +127,7 @@ impl Streams {
     /// Ends what is no longer wanted, tells the engine, and opens what is new, in this order: the engine never hears
     /// of a stream that it does not know.
     async fn adapt(&mut self, plan: &Arc<Plan>) -> Result<(), EngineGone> {
-        let wanted: HashSet<&Arc<StreamSpec>> = plan.streams.iter().collect();
+        let wanted: HashSet<&Arc<WatchSpec>> = plan.streams.iter().collect();
         let mut leaving = HashSet::new();
         for (id, running) in &self.running {
             if !wanted.contains(&running.spec) || running.reading != self.reading.of_kind(&running.spec.kind)
@@ -147,8 +149,8 @@ impl Streams {
             }
         }
         self.parts.schemas.want(plan, &self.reading);
-        self.send(Change::Streams(plan.clone())).await?;
-        let open: HashSet<Arc<StreamSpec>> = self.running.values().map(|own| own.spec.clone()).collect();
+        self.send(Event::Plan(plan.clone())).await?;
+        let open: HashSet<Arc<WatchSpec>> = self.running.values().map(|own| own.spec.clone()).collect();
         for spec in plan.streams.iter().filter(|spec| !open.contains(*spec)) {
             let selector = spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
             info!(stream = %spec, selector, "Watching.");
@@ -162,7 +164,7 @@ impl Streams {
     async fn tend(
         &mut self,
         plans: &mut watch::Receiver<Arc<Plan>>,
-        readings: &mut watch::Receiver<Arc<Reading>>,
+        readings: &mut watch::Receiver<Arc<DecodeConfig>>,
     ) -> Result<(), EngineGone> {
         loop {
             tokio::select! {
@@ -182,7 +184,7 @@ impl Streams {
         }
     }
 
-    fn open(&mut self, spec: Arc<StreamSpec>, backoff: Backoff, wait: Duration) {
+    fn open(&mut self, spec: Arc<WatchSpec>, backoff: Backoff, wait: Duration) {
         let reading = self.reading.of_kind(&spec.kind);
         let stream = Stream::new(spec.clone(), self.parts.clone(), &reading);
         let task = self.tasks.spawn(async move {
@@ -203,7 +205,7 @@ impl Streams {
             self.parts.metrics.forget(&closed.spec.kind);
         }
         let is_of_singles = closed.spec.is_of_single_objects();
-        let goes_on = |spec: &Arc<StreamSpec>| {
+        let goes_on = |spec: &Arc<WatchSpec>| {
             spec.asks_like(&closed.spec) && spec.is_of_single_objects() == is_of_singles
         };
         if !plan.streams.iter().any(goes_on) {
@@ -219,14 +221,14 @@ impl Streams {
         };
         error!(stream = %spec, error = %broken, "A stream broke; starting it anew.");
         let reason = DownReason::Error;
-        let health = StreamHealth::Down { reason, message: "the stream broke; the log has more".into() };
-        self.send(Change::Stream(spec.clone(), health)).await?;
+        let health = WatchHealth::Down { reason, message: "the stream broke; the log has more".into() };
+        self.send(Event::WatchHealth(spec.clone(), health)).await?;
         let wait = backoff.next();
         self.open(spec, backoff, wait);
         Ok(())
     }
 
-    async fn send(&self, change: Change) -> Result<(), EngineGone> {
+    async fn send(&self, change: Event) -> Result<(), EngineGone> {
         self.parts.changes.send(change).await.map_err(|_| EngineGone)
     }
 }

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::compare::Text;
+use crate::diff::Text;
 
 /// An object with its large parts unparsed.
 #[derive(Deserialize)]

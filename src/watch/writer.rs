@@ -3,15 +3,15 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::model::Writer;
+use crate::types::FieldManager;
 
 /// Those who may have made an object differ from the hash in `annotation`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Suspects {
     /// Who wrote what is hashed since the hash was recorded.
-    pub(super) writer: Option<Writer>,
+    pub(super) writer: Option<FieldManager>,
     /// Who recorded the hash.
-    pub(super) recorder: Option<Writer>,
+    pub(super) recorder: Option<FieldManager>,
 }
 
 /// Finds the suspects. Ordinarily the writer is the newest owner of content. Writes through `scale` carry no time, though,
@@ -57,7 +57,7 @@ pub(super) fn stamped_version(managed_fields: &str, annotation: &str) -> Option<
 }
 
 struct Entry {
-    writer: Writer,
+    writer: FieldManager,
     /// It owns something that is hashed.
     content: bool,
     /// It owns the recorded hash.
@@ -75,7 +75,7 @@ impl Entry {
         let owns_declared =
             declared.filter_map(|key| key.strip_prefix("f:").map(str::to_owned)).any(|key| covers_key(&key));
         Self {
-            writer: Writer {
+            writer: FieldManager {
                 manager: text("manager").into(),
                 subresource: text("subresource").into(),
                 time: text("time").parse::<Timestamp>().ok(),

@@ -7,8 +7,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use drift_exporter::{
-    expose::{Protection, ROUTES},
-    model::Kind,
+    server::{Protection, ROUTES},
+    types::Kind,
 };
 use http::Request;
 use k8s_openapi::api::core::v1::ServiceAccount;

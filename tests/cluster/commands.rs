@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 
 use crate::{
     shop::Shop,

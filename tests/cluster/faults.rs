@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use serde_json::json;
 
 use crate::{

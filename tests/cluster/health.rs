@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use drift_exporter::{
-    model::{Kind, WantedKind},
-    settings::Settings,
+    config::Settings,
+    types::{Kind, WantedKind},
 };
 use kube::{
     Api,

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use drift_exporter::{
-    compare::{Algorithm, fingerprint},
-    model::{Kind, Scope, Selector, WantedKind},
-    settings::Settings,
+    config::Settings,
+    diff::{Algorithm, fingerprint},
+    types::{Kind, Scope, Selector, WantedKind},
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

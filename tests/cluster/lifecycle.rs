@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 

@@ -6,13 +6,13 @@ use std::{
 };
 
 use drift_exporter::{
-    compare::{pack, unpack},
-    model::Packed,
+    diff::{pack, unpack},
+    types::Packed,
 };
 use serde_json::{Value, json};
 
 /// What documents are packed against.
-const DICTIONARY: &[u8] = include_bytes!("../../src/compare/packed/dictionary");
+const DICTIONARY: &[u8] = include_bytes!("../../src/diff/packed/dictionary");
 /// The allocator gives out nothing at places between.
 const ALIGNMENT: usize = 16;
 /// No packed document of a test is longer.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use drift_exporter::{
-    compare::{Algorithm, fingerprint},
-    model::Kind,
+    diff::{Algorithm, fingerprint},
+    types::Kind,
 };
 use k8s_openapi::{
     api::batch::v1::Job, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,

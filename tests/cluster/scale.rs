@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{

@@ -1,6 +1,6 @@
 //! A cluster with one Deployment and one Service that are as declared, and an exporter that may only read.
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use serde_json::Value;

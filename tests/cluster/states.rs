@@ -12,11 +12,11 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::{
-        Follow, Wanted,
+    sources::{
+        SourceContext, Wanted,
         terraform::{StateSources, follow, random_key},
     },
-    model::{Baseline, Change, Clock, Look, Origin, Scope, StreamHealth},
+    types::{Baseline, Clock, Event, Origin, Scope, WatchHealth, WatchMode},
     watch::{Connection, client_from},
 };
 use serde_json::{Value, json};
@@ -73,13 +73,13 @@ fn lease(operation: Option<&str>) -> Value {
         "metadata": {"name": "lock-tfstate-default-shop", "namespace": "terraform", "labels": {"tfstate": "true"}, "annotations": annotations}})
 }
 
-async fn next(changes: &mut mpsc::Receiver<Change>) -> Change {
+async fn next(changes: &mut mpsc::Receiver<Event>) -> Event {
     tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap()
 }
 
-async fn baseline(changes: &mut mpsc::Receiver<Change>) -> Arc<Baseline> {
+async fn baseline(changes: &mut mpsc::Receiver<Event>) -> Arc<Baseline> {
     let change = next(changes).await;
-    let Change::Baseline(baseline) = &change else { unreachable!("{change:?}") };
+    let Event::Baseline(baseline) = &change else { unreachable!("{change:?}") };
     baseline.clone()
 }
 
@@ -117,13 +117,13 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
     let (sender, mut changes) = mpsc::channel(16);
     let (declares, mut read) = watch::channel(Arc::default());
     let own_key = key.clone();
-    let inputs = Follow {
+    let inputs = SourceContext {
         client,
         sources,
         changes: sender,
         declares,
         clock: Clock::system(),
-        look: Look::Follow,
+        look: WatchMode::SourceContext,
         key,
     };
     cluster.block_on(async {
@@ -135,7 +135,7 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
         assert_eq!((&*one.name, one.objects.len(), one.fault.as_ref()), ("terraform/default/shop", 3, None));
         assert!(one.version.as_ref().unwrap().written.is_some());
         assert_eq!((&*two.name, two.origin, two.objects.len()), ("shop-prod", Origin::Published, 250));
-        assert!(matches!(next(&mut changes).await, Change::Source(_, StreamHealth::Up)));
+        assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, WatchHealth::Up)));
         read.changed().await.unwrap();
         let wanted = Wanted::of(&own_key, [&**read.borrow()].into_iter());
         let sealing = wanted.documents[&("".into(), "ConfigMap".into())].clone();

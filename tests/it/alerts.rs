@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drift_exporter::expose::{CATALOG, Metric};
+use drift_exporter::server::{CATALOG, Metric};
 use regex::Regex;
 use serde_json::Value;
 

@@ -8,10 +8,10 @@ use std::{
 
 /// Which module may use which others, and which crates beside std. `tracing` and `thiserror` are free but in the pure ones.
 const TABLE: &[(&str, &[&str], &[&str])] = &[
-    ("model", &[], &["ecow", "hmac", "sha2", "jiff"]),
+    ("types", &[], &["ecow", "hmac", "sha2", "jiff"]),
     (
-        "compare",
-        &["model"],
+        "diff",
+        &["types"],
         &[
             "serde",
             "serde_json",
@@ -24,10 +24,9 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "thiserror",
         ],
     ),
-    ("split", &[], &["memchr", "thiserror"]),
     (
-        "baseline",
-        &["model", "compare", "split"],
+        "sources",
+        &["types", "diff", "watch"],
         &[
             "kube",
             "k8s_openapi",
@@ -45,15 +44,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "thiserror",
         ],
     ),
-    ("rules", &["model"], &["jiff", "serde", "serde_json", "serde_saphyr", "schemars", "strsim", "regex"]),
-    (
-        "settings",
-        &["model", "rules"],
-        &["bcrypt", "http", "jiff", "libc", "serde", "serde_saphyr", "schemars"],
-    ),
+    ("rules", &["types"], &["jiff", "serde", "serde_json", "serde_saphyr", "schemars", "strsim", "regex"]),
+    ("config", &["types", "rules"], &["bcrypt", "http", "jiff", "libc", "serde", "serde_saphyr", "schemars"]),
     (
         "watch",
-        &["model", "compare", "split"],
+        &["types", "diff"],
         &[
             "kube",
             "k8s_openapi",
@@ -73,10 +68,10 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "thiserror",
         ],
     ),
-    ("state", &["model", "compare", "rules"], &["tokio", "jiff", "tracing"]),
+    ("engine", &["types", "diff", "rules"], &["tokio", "jiff", "tracing"]),
     (
         "demo",
-        &["model", "compare"],
+        &["types", "diff"],
         &[
             "axum",
             "http",
@@ -95,8 +90,8 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
-        "expose",
-        &["model", "compare", "rules", "state", "settings"],
+        "server",
+        &["types", "diff", "rules", "engine", "config"],
         &[
             "axum",
             "hyper",
@@ -202,8 +197,8 @@ fn own_modules(code: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_search_for_modules_sees_through_groups() {
-    let found = own_modules("use crate::{model::{A, B}, watch::C};\nlet x = crate::state::run();");
-    assert_eq!(found, ["model", "state", "watch"].map(str::to_owned).into());
+    let found = own_modules("use crate::{types::{A, B}, watch::C};\nlet x = crate::state::run();");
+    assert_eq!(found, ["engine", "types", "watch"].map(str::to_owned).into());
 }
 
 fn dependencies() -> BTreeSet<String> {
@@ -238,7 +233,7 @@ fn modules_use_only_what_the_table_allows() {
 
 #[test]
 fn what_is_shown_comes_through_the_caller_and_only_access_asks_the_cluster() {
-    let expose = root().join("src/expose");
+    let expose = root().join("src/server");
     for folder in ["api", "ui"] {
         for file in rust_files(&expose.join(folder)) {
             let code = code(&file);
@@ -306,7 +301,7 @@ fn the_exporter_never_writes_but_its_events() {
             "PostParams",
         ] {
             // Asking what is allowed is a POST of which nothing is kept.
-            let reviews = ["watch/access.rs", "expose/access/reviews.rs"];
+            let reviews = ["watch/access.rs", "server/access/reviews.rs"];
             let asks = verb == "Request::post" && reviews.iter().any(|own| file.ends_with(own));
             assert!(asks || !code.contains(verb), "{} has {verb}", file.display());
         }

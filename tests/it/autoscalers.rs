@@ -1,7 +1,7 @@
 //! Who scaled an object, as its autoscalers tell: whichever is seen first, and whatever becomes of them.
 
 use drift_exporter::{
-    model::{Cause, StreamHealth, WantedKind},
+    types::{Cause, WantedKind, WatchHealth},
     watch::plan,
 };
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ async fn without_the_right_to_see_autoscalers_all_else_goes_on_and_it_is_told() 
     let world = states.world(&api);
     world.until_told("deployment", "web", "in_sync").await;
     let down =
-        |world: &World| world.snapshot().streams().any(|own| matches!(own.health, StreamHealth::Down { .. }));
+        |world: &World| world.snapshot().streams().any(|own| matches!(own.health, WatchHealth::Down { .. }));
     world.until("it is told", SOON, down).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
     assert_eq!(scaled(&world, "web").await, "other unexpected 20");

@@ -1,8 +1,8 @@
 //! What the built-in rules say about the drift that everybody has.
 
 use drift_exporter::{
-    model::{Advice, Difference, Expectation, FieldClass, Kind, Severity},
     rules::{RuleSet, built_in_rules},
+    types::{Advice, Difference, Expectation, FieldClass, Kind, Severity},
 };
 
 use crate::rules::{finding, rate_in};

@@ -8,10 +8,10 @@ use std::{
 };
 
 use drift_exporter::{
-    expose::CATALOG,
-    model::{Actor, Advice, ChangeKind, FieldClass, Severity, Source},
+    config::{Overrides, load},
     rules::{EffectSpec, RuleSpec, built_in_rules},
-    settings::{Overrides, load},
+    server::CATALOG,
+    types::{Actor, Advice, ChangeKind, FieldClass, Severity, Source},
 };
 use serde_json::Value;
 

@@ -2,16 +2,16 @@
 //! `tests/real/declared`.
 
 use drift_exporter::{
-    compare::{
-        declared::{Comparison, Shapes, compare, prepare},
+    diff::{
+        declared::{Comparison, Schemas, compare, prepare},
         seal_live,
     },
-    model::SealKey,
+    types::RedactionKey,
 };
 use serde_json::{Value, json};
 
-pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Shapes) -> Comparison {
-    let key = SealKey::new([7; 32]);
+pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Schemas) -> Comparison {
+    let key = RedactionKey::new([7; 32]);
     let (api_version, kind) = kind.split_once(' ').unwrap();
     let mut document = declared.clone();
     document["apiVersion"] = api_version.into();
@@ -23,7 +23,7 @@ pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Shap
 /// Path, expected and actual of each finding.
 #[track_caller]
 pub(crate) fn check(kind: &str, declared: &Value, live: &Value, findings: &[(&str, &str, &str)]) {
-    let found = compared(kind, declared, live, &Shapes::default()).findings;
+    let found = compared(kind, declared, live, &Schemas::default()).findings;
     let found: Vec<_> = found.iter().map(|found| (&*found.path, &*found.expected, &*found.actual)).collect();
     assert_eq!(found, findings, "{declared} beside {live}");
 }
@@ -229,7 +229,7 @@ fn what_the_system_adds_to_pods_is_no_drift_and_in_templates_it_is() {
         json!([{"key": "a", "operator": "Exists"}, {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]),
     );
     check("v1 Pod", &json!({"spec": declared}), &json!({"spec": live}), &[]);
-    let found = compared(DEPLOYMENT, &pod(&declared), &pod(&live), &Shapes::default()).findings;
+    let found = compared(DEPLOYMENT, &pod(&declared), &pod(&live), &Schemas::default()).findings;
     assert_eq!(found.len(), 4, "{found:?}");
 }
 
@@ -254,11 +254,11 @@ fn a_secret_is_compared_by_its_bytes_and_never_told() {
     let declared = json!({"stringData": {"text": "canary", "both": "canary"}, "data": {"both": "bG9zdA==", "bytes": "gP/+/Q==", "lines": "Y2Fu\nYXJ5\n"}});
     let live = |bytes: &str, text: &str| json!({"data": {"text": text, "both": "Y2FuYXJ5", "bytes": bytes, "lines": "Y2FuYXJ5", "added": "eA=="}});
     assert_eq!(
-        compared("v1 Secret", &declared, &live("gP/+/Q==", "Y2FuYXJ5"), &Shapes::default()),
+        compared("v1 Secret", &declared, &live("gP/+/Q==", "Y2FuYXJ5"), &Schemas::default()),
         Comparison::default()
     );
     // Both are no text, and what is left of them as a text is the same.
-    let found = compared("v1 Secret", &declared, &live("gP/+/g==", "Y2FuYXJ6"), &Shapes::default()).findings;
+    let found = compared("v1 Secret", &declared, &live("gP/+/g==", "Y2FuYXJ6"), &Schemas::default()).findings;
     let paths: Vec<_> = found.iter().map(|found| &*found.path).collect();
     assert_eq!(paths, ["data.bytes", "data.text"]);
     let told = format!("{found:?}");
@@ -271,8 +271,8 @@ fn a_secret_is_compared_by_its_bytes_and_never_told() {
 #[test]
 fn nothing_is_said_about_a_secret_that_is_sealed_with_another_key() {
     let mut live = json!({"data": {"a": "eA=="}});
-    seal_live(&mut live, "", "Secret", &[SealKey::new([8; 32])]);
-    let comparison = compared("v1 Secret", &json!({"stringData": {"a": "x"}}), &live, &Shapes::default());
+    seal_live(&mut live, "", "Secret", &[RedactionKey::new([8; 32])]);
+    let comparison = compared("v1 Secret", &json!({"stringData": {"a": "x"}}), &live, &Schemas::default());
     assert_eq!(comparison, Comparison { findings: Vec::new(), other_key: true });
 }
 
@@ -286,14 +286,14 @@ fn the_writer_is_who_owns_exactly_the_element() {
         "v1 Service",
         &json!({"spec": {"ports": [{"port": 80, "targetPort": 80}]}}),
         &live,
-        &Shapes::default(),
+        &Schemas::default(),
     );
     assert_eq!(found.findings[0].writer.as_ref().map(|writer| &*writer.manager), Some("kubectl-edit"));
 }
 
 #[test]
 fn of_a_document_only_what_it_declares_is_left() {
-    let key = SealKey::new([7; 32]);
+    let key = RedactionKey::new([7; 32]);
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3", "own": "1"});
     let mut document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
         "metadata": {"name": "a", "namespace": "b", "uid": "c", "annotations": annotations}, "spec": {"replicas": null, "paused": false}});
@@ -302,6 +302,6 @@ fn of_a_document_only_what_it_declares_is_left() {
     assert_eq!(document, left);
     for mut nothing in [json!([1]), json!("a"), Value::Null] {
         prepare(&mut nothing, &key);
-        assert_eq!(compare(&nothing, &json!({"spec": 1}), &Shapes::default(), &key), Comparison::default());
+        assert_eq!(compare(&nothing, &json!({"spec": 1}), &Schemas::default(), &key), Comparison::default());
     }
 }

@@ -1,12 +1,12 @@
 //! What somebody wrote down of custom resources beside what is there.
 
-use drift_exporter::compare::declared::Shapes;
+use drift_exporter::diff::declared::Schemas;
 use serde_json::{Value, json};
 
 use crate::declared::{check, compared};
 
 /// What an API server says about a kind of ours.
-fn openapi() -> Shapes {
+fn openapi() -> Schemas {
     let text = json!({"type": "string"});
     let port = json!({"type": "object", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
     let amount =
@@ -20,7 +20,7 @@ fn openapi() -> Shapes {
     let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
     let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
     let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
-    Shapes::of_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
+    Schemas::of_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
 }
 
 #[test]

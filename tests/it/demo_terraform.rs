@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::terraform::{TerraformState, decode},
-    compare::{
-        declared::Shapes,
+    demo::{Cluster, Scene, Shop, play},
+    diff::{
+        declared::Schemas,
         keep,
         terraform::{compare, sensitive_fields},
     },
-    demo::{Cluster, Scene, Shop, play},
-    model::{Clock, DeclaredObject, Kind, LiveObject, ObjectName, SealKey, Sealing},
-    state::{Details, Entry},
+    engine::{Details, Entry},
+    sources::terraform::{TerraformState, decode},
+    types::{Clock, DeclaredObject, Kind, LiveObject, ObjectName, RedactionKey, RedactionPolicy},
 };
 use serde_json::Value;
 use tokio::{
@@ -32,7 +32,7 @@ fn object(cluster: &Cluster, api_version: &str, kind: &str, namespace: &str, nam
 fn state(cluster: &Cluster) -> TerraformState {
     let secret = object(cluster, "v1", "Secret", "terraform", "tfstate-default-payments").unwrap();
     let bytes = STANDARD.decode(secret["data"]["tfstate"].as_str().unwrap()).unwrap();
-    let state = decode(&bytes, &SealKey::new([7; 32])).unwrap();
+    let state = decode(&bytes, &RedactionKey::new([7; 32])).unwrap();
     assert_eq!(state.skipped, []);
     state
 }
@@ -55,7 +55,7 @@ fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
             Some(live) if live["metadata"]["uid"].as_str() != declared.uid.as_deref() => {
                 vec!["replaced".to_owned()]
             }
-            Some(live) => compare(&declared, &live, &Shapes::default())
+            Some(live) => compare(&declared, &live, &Schemas::default())
                 .findings
                 .into_iter()
                 .map(|found| {
@@ -167,7 +167,7 @@ fn little_is_kept_of_an_object_and_of_what_is_declared_for_it() {
         let texts = [&declared.address, &declared.resource_type, &name.name, &name.namespace];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
         let kind = Kind::unseen(&name.group, &name.version, &name.kind);
-        let mut sealing = Sealing::new(SealKey::new([7; 32]));
+        let mut sealing = RedactionPolicy::new(RedactionKey::new([7; 32]));
         sealing.mark(name, sensitive_fields(&declared));
         let kept = keep(live, &kind, &sealing);
         let packed = declared.body.packed().unwrap().bytes().len() + kept.packed.bytes().len();

@@ -8,8 +8,8 @@ use std::{
 };
 
 use drift_exporter::{
-    model::KindName,
-    settings::{Overrides, load},
+    config::{Overrides, load},
+    types::KindName,
 };
 use regex::Regex;
 use serde_json::Value;

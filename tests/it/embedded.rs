@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     demo::Cluster,
-    model::{Kind, ObjectKey},
+    types::{Kind, ObjectKey},
 };
 use serde_json::{Value, json};
 use tokio::{

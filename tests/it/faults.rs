@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drift_exporter::model::{DownReason, StreamHealth};
+use drift_exporter::types::{DownReason, WatchHealth};
 use serde_json::json;
 
 use crate::support::{
@@ -17,8 +17,8 @@ fn down(world: &World, plural: &str) -> Option<DownReason> {
     let snapshot = world.snapshot();
     let stream = snapshot.streams().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
     match &stream.health {
-        StreamHealth::Down { reason, .. } => Some(*reason),
-        StreamHealth::Starting | StreamHealth::Up => None,
+        WatchHealth::Down { reason, .. } => Some(*reason),
+        WatchHealth::Starting | WatchHealth::Up => None,
     }
 }
 

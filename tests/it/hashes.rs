@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use drift_exporter::compare::{Algorithm, fingerprint};
-use drift_exporter::model::{Digest, Kind};
+use drift_exporter::diff::{Algorithm, fingerprint};
+use drift_exporter::types::{Digest, Kind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

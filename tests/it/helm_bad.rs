@@ -1,7 +1,7 @@
 //! Releases that are broken, or may not be read.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use drift_exporter::model::{BaselineFault, SkipReason, StreamHealth};
+use drift_exporter::types::{BaselineFault, SkipReason, WatchHealth};
 use serde_json::json;
 
 use crate::{
@@ -95,7 +95,7 @@ async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
     server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
     let mut followed = Followed::start_releases(&server, enabled());
     assert_eq!(followed.baseline().await.objects.len(), 1);
-    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
+    assert!(matches!(followed.next().await, Told::Source(WatchHealth::Down { .. })));
     server.allow();
     assert_eq!(followed.baseline().await.objects.len(), 2);
     followed.up().await;
@@ -107,7 +107,7 @@ async fn releases_that_may_not_be_read_are_asked_for_less_and_less_and_hold_up_n
     put(&server, 1, "deployed", &["a"]);
     server.forbid("secrets", "shop");
     let mut followed = Followed::start_releases(&server, enabled());
-    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
+    assert!(matches!(followed.next().await, Told::Source(WatchHealth::Down { .. })));
     followed.silent(40).await;
     let asked = server.requests().iter().filter(|asked| asked.name.is_some()).count();
     assert!((5..=7).contains(&asked), "{asked} times in 40 s");

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::helm::{ReleaseSources, decode},
-    model::{Baseline, BaselineFault, Change, DownReason, Origin, Scope, Source, StreamHealth},
+    sources::helm::{ReleaseSources, decode},
+    types::{Baseline, BaselineFault, DownReason, Event, Origin, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -276,11 +276,11 @@ async fn both_drivers_are_followed_and_what_is_forbidden_is_told() {
     }
     server.forbid("secrets", "ops");
     followed.sources.send_replace(Arc::new(ReleaseSources { enabled: false, ..enabled() }));
-    assert!(matches!(followed.changes.recv().await, Some(Change::SourceGone(Source::Helm))));
+    assert!(matches!(followed.changes.recv().await, Some(Event::SourceRemoved(Source::Helm))));
     let scope = Scope::new(["ops"], []);
     followed.sources.send_replace(Arc::new(ReleaseSources { scope, ..enabled() }));
     match followed.next().await {
-        Told::Source(StreamHealth::Down { reason, message }) => {
+        Told::Source(WatchHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             assert!(message.contains("list Secrets with label owner=helm in namespace ops"), "{message}");
         }

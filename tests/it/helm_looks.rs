@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use drift_exporter::model::Look;
+use drift_exporter::types::WatchMode;
 use tokio::time::Instant;
 
 use crate::{
@@ -42,7 +42,7 @@ async fn a_release_that_is_gone_when_it_is_read_is_waited_for_by_nobody_who_look
     put(&server, 1, "deployed", &["a"]);
     server.put("secrets", stored("other", 1, "deployed", &release("other", 1, &manifest(&["b"]))));
     server.vanish("sh.helm.release.v1.web.v1");
-    let mut followed = Followed::look_at_releases(&server, enabled(), Look::Once);
+    let mut followed = Followed::look_at_releases(&server, enabled(), WatchMode::Once);
     let told = followed.next().await;
     assert!(
         matches!(told, Told::Source(_)),
@@ -53,7 +53,7 @@ async fn a_release_that_is_gone_when_it_is_read_is_waited_for_by_nobody_who_look
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     server.take_time(Duration::from_secs(1));
-    let mut followed = Followed::look_at_releases(&server, enabled(), Look::Once);
+    let mut followed = Followed::look_at_releases(&server, enabled(), WatchMode::Once);
     tokio::time::sleep(Duration::from_millis(500)).await;
     put(&server, 1, "superseded", &["a"]);
     let told = followed.next().await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use drift_exporter::{
-    model::{Kind, Selector, WantedKind},
-    settings::Settings,
+    config::Settings,
+    types::{Kind, Selector, WantedKind},
 };
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ use crate::support::{
 enum Step {
     Put(u8),
     Edit(u8),
-    Stamp(u8),
+    HashBaseline(u8),
     Delete(u8),
     Recreate(u8),
     Cut,
@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..6_u8).prop_map(Step::Put),
         4 => (0..6_u8).prop_map(Step::Edit),
-        2 => (0..6_u8).prop_map(Step::Stamp),
+        2 => (0..6_u8).prop_map(Step::HashBaseline),
         3 => (0..6_u8).prop_map(Step::Delete),
         2 => (0..6_u8).prop_map(Step::Recreate),
         2 => Just(Step::Cut),
@@ -65,7 +65,7 @@ fn take(api: &ApiServer, step: &Step) {
     match step {
         Step::Put(n) => api.put("deployments", deployment(&name(n))),
         Step::Edit(n) => api.put("deployments", edited(deployment(&name(n)), 1)),
-        Step::Stamp(n) => api.put("deployments", recorded(deployment(&name(n)), "not a hash")),
+        Step::HashBaseline(n) => api.put("deployments", recorded(deployment(&name(n)), "not a hash")),
         Step::Delete(n) => api.delete("deployments", &name(n)),
         Step::Recreate(n) => {
             api.delete("deployments", &name(n));
@@ -119,7 +119,7 @@ proptest! {
             tokio::time::sleep(Duration::from_secs(100)).await;
             assert_eq!(world.known("deployments"), api.truth("deployments"));
             // Objects that cannot be judged hold what they were, which a fresh exporter cannot know.
-            if !steps.iter().any(|step| matches!(step, Step::Stamp(_))) {
+            if !steps.iter().any(|step| matches!(step, Step::HashBaseline(_))) {
                 let fresh = World::ready(&api).await;
                 fresh.settle().await;
                 assert_eq!(settled(&world.metrics().await), settled(&fresh.metrics().await));

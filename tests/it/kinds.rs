@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
+    config::Settings,
     demo,
-    expose::Access,
-    model::{Cause, Clock, DownReason, Kind, Scope, SealKey, Selector, StreamHealth, WantedKind},
-    settings::Settings,
-    state::{History, Snapshot},
+    engine::{History, Snapshot},
+    server::Access,
+    types::{Cause, Clock, DownReason, Kind, RedactionKey, Scope, Selector, WantedKind, WatchHealth},
     watch::Timing,
 };
 use serde_json::{Value, json};
@@ -45,24 +45,23 @@ fn gear(name: &str, labels: &Value) -> Value {
                 "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}, "f:metadata": {"f:annotations": {
                     "f:tfdrift.jin.dev/spec-hash": {}}}}}]},
     });
-    let algorithm = drift_exporter::compare::Algorithm::JcsV1;
+    let algorithm = drift_exporter::diff::Algorithm::JcsV1;
     let kind = widget("v1");
-    let digest =
-        drift_exporter::compare::fingerprint(algorithm, &kind, &object.to_string(), "tfdrift.jin.dev");
+    let digest = drift_exporter::diff::fingerprint(algorithm, &kind, &object.to_string(), "tfdrift.jin.dev");
     recorded(object, &algorithm.record(digest.unwrap()))
 }
 
-fn health(snapshot: &Snapshot, kind: &str) -> Option<StreamHealth> {
+fn health(snapshot: &Snapshot, kind: &str) -> Option<WatchHealth> {
     snapshot.streams().find(|stream| &*stream.spec.kind.kind == kind).map(|stream| stream.health.clone())
 }
 
 fn is_missing(world: &World) -> bool {
     let health = health(&world.snapshot(), "Widget");
-    matches!(health, Some(StreamHealth::Down { reason: DownReason::NotFound, .. }))
+    matches!(health, Some(WatchHealth::Down { reason: DownReason::NotFound, .. }))
 }
 
 fn is_up(world: &World) -> bool {
-    health(&world.snapshot(), "Widget") == Some(StreamHealth::Up)
+    health(&world.snapshot(), "Widget") == Some(WatchHealth::Up)
 }
 
 fn lists(api: &ApiServer, what: &str) -> usize {
@@ -271,7 +270,7 @@ async fn while_kinds_cannot_be_asked_for_nothing_is_guessed_and_what_is_known_st
     let down = |world: &World| {
         matches!(
             health(&world.snapshot(), "Widget"),
-            Some(StreamHealth::Down { reason: DownReason::Error, .. })
+            Some(WatchHealth::Down { reason: DownReason::Error, .. })
         )
     };
     world.until("the fault shows", Duration::from_secs(50), down).await;
@@ -323,7 +322,7 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
         log: LogHandle::default(),
         client: kube::Client::new(service, "default"),
         settings: settings(vec![WantedKind::parse("v1", "Namespace").unwrap()]),
-        seal_key: SealKey::new([7; 32]),
+        seal_key: RedactionKey::new([7; 32]),
         clock: Clock::system(),
         timing: Timing::default(),
         events: false,

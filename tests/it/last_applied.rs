@@ -1,8 +1,8 @@
 //! What kubectl wrote down on objects beside what they are, through a running exporter.
 
 use drift_exporter::{
-    model::{Kind, Scope, Selector, Source, WantedKind},
-    settings::Settings,
+    config::Settings,
+    types::{Kind, Scope, Selector, Source, WantedKind},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -5,10 +5,10 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use axum::body::Body;
 use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
-    expose::{Access, Exposed, ServerLimits, router, serve},
-    model::{Clock, Kind, ObjectKey, SealKey, Source, VerdictKind},
-    settings::Settings,
-    state::{History, Transition},
+    config::Settings,
+    engine::{History, Transition},
+    server::{Access, Exposed, ServerLimits, router, serve},
+    types::{Clock, Kind, ObjectKey, RedactionKey, Source, VerdictKind},
     watch::Timing,
 };
 use http::{Request, Response, StatusCode, header};
@@ -119,7 +119,7 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         log: LogHandle::default(),
         client: api.client(),
         settings: Settings::default(),
-        seal_key: SealKey::new([7; 32]),
+        seal_key: RedactionKey::new([7; 32]),
         clock: Clock::new(|| Timestamp::from_second(BEGIN).unwrap()),
         timing: Timing::default(),
         events: false,

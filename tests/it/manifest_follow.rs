@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
 use drift_exporter::{
-    baseline::manifest::ManifestSources,
-    model::{Baseline, BaselineFault, DeclaredBody, Origin, SkipReason, StreamHealth, UnknownReason},
+    sources::manifest::ManifestSources,
+    types::{Baseline, BaselineFault, DeclaredBody, Origin, SkipReason, UnknownReason, WatchHealth},
 };
 use tempfile::TempDir;
 
@@ -222,7 +222,7 @@ async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
     write(&folder, "a.yaml", &(config_map("a") + custom));
     let mut followed = Followed::start_manifests(&server, sources(folder.path()));
     assert_eq!(told(&followed.baseline().await), ["a.yaml: shop/a"]);
-    assert!(matches!(followed.next().await, Told::Source(StreamHealth::Down { .. })));
+    assert!(matches!(followed.next().await, Told::Source(WatchHealth::Down { .. })));
     server.allow();
     assert_eq!(told(&followed.baseline().await), ["a.yaml: /f", "a.yaml: shop/a"]);
     followed.up().await;

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
 use axum::body::Body;
 use drift_exporter::{
-    expose::CATALOG,
-    model::{JobSpec, Source},
-    settings::{Settings, TerraformFrom},
+    config::{Settings, TerraformFrom},
+    server::CATALOG,
+    types::{JobSpec, Source},
 };
 use flate2::read::GzDecoder;
 use http::{Request, header};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use drift_exporter::{
-    model::{Kind, Source, VerdictKind, WantedKind},
-    settings::Settings,
+    config::Settings,
+    types::{Kind, Source, VerdictKind, WantedKind},
 };
 use serde_json::{Value, json};
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    model::{
-        DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, Served, ServedKind, StreamHealth,
-        StreamSpec, WantedKind,
+    config::Settings,
+    types::{
+        DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, Served, ServedKind, WantedKind,
+        WatchHealth, WatchSpec,
     },
-    settings::Settings,
     watch::{Discovery, plan},
 };
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn listed(word: &str, names: &NameSet) -> Option<String> {
 
 /// The streams of a plan: what the server is asked for, and how much is chosen here.
 pub(crate) fn told(plan: &Plan) -> Vec<String> {
-    let told = |spec: &Arc<StreamSpec>| {
+    let told = |spec: &Arc<WatchSpec>| {
         let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
         let kept = Some(spec.kept.len()).filter(|count| *count > 0);
         [
@@ -91,7 +91,7 @@ fn check_unwatched(wanted: &[&str], streams: &[&str], kind: &str, reason: DownRe
     assert_eq!(told(&plan), streams);
     let [unwatched] = &*plan.unwatched else { panic!("{:?}", plan.unwatched) };
     assert_eq!(unwatched.spec.kind.to_string(), kind);
-    let StreamHealth::Down { reason: own, message } = &unwatched.health else { panic!("{unwatched:?}") };
+    let WatchHealth::Down { reason: own, message } = &unwatched.health else { panic!("{unwatched:?}") };
     assert!(*own == reason && message.contains(words), "{unwatched:?}");
     assert!(!unwatched.spec.covers("shop") && !unwatched.spec.covers(""));
 }
@@ -208,7 +208,7 @@ fn what_every_cluster_has_waits_for_no_answer() {
     }
     let plan = plan(&[want("v1 ConfigMap"), want("apps/v1 Deployment")], &Discovery::Awaited);
     assert_eq!(told(&plan), ["apps/v1 Deployment"]);
-    assert_eq!(plan.unwatched[0].health, StreamHealth::Starting);
+    assert_eq!(plan.unwatched[0].health, WatchHealth::Starting);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn wanted() -> impl Strategy<Value = WantedKind> {
 }
 
 /// Whether the server sends such an object through a stream, and we keep it.
-fn brings(spec: &StreamSpec, namespace: &str, name: &str, labels: &[(&str, &'static str)]) -> bool {
+fn brings(spec: &WatchSpec, namespace: &str, name: &str, labels: &[(&str, &'static str)]) -> bool {
     let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
     spec.picks(namespace, name)
         && spec.namespace.as_deref().is_none_or(|own| own == namespace)

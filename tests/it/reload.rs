@@ -10,7 +10,7 @@ use std::{
 
 use drift_exporter::{
     demo,
-    model::{Clock, Kind, ObjectKey},
+    types::{Clock, Kind, ObjectKey},
 };
 use serde_json::json;
 use tempfile::TempDir;

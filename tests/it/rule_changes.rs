@@ -9,12 +9,12 @@ use std::{
 };
 
 use drift_exporter::{
-    model::{
-        Algorithm, Cause, Change, Clock, Digest, Extras, Kind, LiveObject, Mismatch, ObjectKey, Plan, Source,
-        Stamp, StreamSpec, UnknownReason, ValueDigest, VerdictKind, Writer,
-    },
+    engine::{Claim, Engine, EngineMetrics, History, Turn},
     rules::RuleSet,
-    state::{Claim, Engine, EngineMetrics, History, Turn},
+    types::{
+        Algorithm, Cause, Clock, Digest, Event, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
+        ObjectKey, Plan, RuleInputs, Source, UnknownReason, ValueDigest, VerdictKind, WatchSpec,
+    },
 };
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
@@ -33,7 +33,7 @@ const IGNORE_ALL: &str = "[{name: ignore, match: {fields: [hash]}, effect: ignor
 
 struct Bench {
     engine: Engine,
-    stream: Arc<StreamSpec>,
+    stream: Arc<WatchSpec>,
     second: Arc<AtomicI64>,
     version: u64,
 }
@@ -44,7 +44,7 @@ impl Bench {
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let kind = Arc::new(Kind::deployment());
-        let stream = Arc::new(StreamSpec::whole(kind));
+        let stream = Arc::new(WatchSpec::whole(kind));
         let metrics = EngineMetrics::register(&mut Registry::default());
         let engine = Engine::new(
             &Plan { streams: vec![stream.clone()], ..Plan::default() },
@@ -68,17 +68,17 @@ impl Bench {
     }
 
     fn tick(&mut self) -> bool {
-        self.engine.apply(Change::Tick)
+        self.engine.apply(Event::Tick)
     }
 
-    fn see(&mut self, name: &str, stamp: Stamp, team: &str) -> &mut Self {
+    fn see(&mut self, name: &str, stamp: HashBaseline, team: &str) -> &mut Self {
         self.version += 1;
         let key = ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() };
         let object = LiveObject {
             exists: true,
             uid: name.into(),
             resource_version: self.version.to_string().into(),
-            extras: Arc::new(Extras {
+            extras: Arc::new(RuleInputs {
                 label_names: Arc::new(["team".into()]),
                 labels: Box::new([("team".into(), team.into())]),
                 mutes: Box::default(),
@@ -86,13 +86,13 @@ impl Bench {
             stamp,
             ..LiveObject::absent(key)
         };
-        self.engine.apply(Change::Seen(self.stream.clone(), Arc::new(object)));
+        self.engine.apply(Event::Applied(self.stream.clone(), Arc::new(object)));
         self
     }
 
     fn gone(&mut self, name: &str) {
         let (stream, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
-        self.engine.apply(Change::Gone { stream, namespace, name });
+        self.engine.apply(Event::Deleted { stream, namespace, name });
     }
 
     fn claim(&self, name: &str) -> Option<Claim> {
@@ -125,12 +125,12 @@ impl Bench {
 }
 
 /// Another hash than the recorded one, written at this second.
-fn mismatch(content: &str, second: i64) -> Stamp {
-    Stamp::Mismatch(Box::new(Mismatch {
+fn mismatch(content: &str, second: i64) -> HashBaseline {
+    HashBaseline::Mismatch(Box::new(HashMismatch {
         algorithm: Algorithm::TfdriftV1,
         expected: Digest::of(b"declared"),
         actual: Digest::of(content.as_bytes()),
-        writer: Some(Writer {
+        writer: Some(FieldManager {
             manager: "kubectl-edit".into(),
             subresource: "".into(),
             time: Timestamp::from_second(second).ok(),
@@ -142,7 +142,7 @@ fn mismatch(content: &str, second: i64) -> Stamp {
 #[test]
 fn the_onset_returns_when_the_rule_goes() {
     let mut bench = Bench::new();
-    bench.see("web", Stamp::Match(Digest::of(b"declared")), "").see("web", mismatch("a", 900), "");
+    bench.see("web", HashBaseline::Match(Digest::of(b"declared")), "").see("web", mismatch("a", 900), "");
     assert_eq!((bench.verdict(), bench.onset()), (VerdictKind::Drifted, 900));
     bench.at(2_000).rules(IGNORE_ALL);
     assert_eq!((bench.verdict(), bench.last_turn()), (VerdictKind::Ignored, Turn::Ended(Cause::Rule)));
@@ -161,7 +161,7 @@ fn what_was_ignored_and_goes_back_in_sync_ends_quietly() {
     let mut bench = Bench::new();
     bench.rules(IGNORE_ALL).see("web", mismatch("a", 900), "");
     assert_eq!(bench.verdict(), VerdictKind::Ignored);
-    bench.see("web", Stamp::Match(Digest::of(b"declared")), "");
+    bench.see("web", HashBaseline::Match(Digest::of(b"declared")), "");
     assert_eq!(bench.verdict(), VerdictKind::InSync);
     let snapshot = bench.engine.snapshot();
     assert_eq!(snapshot.ledger.detections.values().sum::<u64>(), 0);
@@ -197,7 +197,7 @@ fn rules_that_change_nothing_leave_the_blocks_alone() {
 #[test]
 fn what_cannot_be_judged_is_rated_again_as_well() {
     let mut bench = Bench::new();
-    bench.see("web", mismatch("a", 900), "").see("web", Stamp::Unusable(UnknownReason::BadHash), "");
+    bench.see("web", mismatch("a", 900), "").see("web", HashBaseline::Unusable(UnknownReason::BadHash), "");
     let drifted = |bench: &Bench| bench.claim("web").unwrap().verdict.drifted();
     assert_eq!(drifted(&bench), Some(true));
     bench.rules(IGNORE_ALL);
@@ -276,9 +276,9 @@ fn play(steps: &[Step], fixed: Option<RuleSet>) -> Bench {
         match step {
             Step::See(object, stamp, team) => {
                 let stamp = match stamp {
-                    0 => Stamp::Match(Digest::of(b"declared")),
-                    1 => Stamp::Absent,
-                    2 => Stamp::Unusable(UnknownReason::BadHash),
+                    0 => HashBaseline::Match(Digest::of(b"declared")),
+                    1 => HashBaseline::Absent,
+                    2 => HashBaseline::Unusable(UnknownReason::BadHash),
                     3 => mismatch("a", second - 5),
                     _ => mismatch("b", second - 5),
                 };
@@ -310,7 +310,7 @@ proptest! {
             let (changed, same) = (changed.verdict, same.verdict);
             prop_assert_eq!((changed.kind(), changed.drifted()), (same.kind(), same.drifted()));
             prop_assert_eq!(changed.differences().collect::<Vec<_>>(), same.differences().collect::<Vec<_>>());
-            let onset = |verdict: &drift_exporter::model::Verdict| verdict.episode().map(|own| own.onset);
+            let onset = |verdict: &drift_exporter::types::Verdict| verdict.episode().map(|own| own.onset);
             prop_assert_eq!(onset(&changed), onset(&same));
         }
         let counts = |bench: &Bench| -> Vec<u64> {

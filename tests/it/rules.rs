@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    model::{
-        Actor, Advice, Difference, Expectation, FieldClass, Finding, Kind, ObjectKey, Severity, Source,
-        ValueDigest, Writer,
-    },
     rules::{ObjectView, Origin, RuleInput, RuleSet, RuleSpec, TeamRules, built_in_rules},
+    types::{
+        Actor, Advice, Difference, Expectation, FieldClass, FieldManager, Finding, Kind, ObjectKey, Severity,
+        Source, ValueDigest,
+    },
 };
 use jiff::Timestamp;
 
@@ -36,7 +36,7 @@ pub(crate) fn team(namespace: &str, yaml: &str) -> TeamRules {
 }
 
 pub(crate) fn finding(path: &str, class: FieldClass, manager: &str, expected: &str, actual: &str) -> Finding {
-    let writer = Writer { manager: manager.into(), subresource: "".into(), time: None };
+    let writer = FieldManager { manager: manager.into(), subresource: "".into(), time: None };
     Finding {
         path: path.into(),
         class,

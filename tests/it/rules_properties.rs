@@ -1,8 +1,8 @@
 //! What no rules can do, whatever they are.
 
 use drift_exporter::{
-    model::{Difference, FieldClass, Kind, Severity},
     rules::{RuleInput, RuleSet, RuleSpec, TeamRules},
+    types::{Difference, FieldClass, Kind, Severity},
 };
 use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use axum::{Router, body::Body, routing::get};
-use drift_exporter::expose::{Access, ServerLimits, listen, router, serve};
+use drift_exporter::server::{Access, ServerLimits, listen, router, serve};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

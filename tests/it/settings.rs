@@ -3,8 +3,8 @@
 use std::{fs, path::Path, process::Command};
 
 use drift_exporter::{
-    model::Source,
-    settings::{Overrides, ShownResources, load},
+    config::{Overrides, ShownResources, load},
+    types::Source,
 };
 
 /// What `load` complains about.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use drift_exporter::{
-    model::{Kind, Source},
-    settings::{Overrides, Settings, load},
+    config::{Overrides, Settings, load},
+    types::{Kind, Source},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
 //! Settings about controllers that record what they have applied, and about Jobs that run Terraform.
 
 use drift_exporter::{
-    model::{Source, WantedKind},
-    settings::{Overrides, load},
+    config::{Overrides, load},
+    types::{Source, WantedKind},
 };
 
-use crate::settings::check;
+use crate::config::check;
 
 #[test]
 fn mistakes_about_a_controller_have_their_places() {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    model::{
-        Baseline, BaselineFault, BaselineTrouble, Cause, Change, Clock, DownReason, Kind, Lock, Plan,
-        Sealing, Source, Stamp, StreamHealth, StreamSpec, UnknownReason, Unwatched, VerdictKind,
+    engine::{ClusterMatch, Engine, EngineMetrics, History, Turn},
+    types::{
+        Baseline, BaselineFault, BaselineTrouble, Cause, Clock, DownReason, Event, HashBaseline, Kind, Lock,
+        Plan, RedactionPolicy, Source, UnknownReason, Unwatched, VerdictKind, WatchHealth, WatchSpec,
     },
-    state::{Belonging, Engine, EngineMetrics, History, Turn},
 };
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
@@ -147,7 +147,7 @@ fn a_state_of_another_cluster_is_unknown_and_not_missing() {
     let mut world = World::new(std::slice::from_ref(&elsewhere), &[A]);
     world.check_unknown("a", UnknownReason::OtherCluster);
     world.check_unknown("c", UnknownReason::OtherCluster);
-    assert_eq!(world.engine.snapshot().baselines[0].belonging, Belonging::Elsewhere);
+    assert_eq!(world.engine.snapshot().baselines[0].belonging, ClusterMatch::Elsewhere);
     world.baseline(Baseline { here: true, ..elsewhere.clone() });
     world.check("a", VerdictKind::Replaced);
     world.check("c", VerdictKind::Missing);
@@ -165,9 +165,9 @@ fn states_that_declare_the_same_object_are_one_claim() {
     let names: Vec<_> =
         world.claims("a")[0].declared_by().iter().map(|own| own.baseline.to_string()).collect();
     assert_eq!(names, ["t", "s"], "whoever sees the difference comes first");
-    world.engine.apply(Change::BaselineGone(Source::Terraform, "t".into()));
+    world.engine.apply(Event::BaselineRemoved(Source::Terraform, "t".into()));
     world.check("a", VerdictKind::InSync);
-    world.engine.apply(Change::BaselineGone(Source::Terraform, "s".into()));
+    world.engine.apply(Event::BaselineRemoved(Source::Terraform, "s".into()));
     assert_eq!(world.claims("a")[0].source, Source::Nothing);
 }
 
@@ -175,13 +175,13 @@ fn states_that_declare_the_same_object_are_one_claim() {
 fn nothing_is_said_before_the_kind_was_listed_and_a_kind_that_cannot_be_listed_is_said() {
     let mut world = World::new(&[], &[]);
     let plan = |streams| Arc::new(Plan { streams, ..Plan::default() });
-    world.engine.apply(Change::Streams(plan(vec![])));
+    world.engine.apply(Event::Plan(plan(vec![])));
     world.baseline(Baseline { here: true, ..state("s", 1, &[A]) });
     assert!(world.engine.snapshot().kinds.is_empty());
-    world.engine.apply(Change::Streams(plan(vec![world.stream.clone()])));
+    world.engine.apply(Event::Plan(plan(vec![world.stream.clone()])));
     assert!(world.claims("a").is_empty());
-    let health = StreamHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-    world.engine.apply(Change::Stream(world.stream.clone(), health));
+    let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    world.engine.apply(Event::WatchHealth(world.stream.clone(), health));
     world.check_unknown("a", UnknownReason::Unwatched);
     world.list(&[A]);
     world.check("a", VerdictKind::InSync);
@@ -191,8 +191,8 @@ fn nothing_is_said_before_the_kind_was_listed_and_a_kind_that_cannot_be_listed_i
 fn an_object_read_in_another_version_is_not_compared() {
     let mut world = World::new(&[], &[]);
     let kind = Arc::new(Kind { version: "v2".into(), ..config_maps() });
-    let stream = Arc::new(StreamSpec::whole(kind));
-    world.engine.apply(Change::Streams(Arc::new(Plan { streams: vec![stream.clone()], ..Plan::default() })));
+    let stream = Arc::new(WatchSpec::whole(kind));
+    world.engine.apply(Event::Plan(Arc::new(Plan { streams: vec![stream.clone()], ..Plan::default() })));
     world.stream = stream;
     world.baseline(state("s", 1, &[A]));
     world.list(&[A]);
@@ -201,25 +201,25 @@ fn an_object_read_in_another_version_is_not_compared() {
 
 #[test]
 fn a_hash_on_the_object_is_a_claim_of_its_own() {
-    let stream = Arc::new(StreamSpec::whole(Arc::new(config_maps())));
+    let stream = Arc::new(WatchSpec::whole(Arc::new(config_maps())));
     let plan = Plan { streams: vec![stream.clone()], ..Plan::default() };
     let metrics = EngineMetrics::register(&mut Registry::default());
     let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
     let sources = [Source::Annotation, Source::Terraform];
     let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
     let mut world =
-        World { engine, stream, second: Arc::default(), version: 0, sealing: Sealing::new(key(1)) };
+        World { engine, stream, second: Arc::default(), version: 0, sealing: RedactionPolicy::new(key(1)) };
     world.baseline(state("s", 1, &[A]));
     world.list(&[]);
     let sources = |world: &World, name| -> Vec<_> {
         world.claims(name).iter().map(|claim| (claim.source, claim.verdict.kind())).collect()
     };
     let mut object = world.object(A);
-    Arc::make_mut(&mut object).stamp = Stamp::Unusable(UnknownReason::BadHash);
-    world.engine.apply(Change::Seen(world.stream.clone(), object));
+    Arc::make_mut(&mut object).stamp = HashBaseline::Unusable(UnknownReason::BadHash);
+    world.engine.apply(Event::Applied(world.stream.clone(), object));
     let mut object = world.object(B);
-    Arc::make_mut(&mut object).stamp = Stamp::Absent;
-    world.engine.apply(Change::Seen(world.stream.clone(), object));
+    Arc::make_mut(&mut object).stamp = HashBaseline::Absent;
+    world.engine.apply(Event::Applied(world.stream.clone(), object));
     let both = [(Source::Annotation, VerdictKind::Unknown), (Source::Terraform, VerdictKind::InSync)];
     assert_eq!(sources(&world, "a"), both);
     assert_eq!(sources(&world, "b"), [(Source::Annotation, VerdictKind::NoBaseline)]);
@@ -252,10 +252,10 @@ fn another_version_under_the_same_address_is_the_same_object() {
 #[test]
 fn a_kind_that_is_taken_out_of_the_cluster_leaves_its_claims_unknown() {
     let mut world = World::new(&[state("s", 1, &[A])], &[A]);
-    let health = StreamHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
-    let nothing = Arc::new(StreamSpec::nothing(world.stream.kind.clone()));
+    let health = WatchHealth::Down { reason: DownReason::NotFound, message: "no such kind".into() };
+    let nothing = Arc::new(WatchSpec::nothing(world.stream.kind.clone()));
     let plan = Plan { unwatched: vec![Unwatched { spec: nothing, health }], ..Plan::default() };
-    world.engine.apply(Change::Streams(Arc::new(plan)));
+    world.engine.apply(Event::Plan(Arc::new(plan)));
     world.check_unknown("a", UnknownReason::Unwatched);
     assert_eq!(world.claims("a")[0].verdict.drifted(), Some(false), "it holds what was known");
 }
@@ -299,6 +299,6 @@ fn what_is_missing_from_the_start_has_the_labels_that_are_declared_of_it() {
 #[test]
 fn a_source_that_is_switched_off_is_waited_for_no_longer() {
     let mut world = World::new(&[], &[]);
-    world.engine.apply(Change::SourceGone(Source::Terraform));
+    world.engine.apply(Event::SourceRemoved(Source::Terraform));
     assert!(world.engine.snapshot().sources.is_empty());
 }

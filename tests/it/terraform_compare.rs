@@ -1,24 +1,24 @@
 //! States beside live objects: which fields differ, who set them, and what Terraform never sees.
 
 use drift_exporter::{
-    baseline::terraform::decode,
-    compare::{
-        declared::Shapes,
+    diff::{
+        declared::Schemas,
         terraform::{Comparison, compare},
     },
-    model::{FieldClass, SealKey},
+    sources::terraform::decode,
+    types::{FieldClass, RedactionKey},
 };
 use serde_json::{Value, json};
 
-fn key() -> SealKey {
-    SealKey::new([7; 32])
+fn key() -> RedactionKey {
+    RedactionKey::new([7; 32])
 }
 
 fn compared(resource_type: &str, attributes: &Value, live: &Value) -> Comparison {
-    compared_with(resource_type, attributes, live, &Shapes::default())
+    compared_with(resource_type, attributes, live, &Schemas::default())
 }
 
-fn compared_with(resource_type: &str, attributes: &Value, live: &Value, shapes: &Shapes) -> Comparison {
+fn compared_with(resource_type: &str, attributes: &Value, live: &Value, shapes: &Schemas) -> Comparison {
     let instance = json!({"schema_version": 1, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "web", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
@@ -149,7 +149,7 @@ fn limits_of_old_schemas_are_blocks() {
         "instances": [{"schema_version": 0, "attributes": old}]});
     let state =
         decode(json!({"version": 4, "resources": [resource]}).to_string().as_bytes(), &key()).unwrap();
-    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({})), &Shapes::default()).findings, []);
+    assert_eq!(compare(&state.objects[0], &live(&json!({}), &json!({})), &Schemas::default()).findings, []);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn lists_of_custom_resources_are_compared_as_their_schema_says() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"regions": regions, "tags": tags}}},
         "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Fleet"}]});
     let document = json!({"components": {"schemas": {"Fleet": schema}}}).to_string();
-    let shapes = Shapes::of_openapi(document.as_bytes(), |_, _| true).unwrap();
+    let shapes = Schemas::of_openapi(document.as_bytes(), |_, _| true).unwrap();
     let object = |size: u32| {
         json!({"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "north", "namespace": "shop"},
         "spec": {"regions": [{"zone": "eu", "size": size}, {"zone": "us", "size": 2}], "tags": ["a", "b"]}})
@@ -204,7 +204,7 @@ fn lists_of_custom_resources_are_compared_as_their_schema_says() {
         ("kubernetes_manifest", json!({"object": {"value": object(1), "type": ["object", {}]}})),
         ("kubectl_manifest", json!({"yaml_body": object(1).to_string()})),
     ] {
-        let paths = |live: &Value, shapes: &Shapes| -> Vec<String> {
+        let paths = |live: &Value, shapes: &Schemas| -> Vec<String> {
             let found = compared_with(resource_type, &attributes, live, shapes).findings;
             found.into_iter().map(|found| found.path.into()).collect()
         };
@@ -213,7 +213,7 @@ fn lists_of_custom_resources_are_compared_as_their_schema_says() {
         assert_eq!(paths(&turned(1), &shapes), order.into_iter().collect::<Vec<_>>(), "{resource_type}");
         let size = ["spec.regions[zone=eu].size"].into_iter().chain(order);
         assert_eq!(paths(&turned(3), &shapes), size.collect::<Vec<_>>(), "{resource_type}");
-        assert!(!paths(&turned(3), &Shapes::default()).contains(&"spec.regions[zone=eu].size".to_owned()));
+        assert!(!paths(&turned(3), &Schemas::default()).contains(&"spec.regions[zone=eu].size".to_owned()));
         let mut more = turned(1);
         more["spec"]["tags"] = json!(["a", "b", "c"]);
         assert_eq!(paths(&more, &shapes).len(), 1, "{resource_type}");

@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::terraform::StateSources,
-    model::{BaselineFault, Change, DownReason, Origin, Scope, Source, StreamHealth},
+    sources::terraform::StateSources,
+    types::{BaselineFault, DownReason, Event, Origin, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ async fn a_namespace_that_is_forbidden_is_named_and_the_others_go_on() {
     let mut followed = Followed::start(&server, sources);
     assert_eq!(&*followed.baseline().await.name, "terraform/default/shop");
     match followed.next().await {
-        Told::Source(StreamHealth::Down { reason, message }) => {
+        Told::Source(WatchHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             for word in
                 ["list Secrets with label tfstate=true in namespace ops", "forbidden", "drift-exporter check"]
@@ -218,7 +218,7 @@ async fn a_namespace_that_is_forbidden_is_named_and_the_others_go_on() {
     put_state(&server, 8, &["a", "b"]);
     assert_eq!(followed.baseline().await.objects.len(), 2);
     server.allow();
-    while !matches!(followed.next().await, Told::Source(StreamHealth::Up)) {}
+    while !matches!(followed.next().await, Told::Source(WatchHealth::Up)) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,7 +273,7 @@ async fn other_settings_count_at_once() {
     assert!(followed.baseline().await.here);
     followed.sources.send_replace(Arc::new(StateSources::default()));
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
-    assert!(matches!(followed.changes.recv().await, Some(Change::SourceGone(Source::Terraform))));
+    assert!(matches!(followed.changes.recv().await, Some(Event::SourceRemoved(Source::Terraform))));
     followed.silent(10).await;
     assert!(followed.wanted().kinds.is_empty());
 }

@@ -1,9 +1,9 @@
 //! Objects that are read again because other fields are sealed, or with other keys: that is no edit, and ends nothing.
 
 use drift_exporter::{
-    compare::{terraform::sensitive_fields, unpack},
-    model::{Baseline, Cause, Lock, SealKey, Sealing, VerdictKind},
-    state::Turn,
+    diff::{terraform::sensitive_fields, unpack},
+    engine::Turn,
+    types::{Baseline, Cause, Lock, RedactionKey, RedactionPolicy, VerdictKind},
 };
 use jiff::Timestamp;
 
@@ -15,8 +15,8 @@ const A: Map = ("a", "u-a", "hunter1");
 const EDITED: Map = ("a", "u-a", "hunter2");
 
 /// What has to be sealed for what these declare.
-fn sealing(baselines: &[&Baseline], keys: &[&SealKey]) -> Sealing {
-    let mut sealing = Sealing::new(key(1));
+fn sealing(baselines: &[&Baseline], keys: &[&RedactionKey]) -> RedactionPolicy {
+    let mut sealing = RedactionPolicy::new(key(1));
     for declared in baselines.iter().flat_map(|baseline| &baseline.objects) {
         sealing.mark(&declared.object, sensitive_fields(declared));
     }
@@ -25,7 +25,7 @@ fn sealing(baselines: &[&Baseline], keys: &[&SealKey]) -> Sealing {
 }
 
 /// The same version of the object is listed once more, and sealed like this.
-fn read_again(world: &mut World, map: Map, sealing: Sealing) {
+fn read_again(world: &mut World, map: Map, sealing: RedactionPolicy) {
     world.sealing = sealing;
     world.version -= 1;
     world.list(&[map]);
@@ -71,7 +71,7 @@ fn what_is_sealed_from_now_on_goes_on_as_it_was() {
             (before, noted),
             "digests are what was shown before"
         );
-        read_again(&mut world, map, Sealing::new(key(1)));
+        read_again(&mut world, map, RedactionPolicy::new(key(1)));
         assert!(is_told(&world));
         world.check("a", verdict);
         assert_eq!(
@@ -149,7 +149,7 @@ fn baselines_with_different_keys_agree_about_one_object() {
     let told = format!("{:?}", claim.verdict);
     assert!(!told.contains("hunter"), "{told}");
     // Whoever does not mark it says the same on its own.
-    world.engine.apply(drift_exporter::model::Change::BaselineGone(own.source, own.name.clone()));
+    world.engine.apply(drift_exporter::types::Event::BaselineRemoved(own.source, own.name.clone()));
     world.check("a", VerdictKind::Drifted);
     let told = format!("{:?}", world.claims("a").remove(0).verdict);
     assert!(!told.contains("hunter"), "{told}");

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use drift_exporter::{
-    compare::unpack,
-    model::{Kind, Source, VerdictKind},
-    settings::{Settings, TerraformFrom},
+    config::{Settings, TerraformFrom},
+    diff::unpack,
+    types::{Kind, Source, VerdictKind},
 };
 use serde_json::{Value, json};
 

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drift_exporter::{
-    baseline::terraform::decode,
-    compare::{
-        declared::Shapes,
+    diff::{
+        declared::Schemas,
         terraform::{Comparison, compare, seal_object, sensitive_fields},
     },
-    model::{DeclaredObject, Kind, SealKey, Sealing, is_within},
+    sources::terraform::decode,
+    types::{DeclaredObject, Kind, RedactionKey, RedactionPolicy, is_within},
 };
 use serde_json::{Value, json};
 
-fn key(number: u8) -> SealKey {
-    SealKey::new([number; 32])
+fn key(number: u8) -> RedactionKey {
+    RedactionKey::new([number; 32])
 }
 
 /// A resource: its type, its attributes, and the object that it declares.
@@ -41,7 +41,7 @@ impl Case {
     }
 
     /// What it declares, with one path marked, or none.
-    fn declared(&self, marked: Option<&[String]>, key: &SealKey) -> DeclaredObject {
+    fn declared(&self, marked: Option<&[String]>, key: &RedactionKey) -> DeclaredObject {
         let step = |name: &String| json!({"type": "get_attr", "value": name});
         let marks: Vec<Value> = marked.iter().map(|path| path.iter().map(step).collect()).collect();
         let instance =
@@ -255,8 +255,8 @@ fn kind_of(declared: &DeclaredObject) -> Kind {
 }
 
 /// The object as it is kept: sealed by what is marked, with these keys.
-fn sealed(declared: &DeclaredObject, keys: &[SealKey], live: &Value) -> Value {
-    let mut sealing = Sealing::new(keys[0].clone());
+fn sealed(declared: &DeclaredObject, keys: &[RedactionKey], live: &Value) -> Value {
+    let mut sealing = RedactionPolicy::new(keys[0].clone());
     keys.iter().for_each(|key| sealing.add_key(key));
     sealing.mark(&declared.object, sensitive_fields(declared));
     let mut live = live.clone();
@@ -279,7 +279,7 @@ fn check_case(case: &Case) -> usize {
     places(&case.live, "", &mut all_places);
     let plain = case.declared(None, &key(1));
     // What Terraform would say: nothing is sealed but by the type of the resource.
-    let truth = |live: &Value| found(&compare(&plain, live, &Shapes::default()));
+    let truth = |live: &Value| found(&compare(&plain, live, &Schemas::default()));
     let edits: Vec<Value> = all_places
         .iter()
         .flat_map(|place| [edited(&case.live, place), removed(&case.live, place)])
@@ -299,9 +299,9 @@ fn check_case(case: &Case) -> usize {
         for ((live, truth), _) in some {
             let sealed = sealed(&declared, &[key(1), key(2)], live);
             let told = || format!("{} {mark:?} -> {fields:?}: {live}", case.resource_type);
-            assert_eq!(found(&compare(&declared, &sealed, &Shapes::default())), **truth, "{}", told());
+            assert_eq!(found(&compare(&declared, &sealed, &Schemas::default())), **truth, "{}", told());
             assert_eq!(
-                found(&compare(&published, &sealed, &Shapes::default())),
+                found(&compare(&published, &sealed, &Schemas::default())),
                 **truth,
                 "another baseline, {}",
                 told()
@@ -333,7 +333,7 @@ fn whatever_is_marked_is_sealed_and_nothing_else() {
     for case in real_cases().iter().chain(&peculiar_cases()) {
         let (live, planted) = planted(&case.live);
         // Every text differs now: what Terraform calls its field is known from there as well.
-        let differs = compare(&case.declared(None, &key(1)), &live, &Shapes::default());
+        let differs = compare(&case.declared(None, &key(1)), &live, &Schemas::default());
         for mark in case.marks() {
             let declared = case.declared(Some(&mark), &key(1));
             let fields = sensitive_fields(&declared);

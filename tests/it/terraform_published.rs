@@ -7,12 +7,12 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    baseline::terraform::{PART_LIMIT, Published, StateSources, decode},
-    compare::{
-        declared::Shapes,
+    diff::{
+        declared::Schemas,
         terraform::{Comparison, compare},
     },
-    model::{BaselineFault, Origin, SealKey, SkipReason},
+    sources::terraform::{PART_LIMIT, Published, StateSources, decode},
+    types::{BaselineFault, Origin, RedactionKey, SkipReason},
 };
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ async fn what_was_published_is_read_as_it_was() {
     assert_eq!(told.skipped[0].reason, SkipReason::UnknownType);
     assert_eq!(told.objects[0].uid.as_deref(), Some("u-1"));
     let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
-    assert_eq!(compare(&told.objects[1], &live, &Shapes::default()), Comparison::default());
+    assert_eq!(compare(&told.objects[1], &live, &Schemas::default()), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let wanted = followed.wanted();
     let keys = |kind: &str| wanted.documents[&("".into(), kind.into())].keys();
@@ -284,7 +284,7 @@ fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
     clean(&ended.stderr, "what was said");
     let published = Published::read(text.as_bytes()).unwrap();
     clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
-    let read = decode(state.to_string().as_bytes(), &SealKey::new([1; 32])).unwrap();
+    let read = decode(state.to_string().as_bytes(), &RedactionKey::new([1; 32])).unwrap();
     assert_eq!(read.objects.len(), 500);
     clean(&format!("{read:?}"), "the state's debug text");
     // Live objects in which they stand where they were not before.
@@ -300,7 +300,7 @@ fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
             "Deployment" => live["spec"] = json!({"template": template}),
             _ => live["spec"] = json!({"users": users}),
         }
-        let comparison = compare(object, &live, &Shapes::default());
+        let comparison = compare(object, &live, &Schemas::default());
         assert!(!comparison.findings.is_empty());
         clean(&format!("{comparison:?}"), "findings");
     }
@@ -352,7 +352,7 @@ fn what_is_published_compares_as_the_state_does_though_nothing_private_is_in_it(
         (1, other, &["spec.list", "spec.users[name=a].token"]),
         (2, map("hunter3"), &["data.a"]),
     ] {
-        let comparison = compare(&read.state.objects[at], &live, &Shapes::default());
+        let comparison = compare(&read.state.objects[at], &live, &Schemas::default());
         let mut found: Vec<&str> = comparison.findings.iter().map(|finding| &*finding.path).collect();
         found.sort_unstable();
         assert_eq!(found, paths);

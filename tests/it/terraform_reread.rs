@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Instant};
 
 use drift_exporter::{
-    baseline::terraform::{Broken, INFLATE_LIMIT, StateReader, TerraformState, Text, decode},
-    model::SealKey,
+    sources::terraform::{Broken, INFLATE_LIMIT, StateReader, TerraformState, Text, decode},
+    types::RedactionKey,
 };
 use serde_json::{Value, json};
 
-fn key() -> SealKey {
-    SealKey::new([7; 32])
+fn key() -> RedactionKey {
+    RedactionKey::new([7; 32])
 }
 
 /// A state of many Deployments as Terraform writes them, most attributes empty.

@@ -1,14 +1,14 @@
 //! Values that are compared and never told: every form in which they are declared, beside Secrets of which only digests are kept.
 
 use drift_exporter::{
-    baseline::terraform::decode,
-    compare::{
+    diff::{
         compare_kept,
-        declared::Shapes,
+        declared::Schemas,
         keep, seal_live,
         terraform::{Comparison, compare},
     },
-    model::{Kind, SealKey, Sealing},
+    sources::terraform::decode,
+    types::{Kind, RedactionKey, RedactionPolicy},
 };
 use serde_json::{Value, json};
 
@@ -17,15 +17,15 @@ const CANARY: &str = "Y2FuYXJ5";
 /// The bytes ff 00, which are no text.
 const BINARY: &str = "/wA=";
 
-fn key(number: u8) -> SealKey {
-    SealKey::new([number; 32])
+fn key(number: u8) -> RedactionKey {
+    RedactionKey::new([number; 32])
 }
 
-fn compared(resource_type: &str, attributes: &Value, key: &SealKey, live: &Value) -> Comparison {
+fn compared(resource_type: &str, attributes: &Value, key: &RedactionKey, live: &Value) -> Comparison {
     let instance = json!({"schema_version": 0, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "s", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
-    compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live, &Shapes::default())
+    compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live, &Schemas::default())
 }
 
 /// The same Secret in every form in which a state can have it: type of resource, attributes.
@@ -74,7 +74,7 @@ fn live(token: &str, team: &str) -> Value {
         "metadata": {"name": "s", "namespace": "shop", "annotations": annotations}})
 }
 
-fn sealed(mut live: Value, keys: &[SealKey]) -> Value {
+fn sealed(mut live: Value, keys: &[RedactionKey]) -> Value {
     seal_live(&mut live, "", "Secret", keys);
     live
 }
@@ -144,8 +144,11 @@ fn nobody_can_pass_a_text_off_as_a_digest() {
     let forged = format!("\u{1}{}", key(3).digest(b"b"));
     let live = json!({"metadata": {"name": "c", "namespace": "shop"}, "data": {"a": forged}});
     let kind = Kind::unseen("", "v1", "ConfigMap");
-    let comparison =
-        compare_kept(&state.objects[0], &keep(live, &kind, &Sealing::new(key(1))), &Shapes::default());
+    let comparison = compare_kept(
+        &state.objects[0],
+        &keep(live, &kind, &RedactionPolicy::new(key(1))),
+        &Schemas::default(),
+    );
     assert!(!comparison.other_key);
     assert_eq!(comparison.findings.iter().map(|found| &*found.path).collect::<Vec<_>>(), ["data.a"]);
 }
@@ -164,12 +167,12 @@ fn sensitive_values_of_other_objects_are_recognised_as_they_are() {
         json!({"mode": "managed", "type": "kubernetes_manifest", "name": "db", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
     let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
-    assert_eq!(compare(&state.objects[0], &object, &Shapes::default()), Comparison::default());
+    assert_eq!(compare(&state.objects[0], &object, &Schemas::default()), Comparison::default());
     let mut live = object;
     live["spec"]["users"][0]["password"] = json!("canary2");
     live["spec"]["keys"] = json!(["canary3"]);
     live["spec"]["users"][1]["from"] = json!("y");
-    let comparison = compare(&state.objects[0], &live, &Shapes::default());
+    let comparison = compare(&state.objects[0], &live, &Schemas::default());
     let told: Vec<_> = comparison.findings.iter().map(|found| (&*found.path, &*found.expected)).collect();
     assert_eq!(told[2], ("spec.users[name=b].from", "x"));
     assert_eq!((told[0].0, told[1].0), ("spec.keys", "spec.users[name=a].password"));

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use drift_exporter::{
-    baseline::terraform::{TerraformState, decode},
-    compare::{declared::Shapes, terraform::compare, unpack},
-    model::{BaselineFault, DeclaredBody, SealKey, SkipReason, UnknownReason},
+    diff::{declared::Schemas, terraform::compare, unpack},
+    sources::terraform::{TerraformState, decode},
+    types::{BaselineFault, DeclaredBody, RedactionKey, SkipReason, UnknownReason},
 };
 use flate2::{Compression, write::DeflateEncoder};
 use proptest::prelude::*;
@@ -27,8 +27,8 @@ fn config_map(name: &str) -> Value {
         "metadata": [{"name": name, "namespace": "shop", "uid": "u-1", "labels": null}]}})
 }
 
-fn key() -> SealKey {
-    SealKey::new([7; 32])
+fn key() -> RedactionKey {
+    RedactionKey::new([7; 32])
 }
 
 fn read(resources: &Value) -> TerraformState {
@@ -167,13 +167,13 @@ fn no_secret_is_left_in_what_is_kept_or_told() {
         "stringData": {"a": "canary-live"}});
     for object in &read.objects {
         assert!(!format!("{:?}", object.body).contains("anary"));
-        let told = format!("{:?}", compare(object, &live, &Shapes::default()));
+        let told = format!("{:?}", compare(object, &live, &Schemas::default()));
         assert!(!told.contains("anary") && !told.contains("Y2FuYXJ5"), "{told}");
     }
     let token = compare(
         &read.objects[0],
         &json!({"metadata": {}, "data": {"token": "Y2FuYXJ5LWRhdGE=", "key": "Y2FuYXJ5"}}),
-        &Shapes::default(),
+        &Schemas::default(),
     );
     assert_eq!(token.findings, [], "the same values are recognised");
 }
@@ -262,7 +262,7 @@ proptest! {
         }
         let instance = json!({"attributes": attributes, "sensitive_attributes": live});
         for object in read(&json!([resource(types[which], instance)])).objects {
-            let _ = compare(&object, &live, &Shapes::default());
+            let _ = compare(&object, &live, &Schemas::default());
         }
     }
 }

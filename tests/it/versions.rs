@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    model::{
-        Change, DownReason, Kind, NameSet, Plan, Scope, Served, ServedKind, Source, StreamHealth, StreamSpec,
-        UnknownReason, VerdictKind, WantedKind,
+    types::{
+        DownReason, Event, Kind, NameSet, Plan, Scope, Served, ServedKind, Source, UnknownReason,
+        VerdictKind, WantedKind, WatchHealth, WatchSpec,
     },
     watch::{Discovery, plan},
 };
@@ -275,8 +275,8 @@ async fn a_state_that_takes_over_what_it_finds_in_another_version_absorbs_it() {
 /// An engine whose object `a` moves to a stream of another version; `b` stays.
 struct Moved {
     world: claims::World,
-    rest: Arc<StreamSpec>,
-    other: Arc<StreamSpec>,
+    rest: Arc<WatchSpec>,
+    other: Arc<WatchSpec>,
 }
 
 const A: (&str, &str, &str) = ("a", "u-a", "1");
@@ -295,16 +295,16 @@ fn moved() -> Moved {
     world.baseline(two);
     world.check_unknown("a", UnknownReason::OtherVersion);
     let names: Arc<NameSet> = Arc::new([("shop", "a")].into_iter().collect());
-    let rest = Arc::new(StreamSpec { without: names.clone(), ..StreamSpec::clone(&world.stream) });
+    let rest = Arc::new(WatchSpec { without: names.clone(), ..WatchSpec::clone(&world.stream) });
     let kind = Arc::new(Kind { version: "v2".into(), ..claims::config_maps() });
-    let other = Arc::new(StreamSpec { only: names, ..StreamSpec::whole(kind) });
+    let other = Arc::new(WatchSpec { only: names, ..WatchSpec::whole(kind) });
     let streams = vec![rest.clone(), other.clone()];
-    world.engine.apply(Change::Streams(Arc::new(Plan { streams, ..Plan::default() })));
+    world.engine.apply(Event::Plan(Arc::new(Plan { streams, ..Plan::default() })));
     Moved { world, rest, other }
 }
 
 impl Moved {
-    fn list(&mut self, stream: &Arc<StreamSpec>, maps: &[(&str, &str, &str)]) {
+    fn list(&mut self, stream: &Arc<WatchSpec>, maps: &[(&str, &str, &str)]) {
         self.world.stream = stream.clone();
         self.world.list(maps);
     }
@@ -320,7 +320,7 @@ fn whichever_stream_is_listed_first_nothing_is_missed() {
     for rest_first in [true, false] {
         let mut moved = moved();
         let (rest, other) = (moved.rest.clone(), moved.other.clone());
-        let lists: [(&Arc<StreamSpec>, &[_]); 2] = [(&rest, &[B]), (&other, &[("a", "u-a", "2")])];
+        let lists: [(&Arc<WatchSpec>, &[_]); 2] = [(&rest, &[B]), (&other, &[("a", "u-a", "2")])];
         let turns = if rest_first { [0, 1] } else { [1, 0] };
         for at in turns {
             let (stream, maps) = lists[at];
@@ -353,8 +353,8 @@ fn a_stream_that_is_down_says_nothing_about_what_others_bring() {
     let mut moved = moved();
     let (rest, other) = (moved.rest.clone(), moved.other.clone());
     moved.list(&rest, &[B]);
-    let health = StreamHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-    moved.world.engine.apply(Change::Stream(other, health));
+    let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
+    moved.world.engine.apply(Event::WatchHealth(other, health));
     let state = moved.world.engine.snapshot().kinds[0].clone();
     let shown = |name: &str| state.shown_verdict(&state.blocks.get("shop", name)[0]);
     assert_eq!(shown("a"), (VerdictKind::Unknown, Some(UnknownReason::Stale)));

@@ -5,9 +5,9 @@
 use std::{fs, path::Path};
 
 use drift_exporter::{
-    baseline::terraform::decode,
     demo::Shop,
-    model::{Clock, Kind, SealKey},
+    sources::terraform::decode,
+    types::{Clock, Kind, RedactionKey},
 };
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,7 @@ fn the_demo_has_what_terraform_makes() {
     terraform.apply();
     let state: Value = serde_json::from_slice(&terraform.state()).unwrap();
     let real = Objects::new(&cluster, false);
-    let declared = decode(state.to_string().as_bytes(), &SealKey::new([7; 32])).unwrap();
+    let declared = decode(state.to_string().as_bytes(), &RedactionKey::new([7; 32])).unwrap();
     assert_eq!(declared.skipped, []);
     let objects: Map<String, Value> = declared
         .objects

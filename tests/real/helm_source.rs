@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drift_exporter::baseline::is_cluster_scoped;
+use drift_exporter::sources::is_cluster_scoped;
 use serde_json::{Value, json};
 
 use crate::support::{

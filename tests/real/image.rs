@@ -18,7 +18,7 @@ use crate::support::{
     exporter::Exporter,
     objects::{create_namespace, create_stamped, deployment, grant, read_only_rules},
 };
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
 
 /// What distroless/cc-debian12 is made of, as far as a program can see it.

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use crate::support::{
 
 #[test]
 fn the_table_is_what_it_is_derived_from() {
-    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/compare/terraform/table");
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diff/terraform/table");
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle/current");
     let cluster = Cluster::start();
     let terraform = Terraform::init(&configuration, Provider::Current, &cluster.kubeconfig(User::Admin));
@@ -28,5 +28,5 @@ fn the_table_is_what_it_is_derived_from() {
         fs::write(table.join("types"), &derived).unwrap();
     }
     let committed = fs::read_to_string(table.join("types")).unwrap();
-    assert!(committed == derived, "src/compare/terraform/table/types is old: make terraform-table");
+    assert!(committed == derived, "src/diff/terraform/table/types is old: make terraform-table");
 }

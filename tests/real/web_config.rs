@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use drift_exporter::expose::WebConfig;
+use drift_exporter::server::WebConfig;
 
 use crate::support::parts::program;
 

@@ -2,8 +2,8 @@
 
 use drift_exporter::{
     demo,
-    expose::{Access, ServerLimits, serve},
-    model::Clock,
+    server::{Access, ServerLimits, serve},
+    types::Clock,
 };
 use kube::{Client, Config};
 use tokio::net::TcpListener;

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
-    expose::{Access, Exposed, Peer, router},
-    model::{Clock, SealKey},
-    settings::Settings,
-    state::History,
+    config::Settings,
+    engine::History,
+    server::{Access, Exposed, Peer, router},
+    types::{Clock, RedactionKey},
     watch::{Connection, Timing, client_from},
 };
 use http_body_util::BodyExt as _;
@@ -39,7 +39,7 @@ impl<'a> Inside<'a> {
             log: LogHandle::default(),
             client,
             settings,
-            seal_key: SealKey::new([7; 32]),
+            seal_key: RedactionKey::new([7; 32]),
             clock: Clock::system(),
             timing: Timing::default(),
             events: false,

@@ -1,8 +1,8 @@
 //! Deployments and Services for tests, and how tests change them.
 
 use drift_exporter::{
-    compare::{Algorithm, fingerprint},
-    model::Kind,
+    diff::{Algorithm, fingerprint},
+    types::Kind,
 };
 use futures::StreamExt as _;
 use k8s_openapi::api::{

@@ -18,9 +18,9 @@ pub use self::usual::{
 };
 use super::{AppError, Exporter, Parts, SettingsHandle, assemble, spawn_ingest};
 use crate::{
-    expose::{Peer, router},
-    model::StreamHealth,
-    state::{History, Snapshot, StateReader},
+    engine::{History, Snapshot, StateReader},
+    server::{Peer, router},
+    types::WatchHealth,
 };
 
 /// What does not answer after this is shown as not seen.
@@ -125,8 +125,8 @@ impl Wait {
 
 /// Whether all is listed. Those who are `impatient` do not wait for what has failed so far.
 fn is_listed(snapshot: &Snapshot, impatient: bool) -> bool {
-    let failed = |health: &StreamHealth| matches!(health, StreamHealth::Down { .. });
-    let sources = snapshot.sources.values().all(|health| *health != StreamHealth::Starting);
+    let failed = |health: &WatchHealth| matches!(health, WatchHealth::Down { .. });
+    let sources = snapshot.sources.values().all(|health| *health != WatchHealth::Starting);
     let mut streams = snapshot.streams();
     let any = streams.next().is_some();
     let answered = snapshot.streams().all(|stream| stream.answered || (impatient && failed(&stream.health)));
@@ -134,7 +134,7 @@ fn is_listed(snapshot: &Snapshot, impatient: bool) -> bool {
 }
 
 fn progress(snapshot: &Snapshot) -> Progress {
-    let waits = snapshot.sources.values().any(|health| *health == StreamHealth::Starting);
+    let waits = snapshot.sources.values().any(|health| *health == WatchHealth::Starting);
     if waits {
         return Progress { read: snapshot.baselines.len(), ..Progress::default() };
     }

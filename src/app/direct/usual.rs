@@ -8,8 +8,8 @@ use kube::{
 };
 
 use crate::{
-    model::{Kind, Scope, Served, Source, WantedKind},
-    settings::Settings,
+    config::Settings,
+    types::{Kind, Scope, Served, Source, WantedKind},
 };
 
 /// Kinds, by group and name, that controllers make and nobody declares, or that are many and tell nothing. `*`: all of a group.
@@ -175,7 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Kind, Served, usual_settings};
-    use crate::model::ServedKind;
+    use crate::types::ServedKind;
 
     fn served() -> Served {
         let kind = |group: &str, version: &str, kind: &str, namespaced| ServedKind {

@@ -10,7 +10,7 @@ use crate::{
         values::{namespace, switch},
         web_args::WebArgs,
     },
-    settings::LogLevel,
+    config::LogLevel,
     watch::Connection,
 };
 

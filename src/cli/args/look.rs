@@ -7,7 +7,7 @@ use clap::{Args, ColorChoice, ValueEnum};
 use super::common::{ClusterArgs, ConfigArgs};
 use crate::{
     cli::values::{Wish, place, selector},
-    model::Selector,
+    types::Selector,
 };
 
 /// Whom to ask.

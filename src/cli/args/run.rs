@@ -7,8 +7,8 @@ use clap::Args;
 use super::common::{ClusterArgs, ConfigArgs, LogArgs, ReachArgs};
 use crate::{
     cli::values::{ListenAddress, Switch, speed, switch},
-    model::Source,
-    settings::{Overrides, ShownResources},
+    config::{Overrides, ShownResources},
+    types::Source,
 };
 
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ mod tests {
 
     use crate::{
         cli::args::{Arguments, Command},
-        settings::{Overrides, load},
+        config::{Overrides, load},
     };
 
     fn overrides(flags: &[&str]) -> Overrides {

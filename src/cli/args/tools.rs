@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cli::values::{ObjectName, baseline_name, namespace, period, place, prefix, words},
-    compare::Algorithm,
+    diff::Algorithm,
 };
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use super::{
     resource::Resource,
     write::{How, Part, Place, Preconditions},
 };
-use crate::model::{Kind, ObjectKey};
+use crate::types::{Kind, ObjectKey};
 
 impl Cluster {
     /// Creates an object.

@@ -36,7 +36,7 @@ use serde_json::Value;
 use tokio::sync::watch as latest;
 
 use self::store::Store;
-use crate::model::{Clock, Kind};
+use crate::types::{Clock, Kind};
 
 pub use refusal::Refusal;
 pub use routes::router;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::Trait::{All, Farewell, Generation, Scale, Status};
 use super::check::through;
-use crate::model::Kind;
+use crate::types::Kind;
 
 /// One resource type.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::refusal::Refusal;
-use crate::model;
+use crate::types;
 
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
     namespace: Option<String>,
-    labels: Option<model::Selector>,
+    labels: Option<types::Selector>,
     fields: Vec<FieldRequirement>,
 }
 
@@ -24,7 +24,7 @@ struct FieldRequirement {
 impl Selector {
     pub(super) fn parse(namespace: Option<&str>, labels: &str, fields: &str) -> Result<Self, Refusal> {
         let namespace = namespace.map(str::to_owned);
-        let labels = model::Selector::parse(labels)
+        let labels = types::Selector::parse(labels)
             .map_err(|why| Refusal::bad_request(format!("unable to parse requirement: {why}")))?;
         Ok(Self {
             namespace,

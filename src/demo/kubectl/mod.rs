@@ -6,7 +6,7 @@ use super::{
     cluster::{Cluster, Refusal},
     stored::object_key,
 };
-use crate::compare::LAST_APPLIED;
+use crate::diff::LAST_APPLIED;
 
 /// The namespace of those who apply with kubectl.
 pub(super) const NAMESPACE: &str = "marketing";

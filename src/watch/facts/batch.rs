@@ -8,8 +8,8 @@ use super::{
     wellness::{Conditions, Wellness, read},
 };
 use crate::{
-    compare::{TemplateView, Text},
-    model::{Facts, Health, Phase},
+    diff::{TemplateView, Text},
+    types::{Facts, Health, Phase},
 };
 
 #[derive(Default, Deserialize)]
@@ -91,7 +91,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::check_of;
-    use crate::model::{Health, Phase};
+    use crate::types::{Health, Phase};
 
     #[test]
     fn a_job_runs_waits_fails_or_is_done() {

@@ -7,8 +7,8 @@ use super::{
     wellness::{Conditions, Wellness, read},
 };
 use crate::{
-    compare::Text,
-    model::{Health, Phase},
+    diff::Text,
+    types::{Health, Phase},
 };
 
 #[derive(Default, Deserialize)]
@@ -109,7 +109,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::check_of;
-    use crate::model::{Health, Phase};
+    use crate::types::{Health, Phase};
 
     fn conditions(own: &[(&str, &str, &str)]) -> Value {
         let condition = |(name, status, reason): &(&str, &str, &str)| json!({"type": name, "status": status, "reason": reason});

@@ -8,8 +8,8 @@ use super::{
     wellness::{Conditions, Lenient, Wellness, is_behind, read},
 };
 use crate::{
-    compare::Text,
-    model::{Facts, Health},
+    diff::Text,
+    types::{Facts, Health},
 };
 
 #[derive(Deserialize)]
@@ -164,7 +164,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::{check_of, facts_of};
-    use crate::model::{Health, Phase};
+    use crate::types::{Health, Phase};
 
     fn condition(name: &str, status: &str) -> Value {
         json!({"type": name, "status": status, "message": format!("{name} is {status}")})

@@ -14,8 +14,8 @@ mod workloads;
 use serde_json::value::RawValue;
 
 use crate::{
-    compare::SpecView,
-    model::{Facts, Kind},
+    diff::SpecView,
+    types::{Facts, Kind},
 };
 use wellness::Wellness;
 
@@ -102,7 +102,7 @@ fn facts_of(group: &str, kind: &str, spec: &serde_json::Value, status: &serde_js
 fn check_of(
     group: &'static str,
     kind: &'static str,
-) -> impl Fn(&serde_json::Value, &serde_json::Value, crate::model::Health, Option<crate::model::Phase>, &str)
+) -> impl Fn(&serde_json::Value, &serde_json::Value, crate::types::Health, Option<crate::types::Phase>, &str)
 {
     move |spec, status, health, phase, message| {
         let facts = facts_of(group, kind, spec, status);
@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     use super::{check_of, facts_of};
-    use crate::model::{Health, LabelSet};
+    use crate::types::{Health, LabelSet};
 
     #[test]
     fn what_only_stands_there_is_well() {

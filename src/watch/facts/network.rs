@@ -8,8 +8,8 @@ use super::{
     wellness::{Wellness, read},
 };
 use crate::{
-    compare::{ServiceView, Text},
-    model::{Facts, Health, LabelSet},
+    diff::{ServiceView, Text},
+    types::{Facts, Health, LabelSet},
 };
 
 /// Facts about a Service.
@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::{check_of, facts_of};
-    use crate::model::{Health, LabelSet, Phase};
+    use crate::types::{Health, LabelSet, Phase};
 
     #[test]
     fn what_wants_a_load_balancer_waits_for_its_address() {

@@ -9,8 +9,8 @@ use super::{
     wellness::{Conditions, Wellness, read},
 };
 use crate::{
-    compare::{PodView, Quantity, TemplateView, Text},
-    model::{Facts, Health, LabelSet},
+    diff::{PodView, Quantity, TemplateView, Text},
+    types::{Facts, Health, LabelSet},
 };
 
 /// The same facts, with what the template of a workload tells.
@@ -179,7 +179,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::{check_of, facts_of};
-    use crate::model::{Health, Phase};
+    use crate::types::{Health, Phase};
 
     #[test]
     fn a_pod_that_has_ended_asks_for_nothing() {

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use super::wellness::read;
 use crate::{
-    compare::Text,
-    model::{Kind, ObjectKey},
+    diff::Text,
+    types::{Kind, ObjectKey},
 };
 
 /// An object in the same namespace, or without one.

@@ -1,6 +1,6 @@
 //! What facts may not tell.
 
-use crate::model::{Facts, LabelSet, is_within};
+use crate::types::{Facts, LabelSet, is_within};
 
 /// Facts without those that tell something about fields whose values may not be told.
 pub(in crate::watch) fn without_sealed(mut facts: Facts, sealed: &[&str]) -> Facts {

@@ -10,8 +10,8 @@ use super::{
     wellness::{Wellness, read},
 };
 use crate::{
-    compare::Text,
-    model::{Facts, Health},
+    diff::Text,
+    types::{Facts, Health},
 };
 
 /// What a claim asks for.
@@ -81,7 +81,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::{check_of, facts_of};
-    use crate::model::{Health, Phase};
+    use crate::types::{Health, Phase};
 
     #[test]
     fn a_claim_is_well_once_it_has_a_volume() {

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    compare::Text,
-    model::{Facts, Health, Phase},
+    diff::Text,
+    types::{Facts, Health, Phase},
     watch::report::{LONGEST_MESSAGE, cut},
 };
 

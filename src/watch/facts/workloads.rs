@@ -8,8 +8,8 @@ use super::{
     wellness::{Conditions, Wellness, is_behind, read},
 };
 use crate::{
-    compare::{DeploymentView, TemplateView, Text},
-    model::{Facts, Health, Phase},
+    diff::{DeploymentView, TemplateView, Text},
+    types::{Facts, Health, Phase},
 };
 
 /// How far pods are. What the API server leaves out is zero.
@@ -224,7 +224,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::check_of;
-    use crate::model::{Health, Phase};
+    use crate::types::{Health, Phase};
 
     fn condition(name: &str, status: &str) -> Value {
         json!({"type": name, "status": status, "message": "why"})

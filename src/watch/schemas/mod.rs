@@ -11,32 +11,32 @@ use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{Notify, watch};
 
 pub use self::reader::SchemaReader;
-use super::Reading;
+use super::DecodeConfig;
 use crate::{
-    compare::declared::{ClusterShapes, OwnKind, Shapes},
-    model::{Kind, Plan},
+    diff::declared::{ClusterSchemas, CustomKind, Schemas},
+    types::{Kind, Plan},
 };
 
 /// Where streams say of which kinds something has to be known, and where that is told. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Schemas {
-    shapes: watch::Sender<Arc<ClusterShapes>>,
+pub struct SchemaRequests {
+    shapes: watch::Sender<Arc<ClusterSchemas>>,
     /// Tells that there may be something to read.
     news: Arc<Notify>,
 }
 
-impl Schemas {
-    fn new() -> (Self, watch::Receiver<Arc<ClusterShapes>>) {
+impl SchemaRequests {
+    fn new() -> (Self, watch::Receiver<Arc<ClusterSchemas>>) {
         let (shapes, receiver) = watch::channel(Arc::default());
         (Self { shapes, news: Arc::default() }, receiver)
     }
 
     /// Has these streams' kinds read about, as far as their fields are compared and nobody knows them. From now on whoever compares
     /// waits for what is new.
-    pub(super) fn want(&self, plan: &Plan, reading: &Reading) {
+    pub(super) fn want(&self, plan: &Plan, reading: &DecodeConfig) {
         let compared = plan.streams.iter().map(|stream| &stream.kind).filter(|kind| reading.compares(kind));
-        let unknown = compared.filter(|kind| !Shapes::built_in().has(&kind.api_version(), &kind.kind));
-        let kinds: BTreeSet<OwnKind> =
+        let unknown = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
+        let kinds: BTreeSet<CustomKind> =
             unknown.map(|kind| (kind.api_version().into(), kind.kind.clone())).collect();
         if self.change(|shapes| shapes.want(&kinds)) {
             self.news.notify_one();
@@ -50,9 +50,9 @@ impl Schemas {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut ClusterShapes) -> bool) -> bool {
+    fn change(&self, change: impl FnOnce(&mut ClusterSchemas) -> bool) -> bool {
         self.shapes.send_if_modified(|shapes| {
-            let mut new = ClusterShapes::clone(shapes);
+            let mut new = ClusterSchemas::clone(shapes);
             let news = change(&mut new);
             if news {
                 *shapes = Arc::new(new);

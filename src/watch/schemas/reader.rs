@@ -15,11 +15,11 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    Schemas,
+    SchemaRequests,
     index::{Index, document},
 };
 use crate::{
-    compare::declared::{ClusterShapes, Shapes},
+    diff::declared::{ClusterSchemas, Schemas},
     watch::{Timing, fault::Fault},
 };
 
@@ -37,7 +37,7 @@ const INDEX: &str = "all";
 pub struct SchemaReader {
     client: Client,
     timing: Timing,
-    schemas: Schemas,
+    schemas: SchemaRequests,
     /// What was last read of each API version.
     read: BTreeMap<Box<str>, Question>,
     /// What is wrong with each API version, so that it is logged once.
@@ -61,8 +61,11 @@ impl std::fmt::Debug for SchemaReader {
 
 impl SchemaReader {
     /// A reader, the handle through which it is told what to read, and where it tells what it has read.
-    pub fn new(client: Client, timing: Timing) -> (Self, Schemas, watch::Receiver<Arc<ClusterShapes>>) {
-        let (schemas, shapes) = Schemas::new();
+    pub fn new(
+        client: Client,
+        timing: Timing,
+    ) -> (Self, SchemaRequests, watch::Receiver<Arc<ClusterSchemas>>) {
+        let (schemas, shapes) = SchemaRequests::new();
         let (read, told) = (BTreeMap::new(), BTreeMap::new());
         (Self { client, timing, schemas: schemas.clone(), read, told }, schemas, shapes)
     }
@@ -159,11 +162,11 @@ impl SchemaReader {
     }
 
     /// Reads a document and takes it apart, not here: it may have some megabytes.
-    async fn shapes(&self, version: &str, Question { url, kinds }: &Question) -> Result<Shapes, Fault> {
+    async fn shapes(&self, version: &str, Question { url, kinds }: &Question) -> Result<Schemas, Fault> {
         let text = document(&self.client, url, self.timing.silence).await?;
         let (version, kinds) = (version.to_owned(), kinds.clone());
         let read = tokio::task::spawn_blocking(move || {
-            Shapes::of_openapi(&text, |own, kind| own == version && kinds.contains(kind))
+            Schemas::of_openapi(&text, |own, kind| own == version && kinds.contains(kind))
         });
         let garbled = |error: &dyn std::fmt::Display| Fault::Garbled(format!("{url}: {error}"));
         read.await.map_err(|error| garbled(&error))?.map_err(|error| garbled(&error))

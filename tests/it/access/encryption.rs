@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drift_exporter::expose::{Access, Peer, ServerLimits, router, serve};
+use drift_exporter::server::{Access, Peer, ServerLimits, router, serve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

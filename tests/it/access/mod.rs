@@ -17,8 +17,8 @@ use std::path::Path;
 
 use axum::body::Body;
 use drift_exporter::{
-    expose::{Access, Peer, WebConfig},
-    settings::{Settings, ShownValues},
+    config::{Settings, ShownValues},
+    server::{Access, Peer, WebConfig},
 };
 use http::{Request, StatusCode};
 use tempfile::TempDir;

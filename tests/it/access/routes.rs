@@ -1,6 +1,6 @@
 //! Every route, with every kind of credentials.
 
-use drift_exporter::expose::{Access, Protection, ROUTES};
+use drift_exporter::server::{Access, Protection, ROUTES};
 use http::StatusCode;
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use drift_exporter::{
-    expose::router,
-    model::{Kind, ObjectKey, Source},
-    settings::{Overrides, Settings, load},
-    state::{History, Transition},
+    config::{Overrides, Settings, load},
+    engine::{History, Transition},
+    server::router,
+    types::{Kind, ObjectKey, Source},
 };
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -138,7 +138,7 @@ async fn what_a_rule_of_the_settings_is_about_is_told_to_those_who_see_everythin
     assert!(!told.text().contains("attic"), "{}", told.text());
     let rule = own_rule(&told);
     assert_eq!((&rule["reason"], &rule["match"]), (&json!("why"), &json!({})));
-    let everybody = house_with(drift_exporter::expose::Access::default(), rules).await;
+    let everybody = house_with(drift_exporter::server::Access::default(), rules).await;
     let rule = own_rule(&everybody.get(object).await);
     assert_eq!(rule["match"]["namespaces"], json!(["shop", "attic"]));
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use drift_exporter::{
-    expose::Access,
-    settings::{Settings, ShownValues},
+    config::{Settings, ShownValues},
+    server::Access,
 };
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;

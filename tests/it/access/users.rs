@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use drift_exporter::{
-    expose::{Access, Peer},
-    model::{Kind, Source, WantedKind},
-    settings::{Settings, ShownValues},
+    config::{Settings, ShownValues},
+    server::{Access, Peer},
+    types::{Kind, Source, WantedKind},
 };
 use futures::StreamExt as _;
 use http::{Request, StatusCode};

@@ -1,6 +1,6 @@
 //! What is wrong with a web configuration file, and where.
 
-use drift_exporter::expose::WebConfig;
+use drift_exporter::server::WebConfig;
 
 use super::{WebFile, ann, told};
 

@@ -1,13 +1,13 @@
 //! What things cost, and what drift costs.
 
 use drift_exporter::{
-    model::{Kind, Source, WantedKind},
-    settings::{Overrides, Settings, load},
+    config::{Overrides, Settings, load},
+    types::{Kind, Source, WantedKind},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    settings::check,
+    config::check,
     support::{api_server::ApiServer, world::World},
 };
 

@@ -1,8 +1,8 @@
 //! One object explained: owners, rules, what is ignored and why.
 
 use drift_exporter::{
+    config::{Overrides, Settings, load},
     rules::{RuleInput, RuleSet},
-    settings::{Overrides, Settings, load},
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `GET /v1/gate`: may a pipeline go on?
 
-use drift_exporter::settings::Settings;
+use drift_exporter::config::Settings;
 use serde_json::{Value, json};
 
 use super::{

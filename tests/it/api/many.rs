@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use drift_exporter::expose::{Access, ServerLimits, router, serve};
+use drift_exporter::server::{Access, ServerLimits, router, serve};
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},

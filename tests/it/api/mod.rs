@@ -9,7 +9,7 @@ mod post;
 mod tags;
 
 use axum::body::Body;
-use drift_exporter::settings::Settings;
+use drift_exporter::config::Settings;
 use http::{Request, StatusCode, header};
 use serde_json::{Value, json};
 

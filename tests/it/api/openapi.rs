@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
-use drift_exporter::{expose::ROUTES, settings::Settings};
+use drift_exporter::{config::Settings, server::ROUTES};
 use http::{Request, header};
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ async fn lively() -> World {
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Thing", "name": "t"}]);
     api.put("deployments", owned);
     let text = "namespaces: [shop]\nrules: [{name: own, match: {fields: [image]}, effect: ignore}]\napi: {prices: {currency: EUR, cpu_core_hour: 1}}\n";
-    let settings = drift_exporter::settings::load(text, &drift_exporter::settings::Overrides::default());
+    let settings = drift_exporter::config::load(text, &drift_exporter::config::Overrides::default());
     let world = applying(&api, settings.unwrap().settings).await;
     world.api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(4, "nginx:1", "1")));
     world.settle().await;
@@ -143,7 +143,7 @@ async fn ask_for_resources(asked: &mut Asked<'_>, world: &World) {
         let again = Request::get(uri).header(header::IF_NONE_MATCH, known);
         asked.ask(world, ("get", path), uri, again.body(Body::empty()).unwrap()).await;
     }
-    // Lists are made unless there is a mistake in the program: src/expose/api/pieces.rs makes one.
+    // Lists are made unless there is a mistake in the program: src/server/api/pieces.rs makes one.
     for method in ["get", "post"] {
         asked.seen.insert((method.to_owned(), list.to_owned(), 500));
     }

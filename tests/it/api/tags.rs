@@ -1,7 +1,7 @@
 //! `ETag`: nothing is sent twice, and nothing is kept back that has changed.
 
 use axum::body::Body;
-use drift_exporter::settings::{Prices, Settings, ShownValues};
+use drift_exporter::config::{Prices, Settings, ShownValues};
 use http::{Request, header};
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use std::{
     fs,
 };
 
-use drift_exporter::expose::CATALOG;
+use drift_exporter::server::CATALOG;
 use regex::Regex;
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Declared beside actual, field by field, and what a person could do about it.
 
 use drift_exporter::{
-    model::{Kind, Source, WantedKind},
+    config::{Settings, ShownValues},
     rules::{RuleInput, RuleSet, RuleSpec},
-    settings::{Settings, ShownValues},
+    types::{Kind, Source, WantedKind},
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The page of the log.
 
-use drift_exporter::settings::LogLevel;
+use drift_exporter::config::LogLevel;
 use jiff::Timestamp;
 
 use super::{has, lacks, shop};

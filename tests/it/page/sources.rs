@@ -1,8 +1,8 @@
 //! Where baselines come from, and what is wrong there.
 
 use drift_exporter::{
-    model::{Kind, Source, WantedKind},
-    settings::Settings,
+    config::Settings,
+    types::{Kind, Source, WantedKind},
 };
 
 use super::{between, has, shop};

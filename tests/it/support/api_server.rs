@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::body::{Body, Bytes};
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use futures::channel::mpsc;
 use http::{HeaderValue, Request, Response, StatusCode};
 use kube::Client;

@@ -3,8 +3,8 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use drift_exporter::{
-    model::{Kind, Scope, Source},
-    settings::{Settings, TerraformFrom},
+    config::{Settings, TerraformFrom},
+    types::{Kind, Scope, Source},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -6,13 +6,13 @@ use std::sync::{
 };
 
 use drift_exporter::{
-    baseline::terraform::decode,
-    compare::keep,
-    model::{
-        Baseline, BaselineVersion, Change, Clock, Kind, LiveObject, ObjectKey, Origin, Plan, SealKey,
-        Sealing, Source, StreamHealth, StreamSpec, UnknownReason, VerdictKind,
+    diff::keep,
+    engine::{Claim, Engine, EngineMetrics, History, Turn},
+    sources::terraform::decode,
+    types::{
+        Baseline, BaselineVersion, Clock, Event, Kind, LiveObject, ObjectKey, Origin, Plan, RedactionKey,
+        RedactionPolicy, Source, UnknownReason, VerdictKind, WatchHealth, WatchSpec,
     },
-    state::{Claim, Engine, EngineMetrics, History, Turn},
 };
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 pub(crate) struct World {
     pub(crate) engine: Engine,
-    pub(crate) stream: Arc<StreamSpec>,
+    pub(crate) stream: Arc<WatchSpec>,
     pub(crate) second: Arc<AtomicI64>,
     pub(crate) version: u64,
     /// What is sealed in objects that are read from now on.
-    pub(crate) sealing: Sealing,
+    pub(crate) sealing: RedactionPolicy,
 }
 
 /// A state of one name with these ConfigMaps: name, uid, value.
@@ -39,15 +39,21 @@ pub(crate) fn labelled(name: &str, map: &str, labels: &Value) -> Baseline {
 }
 
 /// The same with their data marked as sensitive, sealed with a key.
-pub(crate) fn marked(name: &str, serial: u64, maps: &[(&str, &str, &str)], key: &SealKey) -> Baseline {
+pub(crate) fn marked(name: &str, serial: u64, maps: &[(&str, &str, &str)], key: &RedactionKey) -> Baseline {
     baseline(name, serial, maps, &json!([[{"type": "get_attr", "value": "data"}]]), key)
 }
 
-pub(crate) fn key(number: u8) -> SealKey {
-    SealKey::new([number; 32])
+pub(crate) fn key(number: u8) -> RedactionKey {
+    RedactionKey::new([number; 32])
 }
 
-fn baseline(name: &str, serial: u64, maps: &[(&str, &str, &str)], marks: &Value, key: &SealKey) -> Baseline {
+fn baseline(
+    name: &str,
+    serial: u64,
+    maps: &[(&str, &str, &str)],
+    marks: &Value,
+    key: &RedactionKey,
+) -> Baseline {
     let metadata = |map, uid| json!([{"name": map, "namespace": "shop", "uid": uid}]);
     let resources = maps.iter().map(|(map, uid, value)| resource(map, &metadata(map, uid), value, marks));
     of_resources(name, serial, &resources.collect::<Vec<_>>(), key)
@@ -59,7 +65,7 @@ fn resource(map: &str, metadata: &Value, value: &str, marks: &Value) -> Value {
         "instances": [{"schema_version": 0, "attributes": attributes, "sensitive_attributes": marks}]})
 }
 
-fn of_resources(name: &str, serial: u64, resources: &[Value], key: &SealKey) -> Baseline {
+fn of_resources(name: &str, serial: u64, resources: &[Value], key: &RedactionKey) -> Baseline {
     let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
     let read = decode(state.to_string().as_bytes(), key).unwrap();
     Baseline {
@@ -94,7 +100,7 @@ pub(crate) fn config_maps() -> Kind {
 impl World {
     /// An engine that has listed these ConfigMaps.
     pub(crate) fn new(baselines: &[Baseline], maps: &[(&str, &str, &str)]) -> Self {
-        let stream = Arc::new(StreamSpec::whole(Arc::new(config_maps())));
+        let stream = Arc::new(WatchSpec::whole(Arc::new(config_maps())));
         let plan = Plan { streams: vec![stream.clone()], ..Plan::default() };
         let second = Arc::new(AtomicI64::new(1_000));
         let time = second.clone();
@@ -102,32 +108,32 @@ impl World {
         let metrics = EngineMetrics::register(&mut Registry::default());
         let sources = [Source::Terraform];
         let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
-        let mut world = Self { engine, stream, second, version: 0, sealing: Sealing::new(key(1)) };
+        let mut world = Self { engine, stream, second, version: 0, sealing: RedactionPolicy::new(key(1)) };
         for baseline in baselines {
             world.baseline(baseline.clone());
         }
-        world.engine.apply(Change::Source(Source::Terraform, StreamHealth::Up));
+        world.engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up));
         world.list(maps);
         world
     }
 
     pub(crate) fn list(&mut self, maps: &[(&str, &str, &str)]) {
-        self.engine.apply(Change::ListStarted(self.stream.clone()));
+        self.engine.apply(Event::ListStarted(self.stream.clone()));
         for map in maps {
             let object = self.object(*map);
-            self.engine.apply(Change::Listed(self.stream.clone(), object));
+            self.engine.apply(Event::Listed(self.stream.clone(), object));
         }
-        self.engine.apply(Change::ListEnded(self.stream.clone()));
+        self.engine.apply(Event::ListEnded(self.stream.clone()));
     }
 
     pub(crate) fn at(&mut self, second: i64) -> &mut Self {
         self.second.store(second, Ordering::Relaxed);
-        self.engine.apply(Change::Tick);
+        self.engine.apply(Event::Tick);
         self
     }
 
     pub(crate) fn baseline(&mut self, baseline: Baseline) -> &mut Self {
-        self.engine.apply(Change::Baseline(Arc::new(baseline)));
+        self.engine.apply(Event::Baseline(Arc::new(baseline)));
         self
     }
 
@@ -151,13 +157,13 @@ impl World {
 
     pub(crate) fn see(&mut self, name: &str, uid: &str, value: &str) -> &mut Self {
         let object = self.object((name, uid, value));
-        self.engine.apply(Change::Seen(self.stream.clone(), object));
+        self.engine.apply(Event::Applied(self.stream.clone(), object));
         self
     }
 
     pub(crate) fn gone(&mut self, name: &str) -> &mut Self {
         let (stream, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
-        self.engine.apply(Change::Gone { stream, namespace, name });
+        self.engine.apply(Event::Deleted { stream, namespace, name });
         self
     }
 

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
-    baseline::{
-        Declares, Follow, Wanted,
+    sources::{
+        Declares, SourceContext, Wanted,
         helm::{self, ReleaseSources},
         manifest::{self, ManifestSources},
         terraform::{self, StateSources},
     },
-    model::{Baseline, Change, Clock, Look, SealKey, StreamHealth},
+    types::{Baseline, Clock, Event, RedactionKey, WatchHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
@@ -28,7 +28,7 @@ pub(crate) fn start() -> Timestamp {
 /// A follower, and all that it tells.
 pub(crate) struct Followed<S = StateSources> {
     pub(crate) sources: watch::Sender<Arc<S>>,
-    pub(crate) changes: mpsc::Receiver<Change>,
+    pub(crate) changes: mpsc::Receiver<Event>,
     pub(crate) declares: watch::Receiver<Arc<Declares>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Followed<S = StateSources> {
 pub(crate) enum Told {
     Baseline(Arc<Baseline>),
     Gone(String),
-    Source(StreamHealth),
+    Source(WatchHealth),
 }
 
 impl Followed<StateSources> {
@@ -50,13 +50,13 @@ impl Followed<StateSources> {
 
 impl Followed<ReleaseSources> {
     pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
-        Self::look_at_releases(server, sources, Look::Follow)
+        Self::look_at_releases(server, sources, WatchMode::SourceContext)
     }
 
     /// The same by those who may look but once.
-    pub(crate) fn look_at_releases(server: &StateServer, sources: ReleaseSources, look: Look) -> Self {
+    pub(crate) fn look_at_releases(server: &StateServer, sources: ReleaseSources, look: WatchMode) -> Self {
         let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(helm::follow(Follow { look, ..follow }));
+        tokio::spawn(helm::follow(SourceContext { look, ..follow }));
         followed
     }
 }
@@ -70,29 +70,37 @@ impl Followed<ManifestSources> {
 }
 
 impl<S> Followed<S> {
-    fn new(server: &StateServer, sources: S) -> (Self, Follow<S>) {
-        let key = SealKey::new([7; 32]);
+    fn new(server: &StateServer, sources: S) -> (Self, SourceContext<S>) {
+        let key = RedactionKey::new([7; 32]);
         let (sender, receiver) = watch::channel(Arc::new(sources));
         let (changes, told) = mpsc::channel(1);
         let (declares, read) = watch::channel(Arc::default());
         let begun = Instant::now();
         let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
         let client = server.client();
-        let follow = Follow { client, sources: receiver, changes, declares, clock, look: Look::Follow, key };
+        let follow = SourceContext {
+            client,
+            sources: receiver,
+            changes,
+            declares,
+            clock,
+            look: WatchMode::SourceContext,
+            key,
+        };
         (Self { sources: sender, changes: told, declares: read }, follow)
     }
 
     /// What has to be watched for what is declared.
     pub(crate) fn wanted(&self) -> Wanted {
-        Wanted::of(&SealKey::new([7; 32]), [&**self.declares.borrow()].into_iter())
+        Wanted::of(&RedactionKey::new([7; 32]), [&**self.declares.borrow()].into_iter())
     }
 
     pub(crate) async fn next(&mut self) -> Told {
         let change = timeout(Duration::from_secs(120), self.changes.recv()).await;
         match change.expect("something is told").expect("it goes on") {
-            Change::Baseline(baseline) => Told::Baseline(baseline),
-            Change::BaselineGone(_, name) => Told::Gone(name.to_string()),
-            Change::Source(_, health) => Told::Source(health),
+            Event::Baseline(baseline) => Told::Baseline(baseline),
+            Event::BaselineRemoved(_, name) => Told::Gone(name.to_string()),
+            Event::SourceHealth(_, health) => Told::Source(health),
             other => panic!("{other:?}"),
         }
     }
@@ -106,7 +114,7 @@ impl<S> Followed<S> {
 
     pub(crate) async fn up(&mut self) {
         match self.next().await {
-            Told::Source(StreamHealth::Up) => {}
+            Told::Source(WatchHealth::Up) => {}
             other => panic!("{other:?}"),
         }
     }

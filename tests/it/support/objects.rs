@@ -1,8 +1,8 @@
 //! Objects as an API server sends them.
 
 use drift_exporter::{
-    compare::{Algorithm, fingerprint},
-    model::Kind,
+    diff::{Algorithm, fingerprint},
+    types::Kind,
 };
 use serde_json::{Value, json};
 

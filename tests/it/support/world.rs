@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use axum::{Router, body::Body};
 use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
-    expose::{Access, Exposed, Peer, router},
-    model::{Clock, SealKey},
+    config::Settings,
+    engine::{History, Snapshot},
     rules::RuleSet,
-    settings::Settings,
-    state::{History, Snapshot},
+    server::{Access, Exposed, Peer, router},
+    types::{Clock, RedactionKey},
     watch::Timing,
 };
 use http::{HeaderMap, Request, StatusCode};
@@ -97,7 +97,7 @@ impl World {
             log: LogHandle::default(),
             client,
             settings,
-            seal_key: SealKey::new([7; 32]),
+            seal_key: RedactionKey::new([7; 32]),
             clock: Clock::new(move || begin + started.elapsed()),
             timing: Timing::default(),
             events: false,

@@ -24,8 +24,8 @@ mod values;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    compare::declared::{Shapes, compare, prepare},
-    model::{Finding, SealKey},
+    diff::declared::{Schemas, compare, prepare},
+    types::{Finding, RedactionKey},
 };
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ struct World<'a> {
     kubectl: Kubectl,
     objects: Objects<'a>,
     documents: Vec<Document>,
-    key: SealKey,
+    key: RedactionKey,
 }
 
 /// A copy of a document that was edited.
@@ -78,7 +78,7 @@ struct Edited {
 impl<'a> World<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let (kubectl, objects) = (Kubectl::new(cluster), Objects::new(cluster));
-        Self { kubectl, objects, documents: corpus::read(), key: SealKey::new([7; 32]) }
+        Self { kubectl, objects, documents: corpus::read(), key: RedactionKey::new([7; 32]) }
     }
 
     /// Sends the corpus, after which neither kubectl nor we may see anything.
@@ -99,7 +99,7 @@ impl<'a> World<'a> {
             let live = self.objects.get(&declared);
             count += 1;
             // Without a word from the API server about its kinds, there are only guesses.
-            for (shapes, how) in [(&shapes, ""), (&Shapes::default(), " (guessed)")] {
+            for (shapes, how) in [(&shapes, ""), (&Schemas::default(), " (guessed)")] {
                 let findings = self.findings(&declared, &live, shapes);
                 found.extend(
                     findings.into_iter().map(|finding| format!("{}{how}: {finding:?}", name(&declared))),
@@ -186,14 +186,14 @@ impl<'a> World<'a> {
         }))
     }
 
-    fn answer(&self, edited: &Edited, kubectl: Option<bool>, shapes: &Shapes) -> Answer {
+    fn answer(&self, edited: &Edited, kubectl: Option<bool>, shapes: &Schemas) -> Answer {
         let Edited { edit, declared, before, after, .. } = edited;
         let found: Vec<String> =
             self.findings(declared, after, shapes).iter().map(|finding| finding.path.to_string()).collect();
         Answer::new(&Asking { edit, declared, before, after }, kubectl, &found)
     }
 
-    fn findings(&self, declared: &Value, live: &Value, shapes: &Shapes) -> Vec<Finding> {
+    fn findings(&self, declared: &Value, live: &Value, shapes: &Schemas) -> Vec<Finding> {
         let mut prepared = declared.clone();
         prepare(&mut prepared, &self.key);
         let findings = compare(&prepared, live, shapes, &self.key).findings;

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashMap, time::Duration};
 
-use drift_exporter::compare::declared::Shapes;
+use drift_exporter::diff::declared::Schemas;
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -76,12 +76,12 @@ impl<'a> Objects<'a> {
     }
 
     /// What the API server says about a group of our own, once it does.
-    pub(super) fn shapes(&self, group: &str) -> Shapes {
+    pub(super) fn shapes(&self, group: &str) -> Schemas {
         let path = format!("/openapi/v3/apis/{group}/v1");
         eventually("the kinds are described", Duration::from_secs(30), || {
             let request = Request::get(&path).body(Vec::new()).unwrap();
             let text = self.cluster.block_on(self.client.request_text(request)).ok()?;
-            let shapes = Shapes::of_openapi(text.as_bytes(), |_, _| true).unwrap();
+            let shapes = Schemas::of_openapi(text.as_bytes(), |_, _| true).unwrap();
             shapes.has(&format!("{group}/v1"), "Widget").then_some(shapes)
         })
     }

@@ -1,6 +1,6 @@
 //! Where a finding is, as JSON Pointers have it, and whether that is where the edit was.
 
-use drift_exporter::model::{FieldPath, Segment};
+use drift_exporter::types::{FieldPath, Segment};
 use serde_json::Value;
 
 use super::values::TELLING;

@@ -7,13 +7,13 @@ use std::{
     process::{Command, Output},
 };
 
-use drift_exporter::compare::declared::Shapes;
+use drift_exporter::diff::declared::Schemas;
 use http::Request;
 use serde_json::{Map, Value};
 
 use crate::support::cluster::{Cluster, Setup};
 
-const FOLDER: &str = "src/compare/declared/table";
+const FOLDER: &str = "src/diff/declared/table";
 
 #[test]
 fn the_table_is_what_it_is_derived_from() {
@@ -58,7 +58,7 @@ fn documents(cluster: &Cluster) -> Value {
     let documents: Map<String, Value> =
         of_versions.map(|name| (name.clone(), get(&format!("/openapi/v3/{name}")))).collect();
     for (name, document) in documents.iter().filter(|(name, _)| name.starts_with("api")) {
-        let read = Shapes::of_openapi(document.to_string().as_bytes(), |_, _| true);
+        let read = Schemas::of_openapi(document.to_string().as_bytes(), |_, _| true);
         assert!(read.is_ok(), "{name}: {read:?}");
     }
     documents.into()

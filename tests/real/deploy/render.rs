@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use drift_exporter::{
-    model::Source,
-    settings::{Overrides, Pem, load, load_web},
+    config::{Overrides, Pem, load, load_web},
+    types::Source,
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drift_exporter::model::Kind;
+use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use serde_json::json;

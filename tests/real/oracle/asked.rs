@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use drift_exporter::model::DeclaredObject;
+use drift_exporter::types::DeclaredObject;
 use serde_json::{Value, json};
 
 use crate::support::{

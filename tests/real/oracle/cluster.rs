@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use drift_exporter::model::{DeclaredObject, ObjectName};
+use drift_exporter::types::{DeclaredObject, ObjectName};
 use http::{Method, Request};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use drift_exporter::model::DeclaredObject;
+use drift_exporter::types::DeclaredObject;
 
 /// What one edit came to.
 pub(super) struct Answer {

@@ -7,9 +7,9 @@ use std::{
 };
 
 use drift_exporter::{
-    baseline::terraform::decode,
-    compare::{declared::Shapes, terraform::compare},
-    model::{DeclaredObject, SealKey},
+    diff::{declared::Schemas, terraform::compare},
+    sources::terraform::decode,
+    types::{DeclaredObject, RedactionKey},
 };
 
 use super::{
@@ -55,7 +55,7 @@ impl<'a> Pass<'a> {
     pub(super) fn apply(&mut self) {
         let terraform = &self.terraform;
         self.objects.control(|| terraform.apply());
-        let state = decode(&self.terraform.state(), &SealKey::new([7; 32])).unwrap();
+        let state = decode(&self.terraform.state(), &RedactionKey::new([7; 32])).unwrap();
         assert_eq!(state.skipped, []);
         self.serial = state.serial;
         if self.exporter.is_none() {
@@ -74,7 +74,7 @@ impl<'a> Pass<'a> {
         let of_exporter = self.asked().complaints(self.serial);
         let found = self.declared.iter().flat_map(|(address, object)| {
             let findings =
-                compare(object, &self.objects.get(object), &Shapes::default()).findings.into_iter();
+                compare(object, &self.objects.get(object), &Schemas::default()).findings.into_iter();
             findings.map(move |finding| format!("{address}: {finding:?}"))
         });
         let found = found.chain(of_exporter).collect();
@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
             let drift = self.changes();
             for (address, edit, original, edited) in made {
                 let object = &self.declared[address];
-                let comparison = compare(object, &edited, &Shapes::default());
+                let comparison = compare(object, &edited, &Schemas::default());
                 let drifted = self.asked().drifted(object, &edited["metadata"]["resourceVersion"]);
                 matrix.answer(Answer {
                     asked: drifted,
@@ -115,7 +115,7 @@ impl<'a> Pass<'a> {
             let address = format!("{}[0]", edit.resource);
             if let Some(edited) = self.ask(&address, edit, matrix) {
                 let seen =
-                    !compare(&self.declared[&address], &edited, &Shapes::default()).findings.is_empty();
+                    !compare(&self.declared[&address], &edited, &Schemas::default()).findings.is_empty();
                 assert!(seen, "{address} {} is not seen", edit.patch);
             }
         }

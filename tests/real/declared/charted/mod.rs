@@ -5,7 +5,7 @@ mod chart;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use drift_exporter::baseline::documents;
+use drift_exporter::sources::documents;
 use serde_json::{Value, json};
 
 use self::chart::{Chart, other_values};

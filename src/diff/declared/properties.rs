@@ -1,0 +1,333 @@
+//! What holds for all documents: made at random, as their kinds want them.
+
+use proptest::{
+    prelude::*,
+    test_runner::{RngAlgorithm, TestRng},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Schemas, compare,
+    place::Place,
+    place_of, prepare,
+    shapes::{FieldType, Order},
+};
+use crate::types::{FieldPath, RedactionKey, Segment};
+
+/// A kind of each sort, and one that nobody knows.
+const KINDS: &[(&str, &str)] = &[
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("batch/v1", "CronJob"),
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "LimitRange"),
+    ("v1", "PersistentVolume"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ("coordination.k8s.io/v1", "Lease"),
+    ("example.com/v1", "Unheard"),
+];
+
+/// Amounts, and other ways to write them.
+const AMOUNTS: &[(&str, &str)] =
+    &[("1Gi", "1024Mi"), ("500m", "0.5"), ("2", "2e0"), ("1.5", "1500m"), ("1e3", "1k"), ("100Ki", "102400")];
+
+/// Makes documents.
+struct Maker {
+    random: TestRng,
+    /// How many names were given: no two are the same.
+    names: usize,
+}
+
+impl Maker {
+    fn new(seed: [u8; 32]) -> Self {
+        Self { random: TestRng::from_seed(RngAlgorithm::ChaCha, &seed), names: 0 }
+    }
+
+    fn pick(&mut self, count: usize) -> usize {
+        usize::try_from(self.random.next_u32()).unwrap_or_default() % count.max(1)
+    }
+
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("n{}", self.names)
+    }
+
+    fn document(&mut self) -> Value {
+        let (api_version, kind) = KINDS[self.pick(KINDS.len())];
+        let shapes = Schemas::default();
+        let head = json!({"apiVersion": api_version, "kind": kind});
+        let Value::Object(mut document) = self.value(place_of(&head, &shapes), 9) else {
+            return head;
+        };
+        document.insert("apiVersion".to_owned(), api_version.into());
+        document.insert("kind".to_owned(), kind.into());
+        document.insert(
+            "metadata".to_owned(),
+            json!({"labels": {"a": self.name()}, "finalizers": ["a/b", "c/d"]}),
+        );
+        Value::Object(document)
+    }
+
+    fn value(&mut self, place: Place<'_>, depth: usize) -> Value {
+        match place.holds {
+            FieldType::Plain | FieldType::Any => match self.pick(3) {
+                0 => json!(self.pick(1000) + 1),
+                1 => json!(true),
+                _ => json!(self.name()),
+            },
+            FieldType::Quantity | FieldType::Amount => json!(AMOUNTS[self.pick(AMOUNTS.len())].0),
+            FieldType::Bytes => json!("aHVudGVyMg=="),
+            FieldType::Time => json!("2026-01-02T03:04:05Z"),
+            FieldType::Nothing => json!(self.name()),
+            FieldType::Unknown if depth < 6 => json!(self.name()),
+            FieldType::Unknown => {
+                json!({"name": self.name(), "size": self.pick(9) + 1, "list": [self.value(place, depth - 1)]})
+            }
+            FieldType::Map(_) => (0..self.pick(3))
+                .map(|_| {
+                    let name = self.name();
+                    let value = self.value(place.member(&name), depth.saturating_sub(1));
+                    (name, value)
+                })
+                .collect(),
+            FieldType::List(_, order) => {
+                let elements = (0..self.pick(4)).map(|_| self.element(place.element(), order, depth));
+                elements.collect()
+            }
+            FieldType::Fields(shape) => self.object(place, *shape, depth),
+        }
+    }
+
+    fn element(&mut self, place: Place<'_>, order: &Order, depth: usize) -> Value {
+        let mut element = self.value(place, depth.saturating_sub(1));
+        match order {
+            Order::Set => element = self.name().into(),
+            Order::Keys(keys) => keys.iter().for_each(|key| element[&*key.field] = self.name().into()),
+            Order::Place | Order::Loose => {}
+        }
+        element
+    }
+
+    fn object(&mut self, place: Place<'_>, shape: usize, depth: usize) -> Value {
+        let mut members = Map::new();
+        for name in Schemas::built_in().all[shape].fields.iter().map(|field| &*field.name) {
+            let is_deep = matches!(
+                place.member(name).holds,
+                FieldType::Fields(_) | FieldType::List(..) | FieldType::Map(_)
+            );
+            let wanted = if is_deep { depth > 0 && self.pick(9) < depth } else { self.pick(3) == 0 };
+            if wanted {
+                members.insert(name.to_owned(), self.value(place.member(name), depth.saturating_sub(1)));
+            }
+        }
+        Value::Object(members)
+    }
+
+    /// The same as a server might have stored it: in other words, in another order, with more that nobody declared.
+    fn stored(&mut self, place: Place<'_>, value: &Value) -> Value {
+        match (place.holds, value) {
+            (FieldType::Quantity | FieldType::Amount, Value::String(text)) => {
+                let other =
+                    AMOUNTS.iter().find(|(one, _)| one == text).map_or(text.as_str(), |(_, other)| other);
+                other.into()
+            }
+            (FieldType::Bytes, _) if place.name != "data" => "aHVudGVy\nMg==\n".into(),
+            (FieldType::Time, _) => "2026-01-02T04:04:05+01:00".into(),
+            (FieldType::Fields(_) | FieldType::Map(_), Value::Object(members)) => {
+                let stored = members
+                    .iter()
+                    .map(|(name, value)| (name.clone(), self.stored(place.member(name), value)));
+                let mut stored: Map<String, Value> = stored.collect();
+                let is_map = matches!(place.holds, FieldType::Map(_));
+                if !(is_map && place.is_whole) {
+                    stored.insert("zUndeclared".to_owned(), "x".into());
+                }
+                Value::Object(stored)
+            }
+            (FieldType::List(_, order), Value::Array(elements)) => {
+                let stored = elements.iter().map(|element| self.stored(place.element(), element));
+                let mut stored: Vec<Value> = stored.collect();
+                if !matches!(order, Order::Place) {
+                    let by = self.pick(stored.len());
+                    stored.rotate_left(by);
+                }
+                stored.into()
+            }
+            _ => value.clone(),
+        }
+    }
+}
+
+/// The scalars of a document that are compared, each with its path and its pointer.
+#[derive(Default)]
+struct Leaves {
+    path: Vec<Segment>,
+    found: Vec<(String, String)>,
+}
+
+impl Leaves {
+    fn walk(&mut self, place: Place<'_>, pointer: &str, value: &Value) {
+        match (place.holds, value) {
+            (FieldType::Nothing | FieldType::List(_, Order::Set), _) => {}
+            (FieldType::Fields(_) | FieldType::Map(_) | FieldType::Unknown, Value::Object(members)) => {
+                for (name, value) in members {
+                    let member = place.member(name);
+                    if !member.gives_way(|name| members.contains_key(name)) {
+                        self.within(Segment::Field(name.as_str().into()), |leaves| {
+                            leaves.walk(member, &format!("{pointer}/{name}"), value);
+                        });
+                    }
+                }
+            }
+            (FieldType::List(_, order), Value::Array(elements)) => {
+                let keys: Vec<&str> = match order {
+                    Order::Keys(keys) => keys.iter().map(|key| &*key.field).collect(),
+                    Order::Place | Order::Loose | Order::Set => Vec::new(),
+                };
+                self.elements(place, pointer, &keys, elements);
+            }
+            (FieldType::Unknown, Value::Array(elements)) => {
+                self.elements(place, pointer, &["name"], elements)
+            }
+            (_, Value::Object(_) | Value::Array(_)) => {}
+            _ => self.found.push((FieldPath::new(self.path.clone()).to_string(), pointer.to_owned())),
+        }
+    }
+
+    fn elements(&mut self, place: Place<'_>, pointer: &str, keys: &[&str], elements: &[Value]) {
+        for (at, element) in elements.iter().enumerate() {
+            let inner = format!("{pointer}/{at}");
+            if !element.is_object() {
+                self.found.push((FieldPath::new(self.path.clone()).to_string(), inner));
+                continue;
+            }
+            let name = |key: &&str| ((*key).into(), element[*key].as_str().unwrap_or_default().into());
+            let segment = match keys {
+                [] => Segment::Index(at),
+                keys => Segment::Element(keys.iter().map(name).collect()),
+            };
+            let known = self.found.len();
+            self.within(segment, |leaves| leaves.walk(place.element(), &inner, element));
+            // Another key makes another element.
+            let is_key = |pointer: &str| keys.iter().any(|key| pointer == format!("{inner}/{key}"));
+            let own = self.found.split_off(known);
+            self.found.extend(own.into_iter().filter(|(_, pointer)| !is_key(pointer)));
+        }
+    }
+
+    fn within(&mut self, segment: Segment, walk: impl FnOnce(&mut Self)) {
+        self.path.push(segment);
+        walk(self);
+        self.path.pop();
+    }
+}
+
+fn changed(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_i64().unwrap_or_default() + 1),
+        Value::Bool(set) => json!(!set),
+        Value::String(text) if text.starts_with("aHVu") => json!("b3RoZXI="),
+        Value::String(text) if text.starts_with("2026") => json!("2027-01-02T03:04:05Z"),
+        Value::String(text) if AMOUNTS.iter().any(|(amount, _)| amount == text) => json!("77"),
+        Value::String(text) => json!(format!("{text}x")),
+        other => json!([other]),
+    }
+}
+
+#[track_caller]
+fn paths(declared: &Value, live: &Value) -> Vec<String> {
+    let key = RedactionKey::new([3; 32]);
+    let mut prepared = declared.clone();
+    prepare(&mut prepared, &key);
+    let findings = compare(&prepared, live, &Schemas::default(), &key).findings;
+    findings.into_iter().map(|finding| finding.path.into()).collect()
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(vec![
+        "kind",
+        "spec",
+        "metadata",
+        "name",
+        "ports",
+        "containers",
+        "template",
+        "a",
+        "",
+    ]);
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z0-9Ki.=\u{1} ]{0,8}".prop_map(Value::from),
+        prop::sample::select(KINDS).prop_map(|(_, kind)| Value::from(kind)),
+    ];
+    scalar.prop_recursive(6, 60, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(name.clone().prop_map(str::to_owned), inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_document_is_what_it_says(seed: [u8; 32]) {
+        let document = Maker::new(seed).document();
+        prop_assert_eq!(paths(&document, &document), Vec::<String>::new());
+    }
+
+    #[test]
+    fn however_the_server_stores_it_it_is_the_same(seed: [u8; 32]) {
+        let mut maker = Maker::new(seed);
+        let document = maker.document();
+        let shapes = Schemas::default();
+        let stored = maker.stored(place_of(&document, &shapes), &document);
+        prop_assert_eq!(paths(&document, &stored), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_scalar_that_changes_is_found_where_it_is(seed: [u8; 32]) {
+        let mut maker = Maker::new(seed);
+        let document = maker.document();
+        let (shapes, mut leaves) = (Schemas::default(), Leaves::default());
+        let mut content = document.clone();
+        ["apiVersion", "kind", "metadata", "stringData"].iter().for_each(|name| drop(content.as_object_mut().unwrap().remove(*name)));
+        leaves.walk(place_of(&document, &shapes), "", &content);
+        let at = maker.pick(leaves.found.len());
+        if let Some((path, pointer)) = leaves.found.get(at) {
+            let mut live = document.clone();
+            let value = live.pointer_mut(pointer).unwrap();
+            *value = changed(value);
+            prop_assert_eq!(paths(&document, &live), vec![path.clone()], "{}", document);
+        }
+    }
+
+    #[test]
+    fn nothing_makes_it_panic(mut declared in json_value(), live in json_value(), kind in prop::sample::select(KINDS), openapi in json_value()) {
+        if let Value::Object(members) = &mut declared {
+            members.insert("apiVersion".to_owned(), kind.0.into());
+            members.insert("kind".to_owned(), kind.1.into());
+        }
+        let key = RedactionKey::new([3; 32]);
+        let schema = json!({"components": {"schemas": {"a": {"properties": openapi, "type": "object",
+            "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Unheard"}]}}}});
+        let shapes = Schemas::of_openapi(schema.to_string().as_bytes(), |_, _| true).unwrap_or_default();
+        for shapes in [&shapes, &Schemas::default()] {
+            compare(&declared, &live, shapes, &key);
+            prepare(&mut declared, &key);
+            compare(&declared, &live, shapes, &key);
+            prop_assert_eq!(compare(&declared, &declared, shapes, &key).findings, vec![]);
+        }
+    }
+}

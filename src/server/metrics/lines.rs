@@ -1,0 +1,178 @@
+//! The lines of one block of objects.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use super::{
+    MetricsOptions,
+    catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
+    fragment::{Deflater, Fragment},
+    text::push_labels,
+};
+use crate::{
+    config::ShownLabel,
+    engine::{Block, Claim, Entry},
+    types::{DriftKind, Episode, ShortText, Source, UnknownReason, VerdictKind},
+};
+
+/// Everything that a page shows of one block.
+#[derive(Debug)]
+pub(super) struct BlockLines {
+    /// `drift_resource_drifted` of objects that drift.
+    pub(super) drifted: Lines,
+    /// `drift_resource_drifted` of objects that do not.
+    pub(super) clean: Lines,
+    /// `drift_resource_drifted_timestamp_seconds`.
+    pub(super) onset: Lines,
+    /// `drift_resource_drifted_fields`.
+    pub(super) fields: Lines,
+    /// `drift_resource_blind_fields`.
+    pub(super) blind: Lines,
+    /// `drift_resource_episodes_total`.
+    pub(super) episodes: Lines,
+    /// `drift_resource_health`, where switched on.
+    pub(super) health: Lines,
+    /// How many objects of a namespace have which verdict of their own.
+    pub(super) tally: BTreeMap<TallyKey, u64>,
+}
+
+/// What objects of one kind are counted by: namespace, source, verdict, reason.
+pub(super) type TallyKey = (ShortText, Source, VerdictKind, Option<UnknownReason>);
+
+/// Some lines of one family.
+#[derive(Debug)]
+pub(super) struct Lines {
+    pub(super) count: usize,
+    pub(super) fragment: Fragment,
+}
+
+#[derive(Default)]
+struct Draft {
+    count: usize,
+    text: String,
+}
+
+impl Draft {
+    fn line(&mut self, name: &str, labels: &str, value: i64) {
+        self.count += 1;
+        writeln!(self.text, "{name}{{{labels}}} {value}").expect("writing to a string cannot fail");
+    }
+
+    fn finish(mut self, deflater: &mut Deflater) -> Lines {
+        self.text.shrink_to_fit();
+        Lines { count: self.count, fragment: deflater.fragment(self.text) }
+    }
+}
+
+impl BlockLines {
+    pub(super) fn render<'a>(
+        entries: impl IntoIterator<Item = &'a Arc<Entry>>,
+        options: &MetricsOptions,
+        deflater: &mut Deflater,
+    ) -> Self {
+        let [mut drifted, mut clean, mut onset, mut fields, mut blind, mut episodes, mut health] =
+            std::array::from_fn(|_| Draft::default());
+        let mut tally = BTreeMap::new();
+        let mut labels = String::new();
+        for entry in entries {
+            let claim = &entry.claim;
+            labels.clear();
+            push_object_labels(&mut labels, entry, &options.labels);
+            match claim.verdict.drifted() {
+                Some(true) => drifted.line(DRIFTED.name, &labels, 1),
+                Some(false) => clean.line(DRIFTED.name, &labels, 0),
+                None => {}
+            }
+            if let Some(count) = claim.details.as_ref().map(|own| own.blind.len()).filter(|count| *count > 0)
+            {
+                blind.line(BLIND.name, &labels, i64::try_from(count).unwrap_or(i64::MAX));
+            }
+            if let Some(episodes_seen) = claim.episodes {
+                episodes.line(EPISODES.name, &labels, i64::from(episodes_seen.count));
+            }
+            if let Some(episode) = claim.verdict.episode() {
+                if episode.trouble == DriftKind::Drifted {
+                    fields.line(
+                        FIELDS.name,
+                        &labels,
+                        i64::try_from(episode.differences.len()).unwrap_or(i64::MAX),
+                    );
+                }
+                labels.push(',');
+                push_labels(&mut labels, &episode_labels(episode, claim));
+                onset.line(ONSET.name, &labels, episode.onset.as_second());
+            }
+            if options.health && entry.object.exists {
+                labels.clear();
+                push_object_labels(&mut labels, entry, &options.labels);
+                labels.push(',');
+                push_labels(&mut labels, &[("health", entry.object.facts.health.as_str())]);
+                health.line(HEALTH.name, &labels, 1);
+            }
+            let namespace = entry.object.key.namespace.clone();
+            let key = (namespace, claim.source, claim.verdict.kind(), claim.verdict.reason());
+            *tally.entry(key).or_insert(0) += 1;
+        }
+        Self {
+            drifted: drifted.finish(deflater),
+            clean: clean.finish(deflater),
+            onset: onset.finish(deflater),
+            fields: fields.finish(deflater),
+            blind: blind.finish(deflater),
+            episodes: episodes.finish(deflater),
+            health: health.finish(deflater),
+            tally,
+        }
+    }
+
+    /// The lines of as many drifting objects as have room; each has at most five series.
+    pub(super) fn first_drifting(
+        block: &Block,
+        options: &MetricsOptions,
+        room: usize,
+        deflater: &mut Deflater,
+    ) -> Self {
+        let drifting = block.entries().iter().filter(|entry| entry.claim.verdict.episode().is_some());
+        Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() }, deflater)
+    }
+
+    /// How many series the objects have that drift, did within the last day, or have fields that nobody compares.
+    pub(super) fn drifting(&self) -> usize {
+        self.drifted.count + self.onset.count + self.fields.count + self.blind.count + self.episodes.count
+    }
+}
+
+/// The labels that all series of an object have; labels of its own come last.
+fn push_object_labels(out: &mut String, entry: &Entry, shown: &[ShownLabel]) {
+    push_labels(out, &object_labels(entry));
+    for ShownLabel { key, name } in shown {
+        if let Some((_, value)) = entry.object.extras.labels.iter().find(|(own, _)| own == key) {
+            out.push(',');
+            push_labels(out, &[(name, value)]);
+        }
+    }
+}
+
+fn object_labels(entry: &Entry) -> [(&str, &str); 5] {
+    let key = &entry.object.key;
+    [
+        ("group", &key.kind.group),
+        ("kind", &key.kind.kind),
+        ("namespace", &key.namespace),
+        ("name", &key.name),
+        ("source", entry.claim.source.as_str()),
+    ]
+}
+
+fn episode_labels<'a>(episode: &Episode, claim: &'a Claim) -> [(&'static str, &'a str); 6] {
+    let worst = episode.worst();
+    let declared_by = claim.declared_by().first();
+    [
+        ("severity", worst.severity.as_str()),
+        ("expectation", worst.expectation.as_str()),
+        ("actor", worst.actor.as_str()),
+        ("field", worst.field.as_str()),
+        // Empty for sources that have no addresses and states.
+        ("address", declared_by.map_or("", |own| &own.address)),
+        ("state", declared_by.map_or("", |own| &own.baseline)),
+    ]
+}

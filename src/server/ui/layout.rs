@@ -1,0 +1,172 @@
+//! What every page has: head, top, foot, and headers that let nothing foreign in.
+
+use axum::response::{Html, IntoResponse, Response};
+use http::{
+    HeaderValue, StatusCode,
+    header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS},
+};
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, html};
+
+use super::assets::{ICON, SCRIPT, STYLE};
+use crate::types::VerdictKind;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The pages that every page leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Objects,
+    Sources,
+    Rules,
+    Log,
+}
+
+impl Place {
+    const ALL: [(Self, &'static str, &'static str); 4] = [
+        (Self::Objects, "/", "Objects"),
+        (Self::Sources, "/sources", "Sources"),
+        (Self::Rules, "/rules", "Rules"),
+        (Self::Log, "/log", "Log"),
+    ];
+}
+
+/// A whole page around its main part. `place` is where it is among those that every page leads to.
+pub(super) fn page(
+    status: StatusCode,
+    title: &str,
+    place: Option<Place>,
+    now: Timestamp,
+    main: &Markup,
+) -> Response {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                // The browser's clock may be off; scripts count from ours.
+                meta name="now" content=(now.as_millisecond());
+                title { (title) " · drift-exporter" }
+                link rel="icon" type="image/svg+xml" href=(ICON);
+                link rel="stylesheet" href=(STYLE.url());
+                script src=(SCRIPT.url()) defer {}
+                noscript { meta http-equiv="refresh" content="10"; }
+            }
+            body {
+                a.skip href="#content" { "Skip to the content" }
+                (shapes())
+                header.top {
+                    a.brand href="/" { (mark()) "drift-exporter" }
+                    nav.places aria-label="Pages of drift-exporter" {
+                        @for (own, path, word) in Place::ALL {
+                            a href=(path) aria-current=[(place == Some(own)).then_some("page")] { (word) }
+                        }
+                    }
+                    span #live .live role="status" hidden title="Whether this page follows what happens" {}
+                }
+                div #content tabindex="-1" { (main) }
+                (foot())
+            }
+        }
+    };
+    let mut response = (status, Html(markup.into_string())).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    secure(response)
+}
+
+/// Nothing may be loaded from elsewhere, run inline, or be framed.
+pub(super) fn secure(mut response: Response) -> Response {
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A page that says what is wrong.
+pub(super) fn complaint(status: StatusCode, title: &str, now: Timestamp, words: &Markup) -> Response {
+    let main = html! {
+        // Named as the page of an object is: it takes this one's place once the object shows up.
+        main #object .narrow data-live {
+            h1 { (title) }
+            p { (words) }
+            p { a href="/" { "All objects" } }
+        }
+    };
+    page(status, title, None, now, &main)
+}
+
+fn foot() -> Markup {
+    html! {
+        footer.foot {
+            span { "drift-exporter " (env!("CARGO_PKG_VERSION")) }
+            @for (path, word) in [
+                ("/metrics", "metrics"),
+                ("/v1/resources?namespace=*", "objects as JSON"),
+                ("/v1/history", "history as JSON"),
+                ("/v1/events", "event stream"),
+                ("/readyz", "readiness"),
+            ] {
+                a href=(path) { (word) }
+            }
+        }
+    }
+}
+
+/// Two outlines that should lie on each other and do not.
+fn mark() -> Markup {
+    html! {
+        svg.mark aria-hidden="true" viewBox="0 0 24 24" {
+            rect.declared x="3" y="3" width="13" height="13" rx="3" {}
+            rect.actual x="8" y="8" width="13" height="13" rx="3" {}
+        }
+    }
+}
+
+/// One drawing for each verdict.
+fn shapes() -> Markup {
+    html! {
+        svg.shapes aria-hidden="true" {
+            @for verdict in VerdictKind::ALL {
+                symbol id={ "shape-" (verdict) } viewBox="0 0 16 16" { path d=(outline(*verdict)) {} }
+            }
+        }
+    }
+}
+
+fn outline(verdict: VerdictKind) -> &'static str {
+    match verdict {
+        // A triangle with its exclamation mark cut out.
+        VerdictKind::Drifted => "M8 1.2 15.4 14.4H.6Z M7.1 5.8h1.8l-.3 4.4H7.4Z M7.1 11.3h1.8v1.7H7.1Z",
+        // An empty square with a cross.
+        VerdictKind::Missing => {
+            "M1.5 1.5h13v13h-13Z M3.2 3.2v9.6h9.6V3.2Z M5.6 4.6 8 7l2.4-2.4 1 1L9 8l2.4 2.4-1 1L8 9l-2.4 2.4-1-1L7 8 4.6 5.6Z"
+        }
+        // A diamond with a hole.
+        VerdictKind::Replaced => "M8 .8 15.2 8 8 15.2.8 8Z M8 5.2 5.2 8 8 10.8 10.8 8Z",
+        // A disc with a tick cut out.
+        VerdictKind::InSync => {
+            "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M6.9 11.4 3.7 8.2l1.2-1.2 2 2 4.2-4.2 1.2 1.2Z"
+        }
+        // A ring that is crossed out.
+        VerdictKind::Ignored => {
+            "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M8 2.8a5.2 5.2 0 1 1 0 10.4A5.2 5.2 0 0 1 8 2.8Z M4.5 7.2h7v1.6h-7Z"
+        }
+        // A disc of which half is filled.
+        VerdictKind::InFlight => "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M8 2.8a5.2 5.2 0 0 0 0 10.4Z",
+        // A ring.
+        VerdictKind::NoBaseline => {
+            "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M8 2.8a5.2 5.2 0 1 1 0 10.4A5.2 5.2 0 0 1 8 2.8Z"
+        }
+        // A square with a question mark cut out.
+        VerdictKind::Unknown => {
+            "M3 1h10a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H3a2 2 0 0 1-2-2V3a2 2 0 0 1 2-2Z M5.2 6.2h1.7c0-1.5 2.2-1.5 2.2-.2 0 1-1.9 1.2-1.9 3.2h1.7c0-1.3 2-1.5 2-3.4 0-3.2-5.7-3.2-5.7.4Z M7.1 10.4h1.9v1.9H7.1Z"
+        }
+    }
+}
