@@ -5,7 +5,7 @@ use drift_exporter::{
     types::{Source, WantedKind},
 };
 
-use crate::config::check;
+use crate::settings::check;
 
 #[test]
 fn mistakes_about_a_controller_have_their_places() {

@@ -7,7 +7,7 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use crate::{
-    config::check,
+    settings::check,
     support::{api_server::ApiServer, world::World},
 };
 
