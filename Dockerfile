@@ -9,8 +9,8 @@ FROM rust:1.95.0-bookworm AS build
 WORKDIR /source
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    cargo build --release --locked --bin drift-exporter && \
-    cp target/release/drift-exporter /drift-exporter
+    cargo build --profile dist --locked --bin drift-exporter && \
+    cp target/dist/drift-exporter /drift-exporter
 
 FROM ${BASE}
 COPY LICENSE /LICENSE

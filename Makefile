@@ -193,8 +193,8 @@ demo-release: ## have real Helm install the demo's chart anew, and keep its rele
 .PHONY: bench
 bench: ## side by side with kube-state-metrics on a real API server; prints a table
 	parts/build $(CLUSTER_PARTS) kube-state-metrics >/dev/null
-	cargo build --release
-	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/release/drift-exporter cargo bench --bench side_by_side --profile bench-driver
+	cargo build --profile dist
+	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/dist/drift-exporter cargo bench --bench side_by_side --profile bench-driver
 
 .PHONY: schema
 schema: ## write the settings file's JSON Schema and reference anew
