@@ -1,12 +1,12 @@
-//! What we keep of a live object.
+//! A live object, reduced to the parts that are compared and exposed.
+
+use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 
-use std::sync::Arc;
-
 use super::{
-    Algorithm, DeclaredObject, Digest, Facts, FieldManager, ObjectKey, Packed, Record, Report, ShortText,
-    UnknownReason,
+    Algorithm, DeclaredObject, Digest, FieldManager, Health, LabelSet, ObjectKey, Phase, Record, Report,
+    ShortText, UnknownReason,
 };
 
 /// One live object, reduced to what is compared and shown.
@@ -178,6 +178,86 @@ impl HashMismatch {
     /// Does not suspect the recorder any more, unless that is who has just written.
     fn acquit(&mut self, now: Timestamp) {
         self.recorder.take_if(|writer| !writer.has_just_written(now));
+    }
+}
+
+/// Small facts about an object, taken from its spec and status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How well it works.
+    pub health: Health,
+    /// What it is doing, where that says more than its health.
+    pub phase: Option<Phase>,
+    /// Why it is not healthy, or not done yet; empty when all is well.
+    pub message: Box<str>,
+    /// Replicas that should run, for kinds that have them.
+    pub replicas: Option<i32>,
+    /// CPU requested by one replica, in thousandths of a core.
+    pub cpu_request: Option<u64>,
+    /// Memory requested by one replica, in bytes.
+    pub memory_request: Option<u64>,
+    /// Storage requested by one replica, in bytes.
+    pub storage_request: Option<u64>,
+    /// Whether it orders a load balancer.
+    pub load_balancer: bool,
+    /// Where it can be reached, when that does not follow from its name.
+    pub endpoint: Option<Box<str>>,
+    /// The first port it serves on.
+    pub port: Option<u16>,
+    /// The name of the Secret that tells how to connect; never what is in it.
+    pub connection_secret: Option<Box<str>>,
+    /// The labels of its pods; those that it selects pods by, for Services.
+    pub labels: LabelSet,
+    /// The value of its label `app.kubernetes.io/instance`.
+    pub instance: Option<Box<str>>,
+    /// The object whose replicas it sets, for autoscalers.
+    pub scales: Option<Box<ObjectKey>>,
+    /// The object that made it and looks after it.
+    pub owner: Option<Box<ObjectKey>>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            health: Health::Unknown,
+            phase: None,
+            message: Box::default(),
+            replicas: None,
+            cpu_request: None,
+            memory_request: None,
+            storage_request: None,
+            load_balancer: false,
+            endpoint: None,
+            port: None,
+            connection_secret: None,
+            labels: LabelSet::default(),
+            instance: None,
+            scales: None,
+            owner: None,
+        }
+    }
+}
+
+/// A JSON document, packed small by [`crate::compare::pack`]. Two that are the same document have the same bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Packed(Box<[u8]>);
+
+impl Packed {
+    /// These bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Tells how much it is and nothing of what is in it.
+impl fmt::Debug for Packed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Packed({} bytes)", self.0.len())
     }
 }
 

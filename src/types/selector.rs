@@ -1,6 +1,10 @@
-//! Label selectors, as Kubernetes writes and understands them.
+//! Which objects: label selectors, label sets, globs, sets of names, sets of namespaces.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash, Hasher},
+};
 
 /// A parsed label selector. Two that say the same in another order are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,9 +152,230 @@ fn split_outside_brackets(text: &str) -> Vec<&str> {
     parts
 }
 
+/// A set of labels of which nothing is kept but a hash for each: enough to say whether one set has all of another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSet(Box<[u64]>);
+
+impl LabelSet {
+    /// These names and values.
+    pub fn new<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let builder = BuildHasherDefault::<DefaultHasher>::default();
+        let mut hashes: Vec<u64> = labels.into_iter().map(|label| builder.hash_one(label)).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        Self(hashes.into())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The hash of each label, in order.
+    pub fn hashes(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// Whether all labels of the other set are in this one.
+    pub fn has_all(&self, others: &Self) -> bool {
+        others.0.iter().all(|hash| self.0.binary_search(hash).is_ok())
+    }
+}
+
+/// A name in which `*` stands for any characters, also for none. There is no other magic, and no escape: Kubernetes
+/// allows no star in a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob {
+    text: Box<str>,
+    has_star: bool,
+}
+
+impl Glob {
+    /// A pattern of this text.
+    pub fn new(text: &str) -> Self {
+        Self { text: text.into(), has_star: text.contains('*') }
+    }
+
+    /// The one name that it matches, if it has no star.
+    pub fn exact(&self) -> Option<&str> {
+        (!self.has_star).then_some(&*self.text)
+    }
+
+    /// Whether it matches every name.
+    pub fn is_anything(&self) -> bool {
+        self.has_star && self.text.bytes().all(|byte| byte == b'*')
+    }
+
+    /// Whether the whole name matches.
+    pub fn matches(&self, name: &str) -> bool {
+        let Some((first, rest)) = self.text.split_once('*') else { return *self.text == *name };
+        let Some(mut name) = name.strip_prefix(first) else { return false };
+        let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // The leftmost place for each part leaves the most room for those that follow.
+        for part in middle.split('*') {
+            let Some(at) = name.find(part) else { return false };
+            name = &name[at + part.len()..];
+        }
+        name.ends_with(last)
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// Some objects of one kind, by namespace and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NameSet(BTreeMap<Box<str>, BTreeSet<Box<str>>>);
+
+impl NameSet {
+    /// Adds an object; its namespace is empty where it has none.
+    pub fn insert(&mut self, namespace: &str, name: &str) {
+        match self.0.get_mut(namespace) {
+            Some(names) => {
+                names.insert(name.into());
+            }
+            None => {
+                self.0.insert(namespace.into(), [name.into()].into());
+            }
+        }
+    }
+
+    /// Whether this object is among them.
+    pub fn has(&self, namespace: &str, name: &str) -> bool {
+        self.0.get(namespace).is_some_and(|names| names.contains(name))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.values().map(BTreeSet::len).sum()
+    }
+
+    /// Each of them, by namespace and name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|(namespace, names)| names.iter().map(move |name| (&**namespace, &**name)))
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for NameSet {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(objects: I) -> Self {
+        let mut set = Self::default();
+        for (namespace, name) in objects {
+            set.insert(namespace, name);
+        }
+        set
+    }
+}
+
+impl<'a> Extend<(&'a str, &'a str)> for NameSet {
+    fn extend<I: IntoIterator<Item = (&'a str, &'a str)>>(&mut self, objects: I) {
+        for (namespace, name) in objects {
+            self.insert(namespace, name);
+        }
+    }
+}
+
+/// Streams are looked up with every object that they bring, and two that differ in nothing but many names are rare.
+impl Hash for NameSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.count().hash(state);
+    }
+}
+
+/// A set of namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// All namespaces but these.
+    AllBut(BTreeSet<Box<str>>),
+    /// These namespaces.
+    In(BTreeSet<Box<str>>),
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self::AllBut(BTreeSet::new())
+    }
+}
+
+impl Scope {
+    /// These namespaces, or all where none is named, without those that are excluded.
+    pub fn new<N: AsRef<str>>(
+        namespaces: impl IntoIterator<Item = N>,
+        excluded: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let set = |names: &mut dyn Iterator<Item = N>| names.map(|name| name.as_ref().into()).collect();
+        let named: BTreeSet<Box<str>> = set(&mut namespaces.into_iter());
+        let excluded: BTreeSet<Box<str>> = set(&mut excluded.into_iter());
+        if named.is_empty() { Self::AllBut(excluded) } else { Self::In(&named - &excluded) }
+    }
+
+    /// No namespace at all.
+    pub fn nothing() -> Self {
+        Self::In(BTreeSet::new())
+    }
+
+    /// Whether it has this namespace.
+    pub fn has(&self, namespace: &str) -> bool {
+        match self {
+            Self::AllBut(excluded) => !excluded.contains(namespace),
+            Self::In(named) => named.contains(namespace),
+        }
+    }
+
+    /// Whether it has no namespace at all.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::In(named) if named.is_empty())
+    }
+
+    /// What both have.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::AllBut(a), Self::AllBut(b)) => Self::AllBut(a | b),
+            (Self::In(named), Self::AllBut(excluded)) | (Self::AllBut(excluded), Self::In(named)) => {
+                Self::In(named - excluded)
+            }
+            (Self::In(a), Self::In(b)) => Self::In(a & b),
+        }
+    }
+}
+
+/// What one of them has, or both.
+impl std::ops::BitOr for &Scope {
+    type Output = Scope;
+    fn bitor(self, other: Self) -> Scope {
+        match (self, other) {
+            (Scope::AllBut(a), Scope::AllBut(b)) => Scope::AllBut(a & b),
+            (Scope::In(named), Scope::AllBut(excluded)) | (Scope::AllBut(excluded), Scope::In(named)) => {
+                Scope::AllBut(excluded - named)
+            }
+            (Scope::In(a), Scope::In(b)) => Scope::In(a | b),
+        }
+    }
+}
+
+/// What the first has and the second has not.
+impl std::ops::Sub for &Scope {
+    type Output = Scope;
+    fn sub(self, other: Self) -> Scope {
+        let rest = match other {
+            Scope::AllBut(excluded) => Scope::In(excluded.clone()),
+            Scope::In(named) => Scope::AllBut(named.clone()),
+        };
+        self.within(&rest)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Selector;
+    use super::{Glob, LabelSet, Scope, Selector};
 
     #[track_caller]
     fn check(text: &str, wanted: bool) {
@@ -197,5 +422,55 @@ mod tests {
             assert!(Selector::parse(text).is_err(), "{text}");
         }
         assert!(Selector::parse(&format!("a={}", "x".repeat(64))).is_err());
+    }
+
+    #[test]
+    fn a_set_has_all_of_another_or_not() {
+        let web = LabelSet::new([("app", "web"), ("tier", "front")]);
+        assert!(web.has_all(&LabelSet::new([("tier", "front")])));
+        assert!(!web.has_all(&LabelSet::new([("app", "front")])), "names and values belong together");
+        assert!(!web.has_all(&LabelSet::new([("app", "web"), ("a", "b")])));
+        assert!(web.has_all(&LabelSet::default()) && LabelSet::default().is_empty());
+    }
+
+    #[track_caller]
+    fn check_glob(glob: &str, matching: &[&str], others: &[&str]) {
+        for name in matching {
+            assert!(Glob::new(glob).matches(name), "{glob} should match {name}");
+        }
+        for name in others {
+            assert!(!Glob::new(glob).matches(name), "{glob} should not match {name}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        check_glob("web", &["web"], &["", "we", "webs", "Web"]);
+        check_glob("*", &["", "web"], &[]);
+        check_glob("web-*", &["web-", "web-1"], &["web", "a-web-1"]);
+        check_glob("*-web", &["-web", "a-web"], &["web", "a-web-1"]);
+        check_glob("a*b*c", &["abc", "a1b2c", "abbc", "abcbc"], &["ab", "acb", "abcd"]);
+        check_glob("a**c", &["ac", "abc"], &["a"]);
+        check_glob("aa*aa", &["aaaa", "aabaa"], &["aa", "aaa"]);
+    }
+
+    #[test]
+    fn scopes_are_sets() {
+        let scopes = [
+            Scope::default(),
+            Scope::new(["a", "b"], []),
+            Scope::new(["b", "c"], ["c"]),
+            Scope::new([], ["b"]),
+            Scope::new(["a"], ["a"]),
+        ];
+        for one in &scopes {
+            for other in &scopes {
+                for namespace in ["a", "b", "c", "d"] {
+                    let (a, b) = (one.has(namespace), other.has(namespace));
+                    let got = [one.within(other), one | other, one - other].map(|scope| scope.has(namespace));
+                    assert_eq!(got, [a && b, a || b, a && !b], "{one:?} {other:?} {namespace}");
+                }
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The identity of one object.
+//! The identity of an object.
 
 use std::{
     cmp::Ordering,

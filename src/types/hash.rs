@@ -1,0 +1,145 @@
+//! Hash algorithms and SHA-256 digests.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// A way to hash an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The fingerprint that tfdrift-operator stamps: some fields of Deployments and Services.
+    TfdriftV1,
+    /// SHA-256 of the RFC 8785 text of the canonical document: any kind.
+    JcsV1,
+    /// The hash that opr8r records of the spec of a `SimpleResource`.
+    Opr8rV1,
+    /// SHA-256 of the RFC 8785 text of a part of the object as it is, usually its spec.
+    Sha256Jcs,
+}
+
+impl Algorithm {
+    /// All there are.
+    pub const ALL: &'static [Self] = &[Self::TfdriftV1, Self::JcsV1, Self::Opr8rV1, Self::Sha256Jcs];
+
+    /// Its name, as it stands before a recorded hash.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TfdriftV1 => "tfdrift-v1",
+            Self::JcsV1 => "jcs-v1",
+            Self::Opr8rV1 => "opr8r-v1",
+            Self::Sha256Jcs => "sha256-jcs",
+        }
+    }
+
+    /// A hash as it is recorded: bare for `tfdrift-v1`, else with the name in front.
+    pub fn record(self, digest: Digest) -> String {
+        match self {
+            Self::TfdriftV1 => digest.to_string(),
+            Self::JcsV1 | Self::Opr8rV1 | Self::Sha256Jcs => format!("{}:{digest}", self.name()),
+        }
+    }
+}
+
+/// A SHA-256 digest.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Reads 64 hex digits of either case; anything else is no digest.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.as_bytes();
+        if text.len() != 64 {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+            let high = char::from(pair[0]).to_digit(16)?;
+            let low = char::from(pair[1]).to_digit(16)?;
+            *byte = u8::try_from(high * 16 + low).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
+        }
+        formatter.write_str(std::str::from_utf8(&text).expect("hex digits are text"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Digest({self})")
+    }
+}
+
+/// The digest of one field's value. It lets a rule pin the one value it accepts without telling what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueDigest(Digest);
+
+const PREFIX: &str = "sha256:";
+
+impl ValueDigest {
+    /// The digest of a value as [`super::Finding`] writes it.
+    pub fn of(value: &str) -> Self {
+        Self(Digest::of(&[b"drift-value-v1\0", value.as_bytes()].concat()))
+    }
+
+    /// Reads `sha256:` and 64 hex digits. None for a text that is no digest and does not look like one; an error for
+    /// one that does.
+    pub fn parse(text: &str) -> Option<Result<Self, &'static str>> {
+        let digits = text.strip_prefix(PREFIX)?;
+        Some(Digest::parse(digits).map(Self).ok_or("64 hex digits have to follow sha256:"))
+    }
+}
+
+/// `sha256:` and 64 hex digits.
+impl fmt::Display for ValueDigest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{PREFIX}{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Digest, ValueDigest};
+
+    #[test]
+    fn a_digest_is_read_back_from_its_own_text() {
+        let digest = Digest::of(b"drift");
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+        assert_eq!(Digest::parse(&digest.to_string().to_uppercase()), Some(digest));
+    }
+
+    #[test]
+    fn what_is_not_64_hex_digits_is_no_digest() {
+        for text in ["", "abc", &"g".repeat(64), &"a".repeat(63), &"a".repeat(65), &"é".repeat(32)] {
+            assert_eq!(Digest::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_digest_is_read_back_from_its_own_text() {
+        let digest = ValueDigest::of("nginx:1.27");
+        assert_eq!(ValueDigest::parse(&digest.to_string()), Some(Ok(digest)));
+        assert_eq!(ValueDigest::parse("nginx:1.27"), None);
+        assert!(ValueDigest::parse("sha256:1234").unwrap().is_err());
+    }
+
+    #[test]
+    fn the_digest_of_a_value_is_what_a_shell_can_compute() {
+        // printf 'drift-value-v1\0%s' 0 | sha256sum
+        let expected = "sha256:c016db219c5d9d7f686a1c3d269bab8879c884bc49e2e86ab1fd2841c46f65ee";
+        assert_eq!(ValueDigest::of("0").to_string(), expected);
+    }
+}
