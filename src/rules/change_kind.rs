@@ -1,8 +1,7 @@
-//! What sort of change made a field differ.
+//! What sort of change a difference is.
 
 use serde_json::Value;
 
-use super::version::version_change;
 use crate::types::{ChangeKind, FieldClass, FieldPath, Finding};
 
 /// What the two values of a finding tell about the change. Two hashes tell nothing.
@@ -45,9 +44,72 @@ fn is_reordered(expected: &str, actual: &str) -> bool {
     expected.is_some() && expected == elements(actual)
 }
 
+/// How the second version differs from the first. None where it is neither a newer patch level nor another major version, or
+/// where either is no version.
+///
+/// Images are compared by their tags if they come from the same repository. A digest pins content that a tag no longer
+/// tells, so an image with one has no version.
+pub(super) fn version_change(expected: &str, actual: &str) -> Option<ChangeKind> {
+    let (expected, actual) = (Version::read(expected)?, Version::read(actual)?);
+    if expected.repository != actual.repository {
+        return None;
+    }
+    if expected.numbers[0] != actual.numbers[0] {
+        return Some(ChangeKind::MajorVersion);
+    }
+    let same_flavour = expected.suffix == actual.suffix && expected.has_v == actual.has_v;
+    (same_flavour && is_newer_patch(&expected.numbers, &actual.numbers)).then_some(ChangeKind::PatchVersion)
+}
+
+/// The same numbers with more behind them, or a higher third number.
+fn is_newer_patch(expected: &[u64], actual: &[u64]) -> bool {
+    const PATCH: usize = 2;
+    if actual.len() > expected.len() {
+        return actual.starts_with(expected);
+    }
+    expected.len() == actual.len()
+        && expected.len() > PATCH
+        && expected[..PATCH] == actual[..PATCH]
+        && actual[PATCH..] > expected[PATCH..]
+}
+
+struct Version<'a> {
+    /// Empty for a version that is no image.
+    repository: &'a str,
+    has_v: bool,
+    /// At least one.
+    numbers: Vec<u64>,
+    suffix: &'a str,
+}
+
+impl<'a> Version<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        if text.contains('@') {
+            return None;
+        }
+        // A colon before the last slash belongs to a registry's port.
+        let name_at = text.rfind('/').map_or(0, |at| at + 1);
+        let (repository, tag) = match text[name_at..].find(':') {
+            Some(at) => (&text[..name_at + at], &text[name_at + at + 1..]),
+            None if name_at > 0 => return None,
+            None => ("", text),
+        };
+        let (has_v, tag) = match tag.strip_prefix('v') {
+            Some(rest) => (true, rest),
+            None => (false, tag),
+        };
+        let end = tag.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(tag.len());
+        let (numbers, suffix) = tag.split_at(end);
+        let numbers: Vec<u64> =
+            numbers.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+        let is_suffix = suffix.is_empty() || suffix.starts_with(['-', '+', '_']);
+        is_suffix.then_some(Self { repository, has_v, numbers, suffix })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ChangeKind, FieldClass, Finding, change_kind};
+    use super::{ChangeKind, FieldClass, Finding, change_kind, version_change};
 
     #[track_caller]
     fn check(path: &str, expected: &str, actual: &str, change: Option<ChangeKind>) {
@@ -86,5 +148,45 @@ mod tests {
     fn numbers_that_are_no_versions_are_not_taken_for_any() {
         check("spec.replicas", "3", "5", None);
         check("spec.resources.limits.cpu", "1", "1.5", None);
+    }
+
+    #[track_caller]
+    fn check_version(expected: &str, actual: &str, change: Option<ChangeKind>) {
+        assert_eq!(version_change(expected, actual), change, "{expected} → {actual}");
+    }
+
+    #[test]
+    fn a_newer_patch_level_is_told_from_everything_else() {
+        for (expected, actual) in [
+            ("15", "15.2"),
+            ("postgres:15", "postgres:15.2"),
+            ("nginx:1.27.1", "nginx:1.27.4"),
+            ("nginx:1.27", "nginx:1.27.3"),
+            ("registry:5000/nginx:v1.2.3-alpine", "registry:5000/nginx:v1.2.10-alpine"),
+        ] {
+            check_version(expected, actual, Some(ChangeKind::PatchVersion));
+        }
+        for (expected, actual) in [
+            ("nginx:1.26", "nginx:1.27"),
+            ("nginx:1.27.4", "nginx:1.27.1"),
+            ("nginx:1.27.1", "nginx:1.27"),
+            ("nginx:1.27.1", "nginx:1.27.4-hotfix"),
+            ("nginx:1.27.1", "evil/nginx:1.27.4"),
+            ("nginx:1.27.1", "nginx:1.27.4@sha256:00"),
+            ("nginx:1", "nginx:latest"),
+            ("nginx", "nginx:1.2"),
+            ("registry:5000/nginx", "registry:5000/nginx:1.2"),
+            ("nginx:1.", "nginx:1.2"),
+        ] {
+            check_version(expected, actual, None);
+        }
+    }
+
+    #[test]
+    fn another_first_number_is_a_major_version_up_or_down() {
+        check_version("postgres:15.2", "postgres:16", Some(ChangeKind::MajorVersion));
+        check_version("postgres:16", "postgres:15-alpine", Some(ChangeKind::MajorVersion));
+        check_version("v1.2", "v2.0", Some(ChangeKind::MajorVersion));
+        check_version("postgres:15", "mysql:16", None);
     }
 }

@@ -1,12 +1,16 @@
-//! From rules as they are written to rules that can be applied.
+//! Compiles rules from their specs, all of them or none.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
+use jiff::{Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
 use regex::RegexBuilder;
 
 use super::{
-    Origin, Rule, RuleInput, RuleProblem, RuleSet, RuleSpec, actors::Actors, built_in_rules,
-    condition::Condition, effect::Effects, expiry, problem::Reporter,
+    Origin, Rule, RuleInput, RuleProblem, RuleSet, RuleSpec, actors::Actors, condition::Condition,
+    problem::Reporter, spec::Effects,
 };
 use crate::types::{Actor, FieldClass, Severity};
 
@@ -52,7 +56,7 @@ impl Compiler {
         let effects = Effects::read(&spec.effect, &mut report);
         let mut condition = Condition::read(&spec.matches, &mut report);
         let expires = spec.expires.as_deref().and_then(|text| {
-            expiry::parse(text)
+            parse_expiry(text)
                 .map_err(|message| report.problem("expires", format!("`{text}` is {message}")))
                 .ok()
         });
@@ -157,5 +161,43 @@ fn check_name(name: &str, report: &mut Reporter<'_>) {
             "name",
             format!("`{name}`: a name has letters, digits, dashes, dots and underscores only"),
         );
+    }
+}
+
+/// The rules that are part of the program, in order, as they are written.
+pub fn built_in_rules() -> &'static [RuleSpec] {
+    &RULES
+}
+
+static RULES: LazyLock<Vec<RuleSpec>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("built_in.yaml")).expect("a test reads the built-in rules")
+});
+
+/// The first moment at which a rule no longer applies. A date counts until its day is over in UTC.
+fn parse_expiry(text: &str) -> Result<Timestamp, &'static str> {
+    const WRONG: &str = "neither a date (2027-01-31) nor an RFC 3339 time (2027-01-31T12:00:00Z)";
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    // Jiff would read the date out of a time without an offset, and so move it.
+    if text.len() != "2027-01-31".len() {
+        return Err(WRONG);
+    }
+    let day = text.parse::<Date>().map_err(|_| WRONG)?;
+    let next = day.checked_add(1.day()).and_then(|next| next.to_zoned(TimeZone::UTC));
+    next.map(|next| next.timestamp()).map_err(|_| WRONG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_expiry;
+
+    #[test]
+    fn a_date_counts_until_its_day_is_over() {
+        assert_eq!(parse_expiry("2027-01-01").unwrap().to_string(), "2027-01-02T00:00:00Z");
+        assert_eq!(parse_expiry("2027-01-01T12:00:00+01:00").unwrap().to_string(), "2027-01-01T11:00:00Z");
+        for text in ["", "soon", "2027-02-30", "2027-01-01T12:00:00", "9999-12-31T"] {
+            assert!(parse_expiry(text).is_err(), "{text}");
+        }
     }
 }

@@ -1,27 +1,19 @@
-//! What people think of a difference: who made it, how bad it is, whether it was to be expected, whether it counts at all.
-//! Pure.
+//! Rules: who made a difference, how severe it is, whether it is expected, whether it counts. Pure.
 
-mod accepted;
+mod accept;
 mod actors;
-mod built_in;
 mod change_kind;
 mod compile;
 mod condition;
-mod effect;
-mod expiry;
-mod index;
-mod kind_pattern;
 mod problem;
-mod rule;
-mod set;
+mod rule_set;
 mod spec;
-mod version;
 
-pub use accepted::{Accepted, Why, accepting, rules_as_yaml};
-pub use built_in::built_in_rules;
-pub use effect::{EffectSpec, EffectsSpec};
+pub use accept::{Accepted, Why, accepting, rules_as_yaml};
+pub use compile::built_in_rules;
 pub use problem::RuleProblem;
 pub(crate) use problem::nearest;
-pub use rule::{Origin, Rule};
-pub use set::{ObjectView, RuleSet};
-pub use spec::{ActorSpec, MatchSpec, RuleInput, RuleSpec, SeveritySpec, TeamRules, ValueSpec};
+pub use rule_set::{ObjectView, Origin, Rule, RuleSet};
+pub use spec::{
+    ActorSpec, EffectSpec, EffectsSpec, MatchSpec, RuleInput, RuleSpec, SeveritySpec, TeamRules, ValueSpec,
+};

@@ -1,4 +1,4 @@
-//! All rules together, and what they say about one difference.
+//! A set of compiled rules and how it rates a difference.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,7 +8,11 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Origin, Rule, RuleInput, RuleProblem, actors::Actors, compile::compile, condition::Subject, index::Index,
+    RuleInput, RuleProblem, RuleSpec,
+    actors::Actors,
+    compile::compile,
+    condition::{Condition, Subject},
+    spec::Effects,
 };
 use crate::types::{
     Actor, Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity,
@@ -219,5 +223,165 @@ impl Opinion {
     fn on(self, finding: Finding, onset: Timestamp) -> Difference {
         let Self { severity, expectation, advice, actor, ignored_by, matched } = self;
         Difference { finding, severity, expectation, advice, actor, onset, ignored_by, matched }
+    }
+}
+
+/// Rules by where they can match, each list in the order of the rules.
+///
+/// Many rules accept one thing on one object, or belong to the owners of one namespace: these cost nothing elsewhere.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    /// Anywhere.
+    anywhere: Vec<usize>,
+    /// In single namespaces.
+    namespaces: HashMap<Box<str>, Namespace>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Namespace {
+    /// On any object of the namespace.
+    any: Vec<usize>,
+    /// On single objects.
+    names: HashMap<Box<str>, Vec<usize>>,
+}
+
+impl Index {
+    pub(super) fn new(rules: &[Rule]) -> Self {
+        let mut index = Self::default();
+        for (at, rule) in rules.iter().enumerate() {
+            let Some(namespaces) = rule.condition.namespaces() else {
+                index.anywhere.push(at);
+                continue;
+            };
+            for namespace in namespaces.into_iter().collect::<BTreeSet<_>>() {
+                let namespace = index.namespaces.entry(namespace.into()).or_default();
+                match rule.condition.names() {
+                    None => namespace.any.push(at),
+                    Some(names) => {
+                        for name in names.into_iter().collect::<BTreeSet<_>>() {
+                            namespace.names.entry(name.into()).or_default().push(at);
+                        }
+                    }
+                }
+            }
+        }
+        index
+    }
+
+    /// The places of all rules that can match on this object, in order.
+    pub(super) fn candidates(&self, namespace: &str, name: &str) -> impl Iterator<Item = usize> {
+        let own = self.namespaces.get(namespace);
+        let named = own.and_then(|own| own.names.get(name));
+        let mut lists =
+            [&self.anywhere[..], own.map_or(&[][..], |own| &own.any), named.map_or(&[][..], |named| named)];
+        std::iter::from_fn(move || {
+            let next = lists.iter_mut().filter(|list| !list.is_empty()).min_by_key(|list| list[0])?;
+            let (first, rest) = next.split_first()?;
+            *next = rest;
+            Some(*first)
+        })
+    }
+}
+
+/// Where a rule comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is part of the program.
+    BuiltIn,
+    /// It stands in the settings.
+    Settings,
+    /// The owners of a namespace wrote it. It applies there only, and mutes nothing that is critical.
+    Team {
+        /// The namespace.
+        namespace: Box<str>,
+    },
+}
+
+/// One rule that can be applied.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub(super) name: Arc<str>,
+    pub(super) origin: Origin,
+    pub(super) spec: RuleSpec,
+    pub(super) expires: Option<Timestamp>,
+    pub(super) condition: Condition,
+    pub(super) effects: Effects,
+    /// Whether it stands among the built-in rules: it is one of them, or took the place of one.
+    pub(super) is_base: bool,
+}
+
+impl Rule {
+    /// Its name, unlike all others; that of a team's rule begins with the namespace and a slash.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The rule as it was written.
+    pub fn spec(&self) -> &RuleSpec {
+        &self.spec
+    }
+
+    /// When it ceases to apply.
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.expires
+    }
+
+    /// Whether it is switched off.
+    pub fn is_off(&self) -> bool {
+        self.effects.off
+    }
+
+    /// Whether it applies at this time.
+    pub fn applies(&self, now: Timestamp) -> bool {
+        !self.is_off() && self.expires.is_none_or(|expires| now < expires)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::{
+        rules::{RuleInput, RuleSet, RuleSpec},
+        types::Glob,
+    };
+
+    fn texts() -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec(
+            prop::sample::select(vec!["a", "b", "c", "a*", "*"]).prop_map(str::to_owned),
+            0..3,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_rule_that_can_match_is_found_once_and_in_order(
+            written in prop::collection::vec((texts(), texts()), 0..12),
+        ) {
+            let rule = |(at, (namespaces, names)): (usize, (Vec<String>, Vec<String>))| {
+                let mut rule: RuleSpec = serde_json::from_value(
+                    serde_json::json!({"name": format!("r{at}"), "effect": "ignore"})).unwrap();
+                (rule.matches.namespaces, rule.matches.names) = (namespaces, names);
+                rule
+            };
+            let rules: Vec<RuleSpec> = written.into_iter().enumerate().map(rule).collect();
+            let set = RuleSet::compile(&RuleInput { rules, ..RuleInput::default() }).unwrap();
+            let any = |globs: &[String], text: &str| globs.is_empty() || globs.iter().any(|own| Glob::new(own).matches(text));
+            for (namespace, name) in [("a", "a"), ("a", "b"), ("ab", "c"), ("d", "d")] {
+                let found: Vec<usize> = set.index.candidates(namespace, name).collect();
+                prop_assert!(found.is_sorted_by(|a, b| a < b));
+                for (at, rule) in set.rules().iter().enumerate() {
+                    let matches = &rule.spec().matches;
+                    if any(&matches.namespaces, namespace) && any(&matches.names, name) {
+                        prop_assert!(found.contains(&at), "{namespace}/{name}: {:?}", rule.spec());
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Rules that accept what is there now.
+//! Rules that accept the live value of a field.
 
 use std::collections::BTreeSet;
 
