@@ -1,18 +1,181 @@
-//! From the text of a web configuration file to what it says: understood whole, or not used at all.
+//! The web configuration file of `--web.config.file`: TLS, users and headers, in the format of the Prometheus exporter toolkit.
 
-use std::{collections::BTreeMap, path::Path, str::FromStr as _, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr as _,
+    time::Duration,
+};
 
 use bcrypt::HashParts;
 use jiff::SignedDuration;
+use serde::Deserialize;
 
-use super::{
-    ClientCertificates, Pem, RateLimit, TlsSettings, WebSettings,
-    file::{HttpEntry, RateEntry, TlsEntry, WebFile},
-};
 use crate::{
-    config::{load::wrong, places::Places, problem::Problem, read::read_yaml},
+    config::{
+        load::wrong,
+        yaml::{Places, Problem, read_yaml},
+    },
     rules::nearest,
 };
+
+/// What a web configuration file says.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct WebSettings {
+    /// How connections are encrypted; none where they are not.
+    pub tls: Option<TlsSettings>,
+    /// What every answer has as headers, unless it has its own.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// Those who may ask, each with the bcrypt hash of the password; empty for everybody.
+    pub users: BTreeMap<Box<str>, Box<str>>,
+    /// How many requests are answered; none for all of them.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// Says nothing of users and keys.
+impl fmt::Debug for WebSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("WebSettings").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+/// How connections are encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// Who we are.
+    pub certificate: Pem,
+    /// The key of the certificate.
+    pub key: Pem,
+    /// Whether clients are asked who they are.
+    pub client_certificates: ClientCertificates,
+    /// Who vouches for clients.
+    pub client_authorities: Option<Pem>,
+    /// The names of which a client's certificate has to have one; empty for whichever it has.
+    pub client_names: Vec<Box<str>>,
+    /// Whether TLS 1.2 is spoken.
+    pub tls12: bool,
+    /// Whether TLS 1.3 is spoken.
+    pub tls13: bool,
+    /// The suites of TLS 1.2 in order, by the names that Go has for them; empty for all that are good.
+    pub cipher_suites: Vec<Box<str>>,
+    /// The curves in order, by the names that Go has for them; empty for all that are good.
+    pub curves: Vec<Box<str>>,
+    /// Whether our order of suites counts, and not the client's.
+    pub own_order: bool,
+}
+
+/// Something in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Pem {
+    /// In a file of its own.
+    File(PathBuf),
+    /// In the web configuration file itself.
+    Text(Box<str>),
+}
+
+impl Pem {
+    /// The file that it is in, where it has one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+/// A key may stand in the text, so that is not told.
+impl fmt::Debug for Pem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(formatter, "File({})", path.display()),
+            Self::Text(_) => formatter.write_str("Text(..)"),
+        }
+    }
+}
+
+/// Whether clients are asked for a certificate, and what becomes of those who have none or a wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// None is asked for.
+    NotAsked,
+    /// Asked for; any will do, and none as well.
+    Requested,
+    /// Any will do.
+    Required,
+    /// A wrong one is refused; none will do.
+    VerifiedIfGiven,
+    /// Only a right one will do.
+    RequiredAndVerified,
+}
+
+impl ClientCertificates {
+    /// Whether a certificate that was given proves who the client is.
+    pub fn is_verified(self) -> bool {
+        matches!(self, Self::VerifiedIfGiven | Self::RequiredAndVerified)
+    }
+
+    /// Whether nobody gets in without a certificate.
+    pub fn is_required(self) -> bool {
+        matches!(self, Self::Required | Self::RequiredAndVerified)
+    }
+}
+
+/// A bucket of requests that fills up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// After which time one more request is answered.
+    pub interval: Duration,
+    /// How many are answered at once.
+    pub burst: u32,
+}
+
+/// The whole file.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WebFile {
+    pub(super) tls_server_config: Option<TlsEntry>,
+    pub(super) http_server_config: Option<HttpEntry>,
+    pub(super) basic_auth_users: Option<BTreeMap<String, Option<String>>>,
+    pub(super) rate_limit: Option<RateEntry>,
+}
+
+/// How connections are encrypted.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TlsEntry {
+    pub(super) cert: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) client_ca: Option<String>,
+    pub(super) cert_file: Option<String>,
+    pub(super) key_file: Option<String>,
+    pub(super) client_auth_type: Option<String>,
+    pub(super) client_ca_file: Option<String>,
+    pub(super) client_allowed_sans: Option<Vec<String>>,
+    pub(super) min_version: Option<String>,
+    pub(super) max_version: Option<String>,
+    pub(super) cipher_suites: Option<Vec<String>>,
+    pub(super) curve_preferences: Option<Vec<String>>,
+    pub(super) prefer_server_cipher_suites: Option<bool>,
+}
+
+/// What answers have beside their content.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HttpEntry {
+    /// Understood, and without effect: HTTP/1.1 is all that is spoken.
+    #[serde(rename = "http2")]
+    pub(super) _http2: Option<bool>,
+    pub(super) headers: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// How many requests are answered.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RateEntry {
+    pub(super) interval: Option<String>,
+    pub(super) burst: Option<u32>,
+}
 
 /// Names of client authentication, as Go has them; the one without `Any` is an older spelling.
 const CLIENT_CERTIFICATES: &[(&str, ClientCertificates)] = &[
