@@ -1,8 +1,10 @@
 //! The canonical document: an object without what says nothing about what was declared.
+//!
+//! Values that the API server assigns by itself: no one declared them, so they are never drift.
 
 use serde_json::{Map, Value};
 
-use super::{assigned::remove_assigned, quantity::Quantity};
+use super::quantity::Quantity;
 use crate::types::Kind;
 
 /// Reduces an object to what a baseline can declare: no status, of the metadata only labels and annotations (without
@@ -104,6 +106,66 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// Removes from a document what the server assigned. `*` stands for every element of a list.
+pub(super) fn remove_assigned(document: &mut Value, kind: &Kind) {
+    for (group, name, paths) in ASSIGNED {
+        if *group == &*kind.group && *name == &*kind.kind {
+            paths.iter().for_each(|path| remove(document, path));
+        }
+    }
+}
+
+type Path = &'static [&'static str];
+
+const ASSIGNED: &[(&str, &str, &[Path])] = &[
+    (
+        "",
+        "Service",
+        &[
+            &["spec", "clusterIP"],
+            &["spec", "clusterIPs"],
+            &["spec", "ipFamilies"],
+            &["spec", "healthCheckNodePort"],
+            &["spec", "ports", "*", "nodePort"],
+        ],
+    ),
+    ("", "PersistentVolumeClaim", &[&["spec", "volumeName"]]),
+    ("", "PersistentVolume", &[&["spec", "claimRef"]]),
+    ("", "Namespace", &[&["spec", "finalizers"]]),
+    ("", "ServiceAccount", &[&["secrets"]]),
+    ("", "Pod", &[&["spec", "nodeName"]]),
+    (
+        "batch",
+        "Job",
+        &[
+            &["spec", "selector"],
+            &["spec", "template", "metadata", "labels", "controller-uid"],
+            &["spec", "template", "metadata", "labels", "batch.kubernetes.io/controller-uid"],
+            &["spec", "template", "metadata", "labels", "job-name"],
+            &["spec", "template", "metadata", "labels", "batch.kubernetes.io/job-name"],
+        ],
+    ),
+];
+
+fn remove(value: &mut Value, path: &[&str]) {
+    match (path, value) {
+        ([last], Value::Object(members))
+            // A Service without an address says so itself: `clusterIP: None` is declared, never assigned.
+            if members.get(*last).and_then(Value::as_str) != Some("None") => {
+                members.remove(*last);
+            }
+        (["*", rest @ ..], Value::Array(elements)) => {
+            elements.iter_mut().for_each(|element| remove(element, rest));
+        }
+        ([first, rest @ ..], Value::Object(members)) => {
+            if let Some(member) = members.get_mut(*first) {
+                remove(member, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -121,12 +183,12 @@ mod tests {
         check(
             &Kind::deployment(),
             json!({"metadata": {"name": "web", "uid": "1", "managedFields": [],
-                "labels": {"app": "web", "app.kubernetes.io/name": "web"},
-                "annotations": {"tfdrift.jin.dev/spec-hash": "x", "team": "shop",
-                    "kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3"}},
-                "spec": {"replicas": 2}, "status": {"replicas": 2}}),
+            "labels": {"app": "web", "app.kubernetes.io/name": "web"},
+            "annotations": {"tfdrift.jin.dev/spec-hash": "x", "team": "shop",
+                "kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3"}},
+            "spec": {"replicas": 2}, "status": {"replicas": 2}}),
             &json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2},
-                "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}}}),
+            "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}}}),
         );
     }
 
@@ -145,7 +207,7 @@ mod tests {
             &Kind::deployment(),
             json!({"spec": {"x": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}], "sizeLimit": "2048Ki"}}),
             &json!({"apiVersion": "apps/v1", "kind": "Deployment",
-                "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi"}}),
+            "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi"}}),
         );
     }
 

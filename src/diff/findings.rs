@@ -5,10 +5,10 @@ use std::cell::Cell;
 use serde_json::Value;
 
 use super::{
-    field_class::class_of,
-    owners::Owners,
-    sealed::{is_exactly, is_of_another_key, is_same, is_same_amount, is_sealed, shown, shown_path},
-    secrets::LAST_APPLIED,
+    fields::class_of,
+    ownership::Owners,
+    redacted_text::{is_exactly, is_of_another_key, is_same, is_same_amount, is_sealed, shown, shown_path},
+    redaction::LAST_APPLIED,
 };
 use crate::types::{FieldPath, Finding, RedactionKey, Segment, is_within};
 

@@ -4,32 +4,29 @@
 //! server makes of that is data ([`Schemas`]): which fields are amounts, bytes or times, by what elements of lists are known, what
 //! becomes of empty values. Elements that are added to declared lists are drift, fields that are added elsewhere are not.
 
-mod cluster;
-mod lists;
+mod compare;
+mod last_applied;
 mod openapi;
-mod place;
-mod prepare;
 #[cfg(test)]
 mod properties;
-mod scalars;
-mod shapes;
-mod table;
-mod walk;
+mod schema;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-pub use self::{
-    cluster::{ClusterSchemas, CustomKind},
-    prepare::prepare,
-    shapes::Schemas,
-};
+use self::{compare::compare_members, schema::FieldType};
 pub(super) use self::{
-    lists::{guessed_keys, known_keys, name_of, segment},
-    place::Place,
-    prepare::NOT_DECLARED,
+    compare::{KEYS, guessed_keys, is_amount, keys_or_digests_of, known_keys, name_of, segment},
+    schema::Place,
 };
-use self::{prepare::group_and_kind, shapes::FieldType, walk::compare_members};
-use super::{findings::Findings, owners::Owners, secrets::sealed};
+pub use self::{
+    last_applied::{applied, applied_unreadably},
+    schema::{ClusterSchemas, CustomKind, Schemas},
+};
+use super::{
+    findings::Findings,
+    ownership::Owners,
+    redaction::{LAST_APPLIED, seal_live, sealed},
+};
 use crate::types::{Finding, RedactionKey};
 
 /// What a declared document and a live object have to say about each other.
@@ -90,4 +87,62 @@ fn place_of<'a>(declared: &Value, shapes: &'a Schemas) -> Place<'a> {
         .into_iter()
         .find_map(|shapes| Some(Place::new(shapes, shapes.kind(api_version, kind)?)));
     known.unwrap_or_else(|| Place::new(shapes, &FieldType::Unknown))
+}
+
+/// Metadata that says which object it is, or that the server writes by itself.
+pub(in crate::diff) const NOT_DECLARED: &[&str] = &[
+    "name",
+    "namespace",
+    "generateName",
+    "uid",
+    "creationTimestamp",
+    "resourceVersion",
+    "generation",
+    "selfLink",
+    "managedFields",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+/// Annotations that kubectl and controllers write by themselves.
+const NOT_DECLARED_ANNOTATIONS: &[&str] =
+    &[LAST_APPLIED, "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"];
+
+/// Leaves of a document what it declares, and of a Secret's values only digests.
+///
+/// What is null is not declared: the server fills it, or leaves it out.
+pub fn prepare(document: &mut Value, key: &RedactionKey) {
+    let Value::Object(members) = document else {
+        *document = Value::Null;
+        return;
+    };
+    members.remove("status");
+    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+        metadata.retain(|name, _| !NOT_DECLARED.contains(&name.as_str()));
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.retain(|name, _| !NOT_DECLARED_ANNOTATIONS.contains(&name.as_str()));
+        }
+    }
+    let (group, kind) = group_and_kind(members);
+    let (group, kind) = (group.to_owned(), kind.to_owned());
+    drop_nulls(document);
+    seal_live(document, &group, &kind, std::slice::from_ref(key));
+}
+
+/// The group and the kind that a document says it is of.
+pub(super) fn group_and_kind(document: &Map<String, Value>) -> (&str, &str) {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    (group, text("kind"))
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::shapes::{Field, FieldType, Key, Mark, Name, Order, Schemas, Shape, key};
+use super::schema::{Field, FieldType, Key, Mark, Name, Order, Schemas, Shape, key};
 
 /// Types that hold others are followed as deep as this.
 const DEEPEST: usize = 64;
@@ -232,11 +232,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{DEEPEST, Order, Schemas};
-    use crate::diff::declared::{Place, shapes::FieldType};
+    use crate::diff::declared::{Place, schema::FieldType};
 
     fn schema(kind: &str, spec: &Value) -> Value {
         json!({"type": "object", "properties": {"apiVersion": {"type": "string"}, "metadata": {"type": "object"}, "spec": spec},
-            "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": kind}]})
+        "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": kind}]})
     }
 
     fn read(schemas: &Value, wanted: &[&str]) -> Schemas {
@@ -254,7 +254,7 @@ mod tests {
     fn only_what_is_wanted_is_taken_and_a_broken_neighbour_does_no_harm() {
         let tags = json!({"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}});
         let schemas = json!({"Widget": schema("Widget", &tags), "Gadget": schema("Gadget", &tags), "odd": 7, "none": null,
-            "two": {"x-kubernetes-group-version-kind": [{"kind": "a"}, {"kind": "b"}]}, "not": {"x-kubernetes-group-version-kind": "Widget"}});
+        "two": {"x-kubernetes-group-version-kind": [{"kind": "a"}, {"kind": "b"}]}, "not": {"x-kubernetes-group-version-kind": "Widget"}});
         let shapes = read(&schemas, &["Widget"]);
         assert_eq!((shapes.kinds.len(), shapes.all.len()), (1, 2), "{shapes:?}");
         assert!(spec(&shapes, "tags").ends_with("Set)"), "{shapes:?}");
@@ -267,7 +267,7 @@ mod tests {
         let port = json!({"type": "object", "properties": {"port": {"type": "integer", "default": 80}, "protocol": {"type": "string", "default": "TCP"}}});
         let list = |items: Value| {
             json!({"type": "object", "properties": {"ports": {"type": "array", "items": items,
-            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol", "zone"]}}})
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol", "zone"]}}})
         };
         let reference = json!({"allOf": [{"$ref": "#/components/schemas/Port"}], "default": {}});
         for items in [port.clone(), reference] {

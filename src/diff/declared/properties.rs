@@ -7,10 +7,8 @@ use proptest::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Schemas, compare,
-    place::Place,
-    place_of, prepare,
-    shapes::{FieldType, Order},
+    Schemas, compare, place_of, prepare,
+    schema::{FieldType, Order, Place},
 };
 use crate::types::{FieldPath, RedactionKey, Segment};
 

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::absent::UNSET;
+use super::blind::UNSET;
 use crate::{
     diff::{
-        declared::{NOT_DECLARED, Place, guessed_keys, known_keys, name_of, segment},
+        declared::{
+            KEYS, NOT_DECLARED, Place, guessed_keys, is_amount, keys_or_digests_of, known_keys, name_of,
+            segment,
+        },
         findings::{Findings, text},
-        guessed::{KEYS, is_amount, keys_or_digests_of},
     },
     types::Segment,
 };

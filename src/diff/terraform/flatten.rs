@@ -4,13 +4,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::{
-    absent::{ABSENT, is_absent, is_of_first},
+    blind::{ABSENT, is_absent, is_of_first},
     table::{FieldType, Row, Table},
 };
 use crate::{
     diff::{
         findings,
-        sealed::{is_same, is_sealed, octal},
+        redacted_text::{is_same, is_sealed, octal},
     },
     types::RedactionKey,
 };

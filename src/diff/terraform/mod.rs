@@ -3,33 +3,30 @@
 //! State is the object as the provider read it back after it applied it. So the live object is read the same way, by a table
 //! ([`table`]), and the two are compared; what the provider does not read is not drift by Terraform's word.
 
-mod absent;
 mod attributes;
 mod blind;
 mod documents;
 mod flatten;
-mod live;
 mod parts;
 mod sensitive;
 mod table;
-mod types;
 
 use serde_json::Value;
 
+pub(super) use self::blind::OWN_MANAGERS;
 use self::table::Table;
 pub use self::{
-    absent::{mark_absent, mark_unset},
-    live::{seal_field, seal_object},
+    blind::{mark_absent, mark_unset},
     sensitive::sensitive_fields,
-    types::{PART_TYPES, object_type, sensitive_attributes},
+    table::{PART_TYPES, object_type, sensitive_attributes},
 };
-pub(super) use self::{blind::OWN_MANAGERS, live::seal_forged};
+pub use super::redaction::{seal_field, seal_object};
 use super::{
     declared::{Schemas, compare_document, own_place},
+    document::unpack,
     findings::Findings,
-    owners::Owners,
-    packed::unpack,
-    secrets::sealed,
+    ownership::Owners,
+    redaction::sealed,
 };
 use crate::types::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectName};
 
@@ -61,7 +58,7 @@ pub fn compare(declared: &DeclaredObject, live: &Value, shapes: &Schemas) -> Com
             if let Some(row) = table.type_called(&declared.resource_type) {
                 let read = flatten::flatten(table, row.shape, live, &body, &declared.key);
                 attributes::compare_blocks(table, row.shape, body.as_object(), Some(&read), &mut findings);
-                let absent = &body[absent::ABSENT];
+                let absent = &body[blind::ABSENT];
                 blind = blind::blind_fields(table, row.shape, live, absent, &owners, &declared.key);
             }
         }

@@ -8,7 +8,7 @@ use super::{attributes, flatten::flatten_element, table::Table};
 use crate::{
     diff::{
         findings::{Findings, text},
-        owners::Owners,
+        ownership::Owners,
     },
     types::{DeclaredObject, RedactionKey, Segment},
 };

@@ -2,11 +2,10 @@
 
 use super::{
     parts::{template_of, variable_shape},
-    table::{INLINE, Table},
-    types::PART_TYPES,
+    table::{INLINE, PART_TYPES, Table},
 };
 use crate::{
-    diff::secrets::{SEALED_IN_SECRETS, is_secret},
+    diff::redaction::{SEALED_IN_SECRETS, is_secret},
     types::{DeclaredBody, DeclaredObject, is_within},
 };
 

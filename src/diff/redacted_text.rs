@@ -3,10 +3,17 @@
 //! A sealed text is a mark and its digests with blanks between them: live objects are sealed with the keys of all baselines that
 //! declare them, since nobody keeps what they were sealed from. Of what may be an amount there are, after another mark, digests
 //! of how much it is as well, so that `1Gi` and `1024Mi` stay the same where amounts are compared.
+//!
+//! Bytes in objects, which are base64 there.
 
+use base64::{
+    Engine as _,
+    alphabet::STANDARD,
+    engine::{GeneralPurpose, GeneralPurposeConfig},
+};
 use serde_json::{Number, Value};
 
-use super::{encoded::decode, quantity::Quantity};
+use super::quantity::Quantity;
 use crate::types::{FieldPath, RedactionKey, Segment};
 
 /// What sealed texts begin with.
@@ -219,6 +226,18 @@ fn digest_of<'a>(key: &RedactionKey, sealed: &'a str) -> Option<&'a str> {
     digests(sealed).find(|digest| digest.split(':').nth(1) == Some(key.id()))
 }
 
+/// Go takes bits that stand for nothing.
+const READER: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+
+/// The bytes that a text stands for, as the API server reads it: ends of lines do not count. None where it is no base64.
+pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+    if text.contains(['\n', '\r']) {
+        return READER.decode(text.replace(['\n', '\r'], "")).ok();
+    }
+    READER.decode(text).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -226,8 +245,8 @@ mod tests {
     use sha2::Sha256;
 
     use super::{
-        is_exactly, is_of_another_key, is_same, is_same_amount, seal, seal_all, seal_bytes, seal_text,
-        seal_with, shown,
+        decode, is_exactly, is_of_another_key, is_same, is_same_amount, seal, seal_all, seal_bytes,
+        seal_text, seal_with, shown,
     };
     use crate::types::RedactionKey;
 
@@ -330,5 +349,16 @@ mod tests {
         let plain =
             Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap().chain_update("what do ya want for nothing?");
         assert_eq!(plain.finalize().into_bytes()[..4], [0x5b, 0xdc, 0xc1, 0x46]);
+    }
+
+    #[test]
+    fn ends_of_lines_and_bits_that_are_left_over_do_not_count() {
+        for text in ["aHVudGVyMg==", "aHVudGVy\r\nMg==\n", "aHVudGVyMh=="] {
+            assert_eq!(decode(text).as_deref(), Some(&b"hunter2"[..]), "{text:?}");
+        }
+        assert_eq!(decode(""), Some(Vec::new()));
+        for text in ["aHVudGVyMg", "hunter 2", "ä"] {
+            assert_eq!(decode(text), None, "{text}");
+        }
     }
 }

@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
-use super::{
-    declared::prepare,
-    packed::pack,
-    secrets::{LAST_APPLIED, is_secret},
-};
-use crate::types::{
-    DeclaredBody, DeclaredObject, Kind, LastApplied, ObjectKey, ObjectName, RedactionKey, UnknownReason,
+use crate::{
+    diff::{
+        declared::prepare,
+        document::pack,
+        redaction::{LAST_APPLIED, is_secret},
+    },
+    types::{
+        DeclaredBody, DeclaredObject, Kind, LastApplied, ObjectKey, ObjectName, RedactionKey, UnknownReason,
+    },
 };
 
 /// What an object has to say about what was applied; none where nothing was, and of Secrets, which are never asked.
@@ -103,7 +105,7 @@ mod tests {
 
     fn object(annotation: &Value, replicas: i64) -> Value {
         json!({"metadata": {"name": "web", "namespace": "shop", "annotations": {LAST_APPLIED: annotation, "a": "b"}},
-            "spec": {"replicas": replicas}, "status": {}})
+        "spec": {"replicas": replicas}, "status": {}})
     }
 
     fn key(kind: Kind) -> ObjectKey {

@@ -1,23 +1,184 @@
+//! A declared document beside the live object: what it declares, and nothing else.
+//!
+//! Whether two scalars are the same to the API server.
+//!
 //! Lists: by what is known about their order, each element beside the one that it stands for.
+//!
+//! What is guessed about documents that nothing is known about.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{
-    place::Place,
-    scalars::is_same,
-    shapes::{FieldType, Order},
-    walk::{compare_values, report_added},
-};
+use super::schema::{FieldType, Order, Place};
 use crate::{
     diff::{
         findings::{Findings, text},
-        guessed::{KEYS, keys_of},
-        sealed::is_sealed,
+        quantity::Quantity,
+        redacted_text::{decode, is_sealed},
     },
     types::Segment,
 };
+
+/// Compares what is declared at a place with what is there.
+pub(super) fn compare_values<'a>(
+    place: Place<'a>,
+    declared: &'a Value,
+    live: &'a Value,
+    findings: &mut Findings<'a>,
+) {
+    if declared.is_null() || *place.holds == FieldType::Nothing {
+        return;
+    }
+    let is_as_good_as_none = place.is_empty(declared) && !place.keeps_empty();
+    if is_as_good_as_none && (place.is_filled() || place.is_empty(live)) {
+        return;
+    }
+    match (declared, live) {
+        (Value::Object(members), Value::Object(_) | Value::Null) => {
+            let before = findings.count();
+            compare_members(place, members, live.as_object(), |_| true, findings);
+            // `emptyDir: {}` has nothing in it and still means something.
+            if live.is_null() && findings.count() == before {
+                findings.differs("{}", "");
+            }
+        }
+        (Value::Array(declared), Value::Null) if declared.is_empty() => findings.differs("[]", ""),
+        (Value::Array(declared), Value::Null) => compare_lists(place, declared, &[], findings),
+        (Value::Array(declared), Value::Array(live)) => compare_lists(place, declared, live, findings),
+        (declared, live) => compare_scalars(place, declared, live, findings),
+    }
+}
+
+/// Compares the members of an object, those alone that are asked for.
+pub(super) fn compare_members<'a>(
+    place: Place<'a>,
+    declared: &'a Map<String, Value>,
+    live: Option<&'a Map<String, Value>>,
+    is_asked_for: impl Fn(&str) -> bool,
+    findings: &mut Findings<'a>,
+) {
+    let is_declared = |name: &str| declared.get(name).is_some_and(|value| !value.is_null());
+    for (name, declared) in declared.iter().filter(|(name, _)| is_asked_for(name)) {
+        let member = place.member(name);
+        if !member.gives_way(is_declared) {
+            let live = live.and_then(|live| live.get(name)).unwrap_or(&Value::Null);
+            findings.within(name, name, |findings| compare_values(member, declared, live, findings));
+        }
+    }
+    if place.is_whole {
+        report_undeclared(place, Some(declared), live, findings);
+    }
+}
+
+/// Reports the members of an object that nobody declared, but for those that the server writes by itself.
+fn report_undeclared<'a>(
+    place: Place<'a>,
+    declared: Option<&'a Map<String, Value>>,
+    live: Option<&'a Map<String, Value>>,
+    findings: &mut Findings<'a>,
+) {
+    let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
+    for (name, live) in live.into_iter().flatten().filter(|(name, _)| !is_declared(name)) {
+        let member = place.member(name);
+        findings.within(name, name, |findings| match (member.holds, live) {
+            (FieldType::Unknown, _) => {}
+            // The server writes the object itself, and not all that may be in it.
+            (FieldType::Fields(_), Value::Object(members)) if member.is_filled() => {
+                report_undeclared(member, None, Some(members), findings);
+            }
+            _ if member.fills_in(live) || !says_something(member, live) => {}
+            _ => report_added(member, live, findings),
+        });
+    }
+}
+
+/// Reports all that is at a place where nothing is declared.
+///
+/// It is walked down to its fields, so that rules about these hold also for elements that nobody declared.
+pub(super) fn report_added<'a>(place: Place<'a>, live: &'a Value, findings: &mut Findings<'a>) {
+    match live {
+        Value::Array(elements) => report_added_elements(place, elements, findings),
+        Value::Object(members) => {
+            let before = findings.count();
+            for (name, live) in members {
+                let member = place.member(name);
+                let is_by_default = member.is_filled() && live.as_object().is_some_and(Map::is_empty);
+                if !is_by_default && says_something(member, live) {
+                    findings.within(name, name, |findings| report_added(member, live, findings));
+                }
+            }
+            if findings.count() == before {
+                findings.differs("", "{}");
+            }
+        }
+        scalar => findings.differs("", &told(place, scalar)),
+    }
+}
+
+fn says_something(place: Place<'_>, live: &Value) -> bool {
+    *place.holds != FieldType::Nothing && (!place.is_empty(live) || place.keeps_empty() && !live.is_null())
+}
+
+/// Compares what is declared with what is there, of which one is no object and no list.
+pub(super) fn compare_scalars(place: Place<'_>, declared: &Value, live: &Value, findings: &mut Findings<'_>) {
+    if is_same(place, declared, live, findings) {
+        return;
+    }
+    findings.differs(&told(place, declared), &told(place, live));
+}
+
+/// A value as findings tell it. Where empty ones count, one that is there is not the same as none.
+pub(super) fn told(place: Place<'_>, value: &Value) -> String {
+    match text(value) {
+        empty if empty.is_empty() && !value.is_null() && place.keeps_empty() => "\"\"".to_owned(),
+        text => text,
+    }
+}
+
+/// Whether both say the same, as the field understands it.
+pub(super) fn is_same(place: Place<'_>, declared: &Value, live: &Value, findings: &Findings<'_>) -> bool {
+    if declared == live {
+        return true;
+    }
+    if live.is_null() {
+        return place.is_empty(declared) && !place.keeps_empty();
+    }
+    let (expected, actual) = (text(declared), text(live));
+    if is_sealed(&expected) || is_sealed(&actual) {
+        return findings.is_exactly(&expected, &actual);
+    }
+    if let (Value::Number(declared), Value::Number(live)) = (declared, live) {
+        return declared.as_f64() == live.as_f64() && (declared.is_f64() || live.is_f64());
+    }
+    match place.holds {
+        FieldType::Any => false,
+        FieldType::Quantity => expected == actual || Quantity::are_same(&expected, &actual),
+        FieldType::Amount => expected == actual || Quantity::are_same_in_thousandths(&expected, &actual),
+        FieldType::Bytes => {
+            let bytes = decode(&expected);
+            bytes.is_some() && bytes == decode(&actual)
+        }
+        FieldType::Time => is_same_time(&expected, &actual),
+        FieldType::Unknown => {
+            expected == actual || is_amount(place.name) && Quantity::are_same(&expected, &actual)
+        }
+        FieldType::Plain
+        | FieldType::Nothing
+        | FieldType::Fields(_)
+        | FieldType::Map(_)
+        | FieldType::List(..) => expected == actual,
+    }
+}
+
+/// The server writes most times without fractions of seconds.
+fn is_same_time(declared: &str, live: &str) -> bool {
+    let (Ok(declared), Ok(live)) = (declared.parse::<jiff::Timestamp>(), live.parse::<jiff::Timestamp>())
+    else {
+        return declared == live;
+    };
+    declared == live || live.subsec_nanosecond() == 0 && declared.as_second() == live.as_second()
+}
 
 /// In longer lists no element is looked for but at its place.
 const SEARCHED: usize = 64;
@@ -245,4 +406,63 @@ fn compare_elements<'a>(
         (None, Some(live)) => report_added(place, live, findings),
         (None, None) => {}
     }
+}
+
+/// By what elements of lists are known, where all have it and it tells them apart.
+pub(in crate::diff) const KEYS: &[&[&str]] = &[
+    &["name"],
+    &["containerPort", "protocol"],
+    &["port", "protocol"],
+    &["mountPath"],
+    &["devicePath"],
+    &["ip"],
+];
+
+/// By which of these the elements of both lists are known. Where names are sealed, only places are left to tell elements apart by.
+fn keys_of<'a>(keys: &'a [&'a [&'a str]], one: &[Value], other: &[Value]) -> Option<&'a [&'a str]> {
+    let names = |keys: &[&str], list: &[Value]| {
+        list.iter().flat_map(|own| guessed_name(keys, own)).collect::<Vec<_>>()
+    };
+    let is_plain = |keys: &[&str], list: &[Value]| !names(keys, list).iter().any(|name| is_sealed(name));
+    keys_or_digests_of(keys, one, other).filter(|keys| is_plain(keys, one) && is_plain(keys, other))
+}
+
+/// The same for whoever knows names by their digests.
+pub(in crate::diff) fn keys_or_digests_of<'a>(
+    keys: &'a [&'a [&'a str]],
+    one: &[Value],
+    other: &[Value],
+) -> Option<&'a [&'a str]> {
+    keys.iter().copied().find(|keys| is_known_by(keys, one) && is_known_by(keys, other))
+}
+
+/// What an element is known by.
+fn guessed_name(keys: &[&str], element: &Value) -> Vec<String> {
+    let name = |key: &&str| match (*key, text(&element[*key])) {
+        // The server writes it where nobody did.
+        ("protocol", absent) if absent.is_empty() => "TCP".to_owned(),
+        (_, text) => text,
+    };
+    keys.iter().map(name).collect()
+}
+
+/// Whether a field of this name is an amount: these stand under names of their own.
+pub(in crate::diff) fn is_amount(name: &str) -> bool {
+    const AMOUNTS: &[&str] = &[
+        "cpu",
+        "memory",
+        "storage",
+        "ephemeral-storage",
+        "pods",
+        "sizeLimit",
+        "divisor",
+        "averageValue",
+        "value",
+    ];
+    AMOUNTS.iter().any(|amount| name == *amount || name.ends_with(&format!(".{amount}")))
+}
+
+fn is_known_by(keys: &[&str], list: &[Value]) -> bool {
+    let names: BTreeSet<Vec<String>> = list.iter().map(|element| guessed_name(keys, element)).collect();
+    names.len() == list.len() && names.iter().flatten().all(|part| !part.is_empty())
 }

@@ -1,17 +1,28 @@
 //! Hashes of objects: what is recorded, and what the object has now.
+//!
+//! The hash that opr8r records of what it has applied.
+//!
+//! JSON exactly as Go's `encoding/json` writes it.
+//!
+//! The judgement on one object by the hash it carries.
+
+use std::io::Write as _;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
     canonical::canonical_document,
-    go_json::GoJson,
-    opr8r::opr8r,
-    pod_view::Container,
     quantity::{Quantity, QuantityError},
-    views::{Amount, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text},
+    spec_view::{
+        Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text,
+        or_default,
+    },
 };
-use crate::types::{Algorithm, Digest, Kind, RecordSpec, UnknownReason};
+use crate::types::{
+    Algorithm, Digest, FieldClass, FieldManager, Finding, HashBaseline, Judgement, Kind, LiveObject,
+    ObservedState, Progress, Record, RecordSpec, UnknownReason,
+};
 
 /// A recorded hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,4 +322,250 @@ fn write_strategy(json: &mut GoJson, strategy: Option<&Strategy<'_>>) {
             });
         }
     });
+}
+
+/// `spec` of a `SimpleResource`, as opr8r's typed client reads it.
+#[derive(Default, Deserialize)]
+#[serde(expecting = "spec must be an object")]
+struct SimpleResource<'a> {
+    #[serde(default, deserialize_with = "or_default")]
+    length: i64,
+    #[serde(borrow, default)]
+    prefix: Text<'a>,
+    #[serde(borrow, default)]
+    vars: Pairs<'a, Text<'a>>,
+}
+
+/// `opr8r-v1` of the JSON text of a spec: `<length>:<prefix>`, then `<key>=<value>` by keys, with nothing between them.
+pub(super) fn opr8r(spec: &str) -> Result<Digest, serde_json::Error> {
+    let spec: Option<SimpleResource<'_>> = serde_json::from_str(spec)?;
+    let SimpleResource { length, prefix, vars } = spec.unwrap_or_default();
+    let mut text = format!("{length}:{}", prefix.0);
+    for (key, value) in &vars.0 {
+        text.extend([&*key.0, "=", &*value.0]);
+    }
+    Ok(Digest::of(text.as_bytes()))
+}
+
+/// Writes one JSON text; commas are set by what stands before.
+#[derive(Debug, Default)]
+pub(super) struct GoJson {
+    out: Vec<u8>,
+}
+
+impl GoJson {
+    /// The finished text.
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// An object whose members `members` writes.
+    pub(super) fn object(&mut self, members: impl FnOnce(&mut Self)) {
+        self.out.push(b'{');
+        members(self);
+        self.out.push(b'}');
+    }
+
+    /// A list with one element per item.
+    pub(super) fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut element: impl FnMut(&mut Self, T),
+    ) {
+        self.out.push(b'[');
+        for item in items {
+            self.separate(b'[');
+            element(self, item);
+        }
+        self.out.push(b']');
+    }
+
+    /// The name of the next member.
+    pub(super) fn key(&mut self, name: &str) -> &mut Self {
+        self.separate(b'{');
+        self.string(name);
+        self.out.push(b':');
+        self
+    }
+
+    /// A member that is left out when it is empty.
+    pub(super) fn text_unless_empty(&mut self, name: &str, text: &str) {
+        if !text.is_empty() {
+            self.key(name).string(text);
+        }
+    }
+
+    /// A whole number.
+    pub(super) fn number(&mut self, number: impl Into<i64>) {
+        write!(self.out, "{}", number.into()).expect("writing to memory cannot fail");
+    }
+
+    /// A string with Go's escapes, those for HTML included.
+    pub(super) fn string(&mut self, text: &str) {
+        self.out.push(b'"');
+        if text.bytes().all(is_plain) {
+            self.out.extend_from_slice(text.as_bytes());
+            self.out.push(b'"');
+            return;
+        }
+        let mut utf8 = [0; 4];
+        for c in text.chars() {
+            match c {
+                '"' => self.out.extend(br#"\""#),
+                '\\' => self.out.extend(br"\\"),
+                '\n' => self.out.extend(br"\n"),
+                '\r' => self.out.extend(br"\r"),
+                '\t' => self.out.extend(br"\t"),
+                '\u{8}' => self.out.extend(br"\b"),
+                '\u{c}' => self.out.extend(br"\f"),
+                '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                    write!(self.out, "\\u{:04x}", u32::from(c)).expect("writing to memory cannot fail");
+                }
+                _ => self.out.extend(c.encode_utf8(&mut utf8).as_bytes()),
+            }
+        }
+        self.out.push(b'"');
+    }
+
+    fn separate(&mut self, opening: u8) {
+        if self.out.last() != Some(&opening) {
+            self.out.push(b',');
+        }
+    }
+}
+
+/// Whether a byte stands for itself: most strings hold no other, and are copied at once.
+fn is_plain(byte: u8) -> bool {
+    // 0xe2 begins the two line separators that Go escapes.
+    byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
+}
+
+/// Judges an object against its own stamp.
+pub fn judge(object: &LiveObject) -> Judgement {
+    judge_stamp(&object.stamp)
+}
+
+/// Judges an object by what its controller recorded. `rests`: it is at work, or behind, and that does not count yet.
+pub fn judge_record(record: &Record, rests: bool) -> Judgement {
+    if record.progress == Progress::Failed {
+        return Judgement::Unknown(UnknownReason::PhaseError);
+    }
+    if rests {
+        return Judgement::InFlight;
+    }
+    match &record.standing {
+        // Whoever is to record something has not: that is no proof that nothing is declared.
+        ObservedState::Hash(HashBaseline::Unasked | HashBaseline::Absent)
+        | ObservedState::Generation { observed: None, .. } => Judgement::Unknown(UnknownReason::NoStatus),
+        ObservedState::Hash(stamp) => judge_stamp(stamp),
+        ObservedState::Generation { observed: Some(observed), current, .. } if observed >= current => {
+            Judgement::InSync
+        }
+        ObservedState::Generation { observed: Some(observed), current, writer } => {
+            drifted(generation_text(*observed), generation_text(*current), writer.as_ref())
+        }
+    }
+}
+
+/// A generation as a value that is shown.
+fn generation_text(generation: i64) -> String {
+    format!("generation {generation}")
+}
+
+/// A hash that differs is one finding on the path `spec`.
+fn judge_stamp(stamp: &HashBaseline) -> Judgement {
+    match stamp {
+        HashBaseline::Unasked | HashBaseline::Absent => Judgement::NoBaseline,
+        HashBaseline::Unusable(reason) => Judgement::Unknown(*reason),
+        HashBaseline::Match(_) => Judgement::InSync,
+        HashBaseline::Mismatch(mismatch) => {
+            drifted(mismatch.expected.to_string(), mismatch.actual.to_string(), mismatch.culprit())
+        }
+    }
+}
+
+fn drifted(expected: String, actual: String, writer: Option<&FieldManager>) -> Judgement {
+    Judgement::Drifted(vec![Finding {
+        path: "spec".into(),
+        class: FieldClass::Hash,
+        expected: expected.into(),
+        actual: actual.into(),
+        writer: writer.cloned(),
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GoJson, opr8r};
+
+    /// The digests are those of the texts on the right, by `printf %s TEXT | sha256sum`.
+    #[test]
+    fn the_hash_is_that_of_a_text_that_can_be_written_by_hand() {
+        for (spec, digest) in [
+            // 16:testspecial=trueupper=true
+            (
+                r#"{"length": 16, "prefix": "test", "vars": {"upper": "true", "special": "true"}}"#,
+                "d524c7dccfac7a9fd92f621a20c70bb526568aeb2c8df09d39443242521fe0dd",
+            ),
+            // 8:
+            (r#"{"length": 8}"#, "077cf0b106d350cc021b33349b552f3bbbdd8aefc9f0ca17deb245db05f05f5c"),
+            (
+                r#"{"length": 8, "prefix": null, "vars": null}"#,
+                "077cf0b106d350cc021b33349b552f3bbbdd8aefc9f0ca17deb245db05f05f5c",
+            ),
+            (
+                r#"{"length": 8, "prefix": "", "vars": {}}"#,
+                "077cf0b106d350cc021b33349b552f3bbbdd8aefc9f0ca17deb245db05f05f5c",
+            ),
+            // 0:
+            ("{}", "ba768b331fd86cec803be04e56ab2b3d4c0e98ef4ee4fcd4e72ad7cce61a1d1f"),
+            ("null", "ba768b331fd86cec803be04e56ab2b3d4c0e98ef4ee4fcd4e72ad7cce61a1d1f"),
+            // 3:ümlautA=1B=a=
+            (
+                r#"{"length": 3, "prefix": "ümlaut", "vars": {"a": null, "B": "", "A": "1"}}"#,
+                "6fd44081e273e2d77ce22f8629150c5a7db312bafc1acdcc875d547ae30b0937",
+            ),
+        ] {
+            assert_eq!(opr8r(spec).unwrap().to_string(), digest, "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_opr8r_itself_could_not_read_has_no_hash() {
+        for spec in [
+            r#"{"length": "16"}"#,
+            r#"{"length": 1.5}"#,
+            r#"{"length": 1e400}"#,
+            r#"{"length": 99999999999999999999}"#,
+            r#"{"prefix": 7}"#,
+            r#"{"vars": {"a": 1}}"#,
+            r#"{"vars": {"a": true}}"#,
+            r#"{"vars": {"a": {"b": "c"}}}"#,
+            r#"{"vars": ["a"]}"#,
+            r#""text""#,
+        ] {
+            assert!(opr8r(spec).is_err(), "{spec}");
+        }
+    }
+
+    #[test]
+    fn strings_are_escaped_as_go_escapes_them() {
+        let mut json = GoJson::default();
+        json.string("a<b>&\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}\u{2028}é");
+        assert_eq!(
+            String::from_utf8(json.finish()).unwrap(),
+            "\"a\\u003cb\\u003e\\u0026\\\"\\\\\\n\\r\\t\\b\\f\\u0001\u{7f}\\u2028é\""
+        );
+    }
+
+    #[test]
+    fn commas_stand_between_members_and_elements_only() {
+        let mut json = GoJson::default();
+        json.object(|json| {
+            json.key("a").list([1, 2], super::GoJson::number);
+            json.key("b").object(|_| ());
+            json.text_unless_empty("c", "");
+        });
+        assert_eq!(json.finish(), br#"{"a":[1,2],"b":{}}"#);
+    }
 }

@@ -1,15 +1,132 @@
+//! Secrets, of which nobody keeps the values.
+//!
 //! Live objects, of which values that may not be told are kept as digests only.
+//!
+//! What one declaration marks as sensitive, in what others say about the same object.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    diff::{
-        declared::NOT_DECLARED,
-        sealed::{is_sealed, seal_member, seal_text, seal_with},
-        secrets::{seal_last_applied, seal_live},
-    },
-    types::{Kind, RedactionKey, RedactionPolicy},
+use super::{
+    declared::NOT_DECLARED,
+    redacted_text::{is_sealed, seal_encoded, seal_member, seal_text, seal_with},
 };
+use crate::types::{FieldClass, FieldPath, Finding, Kind, RedactionKey, RedactionPolicy, Segment, is_within};
+
+/// Where kubectl writes once more what was applied, values included.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Fields of every Secret that are sealed whatever anybody marks.
+pub(super) const SEALED_IN_SECRETS: &[&str] = &["data", "stringData", "metadata.annotations"];
+
+/// Members of every Secret that say what it is. A value in any other place is a value that somebody has misplaced.
+const PLAIN: &[&str] = &["apiVersion", "kind", "type", "immutable", "metadata", "data"];
+/// The same of its metadata.
+const PLAIN_METADATA: &[&str] = &[
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Whether objects of a kind are Secrets.
+pub fn is_secret(group: &str, kind: &str) -> bool {
+    group.is_empty() && kind == "Secret"
+}
+
+/// Replaces the values of a Secret by their digests under each key; documents of other kinds stay as they are.
+///
+/// What is sealed are the bytes that the values stand for, so that `data`, `stringData` and what a state has in the clear can
+/// be compared. `stringData` becomes `data`, as the API server does it. Annotations are sealed too, since tools copy values
+/// there; the copy that kubectl keeps is dropped. So is whatever stands where no Secret has anything: a text that lost its
+/// indentation is a value all the same.
+pub fn seal_live(document: &mut Value, group: &str, kind: &str, keys: &[RedactionKey]) {
+    if is_secret(group, kind)
+        && let Value::Object(members) = document
+    {
+        seal_secret(members, keys);
+    }
+}
+
+/// An object as it may be compared: a Secret with digests under this key, any other as it is.
+pub(super) fn sealed<'a>(live: &'a Value, group: &str, kind: &str, key: &RedactionKey) -> Cow<'a, Value> {
+    if !is_secret(group, kind) {
+        return Cow::Borrowed(live);
+    }
+    let mut sealed = live.clone();
+    seal_live(&mut sealed, group, kind, std::slice::from_ref(key));
+    Cow::Owned(sealed)
+}
+
+fn seal_secret(members: &mut Map<String, Value>, keys: &[RedactionKey]) {
+    match members.get_mut("data") {
+        Some(Value::Object(data)) => data.values_mut().for_each(|value| seal_encoded(keys, value)),
+        Some(other) => *other = Value::Null,
+        None => {}
+    }
+    if let Some(Value::Object(mut texts)) = members.remove("stringData") {
+        texts.values_mut().for_each(|text| seal_with(keys, text));
+        match members.get_mut("data") {
+            Some(Value::Object(data)) => data.extend(texts),
+            _ => drop(members.insert("data".to_owned(), texts.into())),
+        }
+    }
+    seal_all_but(PLAIN, members, keys);
+    let Some(metadata) = members.get_mut("metadata") else { return };
+    let Value::Object(metadata) = metadata else { return seal_with(keys, metadata) };
+    seal_all_but(PLAIN_METADATA, metadata, keys);
+    if let Some(annotations) = metadata.get_mut("annotations") {
+        if let Value::Object(annotations) = annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        seal_with(keys, annotations);
+    }
+}
+
+fn seal_all_but(plain: &[&str], members: &mut Map<String, Value>, keys: &[RedactionKey]) {
+    let strays = members.iter_mut().filter(|(name, _)| !plain.contains(&name.as_str()));
+    strays.for_each(|(_, value)| seal_with(keys, value));
+}
+
+/// Replaces what kubectl wrote down of an object by its digests, wherever it stands: what is sensitive stands there once more.
+pub fn seal_last_applied(keys: &[RedactionKey], value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_last_applied(keys, element)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                if name == LAST_APPLIED {
+                    seal_with(keys, member);
+                } else {
+                    seal_last_applied(keys, member);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Replaces the values of a Secret's attributes that are base64 by the digests of what they stand for, and forgets what
+/// kubectl wrote down.
+pub fn seal_binary_data(key: &RedactionKey, attributes: &mut Value) {
+    if let Some(Value::Object(data)) = attributes.get_mut("binary_data") {
+        data.values_mut().for_each(|value| seal_encoded(std::slice::from_ref(key), value));
+    }
+    if let Some(Value::Object(annotations)) = attributes.pointer_mut("/metadata/0/annotations") {
+        annotations.remove(LAST_APPLIED);
+    }
+}
 
 /// Replaces what may not be told of a live object of a kind by digests: what every Secret holds, what is marked in this object,
 /// and copies of it that kubectl wrote down.
@@ -128,15 +245,73 @@ pub(in crate::diff) fn seal_forged(value: &mut Value, keys: &[RedactionKey]) {
     }
 }
 
+/// Replaces the values of findings by digests where they are at one of these fields, within one, or around one. Fields are
+/// written without indices; the empty one is the whole object.
+///
+/// The live object is sealed there already. What another source declares is not, and shows where nothing is left of it.
+pub fn seal_findings(findings: &mut [Finding], fields: &[Box<str>], key: &RedactionKey) {
+    // A hash is told as one, whatever it is of.
+    for finding in findings.iter_mut().filter(|finding| finding.class != FieldClass::Hash) {
+        let field = without_indices(&finding.path);
+        if fields.iter().any(|marked| is_within(&field, marked) || is_within(marked, &field)) {
+            for text in [&mut finding.expected, &mut finding.actual] {
+                if !text.is_empty() && !RedactionKey::is_digest(text) {
+                    *text = key.digest(text.as_bytes()).into();
+                }
+            }
+        }
+    }
+}
+
+/// The names on the way to a field; none on the way to what is no path, which is then around everything.
+fn without_indices(path: &str) -> String {
+    let Ok(path) = path.parse::<FieldPath>() else { return String::new() };
+    let names = path.segments().iter().filter_map(|segment| match segment {
+        Segment::Field(name) => Some(&**name),
+        Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
+    });
+    names.collect::<Vec<_>>().join(".")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{seal_field, seal_forged, seal_object};
-    use crate::{
-        diff::sealed::{is_same, is_sealed},
-        types::{Kind, ObjectName, RedactionKey, RedactionPolicy},
+    use super::{
+        FieldClass, Finding, RedactionKey, seal_field, seal_findings, seal_forged, seal_live, seal_object,
     };
+    use crate::{
+        diff::redacted_text::{is_same, is_sealed},
+        types::{Kind, ObjectName, RedactionPolicy},
+    };
+
+    #[test]
+    fn nothing_of_a_secret_is_left_and_sealing_it_again_changes_nothing() {
+        let keys = [RedactionKey::new([1; 32]), RedactionKey::new([2; 32])];
+        let mut live = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "canary", "a": "canary"}},
+        "data": {"a": "Y2FuYXJ5", "b": "not base64 canary", "c": "", "d": 7}, "stringData": {"e": "canary"}});
+        seal_live(&mut live, "", "Secret", &keys);
+        let text = live.to_string();
+        assert!(
+            !text.contains("anary") && !text.contains("Y2Fu") && !text.contains("last-applied"),
+            "{text}"
+        );
+        assert_eq!(live["data"]["a"], live["data"]["e"]);
+        let once = live.clone();
+        seal_live(&mut live, "", "Secret", &keys);
+        assert_eq!(live, once);
+        let mut stray = json!({"type": "Opaque", "password": "canary", "stringdata": {"a": ["canary"]}, "image": "canary",
+        "metadata": {"name": "a", "labels": {"app": "web"}, "password": "canary"}});
+        seal_live(&mut stray, "", "Secret", &keys);
+        assert!(!stray.to_string().contains("canary"), "{stray}");
+        assert_eq!(
+            (&stray["type"], &stray["metadata"]["labels"]),
+            (&json!("Opaque"), &json!({"app": "web"}))
+        );
+        let mut other = json!({"data": {"a": "b"}});
+        seal_live(&mut other, "", "ConfigMap", &keys);
+        assert_eq!(other, json!({"data": {"a": "b"}}));
+    }
 
     fn keys() -> [RedactionKey; 2] {
         [1, 2].map(|number| RedactionKey::new([number; 32]))
@@ -180,7 +355,7 @@ mod tests {
     #[test]
     fn of_a_whole_object_it_is_left_which_it_is() {
         let metadata = json!({"name": "left-name", "namespace": "n", "uid": "u", "labels": {"a": "hunter2"}, "creationTimestamp": "2026-01-01T00:00:00Z",
-            "ownerReferences": [{"name": "hunter2"}], "managedFields": [{"manager": "left-manager"}]});
+        "ownerReferences": [{"name": "hunter2"}], "managedFields": [{"manager": "left-manager"}]});
         let object = json!({"apiVersion": "v1", "kind": "Left", "metadata": metadata, "spec": {"a": ["hunter2", 7, false]}});
         for left in ["left-name", "Left", "left-manager", "2026-01-01T00:00:00Z"] {
             check("", object.clone(), left);
@@ -219,7 +394,7 @@ mod tests {
                 [format!("spec.template.spec.containers.env{field}"), "metadata.finalizers".to_owned()];
             let container = json!({"name": "web", "env": [{"name": "hunter2", "value": "left"}]});
             let live = json!({"metadata": {"finalizers": ["hunter2"], "managedFields": [{"manager": "kubectl", "fieldsV1": owned}]},
-                "spec": {"template": {"spec": {"containers": [container]}}}});
+            "spec": {"template": {"spec": {"containers": [container]}}}});
             sealed(live, &fields.each_ref().map(String::as_str))
         };
         for field in ["", ".name"] {
@@ -246,5 +421,34 @@ mod tests {
         let sealed = live["data"]["a"].as_str().unwrap();
         assert!(keys().iter().all(|key| sealed.contains(&key.digest(forged.as_bytes()))), "{sealed}");
         assert_eq!(live["data"]["b"], "\u{1}left", "that is a text as any other");
+    }
+
+    fn is_told(path: &str, fields: &[&str]) -> bool {
+        is_told_of(FieldClass::Env, path, fields)
+    }
+
+    fn is_told_of(class: FieldClass, path: &str, fields: &[&str]) -> bool {
+        let (expected, actual) = ("canary".into(), Box::default());
+        let mut found = [Finding { path: path.into(), class, expected, actual, writer: None }];
+        let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
+        seal_findings(&mut found, &fields, &RedactionKey::new([1; 32]));
+        let [Finding { expected, actual, .. }] = found;
+        assert!(actual.is_empty(), "nothing has no digest");
+        assert!(&*expected == "canary" || RedactionKey::is_digest(&expected), "{expected}");
+        &*expected == "canary"
+    }
+
+    #[test]
+    fn what_is_at_within_or_around_a_marked_field_is_a_digest() {
+        let value = "spec.template.spec.containers[name=web].env[name=GONE].value";
+        assert!(is_told(value, &[]));
+        assert!(is_told(value, &["data", "spec.template.spec.containers.env.val"]));
+        for field in ["spec.template.spec.containers.env.value", "spec.template.spec.containers.env", ""] {
+            assert!(!is_told(value, &["data", field]), "{field}");
+        }
+        assert!(!is_told("spec.template", &["spec.template.spec.containers.env.value"]));
+        assert!(!is_told("metadata.annotations[\"example.com/a\"]", &["metadata.annotations.example.com/a"]));
+        assert!(is_told_of(FieldClass::Hash, "spec", &["spec.template.spec.containers.env.value"]));
+        assert!(is_told("spec.replicas", &["spec.template.spec.containers.env.value"]));
     }
 }
