@@ -1,26 +1,21 @@
 //! Reading what is declared, one module per source: functions from bytes to declarations, and the tasks that follow them.
 
-mod aside;
-mod declare;
+mod document_reader;
 mod documents;
-mod feed;
-mod follow;
+mod driver;
 pub mod helm;
-mod known;
+mod inflate;
 pub mod manifest;
-mod memory;
-mod newest;
+mod metadata_watch;
+mod publisher;
+mod requirements;
 mod scopes;
-mod teller;
 pub mod terraform;
-mod text;
-mod wanted;
-mod yaml;
 
 pub use self::{
     documents::{BadDocument, Document, documents, read_objects},
-    feed::innermost,
-    follow::SourceContext,
+    driver::SourceContext,
+    metadata_watch::innermost,
+    requirements::{Declares, Wanted},
     scopes::is_cluster_scoped,
-    wanted::{Declares, Wanted},
 };

@@ -8,7 +8,7 @@ use std::{
 use kube::Client;
 use tokio::time::timeout;
 
-use super::feed::Refusal;
+use super::metadata_watch::Refusal;
 use crate::types::{DownReason, ObjectName};
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::{
-    sources::text::{Broken, Text, inflate_limit},
+    sources::inflate::{Broken, Text, inflate_limit},
     types::{BaselineFault, BaselineVersion, Chart},
 };
 
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     use super::{BaselineFault, decode};
-    use crate::sources::text::tests::gzip;
+    use crate::sources::inflate::tests::gzip;
 
     fn release() -> Vec<u8> {
         let text = json!({

@@ -3,23 +3,18 @@
 //! A state holds the secrets of everything that Terraform manages. Only resources of Kubernetes are ever read from it, outputs,
 //! private data and other providers are skipped before anything is kept, and values that may not be told become digests.
 
-mod address;
-mod chunks;
-mod follow;
-mod identity;
-mod private;
+mod files;
 mod published;
-mod random;
 mod resource;
 mod secrets;
 mod show;
+mod source;
 mod state;
 
 pub use self::{
-    chunks::{StateSecret, group_chunks, join_chunks},
-    follow::{StateSources, follow},
-    published::{PART_LIMIT, Published},
-    random::random_key,
+    published::{PART_LIMIT, Published, random_key},
+    secrets::{StateSecret, group_chunks, join_chunks},
+    source::{StateSources, follow},
     state::{StateReader, TerraformState, decode},
 };
-pub use super::text::{Broken, INFLATE_LIMIT, Text};
+pub use super::inflate::{Broken, INFLATE_LIMIT, Text};

@@ -6,12 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    resource::Instance,
-    secrets::sensitive_marks,
+    resource::{Instance, sensitive_marks},
     state::{TerraformState, is_ours, make},
 };
 use crate::{
-    sources::memory::{Made, Memory},
+    sources::document_reader::{Made, Memory},
     types::{BaselineFault, RedactionKey},
 };
 

@@ -1,11 +1,11 @@
-//! What every follower gets from outside.
+//! What every source gets from outside.
 
 use std::{fmt, sync::Arc};
 
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 
-use super::wanted::Declares;
+use super::requirements::Declares;
 use crate::types::{Clock, Event, RedactionKey, WatchMode};
 
 /// Whom to ask, and whom to tell. `S`: where a source looks.
@@ -38,5 +38,15 @@ impl<S> SourceContext<S> {
 impl<S> fmt::Debug for SourceContext<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Follow").finish_non_exhaustive()
+    }
+}
+
+/// Waits until settings name something else.
+pub(super) async fn other_than<T: PartialEq>(newest: &mut watch::Receiver<Arc<T>>, current: &T) {
+    while **newest.borrow_and_update() == *current {
+        if newest.changed().await.is_err() {
+            // Nobody is left to change them.
+            return std::future::pending().await;
+        }
     }
 }

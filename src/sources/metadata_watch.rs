@@ -1,8 +1,5 @@
 //! Lists and watches of what baselines are kept in: Secrets and ConfigMaps by their metadata alone, and Leases.
 
-mod refusal;
-mod shown;
-
 use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use futures_util::{StreamExt as _, pin_mut};
@@ -22,12 +19,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-pub use self::refusal::innermost;
-pub(super) use self::{
-    refusal::{Refusal, health},
-    shown::Shown,
-};
-use crate::types::{Scope, WatchMode};
+use crate::types::{DownReason, Scope, WatchHealth, WatchMode};
 
 /// How long the server is asked to keep a watch open. Short, so that one that says nothing any more is soon found out.
 const WATCH: u32 = 60;
@@ -290,4 +282,125 @@ where
             .map_or("all namespaces".to_owned(), |name| format!("namespace {name}"));
         format!("{verb} {objects} with label {} in {place}", self.feed.selector)
     }
+}
+
+/// What there is, as far as feeds have shown it.
+pub(super) struct Shown<Of> {
+    feeds: BTreeMap<Feed<Of>, Part>,
+}
+
+type EntryKey = (Box<str>, Box<str>);
+
+/// What one feed has shown.
+#[derive(Default)]
+struct Part {
+    /// By namespace and name; none before the first list.
+    entries: Option<BTreeMap<EntryKey, Entry>>,
+    refusal: Option<Refusal>,
+}
+
+impl<Of: Copy + Ord> Shown<Of> {
+    /// Nothing yet of these feeds.
+    pub(super) fn new(feeds: Vec<Feed<Of>>) -> Self {
+        Self { feeds: feeds.into_iter().map(|feed| (feed, Part::default())).collect() }
+    }
+
+    pub(super) fn take(&mut self, notice: Notice<Of>) {
+        match notice {
+            Notice::Listed(feed, entries) => {
+                let entries = entries.into_iter().map(|entry| (key(&entry), entry)).collect();
+                self.feeds.insert(feed, Part { entries: Some(entries), refusal: None });
+            }
+            Notice::Seen(feed, entry) => {
+                let part = self.feeds.entry(feed).or_default();
+                part.entries.get_or_insert_default().insert(key(&entry), entry);
+            }
+            Notice::Gone(feed, entry) => {
+                let part = self.feeds.entry(feed).or_default();
+                part.entries.get_or_insert_default().remove(&key(&entry));
+            }
+            Notice::Failed(feed, refusal) => self.feeds.entry(feed).or_default().refusal = Some(refusal),
+        }
+    }
+
+    /// Whether every feed has said something.
+    pub(super) fn all_answered(&self) -> bool {
+        self.feeds.values().all(|part| part.entries.is_some() || part.refusal.is_some())
+    }
+
+    /// What does not work.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
+        self.feeds.values().filter_map(|part| part.refusal.as_ref())
+    }
+
+    /// Whether it is known what there is in a namespace.
+    pub(super) fn is_listed(&self, of: Of, namespace: &str) -> bool {
+        let covers = |feed: &Feed<Of>| feed.namespace.as_deref().is_none_or(|own| own == namespace);
+        self.feeds.iter().any(|(feed, part)| feed.of == of && covers(feed) && part.entries.is_some())
+    }
+
+    /// All that there is of something.
+    pub(super) fn entries(&self, of: Of) -> impl Iterator<Item = &Entry> {
+        let feeds = self.feeds.iter().filter(move |(feed, _)| feed.of == of);
+        feeds.flat_map(|(_, part)| part.entries.iter().flat_map(BTreeMap::values))
+    }
+}
+
+fn key(entry: &Entry) -> EntryKey {
+    (entry.namespace.clone(), entry.name.clone())
+}
+
+/// Why the API server did not give us something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) reason: DownReason,
+    pub(super) message: Box<str>,
+}
+
+impl Refusal {
+    /// What an error means for whoever wanted to do this: `list Secrets with label tfstate=true in namespace shop`.
+    pub(super) fn new(error: &kube::Error, doing: &str) -> Self {
+        let (reason, said) = match error {
+            kube::Error::Api(status) => {
+                let reason = match status.code {
+                    401 | 403 => DownReason::Forbidden,
+                    404 => DownReason::NotFound,
+                    _ => DownReason::Error,
+                };
+                (reason, status.message.clone())
+            }
+            // What it stumbled over may be a secret.
+            kube::Error::SerdeError(_) => {
+                (DownReason::Error, "the answer is not what it should be".to_owned())
+            }
+            other => (DownReason::Error, innermost(other)),
+        };
+        let hint = if reason == DownReason::Forbidden {
+            "; grant this right (`drift-exporter check` names all that are needed)"
+        } else {
+            ""
+        };
+        Self { reason, message: format!("cannot {doing}: {said}{hint}").into() }
+    }
+
+    /// The server says nothing.
+    pub(super) fn stalled(doing: &str) -> Self {
+        let message = format!("cannot {doing}: the API server does not answer").into();
+        Self { reason: DownReason::Stalled, message }
+    }
+}
+
+/// The last cause names the fault; those before it name the layers it went through.
+pub fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
+/// Up where nothing is refused. What is forbidden comes first: somebody has to do something about it.
+pub(super) fn health<'a>(refusals: impl Iterator<Item = &'a Refusal>) -> WatchHealth {
+    let mut refusals: Vec<&Refusal> = refusals.collect();
+    refusals.sort_by_key(|refusal| (refusal.reason, &refusal.message));
+    refusals.dedup();
+    let Some(first) = refusals.first() else { return WatchHealth::Up };
+    let messages: Vec<&str> = refusals.iter().map(|refusal| &*refusal.message).collect();
+    WatchHealth::Down { reason: first.reason, message: messages.join("; ").into() }
 }

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{sources::feed::Entry, types::Lock};
+use crate::{sources::metadata_watch::Entry, types::Lock};
 
 /// What an object is called that Helm keeps a revision in: this, the release, `.v` and the revision.
 const PREFIX: &str = "sh.helm.release.v1.";

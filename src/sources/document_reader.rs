@@ -1,17 +1,23 @@
 //! From objects as people wrote them down to declared ones.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
 
+use kube::Client;
 use serde_json::Value;
 
 use super::{
     documents::{Document, documents, object_of_document},
-    memory::{Made, Memory},
+    metadata_watch::Refusal,
+    publisher::Reading,
     scopes::Scopes,
 };
 use crate::{
     diff::{declared::prepare, is_secret, pack},
-    types::{DeclaredBody, DeclaredObject, ObjectName, RedactionKey, SkipReason, Skipped},
+    types::{BaselineFault, DeclaredBody, DeclaredObject, ObjectName, RedactionKey, SkipReason, Skipped},
 };
 
 /// Reads the versions of one baseline that is written in documents. What did not change since the last one is not read again.
@@ -135,6 +141,117 @@ fn subset(address: Box<str>, object: ObjectName, mut document: Value, key: &Reda
         sensitive,
         key: key.clone(),
         body: DeclaredBody::Subset(pack(&document)),
+    }
+}
+
+/// Reads with a reader that is handed back. Where that panics, there is nothing, and another reader.
+pub(super) async fn read_aside<R: Send + 'static, T: Send + 'static>(
+    mut reader: R,
+    other: R,
+    read: impl FnOnce(&mut R) -> T + Send + 'static,
+) -> (R, Option<T>) {
+    let task = tokio::task::spawn_blocking(move || {
+        let outcome = read(&mut reader);
+        (reader, Some(outcome))
+    });
+    task.await.unwrap_or((other, None))
+}
+
+/// What documents declare, and whether it is known where that is.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) reading: Reading,
+    /// Whether it is known of all its objects where they are. Else their kinds are asked for again.
+    pub(super) is_sure: bool,
+    /// Why nobody could be asked about some of them, which are left out.
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// Reads documents, and reads them again where the API server has to be asked which of their kinds have namespaces.
+pub(super) async fn read_placed<F>(
+    client: &Client,
+    reader: DocumentReader,
+    scopes: &mut Scopes,
+    read: F,
+) -> (DocumentReader, Result<Placed, BaselineFault>)
+where
+    F: Fn(&mut DocumentReader, &Scopes) -> Result<Reading, BaselineFault> + Clone + Send + 'static,
+{
+    let (mut reader, mut outcome) = read_within(reader, scopes, read.clone()).await;
+    let objects = outcome.iter().flat_map(|reading| &reading.objects).map(|own| &own.object);
+    let learned = scopes.learn(client, objects).await;
+    if learned.anything {
+        // Where they are was decided without knowing.
+        (reader, outcome) = read_within(reader.fresh(), scopes, read).await;
+    }
+    let placed = outcome.map(|mut reading| {
+        let is_sure = scopes.knows(reading.objects.iter().map(|own| &own.object));
+        reading.objects.retain(|own| learned.covers(&own.object));
+        Placed { reading, is_sure, refusal: learned.refusal() }
+    });
+    (reader, placed)
+}
+
+async fn read_within<F>(
+    reader: DocumentReader,
+    scopes: &Scopes,
+    read: F,
+) -> (DocumentReader, Result<Reading, BaselineFault>)
+where
+    F: FnOnce(&mut DocumentReader, &Scopes) -> Result<Reading, BaselineFault> + Send + 'static,
+{
+    let (other, scopes) = (reader.fresh(), scopes.clone());
+    let (reader, outcome) = read_aside(reader, other, move |reader| read(reader, &scopes)).await;
+    (reader, outcome.unwrap_or(Err(BaselineFault::Unreadable)))
+}
+
+/// What was made of one part: a resource of a state, a document of a manifest.
+#[derive(Clone)]
+pub(super) enum Made {
+    Object(Arc<DeclaredObject>),
+    Skipped(Skipped),
+    /// It is on its way out, and nothing is declared by it.
+    Nothing,
+}
+
+/// What was made of each part, by a hash of its text. Most of a baseline is the same when it is read again.
+pub(super) struct Memory<M = Made> {
+    hasher: RandomState,
+    last: HashMap<u64, M>,
+    /// What belongs to the version that is being read.
+    next: HashMap<u64, M>,
+}
+
+impl<M> Default for Memory<M> {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), last: HashMap::new(), next: HashMap::new() }
+    }
+}
+
+impl<M: Clone> Memory<M> {
+    /// What was made of these texts, or is made now.
+    pub(super) fn recall(
+        &mut self,
+        texts: &[&str],
+        anew: impl FnOnce() -> Result<M, BaselineFault>,
+    ) -> Result<M, BaselineFault> {
+        let hash = self.hasher.hash_one(texts);
+        let made = match self.last.get(&hash) {
+            Some(made) => made.clone(),
+            None => anew()?,
+        };
+        self.next.insert(hash, made.clone());
+        Ok(made)
+    }
+
+    /// The version was read to its end: what is not in it is forgotten.
+    pub(super) fn turn(&mut self) {
+        self.last = std::mem::take(&mut self.next);
+    }
+
+    /// The version could not be read to its end: what was known before still is.
+    pub(super) fn give_up(&mut self) {
+        self.next.clear();
     }
 }
 
