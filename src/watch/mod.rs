@@ -3,38 +3,27 @@
 //! kube gives configuration, credentials and TLS. The loop is ours because it has to show what kube's watcher hides:
 //! bookmarks as signs of life, stalls, restarts and their reasons, and one bad object among good ones.
 
-mod access;
-mod backoff;
 mod client;
+mod decode;
 mod discovery;
-mod events;
-mod exchange;
 mod facts;
-mod fault;
-mod job_run;
-mod kinds;
+pub mod json_items;
 mod metrics;
-mod plan;
+mod openapi;
+mod permissions;
 mod planner;
-mod read;
-mod report;
 mod request;
-mod resolve;
-mod schemas;
-pub mod split;
-mod stream;
+mod status;
 mod supervisor;
-mod wire;
-mod writer;
+mod watcher;
 
-pub use access::{Access, Allowed, Need, access};
 pub use client::{ConnectError, Connection, client_from, client_to, context_namespace};
-pub use kinds::{find_kind, served_kinds};
+pub use discovery::{find_kind, served_kinds};
+pub use json_items as split;
 pub use metrics::WatchMetrics;
-pub use plan::plan;
-pub use planner::Planner;
+pub use openapi::{SchemaReader, SchemaRequests};
+pub use permissions::{Access, Allowed, Need, access};
+pub use planner::{Discovery, Planner, plan};
 pub use request::object_url;
-pub use resolve::Discovery;
-pub use schemas::{SchemaReader, SchemaRequests};
-pub use stream::Timing;
 pub use supervisor::{DecodeConfig, WatchDeps, follow};
+pub use watcher::Timing;

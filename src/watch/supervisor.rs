@@ -14,7 +14,10 @@ use tokio::{
 };
 use tracing::{error, info};
 
-use super::{SchemaRequests, Timing, WatchMetrics, backoff::Backoff, stream::Stream};
+use super::{
+    SchemaRequests, Timing, WatchMetrics,
+    watcher::{Backoff, Stream},
+};
 use crate::types::{
     DownReason, Event, JobSpec, Kind, Plan, RecordSpec, RedactionPolicy, WatchHealth, WatchSpec,
 };

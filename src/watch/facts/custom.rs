@@ -3,10 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    Parts,
-    wellness::{Conditions, Lenient, Wellness, is_behind, read},
-};
+use super::{Conditions, Lenient, Parts, Wellness, is_behind, read};
 use crate::{
     diff::Text,
     types::{Facts, Health},
@@ -98,7 +95,7 @@ fn wellness(status: &Status<'_>) -> Wellness {
     let busy =
         ["Reconciling", "Issuing", "Progressing"].iter().find_map(|name| conditions.when(name, "True"));
     let works = match named {
-        None => return by_words(status, busy.map(super::wellness::Condition::words)),
+        None => return by_words(status, busy.map(super::Condition::words)),
         Some(condition) => match &*condition.status.0 {
             "True" => Wellness::healthy(),
             "False" => Wellness::new(Health::Unhealthy, condition.words()),
@@ -163,8 +160,10 @@ fn by_word(word: &str, message: &str) -> Option<Wellness> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::{check_of, facts_of};
-    use crate::types::{Health, Phase};
+    use crate::{
+        types::{Health, Phase},
+        watch::facts::{check_of, facts_of},
+    };
 
     fn condition(name: &str, status: &str) -> Value {
         json!({"type": name, "status": status, "message": format!("{name} is {status}")})

@@ -1,4 +1,4 @@
-//! One stream: list, watch from there, list again when the server has forgotten.
+//! One watch: list, watch from there, list again when the server has forgotten.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -6,6 +6,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
@@ -14,19 +15,13 @@ use tracing::{debug, info, warn};
 
 use super::{
     DecodeConfig, SchemaRequests,
-    backoff::Backoff,
-    events::{Lines, WatchLine},
-    exchange::{answer, refusal},
-    fault::{ApiStatus, Fault},
+    decode::{ObjectReader, Read},
+    json_items::{Part, Splitter, Wanted},
     metrics::KindMetrics,
-    read::{ObjectReader, Read},
-    request::{list_url, watch_url},
+    request::{ApiStatus, Fault, answer, list_url, refusal, watch_url},
     supervisor::WatchDeps,
 };
-use crate::{
-    types::{Event, Restart, WatchEvent, WatchHealth, WatchMode, WatchSpec},
-    watch::split::{Part, Splitter, Wanted},
-};
+use crate::types::{Event, Restart, WatchEvent, WatchHealth, WatchMode, WatchSpec};
 
 /// What is read of a LIST. An object larger than this is not one that an API server stores.
 const LIST: Wanted = Wanted { list: "items", members: &["metadata"], largest: 32 << 20 };
@@ -297,4 +292,112 @@ fn bookmark_version(object: &str) -> Option<String> {
         metadata: Versioned,
     }
     serde_json::from_str::<Bookmark>(object).ok().map(|bookmark| bookmark.metadata.resource_version)
+}
+
+/// One line of a watch.
+#[derive(Debug, Deserialize)]
+pub(super) struct WatchLine<'a> {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    #[serde(rename = "type")]
+    pub(super) event: &'a str,
+    /// The object, or the status of an error.
+    #[serde(borrow)]
+    pub(super) object: &'a RawValue,
+}
+
+/// A line longer than this is not an event that an API server sends.
+const LONGEST_LINE: usize = 32 << 20;
+
+/// Joins the pieces of a line that came in several chunks.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    partial: Vec<u8>,
+}
+
+/// A line is longer than any event can be.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("an event is larger than {} MiB", LONGEST_LINE >> 20)]
+pub(super) struct LineTooLong;
+
+impl Lines {
+    /// Takes the next bytes and gives the complete lines among them.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Vec<Vec<u8>>, LineTooLong> {
+        let mut lines = Vec::new();
+        let mut rest = chunk;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let mut line = std::mem::take(&mut self.partial);
+            line.extend_from_slice(&rest[..end]);
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                lines.push(line);
+            }
+            rest = &rest[end + 1..];
+        }
+        if self.partial.len() + rest.len() > LONGEST_LINE {
+            return Err(LineTooLong);
+        }
+        self.partial.extend_from_slice(rest);
+        Ok(lines)
+    }
+}
+
+/// Doubles with each failure, with jitter, so that many exporters do not come back at once.
+#[derive(Clone, Debug)]
+pub(super) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    failures: u32,
+    /// Whether the version of the last list was forgotten before anything came of it.
+    listed_in_vain: bool,
+}
+
+impl Backoff {
+    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, failures: 0, listed_in_vain: false }
+    }
+
+    /// The wait after one more failure: between half of the step and the whole of it.
+    pub(super) fn next(&mut self) -> Duration {
+        let step = self.first.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.longest);
+        self.failures = self.failures.saturating_add(1);
+        step.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// Whether there was a failure since the last reset.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Notes that the server has forgotten our version. Says whether that is the first time since all was well: then a
+    /// new list is due at once, however long the server was away before.
+    pub(super) fn first_forgotten(&mut self) -> bool {
+        !std::mem::replace(&mut self.listed_in_vain, true)
+    }
+
+    /// All is well again.
+    pub(super) fn reset(&mut self) {
+        self.failures = 0;
+        self.listed_in_vain = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Backoff;
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_vary() {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
+        for step in [1, 2, 4, 8, 10, 10] {
+            let wait = backoff.next();
+            assert!(wait >= Duration::from_secs(step) / 2 && wait <= Duration::from_secs(step), "{wait:?}");
+        }
+        backoff.reset();
+        assert!(backoff.next() <= Duration::from_secs(1));
+        let mut waits: Vec<_> =
+            (0..20).map(|_| Backoff::new(Duration::from_secs(1), Duration::MAX).next()).collect();
+        waits.dedup();
+        assert!(waits.len() > 1, "there is no jitter");
+    }
 }

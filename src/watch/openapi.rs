@@ -1,27 +1,128 @@
-//! Reads about kinds when there may be something new to read.
+//! What the API server says about kinds that are not those of Kubernetes itself: by what elements of their lists are known.
+//!
+//! It is read for kinds that are compared by their fields, when one is new, and looked at again when a watch of one is cut: a
+//! server that takes in another schema of a kind ends all watches of it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
-use http::StatusCode;
-use kube::Client;
+use http::{
+    Request, StatusCode,
+    header::{ACCEPT, HeaderValue},
+};
+use kube::{Client, client::Body};
+use serde::Deserialize;
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{Instant, sleep_until},
 };
 use tracing::{debug, warn};
 
 use super::{
-    SchemaRequests,
-    index::{Index, document},
+    DecodeConfig, Timing,
+    request::{Fault, answer, refusal, whole},
 };
 use crate::{
-    diff::declared::{ClusterSchemas, Schemas},
-    watch::{Timing, fault::Fault},
+    diff::declared::{ClusterSchemas, CustomKind, Schemas},
+    types::{Kind, Plan},
 };
+
+/// Where streams say of which kinds something has to be known, and where that is told. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SchemaRequests {
+    shapes: watch::Sender<Arc<ClusterSchemas>>,
+    /// Tells that there may be something to read.
+    news: Arc<Notify>,
+}
+
+impl SchemaRequests {
+    fn new() -> (Self, watch::Receiver<Arc<ClusterSchemas>>) {
+        let (shapes, receiver) = watch::channel(Arc::default());
+        (Self { shapes, news: Arc::default() }, receiver)
+    }
+
+    /// Has these streams' kinds read about, as far as their fields are compared and nobody knows them. From now on whoever compares
+    /// waits for what is new.
+    pub(super) fn want(&self, plan: &Plan, reading: &DecodeConfig) {
+        let compared = plan.streams.iter().map(|stream| &stream.kind).filter(|kind| reading.compares(kind));
+        let unknown = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
+        let kinds: BTreeSet<CustomKind> =
+            unknown.map(|kind| (kind.api_version().into(), kind.kind.clone())).collect();
+        if self.change(|shapes| shapes.want(&kinds)) {
+            self.news.notify_one();
+        }
+    }
+
+    /// A watch of this kind was cut, or works again: its schema may be another one.
+    pub(super) fn look_again(&self, kind: &Kind) {
+        if self.shapes.borrow().wants(&kind.api_version(), &kind.kind) {
+            self.news.notify_one();
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ClusterSchemas) -> bool) -> bool {
+        self.shapes.send_if_modified(|shapes| {
+            let mut new = ClusterSchemas::clone(shapes);
+            let news = change(&mut new);
+            if news {
+                *shapes = Arc::new(new);
+            }
+            news
+        })
+    }
+}
+
+const INDEX: &str = "/openapi/v3";
+/// It has a line for each group and version.
+const LARGEST_INDEX: usize = 16 << 20;
+/// Of a group with hundreds of large kinds it has some ten megabytes.
+const LARGEST_DOCUMENT: usize = 32 << 20;
+
+/// Where the document of each group and version is: `apis/example.com/v1`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Index {
+    paths: HashMap<String, Place>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Place {
+    #[serde(rename = "serverRelativeURL")]
+    url: String,
+}
+
+impl Index {
+    /// The index as it is now.
+    pub(super) async fn read(client: &Client, silence: Duration) -> Result<Self, Fault> {
+        let text = get(client, INDEX, LARGEST_INDEX, silence).await?;
+        serde_json::from_slice(&text).map_err(|error| Fault::Garbled(format!("{INDEX}: {error}")))
+    }
+
+    /// The URL of the document of an API version. It has a hash of the document in it, so it is another one when that changes.
+    pub(super) fn url(&self, api_version: &str) -> Option<&str> {
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let url = &self.paths.get(&format!("{root}/{api_version}"))?.url;
+        // Nobody else is asked.
+        url.starts_with(&format!("{INDEX}/")).then_some(url)
+    }
+}
+
+/// Reads a document.
+pub(super) async fn document(client: &Client, url: &str, silence: Duration) -> Result<bytes::Bytes, Fault> {
+    get(client, url, LARGEST_DOCUMENT, silence).await
+}
+
+async fn get(client: &Client, url: &str, largest: usize, silence: Duration) -> Result<bytes::Bytes, Fault> {
+    let json = HeaderValue::from_static("application/json");
+    let request = Request::get(url).header(ACCEPT, json).body(Body::empty())?;
+    let response = answer(client, request, silence).await?;
+    if !response.status().is_success() {
+        return Err(refusal(response, silence).await);
+    }
+    whole(response, largest, silence).await
+}
 
 /// How long after news the index is looked at: a server tells of a new schema some seconds after it has taken it in.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(3), Duration::from_secs(12)];
@@ -31,7 +132,7 @@ const REST: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_mins(1);
 
 /// What of the index could not be read, in place of an API version.
-const INDEX: &str = "all";
+const WHOLE_INDEX: &str = "all";
 
 /// Reads what the API server says about kinds of its own.
 pub struct SchemaReader {
@@ -93,21 +194,21 @@ impl SchemaReader {
     async fn look(&mut self, is_last: bool) {
         let wanted = self.schemas.shapes.borrow().wanted();
         self.read.retain(|version, _| wanted.contains_key(version));
-        self.told.retain(|version, _| &**version == INDEX || wanted.contains_key(version));
+        self.told.retain(|version, _| &**version == WHOLE_INDEX || wanted.contains_key(version));
         if wanted.is_empty() {
             return;
         }
         let index = match Index::read(&self.client, self.timing.silence).await {
             Ok(index) => index,
             Err(fault) => {
-                self.tell(INDEX, &fault.to_string());
+                self.tell(WHOLE_INDEX, &fault.to_string());
                 if is_last || is_final(&fault) {
                     wanted.iter().for_each(|(version, kinds)| self.give_up(version, kinds));
                 }
                 return;
             }
         };
-        self.told.remove(INDEX);
+        self.told.remove(WHOLE_INDEX);
         for (version, kinds) in wanted {
             let Some(url) = index.url(&version) else {
                 if is_last {
@@ -192,5 +293,21 @@ fn is_final(fault: &Fault) -> bool {
         }
         Fault::Garbled(_) | Fault::Stalled(_) => true,
         Fault::Gone | Fault::Connection(_) | Fault::Stopped => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Index;
+
+    #[test]
+    fn a_document_is_found_by_its_version_and_on_the_same_server_only() {
+        let text = r#"{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=A"}, "version": {"serverRelativeURL": "/openapi/v3/version"},
+        "apis/example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/example.com/v1?hash=B"},
+        "apis/evil.example/v1": {"serverRelativeURL": "https://evil.example/openapi/v3/"}}}"#;
+        let index: Index = serde_json::from_str(text).unwrap();
+        assert_eq!(index.url("v1"), Some("/openapi/v3/api/v1?hash=A"));
+        assert_eq!(index.url("example.com/v1"), Some("/openapi/v3/apis/example.com/v1?hash=B"));
+        assert_eq!([index.url("example.com/v2"), index.url("evil.example/v1")], [None, None]);
     }
 }

@@ -10,8 +10,7 @@ use kube::Client;
 
 use super::{
     discovery::Discoverer,
-    plan::plan,
-    resolve::{Discovery, needs_discovery},
+    planner::{Discovery, needs_discovery, plan},
 };
 use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, WatchHealth};
 
