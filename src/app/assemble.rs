@@ -8,11 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts, SettingsHandle,
-    reload::Reloads,
-    rule_keeper::{
-        Outputs, RuleKeeper, manifest_sources, reading, release_sources, state_sources, wanted_kinds,
+    config_reconciler::{
+        Outputs, Reloads, RuleKeeper, TeamReader, manifest_sources, reading, release_sources, state_sources,
+        wanted_kinds,
     },
-    team_rules::TeamReader,
 };
 use crate::{
     config::Settings,

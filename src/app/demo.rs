@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{AppError, Parts, follower::Follower, start, telemetry::LogHandle};
+use super::{AppError, Parts, events::Follower, start, telemetry::LogHandle};
 use crate::{
     config::Settings,
     demo::{Refusal, Scene, Shop, play, roll_out, router},

@@ -1,4 +1,4 @@
-//! One Warning Event for each episode that begins, where people asked for them.
+//! What is done about transitions: a line in the log, and a Warning Event where people asked for them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,52 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use tokio::time::timeout;
-use tracing::warn;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
-use super::follower::Follower;
-use crate::engine::{Transition, Turn};
+use crate::engine::{StateReader, Transition, Turn};
+
+/// Gives new transitions until told to stop.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) state: StateReader,
+    /// The last transition that was given.
+    pub(super) seen: u64,
+    pub(super) stop: CancellationToken,
+}
+
+impl Follower {
+    /// Waits for something new to be published. None when it is time to stop; the list may be empty.
+    pub(super) async fn next(&mut self) -> Option<Vec<Arc<Transition>>> {
+        let more = tokio::select! {
+            more = self.state.changed() => more,
+            () = self.stop.cancelled() => false,
+        };
+        let new = self.state.snapshot().history.since(self.seen);
+        self.seen = new.last().map_or(self.seen, |last| last.sequence);
+        more.then_some(new)
+    }
+}
+
+/// Tells the log what happens until it is time to stop.
+pub(super) async fn announce(mut follower: Follower) {
+    while let Some(transitions) = follower.next().await {
+        transitions.iter().for_each(|transition| log(transition));
+    }
+}
+
+fn log(transition: &Transition) {
+    let Some(episode) = &transition.episode else { return };
+    let (object, actor, onset) = (&transition.key, episode.actor, episode.onset);
+    match episode.turn {
+        Turn::Began => {
+            let manager = episode.manager.as_deref().unwrap_or("");
+            info!(%object, source = %transition.source, %actor, manager, %onset, "Drift began.");
+        }
+        Turn::Ended(cause) => info!(%object, source = %transition.source, %cause, %onset, "Drift ended."),
+        Turn::GoesOn => {}
+    }
+}
 
 /// The API server refuses longer notes.
 const LONGEST_NOTE: usize = 1024;

@@ -1,18 +1,11 @@
 //! Wiring: who is connected to whom.
 
-mod announce;
 mod assemble;
+mod config_reconciler;
 pub mod demo;
 mod direct;
 mod events;
-mod follower;
 mod history_file;
-mod log_keeper;
-mod metrics;
-mod reload;
-mod rule_keeper;
-mod settings_handle;
-mod team_rules;
 pub mod telemetry;
 
 use std::path::PathBuf;
@@ -24,15 +17,14 @@ use tracing::info;
 
 pub use self::{
     assemble::{Exporter, Ingest, assemble},
+    config_reconciler::{SettingsHandle, SettingsSource},
     direct::{
         Direct, Missed, Progress, Readable, has_wide_sources, narrow, narrow_sources, readable_scope,
         usual_settings,
     },
-    reload::SettingsSource,
-    settings_handle::SettingsHandle,
 };
 
-use self::{follower::Follower, reload::Reloader, telemetry::LogHandle};
+use self::{config_reconciler::Reloader, events::Follower, telemetry::LogHandle};
 use crate::{
     config::Settings,
     engine::{History, StateReader},
@@ -179,7 +171,7 @@ fn spawn_keepers(
     file: Option<history_file::HistoryFile>,
 ) -> Vec<JoinHandle<()>> {
     let follower = || Follower { state: state.clone(), seen: restored, stop: parts.stop.clone() };
-    let mut keepers = vec![tokio::spawn(announce::announce(follower()))];
+    let mut keepers = vec![tokio::spawn(events::announce(follower()))];
     if parts.events {
         keepers.push(tokio::spawn(events::publish(parts.client.clone(), follower())));
     }

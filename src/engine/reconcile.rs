@@ -5,9 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    ClusterMatch, Details,
+    ClusterMatch, Details, KindState, WatchState,
     baselines::{BaselineState, Baselines},
     claim::DeclaredBy,
+    snapshot::is_answer,
 };
 use crate::{
     diff::{
@@ -15,10 +16,21 @@ use crate::{
         terraform::Comparison,
     },
     types::{
-        DeclaredBody, DeclaredObject, Document, FieldClass, Finding, HashBaseline, Judgement, LiveObject,
-        ObjectKey, ObjectName, Source, UnknownReason,
+        Cause, DeclaredBody, DeclaredObject, Document, FieldClass, Finding, HashBaseline, Judgement, Kind,
+        LiveObject, ObjectKey, ObjectName, Source, UnknownReason,
     },
 };
+
+/// The circumstances in which something is found out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// Whether an episode that shows now began while we watched.
+    pub(super) counted: bool,
+    /// Why claims end that are no longer made.
+    pub(super) cause: Cause,
+    /// The time.
+    pub(super) now: Timestamp,
+}
 
 /// What is known about whether an object exists.
 #[derive(Clone, Debug)]
@@ -250,6 +262,34 @@ fn replaced(uid: &str, object: &LiveObject) -> Finding {
         actual: object.uid.clone(),
         writer: object.document.as_deref().and_then(creator),
     }
+}
+
+pub(super) fn presence(kinds: &[Arc<KindState>], key: &ObjectKey) -> Presence {
+    match (object(kinds, key), of_type(kinds, &key.kind)) {
+        (Some(object), _) => Presence::Exists(object.clone()),
+        (None, Some(state)) => absence(state, key),
+        (None, None) => Presence::Unseen,
+    }
+}
+
+pub(super) fn object<'a>(kinds: &'a [Arc<KindState>], key: &ObjectKey) -> Option<&'a Arc<LiveObject>> {
+    of_type(kinds, &key.kind)?.blocks.object(&key.namespace, &key.name)
+}
+
+pub(super) fn of_type<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<&'a Arc<KindState>> {
+    kinds.iter().find(|state| state.kind.is_same_type(kind))
+}
+
+/// What it means that an object does not come.
+pub(super) fn absence(state: &KindState, key: &ObjectKey) -> Presence {
+    let would_bring = |stream: &&WatchState| stream.spec.misses_nothing(&key.namespace, &key.name);
+    let mut streams = state.streams.iter().filter(would_bring);
+    if streams.clone().any(|stream| stream.listed) {
+        return Presence::Absent;
+    }
+    let refused = |stream: &WatchState| is_answer(&stream.health);
+    let unwatchable = state.streams.iter().any(|stream| stream.spec.is_nothing() && refused(stream));
+    if streams.any(refused) || unwatchable { Presence::Unwatched } else { Presence::Unseen }
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! The claims on the objects of one kind in copy-on-write blocks: publishing costs what changed, not what exists.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
 
-use super::Entry;
-use crate::types::{LiveObject, Source};
+use super::{Entry, claim::rated_alike};
+use crate::types::{LiveObject, ObjectKey, Source, WatchSpec};
 
 /// The claims on the objects of one kind, spread over blocks by a hash of the objects' names.
 ///
@@ -209,4 +213,130 @@ fn bucket_of(namespace: &str, name: &str, buckets: usize) -> usize {
     });
     let buckets = u64::try_from(buckets).unwrap_or(u64::MAX);
     usize::try_from(hash % buckets).unwrap_or(0)
+}
+
+/// What a list has brought so far.
+///
+/// An object that is already known in this version costs one pointer, so a relist never doubles the memory.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    known: Vec<Arc<LiveObject>>,
+    new: Vec<Arc<LiveObject>>,
+}
+
+impl Staged {
+    /// Takes one object of the list.
+    pub(super) fn add(&mut self, object: Arc<LiveObject>, blocks: &Blocks) {
+        let key = &object.key;
+        match blocks.object(&key.namespace, &key.name) {
+            Some(known) if same_version(known, &object) => self.known.push(known.clone()),
+            Some(_) | None => self.new.push(object),
+        }
+    }
+
+    /// Splits the list into what is new or changed, and which known objects of the stream are no longer there.
+    pub(super) fn commit(self, blocks: &Blocks, stream: &WatchSpec) -> Commit {
+        let listed =
+            self.known.iter().map(|object| &object.key).chain(self.new.iter().map(|object| &object.key));
+        let seen: HashSet<(&str, &str)> = listed.map(|key| (&*key.namespace, &*key.name)).collect();
+        let is_gone = |key: &&ObjectKey| {
+            stream.brings(&key.namespace, &key.name) && !seen.contains(&(&*key.namespace, &*key.name))
+        };
+        let gone = blocks.objects().map(|object| &object.key).filter(is_gone).cloned().collect();
+        Commit { changed: self.new, gone }
+    }
+}
+
+/// What a complete list changes.
+#[derive(Debug)]
+pub(super) struct Commit {
+    /// Objects that are new or differ from what is known.
+    pub(super) changed: Vec<Arc<LiveObject>>,
+    /// Objects that are known and were not in the list.
+    pub(super) gone: Vec<ObjectKey>,
+}
+
+/// The same version of the same object, read as the same version of its kind: nothing about it can differ but what of
+/// it is read.
+pub(super) fn same_version(a: &LiveObject, b: &LiveObject) -> bool {
+    !a.resource_version.is_empty()
+        && a.resource_version == b.resource_version
+        && a.uid == b.uid
+        && a.key.kind == b.key.kind
+        && a.document == b.document
+        // What was found out about a report with time is no part of what is read.
+        && a.report.is_none()
+        && b.report.is_none()
+        && rated_alike(a, b)
+}
+
+/// How many autoscalers each object has, and of which that has changed.
+#[derive(Debug, Default)]
+pub(super) struct Autoscalers {
+    of: HashMap<ObjectKey, usize>,
+    changed: Vec<ObjectKey>,
+}
+
+impl Autoscalers {
+    /// Whether an autoscaler sets the replicas of this object.
+    pub(super) fn scale(&self, object: &ObjectKey) -> bool {
+        self.of.contains_key(object)
+    }
+
+    /// An autoscaler that scaled one object scales another one from now on; none where it comes or goes.
+    pub(super) fn retarget(&mut self, before: Option<&ObjectKey>, after: Option<&ObjectKey>) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(count) = self.of.get_mut(before)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.of.remove(before);
+                self.changed.push(before.clone());
+            }
+        }
+        if let Some(after) = after {
+            let count = self.of.entry(after.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                self.changed.push(after.clone());
+            }
+        }
+    }
+
+    /// The objects that have an autoscaler since this was last asked, or have none any more.
+    pub(super) fn take_changed(&mut self) -> Vec<ObjectKey> {
+        mem::take(&mut self.changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Autoscalers, ObjectKey};
+    use crate::types::Kind;
+
+    fn object(name: &str) -> ObjectKey {
+        ObjectKey { kind: Arc::new(Kind::deployment()), namespace: "shop".into(), name: name.into() }
+    }
+
+    #[test]
+    fn an_object_has_an_autoscaler_until_the_last_one_goes() {
+        let (web, api) = (object("web"), object("api"));
+        let mut autoscalers = Autoscalers::default();
+        let mut check = |before: Option<&ObjectKey>, after: Option<&ObjectKey>, changed: &[&ObjectKey]| {
+            autoscalers.retarget(before, after);
+            assert_eq!(autoscalers.take_changed().iter().collect::<Vec<_>>(), changed);
+            (autoscalers.scale(&web), autoscalers.scale(&api))
+        };
+        assert_eq!(check(None, Some(&web), &[&web]), (true, false));
+        assert_eq!(check(None, Some(&web), &[]), (true, false));
+        assert_eq!(check(Some(&web), Some(&web), &[]), (true, false));
+        assert_eq!(check(Some(&web), Some(&api), &[&api]), (true, true));
+        assert_eq!(check(Some(&web), None, &[&web]), (false, true));
+        assert_eq!(check(Some(&api), Some(&web), &[&api, &web]), (true, false));
+    }
 }

@@ -2,25 +2,336 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt, io,
     sync::Arc,
     time::Duration,
 };
 
 use futures_util::future::select_all;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, api::ListParams};
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use tokio::{
+    signal::unix::{SignalKind, signal},
     sync::watch::{self, error::RecvError},
-    time::{Instant, sleep_until},
+    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::team_rules::{MapName, Teams};
+use super::telemetry::LogHandle;
 use crate::{
-    config::{Settings, TeamRulesFrom},
-    rules::{RuleInput, RuleSet, TeamRules},
+    config::{FileWatch, Loaded, Overrides, Problem, ReloadStatus, Settings, TeamRulesFrom, load, read_yaml},
+    rules::{RuleInput, RuleSet, RuleSpec, TeamRules},
     sources::{Declares, Wanted, helm::ReleaseSources, manifest::ManifestSources, terraform::StateSources},
-    types::{RedactionKey, RedactionPolicy, Source, WantedKind},
+    types::{Clock, RedactionKey, RedactionPolicy, Scope, Source, WantedKind},
     watch::DecodeConfig,
 };
+
+/// Changes the settings of a running exporter. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SettingsHandle(watch::Sender<Arc<Settings>>);
+
+impl SettingsHandle {
+    pub(super) fn new(first: Settings) -> (Self, watch::Receiver<Arc<Settings>>) {
+        let (sender, receiver) = watch::channel(Arc::new(first));
+        (Self(sender), receiver)
+    }
+
+    /// What the exporter is told to do now.
+    pub fn current(&self) -> Arc<Settings> {
+        self.0.borrow().clone()
+    }
+
+    /// Replaces all settings at once: kinds, namespaces and rules hold from now on, what is served from settings with the
+    /// next request.
+    pub fn replace(&self, settings: Settings) {
+        self.0.send_replace(Arc::new(settings));
+    }
+}
+
+/// How often the file is looked at. A change is taken over at the second look that finds it the same.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// A settings file that is in use.
+#[derive(Debug)]
+pub struct SettingsSource {
+    /// The file.
+    pub file: FileWatch,
+    /// What stands above it.
+    pub overrides: Overrides,
+    /// What looked wrong in it at the start.
+    pub warnings: Vec<Problem>,
+}
+
+/// Where is told how the reading of settings went.
+#[derive(Debug)]
+pub struct Reloads {
+    status: watch::Sender<Arc<ReloadStatus>>,
+    metrics: ReloadMetrics,
+}
+
+impl Reloads {
+    pub(super) fn new(source: Option<&SettingsSource>, registry: &mut Registry, clock: &Clock) -> Self {
+        let status = ReloadStatus {
+            file: source.map(|source| source.file.path().to_owned()),
+            last_success: clock.now(),
+            problems: Vec::new(),
+            warnings: source.map(|source| source.warnings.clone()).unwrap_or_default(),
+        };
+        let metrics = ReloadMetrics::register(registry);
+        metrics.show(&status);
+        Self { status: watch::Sender::new(Arc::new(status)), metrics }
+    }
+
+    pub(super) fn status(&self) -> watch::Receiver<Arc<ReloadStatus>> {
+        self.status.subscribe()
+    }
+
+    fn tell(&self, status: ReloadStatus) {
+        self.metrics.show(&status);
+        self.status.send_replace(Arc::new(status));
+    }
+}
+
+/// Keeps the settings of a running exporter as its file says.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    pub(super) source: SettingsSource,
+    pub(super) settings: SettingsHandle,
+    pub(super) reloads: Reloads,
+    pub(super) log: LogHandle,
+    pub(super) clock: Clock,
+}
+
+impl Reloader {
+    /// Follows the file and SIGHUP for ever.
+    pub(super) async fn run(mut self) {
+        let mut hangup = match signal(SignalKind::hangup()) {
+            Ok(hangup) => hangup,
+            Err(error) => {
+                warn!(%error, "Cannot listen for SIGHUP; settings are not followed.");
+                return;
+            }
+        };
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let content = tokio::select! {
+                _ = looks.tick() => self.source.file.look(),
+                _ = hangup.recv() => self.source.file.read_now(),
+            };
+            if let Some(content) = content {
+                self.take_over(content);
+            }
+        }
+    }
+
+    fn take_over(&mut self, content: io::Result<String>) {
+        let path = self.source.file.path().display().to_string();
+        let loaded = content
+            .map_err(|error| vec![Problem::whole(format!("cannot be read: {error}"))])
+            .and_then(|text| load(&text, &self.source.overrides));
+        let mut status = ReloadStatus::clone(&self.reloads.status.borrow());
+        match loaded {
+            Ok(Loaded { settings, warnings }) => {
+                for warning in &warnings {
+                    warn!(file = path, "{warning}");
+                }
+                info!(file = path, "Settings taken over.");
+                status.last_success = self.clock.now();
+                status.problems.clear();
+                status.warnings = warnings;
+                self.log.set_level(settings.log_level);
+                self.settings.replace(settings);
+            }
+            Err(problems) => {
+                for problem in &problems {
+                    warn!(file = path, "Settings not taken over, the last good ones stay: {problem}");
+                }
+                status.problems = problems;
+            }
+        }
+        self.reloads.tell(status);
+    }
+}
+
+/// How the last reading of the settings went.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReloadMetrics {
+    successful: Gauge,
+    success_time: Gauge,
+}
+
+impl ReloadMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "drift_config_last_reload_successful",
+            "Whether the settings file as it is now is in use; 0: it is wrong, and the last good one is",
+            metrics.successful.clone(),
+        );
+        registry.register(
+            "drift_config_last_reload_success_timestamp_seconds",
+            "When settings were last taken over",
+            metrics.success_time.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn show(&self, status: &ReloadStatus) {
+        self.successful.set(i64::from(status.is_successful()));
+        self.success_time.set(status.last_success.as_second());
+    }
+}
+
+/// How often the ConfigMaps are read. They are few and small, and a list cannot stall unseen as a watch can.
+const READ_INTERVAL: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+/// The key of a ConfigMap that holds rules.
+const KEY: &str = "rules.yaml";
+
+/// What teams say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Teams {
+    /// The rules of each ConfigMap, as it last was when it could be read.
+    pub(super) maps: Vec<TeamMap>,
+    /// What could not be read.
+    pub(super) problems: Vec<String>,
+}
+
+/// The rules of one ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TeamMap {
+    pub(super) name: MapName,
+    pub(super) rules: Vec<RuleSpec>,
+}
+
+/// The name of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MapName {
+    pub(super) namespace: Box<str>,
+    name: Box<str>,
+}
+
+impl fmt::Display for MapName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ConfigMap {}/{}", self.namespace, self.name)
+    }
+}
+
+/// Follows what teams say.
+pub(super) struct TeamReader {
+    pub(super) client: Client,
+    pub(super) settings: watch::Receiver<Arc<Settings>>,
+    pub(super) teams: watch::Sender<Arc<Teams>>,
+}
+
+impl fmt::Debug for TeamReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TeamReader").finish_non_exhaustive()
+    }
+}
+
+impl TeamReader {
+    /// Reads once, before anything is judged: what a team hides does not show up at each start. A server that does not
+    /// answer is not waited for.
+    pub(super) async fn first(&self) {
+        let settings = self.settings.borrow().clone();
+        if let Some(from) = &settings.team_rules
+            && let Ok(teams) = timeout(FIRST_PATIENCE, self.read(&settings, from)).await
+        {
+            self.tell(teams);
+        }
+    }
+
+    /// Reads again and again, as long as settings allow it; else waits until they do.
+    pub(super) async fn run(self) {
+        let mut newest = self.settings.clone();
+        loop {
+            let settings = newest.borrow_and_update().clone();
+            let reads = async {
+                let Some(from) = &settings.team_rules else {
+                    self.tell(Teams::default());
+                    return std::future::pending().await;
+                };
+                self.tell(self.read(&settings, from).await);
+                tokio::time::sleep(READ_INTERVAL).await;
+            };
+            // Other settings count at once, whatever is being waited for.
+            tokio::select! {
+                () = reads => {}
+                changed = newest.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
+    fn tell(&self, teams: Teams) {
+        self.teams.send_if_modified(|own| {
+            let news = **own != teams;
+            *own = Arc::new(teams);
+            news
+        });
+    }
+
+    /// What all teams say. Where a namespace cannot be asked, what it said before goes on holding.
+    async fn read(&self, settings: &Settings, from: &TeamRulesFrom) -> Teams {
+        let before = self.teams.borrow().clone();
+        let mut teams = Teams::default();
+        let selected = ListParams::default().labels(&from.selector.to_string());
+        for namespace in places(&from.scope.within(&settings.scope())) {
+            let maps: Api<ConfigMap> = match namespace {
+                Some(name) => Api::namespaced(self.client.clone(), name),
+                None => Api::all(self.client.clone()),
+            };
+            let why = match timeout(PATIENCE, maps.list(&selected)).await {
+                Ok(Ok(list)) => {
+                    take(list.items, &before, &mut teams);
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("the API server did not answer within {PATIENCE:?}"),
+            };
+            let place = namespace.unwrap_or("all namespaces");
+            teams.problems.push(format!("the rules of {place} cannot be read, the last ones hold: {why}"));
+            let own = |map: &&TeamMap| namespace.is_none_or(|name| *map.name.namespace == *name);
+            teams.maps.extend(before.maps.iter().filter(own).cloned());
+        }
+        teams
+    }
+}
+
+/// Where to list: everywhere at once, or in each namespace.
+fn places(scope: &Scope) -> Vec<Option<&str>> {
+    match scope {
+        Scope::AllBut(_) => vec![None],
+        Scope::In(names) => names.iter().map(|name| Some(&**name)).collect(),
+    }
+}
+
+/// Takes the rules of some ConfigMaps, by their names. One that cannot be read goes on saying what it said before.
+fn take(maps: Vec<ConfigMap>, before: &Teams, teams: &mut Teams) {
+    let mut found: Vec<TeamMap> = Vec::new();
+    for map in maps {
+        let text = |value: Option<String>| value.unwrap_or_default().into();
+        let name = MapName { namespace: text(map.metadata.namespace), name: text(map.metadata.name) };
+        let rules = match map.data.as_ref().and_then(|data| data.get(KEY)) {
+            Some(text) => read_yaml(text).map_err(|problem| format!("{KEY}: {problem}")),
+            None => Err(format!("it has no key {KEY}")),
+        };
+        match rules {
+            Ok(rules) => found.push(TeamMap { name, rules }),
+            Err(why) => {
+                teams.problems.push(format!("{name}: {why}"));
+                found.extend(before.maps.iter().find(|map| map.name == name).cloned());
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    teams.maps.extend(found);
+}
 
 /// Rules that hold in one namespace by its owners' wish, at most: each costs a series, and time for every difference.
 const MOST_RULES: usize = 200;
