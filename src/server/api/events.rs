@@ -20,7 +20,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{answer::plain, problem::Problem, query::of_url, view::TransitionView};
+use super::{
+    history::TransitionView,
+    params::of_url,
+    response::{Problem, plain},
+};
 use crate::{
     config::ReloadStatus,
     engine::{Snapshot, StateReader},

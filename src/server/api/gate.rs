@@ -11,16 +11,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::json,
-    problem::{Problem, ProblemView},
-    query::{check_namespace, of_url},
-    schema::OneOf,
-    view::{DifferenceView, Phrases, sentences},
-    words::parse_word,
+    drift_details::{Phrases, sentences},
+    openapi::OneOf,
+    params::{check_namespace, of_url, parse_word},
+    response::{Problem, ProblemView, json},
+    view::DifferenceView,
 };
 use crate::{
     engine::{Entry, KindState, Snapshot, WatchState},
-    server::{Exposed, access::Caller, lookup::is_of_type},
+    server::{Exposed, access::Caller, query::is_of_type},
     types::{Difference, Episode, Expectation, Severity, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 

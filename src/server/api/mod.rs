@@ -1,22 +1,20 @@
 //! The JSON API.
 
-mod answer;
-mod baselines;
+mod cost;
+mod drift_details;
 mod events;
 mod gate;
 mod history;
 mod object;
 mod openapi;
-mod operations;
-mod pieces;
-mod problem;
-mod query;
+mod parallel_body;
+mod params;
 mod resources;
+mod response;
 mod rules;
-mod schema;
+mod service_endpoints;
 mod status;
 mod view;
-mod words;
 
 pub use events::Listeners;
 pub(super) use events::events;
@@ -24,7 +22,7 @@ pub(super) use gate::gate;
 pub(super) use history::history;
 pub(super) use object::object;
 pub(super) use openapi::openapi;
-pub(super) use problem::{Problem, method_not_allowed, not_found};
 pub(super) use resources::{post_resources, resources};
+pub(super) use response::{Problem, method_not_allowed, not_found};
 pub(super) use rules::rules;
 pub(super) use status::status;

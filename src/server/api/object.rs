@@ -12,19 +12,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Tag, json},
-    problem::Problem,
+    drift_details::Phrases,
+    history::TransitionView,
+    openapi::OneOf,
+    response::{Problem, Tag, json},
     rules::RuleView,
-    schema::OneOf,
-    view::{KindView, Light, Phrases, ResourceView, TransitionView},
+    service_endpoints::Reach,
+    view::{KindView, Light, ResourceView},
 };
 use crate::{
     engine::{Entry, Snapshot},
     server::{
         Exposed,
         access::Caller,
-        lookup::{Named, history_of},
-        reach::Reach,
+        query::{Named, history_of},
     },
     types::{ObjectKey, Source},
 };

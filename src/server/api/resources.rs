@@ -11,11 +11,12 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
 use super::{
-    answer::Tag,
-    pieces::{NobodyReads, Pieces, json_in_turns},
-    problem::Problem,
-    query::{Listed, NoQuery, Order, ResourceQuery, of_url},
-    view::{KindView, Light, ListView, Phrases, ResourceView},
+    drift_details::Phrases,
+    parallel_body::{NobodyReads, Pieces, json_in_turns},
+    params::{Listed, NoQuery, Order, ResourceQuery, of_url},
+    response::{Problem, Tag},
+    service_endpoints::Reach,
+    view::{KindView, Light, ListView, ResourceView},
 };
 use crate::{
     config::Settings,
@@ -23,8 +24,7 @@ use crate::{
     server::{
         Exposed,
         access::{Caller, InBody},
-        lookup::is_of_type,
-        reach::Reach,
+        query::is_of_type,
         values::Values,
     },
 };

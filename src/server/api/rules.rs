@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{answer::json, query::NoQuery};
+use super::{params::NoQuery, response::json};
 use crate::{
     rules::{EffectsSpec, MatchSpec, Origin, Rule},
     server::{Exposed, access::Caller},

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::server::{
     Metric,
-    runs::{Latest, Runs},
+    query::{Latest, Runs},
 };
 
 /// How the last run ended that did.

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     config::{Settings, ShownLabel},
     engine::Snapshot,
-    server::{Metric, runs::Runs},
+    server::{Metric, query::Runs},
 };
 
 /// What the page shows.

@@ -1,14 +1,13 @@
 //! What differs, side by side: declared on the left, actual on the right, and above each field who set it and when.
+//! Two texts beside each other: the lines that belong together, and what in them differs.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use similar::{DiffOp, TextDiff};
 
-use super::{
-    aligned::{Pair, SHOWN, Side, aligned},
-    words::{severity, since, tool, value},
-};
+use super::format::{severity, since, tool, value};
 use crate::{
     server::values::{Shown, Values},
     types::{Difference, RedactionKey},
@@ -106,9 +105,130 @@ fn readable(text: &str) -> Cow<'_, str> {
     exact.and_then(|own| serde_json::to_string_pretty(&own).ok()).map_or_else(|| text.into(), Into::into)
 }
 
+/// Equal lines that are shown before and after those that differ.
+const AROUND: usize = 3;
+/// Lines of one field that are shown.
+pub(super) const SHOWN: usize = 400;
+/// After this long the rest is aligned roughly.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What stands beside each other.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pair<'a> {
+    /// The same on both sides.
+    Same(&'a str),
+    /// Lines that are the same on both sides and not shown.
+    Left(usize),
+    /// A line that is on one side only, or another on each.
+    Changed(Option<Side<'a>>, Option<Side<'a>>),
+    /// Lines that are not shown because there are too many.
+    More(usize),
+    /// All lines are the same, but not how they end.
+    LineEnds,
+}
+
+/// One line: what it has in common with the line beside it, and in the middle what it has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Side<'a> {
+    pub(super) before: &'a str,
+    pub(super) differs: &'a str,
+    pub(super) after: &'a str,
+}
+
+/// Lines of two texts that belong together. It ends in bounded time and length, however long the texts are.
+pub(super) fn aligned<'a>(old: &'a str, new: &'a str) -> Vec<Pair<'a>> {
+    if old != new && old.lines().eq(new.lines()) {
+        return vec![Pair::LineEnds];
+    }
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
+    let mut pairs = Vec::new();
+    let last = diff.ops().len().saturating_sub(1);
+    for (at, op) in diff.ops().iter().enumerate() {
+        match *op {
+            DiffOp::Equal { old_index, len, .. } => {
+                same(&old[old_index..old_index + len], at == 0, at == last, &mut pairs);
+            }
+            DiffOp::Delete { old_index, old_len, .. } => {
+                changed(&old[old_index..old_index + old_len], &[], &mut pairs);
+            }
+            DiffOp::Insert { new_index, new_len, .. } => {
+                changed(&[], &new[new_index..new_index + new_len], &mut pairs);
+            }
+            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+                changed(
+                    &old[old_index..old_index + old_len],
+                    &new[new_index..new_index + new_len],
+                    &mut pairs,
+                );
+            }
+        }
+    }
+    if pairs.len() > SHOWN {
+        let more = pairs.len() - SHOWN;
+        pairs.truncate(SHOWN);
+        pairs.push(Pair::More(more));
+    }
+    pairs
+}
+
+/// Equal lines: those beside a change, and how many are between.
+fn same<'a>(lines: &[&'a str], is_first: bool, is_last: bool, pairs: &mut Vec<Pair<'a>>) {
+    let head = if is_first { 0 } else { AROUND.min(lines.len()) };
+    let tail = if is_last { 0 } else { AROUND.min(lines.len() - head) };
+    let left = lines.len() - head - tail;
+    pairs.extend(lines[..head].iter().map(|line| Pair::Same(line)));
+    match left {
+        0 => {}
+        // A line is no longer than what would be said of it.
+        1 => pairs.push(Pair::Same(lines[head])),
+        left => pairs.push(Pair::Left(left)),
+    }
+    pairs.extend(lines[lines.len() - tail..].iter().map(|line| Pair::Same(line)));
+}
+
+fn changed<'a>(old: &[&'a str], new: &[&'a str], pairs: &mut Vec<Pair<'a>>) {
+    for at in 0..old.len().max(new.len()) {
+        pairs.push(match (old.get(at), new.get(at)) {
+            (Some(old), Some(new)) => {
+                let (old, new) = apart(old, new);
+                Pair::Changed(Some(old), Some(new))
+            }
+            (old, new) => Pair::Changed(old.map(|own| whole(own)), new.map(|own| whole(own))),
+        });
+    }
+}
+
+fn whole(line: &str) -> Side<'_> {
+    Side { before: "", differs: line, after: "" }
+}
+
+/// What two lines have in common at their beginnings and ends, and what is left of each.
+fn apart<'a>(old: &'a str, new: &'a str) -> (Side<'a>, Side<'a>) {
+    let before: usize = old
+        .chars()
+        .zip(new.chars())
+        .take_while(|(one, other)| one == other)
+        .map(|(one, _)| one.len_utf8())
+        .sum();
+    let after: usize = old[before..]
+        .chars()
+        .rev()
+        .zip(new[before..].chars().rev())
+        .take_while(|(one, other)| one == other)
+        .map(|(one, _)| one.len_utf8())
+        .sum();
+    let cut = |line: &'a str| Side {
+        before: &line[..before],
+        differs: &line[before..line.len() - after],
+        after: &line[line.len() - after..],
+    };
+    (cut(old), cut(new))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    use super::{Pair, SHOWN, Side, aligned, readable};
 
     #[test]
     fn only_what_is_json_to_the_letter_is_set_out_in_lines() {
@@ -116,5 +236,55 @@ mod tests {
         for text in [r#"{"v":1.10}"#, "{{ .Values.x }}", "[a]", "3", r#"{ "a":1}"#] {
             assert_eq!(readable(text), text);
         }
+    }
+
+    fn changed<'a>(old: [&'a str; 3], new: [&'a str; 3]) -> Pair<'a> {
+        let side = |[before, differs, after]: [&'a str; 3]| Some(Side { before, differs, after });
+        Pair::Changed(side(old), side(new))
+    }
+
+    #[test]
+    fn lines_that_belong_together_stand_beside_each_other() {
+        assert_eq!(aligned("3", "5"), [changed(["", "3", ""], ["", "5", ""])]);
+        assert_eq!(
+            aligned("a\nport=80\nz", "a\nport=8080\nmore\nz"),
+            [
+                Pair::Same("a"),
+                changed(["port=80", "", ""], ["port=80", "80", ""]),
+                Pair::Changed(None, Some(Side { before: "", differs: "more", after: "" })),
+                Pair::Same("z"),
+            ]
+        );
+        assert_eq!(aligned("grün", "grau"), [changed(["gr", "ün", ""], ["gr", "au", ""])]);
+    }
+
+    #[test]
+    fn what_is_the_same_far_from_a_change_is_counted_only() {
+        let old: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
+        let mut new = old.clone();
+        new[10] = "other".to_owned();
+        let (old, new) = (old.join("\n"), new.join("\n"));
+        let pairs = aligned(&old, &new);
+        assert_eq!((&pairs[0], pairs.len()), (&Pair::Left(7), 9));
+        assert_eq!(pairs[8], Pair::Left(6));
+    }
+
+    #[test]
+    fn lines_that_only_end_differently_are_no_sameness() {
+        for (old, new) in [("a\nb\n", "a\nb"), ("a\nb", "a\r\nb")] {
+            assert_eq!(aligned(old, new), [Pair::LineEnds]);
+        }
+    }
+
+    #[test]
+    fn long_texts_end() {
+        let old: Vec<String> = (0..50_000).map(|number| format!("{number}")).collect();
+        let new: Vec<String> = (0..50_000).map(|number| format!("{}", number * 7 % 50_001)).collect();
+        let (old, new) = (old.join("\n"), new.join("\n"));
+        let begun = std::time::Instant::now();
+        let pairs = aligned(&old, &new);
+        assert_eq!(pairs.len(), SHOWN + 1);
+        assert!(matches!(pairs[SHOWN], Pair::More(_)));
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
 }

@@ -1,15 +1,26 @@
 //! What every page has: head, top, foot, and headers that let nothing foreign in.
+//! Style, script and icon. They are part of the program, and their names change with their content.
+//! Paths that there are not.
 
-use axum::response::{Html, IntoResponse, Response};
+use std::sync::{Arc, LazyLock};
+
+use axum::{
+    extract::{Path, State},
+    response::{Html, IntoResponse, Response},
+};
 use http::{
-    HeaderValue, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS},
+    HeaderMap, HeaderValue, StatusCode, Uri,
+    header::{
+        ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    },
 };
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
-use super::assets::{ICON, SCRIPT, STYLE};
-use crate::types::VerdictKind;
+use crate::{
+    server::{Exposed, api},
+    types::{Digest, VerdictKind},
+};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -169,4 +180,60 @@ fn outline(verdict: VerdictKind) -> &'static str {
             "M3 1h10a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H3a2 2 0 0 1-2-2V3a2 2 0 0 1 2-2Z M5.2 6.2h1.7c0-1.5 2.2-1.5 2.2-.2 0 1-1.9 1.2-1.9 3.2h1.7c0-1.3 2-1.5 2-3.4 0-3.2-5.7-3.2-5.7.4Z M7.1 10.4h1.9v1.9H7.1Z"
         }
     }
+}
+
+/// The style sheet.
+pub(super) static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::hashed("page", "css", "text/css; charset=utf-8", include_str!("files/page.css")));
+/// The script.
+pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::hashed("page", "js", "text/javascript; charset=utf-8", include_str!("files/page.js"))
+});
+/// The icon. Its name is fixed, because others may link to it.
+pub(super) const ICON: &str = "/assets/icon.svg";
+
+/// A file with a name of its own.
+#[derive(Debug)]
+pub(super) struct Asset {
+    name: String,
+    media_type: &'static str,
+    content: &'static str,
+}
+
+impl Asset {
+    fn hashed(name: &str, extension: &str, media_type: &'static str, content: &'static str) -> Self {
+        let hash = Digest::of(content.as_bytes()).to_string();
+        Self { name: format!("{name}.{}.{extension}", &hash[..12]), media_type, content }
+    }
+
+    /// Where it is served.
+    pub(super) fn url(&self) -> String {
+        format!("/assets/{}", self.name)
+    }
+}
+
+/// `GET /assets/{name}`.
+pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
+    let (media_type, content, caching) =
+        match [&*STYLE, &*SCRIPT].into_iter().find(|asset| asset.name == name) {
+            Some(asset) => (asset.media_type, asset.content, "public, max-age=31536000, immutable"),
+            None if name == "icon.svg" => {
+                ("image/svg+xml", include_str!("files/icon.svg"), "public, max-age=86400")
+            }
+            None => return api::not_found(uri).await,
+        };
+    let mut response = content.into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+    secure(response)
+}
+
+/// Any path that there is not: a page for browsers, a problem for everybody else.
+pub(crate) async fn not_found(State(exposed): State<Arc<Exposed>>, headers: HeaderMap, uri: Uri) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    if !accept.contains("text/html") {
+        return api::not_found(uri).await;
+    }
+    let words = html! { "There is no page " code { (uri.path()) } "." };
+    complaint(StatusCode::NOT_FOUND, "Nothing is here", exposed.clock.now(), &words)
 }

@@ -12,8 +12,8 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
+    format::count,
     layout::{Place, complaint, page},
-    words::count,
 };
 use crate::{
     config::LogLevel,

@@ -1,39 +1,18 @@
 //! What people see in a browser: readable without scripts, and live with them.
 
-mod aligned;
-mod assets;
-mod bar;
 mod commands;
 mod diff;
-mod empty;
-mod facts;
-mod filter;
-mod glance;
+mod format;
 mod history;
 mod layout;
-mod links;
 mod log;
-mod matching;
-mod not_found;
 mod object;
 mod overview;
-mod remedies;
-mod reports;
-mod rows;
 mod rules;
-mod settings;
-mod sort;
 mod sources;
-mod states;
-mod streams;
-mod table;
-mod tiles;
-mod timeline;
-mod words;
 
-pub(super) use assets::asset;
+pub(super) use layout::{asset, not_found};
 pub(super) use log::log;
-pub(super) use not_found::not_found;
 pub(super) use object::object;
 pub(super) use overview::overview;
 pub(super) use rules::rules;

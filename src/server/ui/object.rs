@@ -1,4 +1,6 @@
 //! The page of one object.
+//! What is known about an object beside its verdict.
+//! What controllers say about their objects, and how the Jobs ran that they made.
 
 use std::sync::Arc;
 
@@ -11,28 +13,27 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
+    commands::{Patient, remedies},
     diff::side_by_side,
-    facts::facts,
-    history::{Subject, episodes, item},
+    format::{ago, badge, baseline_word, by_tool, dashboard_url, lasting, object_url, until_now},
+    history::{Subject, episodes, item, timeline},
     layout::{Place, complaint, page},
-    links::dashboard_url,
-    matching::matching,
-    remedies::{Patient, remedies},
-    rows::Row,
-    streams::state_of,
-    timeline::timeline,
-    words::{badge, by_tool, until_now},
+    overview::{Row, health_cell},
+    rules::matching,
+    sources::state_of,
 };
 use crate::{
     engine::{Snapshot, Transition},
     server::{
         Exposed,
         access::Caller,
-        lookup::{Named, history_of},
-        runs::Runs,
+        query::{Named, Run, Runs, history_of},
         values::Values,
     },
-    types::{DriftKind, Episode, LastKnown, ObjectKey, Source, UnknownReason, Verdict, VerdictKind},
+    types::{
+        DriftKind, Episode, JobOutcome, LastKnown, ObjectKey, Record, Source, UnknownReason, Verdict,
+        VerdictKind,
+    },
 };
 
 /// `GET /objects/{kind[.group]}/{namespace or -}/{name}`.
@@ -225,4 +226,69 @@ fn past(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> M
             }
         }
     }
+}
+
+/// Kind, health_cell, what controllers say, what declares it, and how its streams fare.
+pub(super) fn facts<'a>(rows: &[Row<'a>], runs: &Runs<'a>, now: Timestamp) -> Markup {
+    let Some(row) = rows.first() else { return html! {} };
+    let (state, entry) = row.found;
+    let (object, facts) = (&entry.object, &entry.object.facts);
+    let key = &object.key;
+    html! {
+        dl.facts {
+            dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }
+            @if !key.namespace.is_empty() { dt { "Namespace" } dd { (key.namespace) } }
+            @if object.exists { dt { "Health" } dd { (health_cell(row)) } }
+            @if let Some(replicas) = facts.replicas { dt { "Replicas" } dd { (replicas) " wanted" } }
+            @if let Some(record) = object.record() { (record_facts(record)) }
+            @if let Some(run) = runs.belonging_to(object) { (run_facts(run, key, now)) }
+            @if let Some(instance) = &facts.instance { dt { "Instance" } dd { (instance) } }
+            @for claim in rows.iter().map(|row| &row.found.1.claim) {
+                dt { "Source" } dd { (claim.source) }
+                @for declared in claim.declared_by() {
+                    dt { "Address" } dd { code { (declared.address) } span.detail { "in " (baseline_word(claim.source)) " " (declared.baseline) } }
+                }
+                @if let Some(episodes) = claim.episodes { dt { "Episodes in a day" } dd { (episodes.count) } }
+            }
+            @if object.exists { dt { "Uid" } dd { code { (object.uid) } } }
+            @for stream in state.streams.iter().filter(|stream| stream.spec.brings(&key.namespace, &key.name)) {
+                dt { "Stream" } dd { (stream.spec) span.detail { (state_of(stream)) } }
+            }
+        }
+    }
+}
+
+/// What its controller says about an object, among its facts.
+pub(super) fn record_facts(record: &Record) -> Markup {
+    html! {
+        @if !record.phase.is_empty() { dt { "Phase" } dd { (record.phase) } }
+        @if !record.outputs.is_empty() { dt { "Outputs" } dd { (record.outputs.join(", ")) } }
+    }
+}
+
+/// How the newest Job ran that belongs to an object, among its facts.
+pub(super) fn run_facts(Run { job, run }: Run<'_>, own: &ObjectKey, now: Timestamp) -> Markup {
+    html! {
+        dt { "Terraform job" }
+        dd {
+            @if job == own { (run.subject) } @else { a href=(object_url(job)) { (job.name) } }
+            span.detail {
+                @match &run.outcome {
+                    None => { "running" @if let Some(started) = run.started { ", began " (ago(started, now)) } }
+                    Some(outcome) => {
+                        (result_word(outcome))
+                        @if let Some(ended) = outcome.ended { " " (ago(ended, now)) }
+                        @if let Some(lasted) = run.lasted() { ", took " (lasting(lasted)) }
+                    }
+                }
+            }
+            @if let Some(failure) = run.outcome.as_ref().filter(|outcome| !outcome.succeeded) {
+                span.detail { (failure.reason) @if !failure.message.is_empty() { ": " (failure.message) } }
+            }
+        }
+    }
+}
+
+fn result_word(outcome: &JobOutcome) -> &'static str {
+    if outcome.succeeded { "succeeded" } else { "failed" }
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::text::Text;
+use super::view::Text;
 use crate::{
     config::Prices,
     diff::Quantity,
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ResourceUsage")]
-pub(in crate::server::api) struct UsageView {
+pub(super) struct UsageView {
     /// `250m`.
     cpu_usage: Option<Text<Millis>>,
     /// `512Mi`.

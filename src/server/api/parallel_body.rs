@@ -14,7 +14,7 @@ use tokio::{
     task::yield_now,
 };
 
-use super::{answer::plain, problem::Problem};
+use super::response::{Problem, plain};
 
 /// How large a piece is, and how many there are at most of one writer that nobody has taken yet. With fewer, writers would wait for
 /// each other, and one worker would do the work of all.

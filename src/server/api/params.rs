@@ -1,4 +1,5 @@
 //! What callers may ask for, in the query of a URL or as JSON.
+//! Words of closed sets, as callers write them.
 
 use std::sync::Arc;
 
@@ -12,11 +13,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{problem::Problem, view::deployment_id};
+use super::{response::Problem, view::deployment_id};
 use crate::{
     engine::{Entry, KindState},
     server::Exposed,
-    types::{Kind, Severity, Source, UnknownReason, VerdictKind},
+    types::{ClosedSet, Kind, Severity, Source, UnknownReason, VerdictKind},
 };
 
 /// A claim, and the kind that it stands under.
@@ -244,4 +245,15 @@ fn onset(found: &Listed<'_>) -> Option<Timestamp> {
 
 fn severity(found: &Listed<'_>) -> Option<Severity> {
     found.entry.claim.verdict.episode()?.differences.first().map(|worst| worst.severity)
+}
+
+/// The member that a parameter names; a problem with all there are where it names none.
+pub(super) fn parse_word<T: ClosedSet>(parameter: &str, text: Option<&str>) -> Result<Option<T>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    let member = T::members().iter().copied().find(|member| member.word() == text);
+    let problem = || {
+        let known: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
+        Problem::bad_request(format!("`{parameter}` cannot be `{text}`; there are {}", known.join(", ")))
+    };
+    member.map(Some).ok_or_else(problem)
 }

@@ -1,40 +1,32 @@
 //! The JSON shapes. Every field is always there; null where it does not apply.
+//! One difference, and why it does not count where it does not.
+//! Desired and actual, as far as they are known.
+//! What is written as a text without being made one first.
 
-mod difference;
-mod sentences;
-mod spec;
-mod text;
-mod transition;
-mod usage;
+use std::{borrow::Cow, collections::BTreeMap, fmt::Display, sync::Arc};
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
 
-use super::schema::OneOf;
+use super::{
+    cost::{UsageView, drift_cost, monthly_cost, usage},
+    drift_details::{Phrases, sentences},
+    openapi::OneOf,
+    service_endpoints::{Endpoint, Host, Reach},
+};
 use crate::{
     config::Prices,
     engine::{Entry, KindState, Snapshot},
     server::{
-        reach::{Endpoint, Host, Reach},
-        runs::{Run, Runs},
-        values::Values,
+        query::{Run, Runs},
+        values::{Shown, Values},
     },
     types::{
-        Actor, Advice, ApiVersion, Difference, Expectation, FieldPath, Health, JobOutcome, LiveObject, Phase,
-        Severity, Source, UnknownReason, VerdictKind,
+        Actor, Advice, ApiVersion, Difference, Digest, Expectation, FieldClass, FieldPath, HashBaseline,
+        Health, JobOutcome, LiveObject, ObservedState, Phase, Severity, Source, UnknownReason, VerdictKind,
     },
 };
-
-pub(super) use difference::DifferenceView;
-pub(super) use sentences::{Phrases, sentences};
-pub(super) use spec::SpecView;
-pub(super) use transition::TransitionView;
-pub(super) use usage::UsageView;
-
-use spec::specs;
-use text::{Text, Texts};
-use usage::{drift_cost, monthly_cost, usage};
 
 /// One claim, in the shape of the resource state contract: an object, and what one source says about it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -304,4 +296,166 @@ fn phase(object: &LiveObject) -> &str {
         Health::Unknown => "Unknown",
     };
     object.facts.phase.map_or(by_health, Phase::as_str)
+}
+
+/// One field that is not as declared.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Difference")]
+pub(super) struct DifferenceView<'a> {
+    /// The field's path: `spec.template.spec.containers[name=web].image`.
+    pub(super) path: &'a str,
+    /// What kind of field it is.
+    #[schemars(with = "OneOf<FieldClass>")]
+    field: &'static str,
+    /// What is declared; empty where nothing is.
+    pub(super) expected: Cow<'a, str>,
+    /// What is there; empty where nothing is.
+    pub(super) actual: Cow<'a, str>,
+    /// How bad it is.
+    #[schemars(with = "OneOf<Severity>")]
+    severity: &'static str,
+    /// Whether it happens by itself.
+    #[schemars(with = "OneOf<Expectation>")]
+    expectation: &'static str,
+    /// What to do about it.
+    #[schemars(with = "OneOf<Advice>")]
+    advice: &'static str,
+    /// The class of tool that last set it.
+    #[schemars(with = "OneOf<Actor>")]
+    actor: &'static str,
+    /// The name of the field manager that last set it.
+    manager: Option<&'a str>,
+    /// Since when it differs.
+    onset: Timestamp,
+    /// The rules that have something to say about it.
+    rules: Texts<'a, Arc<str>>,
+    /// The rule because of which it does not count.
+    ignored_by: Option<&'a str>,
+    /// What it is a view of.
+    #[serde(skip)]
+    pub(super) difference: &'a Difference,
+}
+
+impl<'a> DifferenceView<'a> {
+    pub(super) fn new(difference: &'a Difference, values: &Values) -> Self {
+        let Shown { expected, actual } = values.of_finding(&difference.finding);
+        Self {
+            path: &difference.finding.path,
+            field: difference.finding.class.as_str(),
+            expected,
+            actual,
+            severity: difference.severity.as_str(),
+            expectation: difference.expectation.as_str(),
+            advice: difference.advice.as_str(),
+            actor: difference.actor.as_str(),
+            manager: difference.manager(),
+            onset: difference.onset,
+            rules: Texts(&difference.matched),
+            ignored_by: difference.ignored_by.as_deref(),
+            difference,
+        }
+    }
+}
+
+/// What is declared, or what is there, as far as the source tells.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Spec")]
+pub(super) enum SpecView<'a> {
+    /// Nothing is known, or nothing differs.
+    Unknown,
+    /// Only a hash is known.
+    Hash {
+        /// The hash, in hex digits.
+        hash: Text<&'a Digest>,
+    },
+    /// Only the generation is known that a controller has seen.
+    Generation {
+        /// The generation.
+        generation: i64,
+    },
+    /// The fields that differ, by their paths.
+    Fields(BTreeMap<&'a str, Cow<'a, str>>),
+}
+
+/// Desired and actual: the hashes, or the fields that differ.
+pub(super) fn specs<'a>(
+    entry: &'a Entry,
+    differences: &[DifferenceView<'a>],
+) -> (SpecView<'a>, SpecView<'a>) {
+    match (entry.claim.source, entry.object.record().map(|record| &record.standing)) {
+        (Source::Annotation, _) => return hashes(&entry.object.stamp),
+        (Source::StatusHash, Some(ObservedState::Hash(stamp))) => return hashes(stamp),
+        (Source::StatusHash, Some(ObservedState::Generation { observed, current, .. })) => {
+            let seen = observed.map_or(SpecView::Unknown, |generation| SpecView::Generation { generation });
+            return (seen, SpecView::Generation { generation: *current });
+        }
+        (_, _) => {}
+    }
+    if entry.claim.verdict.episode().is_none() {
+        return (SpecView::Unknown, SpecView::Unknown);
+    }
+    let desired = differences.iter().map(|own| (own.path, own.expected.clone())).collect();
+    let actual = differences.iter().map(|own| (own.path, own.actual.clone())).collect();
+    (SpecView::Fields(desired), SpecView::Fields(actual))
+}
+
+fn hashes(stamp: &HashBaseline) -> (SpecView<'_>, SpecView<'_>) {
+    let (desired, actual) = match stamp {
+        HashBaseline::Match(digest) => (digest, digest),
+        HashBaseline::Mismatch(mismatch) => (&mismatch.expected, &mismatch.actual),
+        HashBaseline::Unasked | HashBaseline::Absent | HashBaseline::Unusable(_) => {
+            return (SpecView::Unknown, SpecView::Unknown);
+        }
+    };
+    (SpecView::Hash { hash: Text(desired) }, SpecView::Hash { hash: Text(actual) })
+}
+
+/// Something that knows its words. Lists have thousands of these, and a piece of memory for each would take longer than writing it.
+#[derive(Debug)]
+pub(super) struct Text<T>(pub(super) T);
+
+/// The words of each.
+#[derive(Debug)]
+pub(super) struct Texts<'a, T>(pub(super) &'a [T]);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<T: Display> Serialize for Texts<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Text))
+    }
+}
+
+impl<T> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
+
+impl<T> JsonSchema for Texts<'_, T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Vec::<String>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<String>::json_schema(generator)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use super::difference::DifferenceView;
+use super::view::DifferenceView;
 use crate::{
     rules::{EffectSpec, Rule, RuleSet},
     types::{Difference, Expectation, FieldClass, FieldPath, Segment},
@@ -13,7 +13,7 @@ const LONGEST_VALUE: usize = 200;
 
 /// What fields are called. Thousands of objects differ in the same few fields: what was worked out for one is known for the next.
 #[derive(Debug, Default)]
-pub(in crate::server::api) struct Phrases(HashMap<Box<str>, (FieldClass, Place)>);
+pub(super) struct Phrases(HashMap<Box<str>, (FieldClass, Place)>);
 
 /// How many fields are remembered at a time.
 const MOST_PHRASES: usize = 1024;
@@ -32,11 +32,7 @@ impl Phrases {
 }
 
 /// A sentence for each difference, and one for every rule that says that some of them are expected.
-pub(in crate::server::api) fn sentences(
-    views: &[DifferenceView<'_>],
-    rules: &RuleSet,
-    phrases: &mut Phrases,
-) -> Vec<String> {
+pub(super) fn sentences(views: &[DifferenceView<'_>], rules: &RuleSet, phrases: &mut Phrases) -> Vec<String> {
     let mut sentences: Vec<String> = views.iter().map(|own| sentence(own, phrases)).collect();
     let mut told: Vec<&str> = Vec::new();
     let expected = |own: &&Difference| own.expectation == Expectation::Expected;

@@ -1,9 +1,14 @@
 //! How things are said: durations, times, tools, verdicts.
+//! Addresses of pages.
+//! Verdicts as one bar: how much of it is off is seen before it is read.
+
+use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use crate::types::{Actor, Cause, RedactionKey, Severity, Source, UnknownReason, VerdictKind};
+use super::overview::{BY_URGENCY, Counts};
+use crate::types::{Actor, Cause, ObjectKey, RedactionKey, Severity, Source, UnknownReason, VerdictKind};
 
 /// A length of time in its two largest units: `2 min 10 s`.
 pub(super) fn lasting(duration: SignedDuration) -> String {
@@ -170,6 +175,62 @@ pub(super) fn baseline_word(source: Source) -> &'static str {
         | Source::Manifest
         | Source::StatusHash
         | Source::Nothing => "state",
+    }
+}
+
+/// The page of an object: `/objects/deployments.apps/shop/web`.
+pub(super) fn object_url(key: &ObjectKey) -> String {
+    let namespace = if key.namespace.is_empty() { "-" } else { &key.namespace };
+    format!("/objects/{}/{}/{}", encode(&key.kind.to_string()), encode(namespace), encode(&key.name))
+}
+
+/// The dashboard of an object in Grafana, which comes with this program under that name.
+pub(super) fn dashboard_url(grafana: &str, key: &ObjectKey) -> String {
+    let variables = [
+        ("group", &*key.kind.group),
+        ("kind", &*key.kind.kind),
+        ("namespace", &*key.namespace),
+        ("name", &*key.name),
+    ];
+    let variables = variables.map(|(name, value)| format!("var-{name}={}", encode(value)));
+    format!("{grafana}/d/drift-exporter-object?{}", variables.join("&"))
+}
+
+/// Text as a part of a path or of a query. Names come from the cluster and may hold anything.
+pub(super) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("writing to a string cannot fail");
+        }
+    }
+    encoded
+}
+
+/// How wide the drawing is in its own units; it is stretched to the room that there is.
+const WIDTH: usize = 1_000;
+/// The least width of what is there at all.
+const LEAST: usize = 12;
+
+/// A bar of the verdicts, with their numbers as its words.
+pub(super) fn bar(counts: &Counts) -> Markup {
+    let present = || BY_URGENCY.into_iter().filter_map(|verdict| Some((verdict, *counts.get(&verdict)?)));
+    let all = counts.values().sum::<usize>().max(1);
+    let words: Vec<String> = present()
+        .map(|(verdict, number)| format!("{number} {}", verdict_word(verdict).to_lowercase()))
+        .collect();
+    let widths: Vec<usize> = present().map(|(_, number)| (number * WIDTH / all).max(LEAST)).collect();
+    let drawn = widths.iter().sum::<usize>();
+    let starts = widths.iter().scan(0, |end, width| Some(std::mem::replace(end, *end + width)));
+    html! {
+        svg.bar role="img" aria-label=(words.join(", ")) viewBox={ "0 0 " (drawn) " 10" } preserveAspectRatio="none" {
+            title { (words.join(", ")) }
+            @for (((verdict, _), start), width) in present().zip(starts).zip(&widths) {
+                rect class={ "fill-" (verdict) } x=(start) y="0" width=(width) height="10" {}
+            }
+        }
     }
 }
 
