@@ -100,7 +100,7 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         seal_key: parts.seal_key.clone(),
         clock: clock.clone(),
         listeners: Listeners::default(),
-        access: parts.access.clone(),
+        auth: parts.auth.clone(),
         stop: stop.clone(),
     };
     let timing = parts.timing;

@@ -17,7 +17,7 @@ use crate::{
     config::Settings,
     demo::{Refusal, Scene, Shop, play, roll_out, router},
     engine::{Transition, Turn},
-    server::{Access, ServerLimits, serve},
+    server::{Auth, ServerLimits, serve},
     sources::terraform::random_key,
     types::{Clock, Scope, Source, WantedKind},
     watch::{ConnectError, Connection, Timing, client_from},
@@ -87,7 +87,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         api,
         router(cluster.clone(), stop.clone()),
         limits,
-        Access::default(),
+        Auth::default(),
         stop.clone(),
     ));
     let connection = Connection { kubeconfig: Some(kubeconfig.clone()), context: None };
@@ -102,7 +102,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         timing: Timing::default(),
         events: false,
         history_file: None,
-        access: Access::default(),
+        auth: Auth::default(),
         stop: stop.clone(),
     };
     let exporter = start(parts, page)?;

@@ -28,7 +28,7 @@ use self::{config_reconciler::Reloader, events::Follower, telemetry::LogHandle};
 use crate::{
     config::Settings,
     engine::{History, StateReader},
-    server::{Access, ServerLimits, router, serve},
+    server::{Auth, ServerLimits, router, serve},
     types::{Clock, RedactionKey},
     watch::Timing,
 };
@@ -54,7 +54,7 @@ pub struct Parts {
     /// Where transitions are kept across restarts.
     pub history_file: Option<PathBuf>,
     /// Who may ask for what.
-    pub access: Access,
+    pub auth: Auth,
     /// Ends everything.
     pub stop: CancellationToken,
 }
@@ -124,9 +124,8 @@ fn start(mut parts: Parts, listener: TcpListener) -> Result<Running, AppError> {
         tokio::spawn(Reloader { source, settings, reloads, log, clock }.run());
     }
     let (state, stop) = (exposed.state.clone(), parts.stop.clone());
-    let access = parts.access.clone();
-    let server =
-        tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), access, stop.clone()));
+    let auth = parts.auth.clone();
+    let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), auth, stop.clone()));
     Ok(Running { state, ingest, server, keepers, stop, _settings: settings })
 }
 

@@ -68,7 +68,7 @@ async fn serve(
     let listener = bind(&arguments.listen)?;
     let stop = CancellationToken::new();
     let parts = Parts {
-        access: web.access(&client),
+        auth: web.auth(&client),
         client,
         settings,
         settings_source,

@@ -7,7 +7,7 @@ use kube::Client;
 
 use super::settings_file::tell;
 use crate::{
-    server::{Access, WebConfig},
+    server::{Auth, WebConfig},
     types::Scope,
     watch::Need,
 };
@@ -37,8 +37,8 @@ pub(super) struct Web {
 
 impl Web {
     /// Who may ask for what. The cluster is asked through this client, where it is asked.
-    pub(super) fn access(self, client: &Client) -> Access {
-        Access::new(self.config, self.auth.map(|WebAuth::Kubernetes| client.clone()))
+    pub(super) fn auth(self, client: &Client) -> Auth {
+        Auth::new(self.config, self.auth.map(|WebAuth::Kubernetes| client.clone()))
     }
 }
 

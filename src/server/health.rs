@@ -6,7 +6,7 @@ use axum::extract::State;
 use http::StatusCode;
 use jiff::SignedDuration;
 
-use super::{Exposed, access::Caller, api::Problem};
+use super::{Exposed, api::Problem, auth::Caller};
 use crate::{engine::WatchState, types::WatchHealth};
 
 /// The engine takes something from its queue every second; when it has not for this long, it hangs.
@@ -35,7 +35,7 @@ pub(super) async fn readyz(
     if exposed.stop.is_cancelled() {
         body.push_str("stopping\n");
     }
-    let Some(snapshot) = caller.ok().filter(Caller::is_known).map(|caller| caller.snapshot()) else {
+    let Some(snapshot) = caller.ok().filter(Caller::is_authenticated).map(|caller| caller.snapshot()) else {
         return (status, body);
     };
     let streams: Vec<&WatchState> = snapshot.streams().collect();

@@ -1,7 +1,7 @@
 //! What is known, shown to the outside. Everything here only reads the published snapshot.
 
-mod access;
 mod api;
+mod auth;
 mod connections;
 mod health;
 mod log_lines;
@@ -13,8 +13,8 @@ mod server;
 mod ui;
 mod values;
 
-pub use access::{Access, Peer, WebConfig};
 pub use api::Listeners;
+pub use auth::{Auth, Peer, WebConfig};
 pub use log_lines::{LogLine, LogLines};
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};
 pub use routes::{Exposed, Protection, ROUTES, Route, router};

@@ -11,7 +11,7 @@ use axum::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Access, Listeners, LogLines, MetricsPage, access::guard, api, health, metrics, ui};
+use super::{Auth, Listeners, LogLines, MetricsPage, api, auth::guard, health, metrics, ui};
 use crate::{
     config::{ReloadStatus, Settings},
     engine::StateReader,
@@ -40,7 +40,7 @@ pub struct Exposed {
     /// Who may listen to `/v1/events` at a time.
     pub listeners: Listeners,
     /// Who may ask for what.
-    pub access: Access,
+    pub auth: Auth,
     /// Set when we are stopping.
     pub stop: CancellationToken,
 }

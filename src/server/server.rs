@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
-    Access, Peer,
+    Auth, Peer,
     connections::{Answering, Connections, Endless, Place},
     refused_heads::{LARGEST_HEAD, Worded, ask_for_encryption, is_in_the_clear},
 };
@@ -82,7 +82,7 @@ pub async fn serve(
     listener: TcpListener,
     app: Router,
     limits: ServerLimits,
-    access: Access,
+    auth: Auth,
     stop: CancellationToken,
 ) {
     let connections = Connections::new(limits.connections);
@@ -109,10 +109,10 @@ pub async fn serve(
         };
         let line =
             Line { http: http.clone(), app: app.clone(), limits, watcher: graceful.watcher(), address };
-        let (access, stop) = (access.clone(), stop.clone());
+        let (auth, stop) = (auth.clone(), stop.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = line.talk(tcp, &access, &place, &stop) => {}
+                () = line.talk(tcp, &auth, &place, &stop) => {}
                 () = place.closed() => debug!(%address, "A silent or slow connection is closed for a new one."),
             }
         });
@@ -133,15 +133,15 @@ struct Line {
 }
 
 impl Line {
-    async fn talk(self, tcp: TcpStream, access: &Access, place: &Arc<Place>, stop: &CancellationToken) {
+    async fn talk(self, tcp: TcpStream, auth: &Auth, place: &Arc<Place>, stop: &CancellationToken) {
         let _ = tcp.set_nodelay(true);
-        let (encryption, address) = (access.encryption(), self.address);
+        let (tls, address) = (auth.tls(), self.address);
         let bounded = |tcp| {
             let mut stream = TimeoutStream::new(tcp);
             stream.set_write_timeout(Some(self.limits.write));
             Box::pin(stream)
         };
-        let Some((config, proves)) = encryption else {
+        let Some((config, verified)) = tls else {
             let stream = bounded(tcp);
             return self.answer(stream, Peer { address, certified: false }, place).await;
         };
@@ -158,7 +158,7 @@ impl Line {
         match agreed {
             Ok(Ok(None)) => debug!(%address, "A client does not ask for encryption."),
             Ok(Ok(Some(stream))) => {
-                let certified = proves && stream.get_ref().1.peer_certificates().is_some();
+                let certified = verified && stream.get_ref().1.peer_certificates().is_some();
                 self.answer(stream, Peer { address, certified }, place).await;
             }
             Ok(Err(error)) => debug!(%address, %error, "A client and we do not agree on encryption."),

@@ -7,7 +7,7 @@ use drift_exporter::{
     config::Settings,
     demo,
     engine::{History, Snapshot},
-    server::Access,
+    server::Auth,
     types::{Cause, Clock, DownReason, Kind, RedactionKey, Scope, Selector, WantedKind, WatchHealth},
     watch::Timing,
 };
@@ -327,7 +327,7 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
         timing: Timing::default(),
         events: false,
         history_file: None,
-        access: Access::default(),
+        auth: Auth::default(),
         stop: stop.clone(),
     };
     let Exporter { ingest, exposed, .. } = assemble(&parts, History::default());

@@ -7,7 +7,7 @@ use drift_exporter::{
     app::{Exporter, Parts, assemble, telemetry::LogHandle},
     config::Settings,
     engine::{History, Transition},
-    server::{Access, Exposed, ServerLimits, router, serve},
+    server::{Auth, Exposed, ServerLimits, router, serve},
     types::{Clock, Kind, ObjectKey, RedactionKey, Source, VerdictKind},
     watch::Timing,
 };
@@ -124,7 +124,7 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         timing: Timing::default(),
         events: false,
         history_file: None,
-        access: Access::default(),
+        auth: Auth::default(),
         stop: CancellationToken::new(),
     };
     assemble(&parts, history)
@@ -286,7 +286,7 @@ async fn a_listener_does_not_hold_up_a_graceful_stop() {
         listener,
         router(exposed.clone()),
         ServerLimits::default(),
-        Access::default(),
+        Auth::default(),
         stop.clone(),
     ));
     let mut stream = TcpStream::connect(address).await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use axum::{Router, body::Body, routing::get};
-use drift_exporter::server::{Access, ServerLimits, listen, router, serve};
+use drift_exporter::server::{Auth, ServerLimits, listen, router, serve};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -35,7 +35,7 @@ fn start(limits: ServerLimits) -> (std::net::SocketAddr, CancellationToken, Join
 
 fn serve_on(listener: TcpListener, app: Router, limits: ServerLimits) -> (CancellationToken, JoinHandle<()>) {
     let stop = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, app, limits, Access::default(), stop.clone()));
+    let server = tokio::spawn(serve(listener, app, limits, Auth::default(), stop.clone()));
     (stop, server)
 }
 

@@ -2,7 +2,7 @@
 
 use drift_exporter::{
     demo,
-    server::{Access, ServerLimits, serve},
+    server::{Auth, ServerLimits, serve},
     types::Clock,
 };
 use kube::{Client, Config};
@@ -29,7 +29,7 @@ impl Embedded {
         let stop = CancellationToken::new();
         let router = demo::router(cluster.clone(), stop.clone());
         let limits = ServerLimits { connections: 2048, ..ServerLimits::default() };
-        tokio::spawn(serve(listener, router, limits, Access::default(), stop.clone()));
+        tokio::spawn(serve(listener, router, limits, Auth::default(), stop.clone()));
         Self { cluster, port, stop }
     }
 

@@ -7,7 +7,7 @@ use drift_exporter::{
     app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
     config::Settings,
     engine::History,
-    server::{Access, Exposed, Peer, router},
+    server::{Auth, Exposed, Peer, router},
     types::{Clock, RedactionKey},
     watch::{Connection, Timing, client_from},
 };
@@ -44,7 +44,7 @@ impl<'a> Inside<'a> {
             timing: Timing::default(),
             events: false,
             history_file: None,
-            access: Access::default(),
+            auth: Auth::default(),
             stop: stop.clone(),
         };
         let Exporter { ingest, exposed, settings, .. } = assemble(&parts, History::default());

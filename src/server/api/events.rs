@@ -28,7 +28,7 @@ use super::{
 use crate::{
     config::ReloadStatus,
     engine::{Snapshot, StateReader},
-    server::{Exposed, access::Caller, connections::Endless},
+    server::{Exposed, auth::Caller, connections::Endless},
 };
 
 /// Each listener holds a connection, and scrapes need some too.
@@ -138,7 +138,7 @@ impl Listener {
         let seen = seen.unwrap_or(newest);
         // Something may have happened between loading a page and listening, so there is a `changed` at once.
         let (owes_changed, changed_from) = (true, Instant::now());
-        let until = caller.listens().map(|time| Instant::now() + time);
+        let until = caller.stream_lifetime().map(|time| Instant::now() + time);
         Self {
             exposed,
             caller,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     engine::{Entry, KindState, Snapshot, WatchState},
-    server::{Exposed, access::Caller, query::is_of_type},
+    server::{Exposed, auth::Caller, query::is_of_type},
     types::{Difference, Episode, Expectation, Severity, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
@@ -194,7 +194,7 @@ impl Asked<'_> {
 
     /// What the caller may not see: he cannot be told that all is well there.
     fn hidden(&self, caller: &Caller) -> Vec<GateReason> {
-        let kinds = caller.kinds_not_seen(self.namespace).into_iter();
+        let kinds = caller.hidden_kinds(self.namespace).into_iter();
         let wanted = kinds.filter(|kind| self.query.kind.as_deref().is_none_or(|own| is_of_type(kind, own)));
         let place =
             self.namespace.map_or_else(|| "all namespaces".to_owned(), |own| format!("namespace {own}"));

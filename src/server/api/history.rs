@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     engine::{Transition, Turn},
-    server::{Exposed, access::Caller, query::is_of_type},
+    server::{Exposed, auth::Caller, query::is_of_type},
     types::{Actor, Cause, FieldClass, Severity, Source, UnknownReason, VerdictKind},
 };
 

@@ -24,7 +24,7 @@ use crate::{
     engine::{Entry, Snapshot},
     server::{
         Exposed,
-        access::Caller,
+        auth::Caller,
         query::{Named, history_of},
     },
     types::{ObjectKey, Source},

@@ -20,7 +20,7 @@ use super::{
     view::{ListView, ResourceView},
 };
 use crate::{
-    server::{Exposed, access::Proofs},
+    server::{Exposed, auth::AuthMethods},
     types::ClosedSet,
 };
 
@@ -32,11 +32,11 @@ const PLACES: &[(&str, &str)] = &[
 ];
 
 pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>, _: NoQuery) -> Response {
-    json(&document(exposed.access.proofs()))
+    json(&document(exposed.auth.methods()))
 }
 
 /// The document, for a server that wants to have proved who asks, or does not.
-fn document(proofs: Proofs) -> Value {
+fn document(proofs: AuthMethods) -> Value {
     let settings = |settings: SchemaSettings| {
         settings.with(|own| {
             own.definitions_path = "/components/schemas".into();
@@ -83,7 +83,7 @@ fn document(proofs: Proofs) -> Value {
 }
 
 /// The ways to prove who asks, and that all of them are needed; nothing where everybody is answered.
-fn security(Proofs { password, token, certificate }: Proofs) -> (Map<String, Value>, Vec<Value>) {
+fn security(AuthMethods { password, token, certificate }: AuthMethods) -> (Map<String, Value>, Vec<Value>) {
     let ways = [
         (password, "password", value!({"type": "http", "scheme": "basic"})),
         (token, "token", value!({"type": "http", "scheme": "bearer"})),
@@ -100,7 +100,7 @@ fn security(Proofs { password, token, certificate }: Proofs) -> (Map<String, Val
 }
 
 /// What any question may be answered with, where who asks has to be proved.
-fn denials(proofs: Proofs) -> impl Iterator<Item = &'static Answer> {
+fn denials(proofs: AuthMethods) -> impl Iterator<Item = &'static Answer> {
     let any = (proofs.password || proofs.token).then_some(&DENIED);
     let of_accounts = if proofs.token { DENIED_TO_ACCOUNTS } else { &[] };
     any.into_iter().chain(of_accounts)
@@ -407,7 +407,7 @@ impl<T: ClosedSet> JsonSchema for OneOf<T> {
 #[cfg(test)]
 mod tests {
     use super::{OPERATIONS, document};
-    use crate::server::{ROUTES, access::Proofs};
+    use crate::server::{ROUTES, auth::AuthMethods};
 
     #[test]
     fn every_route_of_the_api_is_described() {
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn every_part_of_the_document_says_what_it_is() {
-        let document = document(Proofs { password: true, token: true, certificate: true });
+        let document = document(AuthMethods { password: true, token: true, certificate: true });
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 for parameter in operation["parameters"].as_array().unwrap() {

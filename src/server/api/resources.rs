@@ -23,7 +23,7 @@ use crate::{
     engine::{Entry, KindState, Snapshot},
     server::{
         Exposed,
-        access::{Caller, InBody},
+        auth::{BodyNamespace, Caller},
         query::is_of_type,
         values::Values,
     },
@@ -64,7 +64,7 @@ async fn answer_post(exposed: Arc<Exposed>, request: Request) -> Result<Response
     NoQuery::from_request_parts(&mut parts, &exposed).await?;
     let query = ResourceQuery::of_body(&parts.headers, body).await?;
     // What the caller may see there has to be asked as if the URL said it.
-    parts.extensions.insert(InBody(query.namespace.clone().unwrap_or_default()));
+    parts.extensions.insert(BodyNamespace(query.namespace.clone().unwrap_or_default()));
     let caller = Caller::from_request_parts(&mut parts, &exposed).await?;
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
     let question = Question::new(query, &exposed, &caller)?;

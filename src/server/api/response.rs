@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::{
     config::Prices,
     engine::Snapshot,
-    server::{Exposed, access::Caller},
+    server::{Exposed, auth::Caller},
 };
 
 /// A JSON answer that no browser takes for anything else.

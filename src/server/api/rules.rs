@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{params::NoQuery, response::json};
 use crate::{
     rules::{EffectsSpec, MatchSpec, Origin, Rule},
-    server::{Exposed, access::Caller},
+    server::{Exposed, auth::Caller},
 };
 
 /// Where rules of the settings file are from.

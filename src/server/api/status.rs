@@ -12,7 +12,7 @@ use super::{openapi::OneOf, params::NoQuery, response::json};
 use crate::{
     config::{Problem, ReloadStatus},
     engine::{BaselineState, ClusterMatch, Snapshot, WatchState},
-    server::{Exposed, access::Caller},
+    server::{Exposed, auth::Caller},
     types::{Baseline, BaselineFault, Chart, ClosedSet as _, Lock, Source, WatchHealth},
 };
 
@@ -95,7 +95,7 @@ pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller, 
     let reload = exposed.reload_status.borrow().clone();
     let team_problems = exposed.team_problems.borrow().clone();
     let snapshot = caller.snapshot();
-    let web_file = exposed.access.web_file();
+    let web_file = exposed.auth.web_file();
     let web_config = web_file.as_ref().map(|(file, problems)| WebConfigView {
         file,
         successful: problems.is_empty(),

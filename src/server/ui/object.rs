@@ -26,7 +26,7 @@ use crate::{
     engine::{Snapshot, Transition},
     server::{
         Exposed,
-        access::Caller,
+        auth::Caller,
         query::{Named, Run, Runs, history_of},
         values::Values,
     },

@@ -35,7 +35,7 @@ use super::{
 use crate::{
     config::Settings,
     engine::Snapshot,
-    server::{Exposed, access::Caller, query::Found},
+    server::{Exposed, auth::Caller, query::Found},
     types::{ClosedSet, Episode, Health, ObjectKey, Severity, Source, UnknownReason, VerdictKind, Worst},
 };
 

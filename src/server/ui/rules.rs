@@ -17,7 +17,7 @@ use super::{
 use crate::{
     engine::RuleBook,
     rules::{MatchSpec, Origin, Rule},
-    server::{Exposed, access::Caller},
+    server::{Exposed, auth::Caller},
 };
 
 /// What ends within this time is worth a word.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::ReloadStatus,
     engine::{BaselineState, ClusterMatch, KindState, Snapshot, WatchState},
-    server::{Exposed, access::Caller},
+    server::{Exposed, auth::Caller},
     types::{Baseline, BaselineTrouble, DownReason, Lock, Source, WatchHealth},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drift_exporter::server::{Access, Peer, ServerLimits, router, serve};
+use drift_exporter::server::{Auth, Peer, ServerLimits, router, serve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -61,7 +61,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let who = async |peer: axum::Extension<Peer>| format!("certified: {}", peer.certified);
         let app = axum::Router::new().route("/", axum::routing::get(who));
-        let (access, stop) = (Access::new(Some(file.open()), None), CancellationToken::new());
+        let (access, stop) = (Auth::new(Some(file.open()), None), CancellationToken::new());
         let limits = ServerLimits { handshake: Duration::from_millis(300), ..ServerLimits::default() };
         tokio::spawn(serve(listener, app, limits, access, stop.clone()));
         Self { address, file, _stop: stop.drop_guard() }
@@ -266,7 +266,7 @@ async fn the_command_line_asks_only_whom_its_authority_vouches_for() {
         file.write(name, text);
     }
     file.write("web.yml", &format!("{OWN}{}", ann()));
-    let access = Access::new(Some(file.open()), None);
+    let access = Auth::new(Some(file.open()), None);
     let world = shop(access.clone()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());

@@ -18,7 +18,7 @@ use std::path::Path;
 use axum::body::Body;
 use drift_exporter::{
     config::{Settings, ShownValues},
-    server::{Access, Peer, WebConfig},
+    server::{Auth, Peer, WebConfig},
 };
 use http::{Request, StatusCode};
 use tempfile::TempDir;
@@ -68,7 +68,7 @@ fn ann() -> String {
 }
 
 /// A shop in which the web server has drifted, shown to those who may see it. All values may be told.
-async fn shop(access: Access) -> World {
+async fn shop(auth: Auth) -> World {
     let api = ApiServer::default();
     api.put("deployments", edited(deployment("web"), 1));
     api.put("services", service("web"));
@@ -111,6 +111,6 @@ fn basic(user: &str, password: &str) -> String {
 }
 
 /// Access by passwords.
-fn by_password(file: &WebFile) -> Access {
-    Access::new(Some(file.open()), None)
+fn by_password(file: &WebFile) -> Auth {
+    Auth::new(Some(file.open()), None)
 }

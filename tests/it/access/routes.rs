@@ -1,6 +1,6 @@
 //! Every route, with every kind of credentials.
 
-use drift_exporter::server::{Access, Protection, ROUTES};
+use drift_exporter::server::{Auth, Protection, ROUTES};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn only_probes_are_open_and_only_what_is_not_of_a_namespace_is_shown_whole() {
 }
 
 /// Tries credentials on every route and method. `wanted`: what guarded routes answer; none where they answer as if nobody asked.
-async fn check(access: Access, cases: &[(&str, Option<String>, Option<StatusCode>)]) {
+async fn check(auth: Auth, cases: &[(&str, Option<String>, Option<StatusCode>)]) {
     let world = shop(access).await;
     for (what, credentials, wanted) in cases {
         let paths = ROUTES.iter().map(|route| (sample(route.path), route.protection));
@@ -64,7 +64,7 @@ async fn check(access: Access, cases: &[(&str, Option<String>, Option<StatusCode
 
 #[tokio::test(start_paused = true)]
 async fn without_access_settings_everybody_is_answered() {
-    check(Access::default(), &[("nobody", None, None), ("somebody", Some(basic("ann", "x")), None)]).await;
+    check(Auth::default(), &[("nobody", None, None), ("somebody", Some(basic("ann", "x")), None)]).await;
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ fn check_document(document: &Value, denials: &[u16], schemes: &Value, security: 
 
 #[tokio::test(start_paused = true)]
 async fn the_document_says_how_to_prove_who_asks() {
-    check_document(&document(&shop(Access::default()).await, None).await, &[], &json!({}), &json!([]));
+    check_document(&document(&shop(Auth::default()).await, None).await, &[], &json!({}), &json!([]));
     let file = WebFile::new(&ann());
     let own = document(&shop(by_password(&file)).await, Some(&basic("ann", "secret"))).await;
     let schemes = json!({"password": {"type": "http", "scheme": "basic"}});

@@ -138,7 +138,7 @@ async fn what_a_rule_of_the_settings_is_about_is_told_to_those_who_see_everythin
     assert!(!told.text().contains("attic"), "{}", told.text());
     let rule = own_rule(&told);
     assert_eq!((&rule["reason"], &rule["match"]), (&json!("why"), &json!({})));
-    let everybody = house_with(drift_exporter::server::Access::default(), rules).await;
+    let everybody = house_with(drift_exporter::server::Auth::default(), rules).await;
     let rule = own_rule(&everybody.get(object).await);
     assert_eq!(rule["match"]["namespaces"], json!(["shop", "attic"]));
 }

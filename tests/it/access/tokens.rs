@@ -7,7 +7,7 @@ use std::{
 
 use drift_exporter::{
     config::{Settings, ShownValues},
-    server::Access,
+    server::Auth,
 };
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -40,7 +40,7 @@ pub(super) struct State {
 }
 
 impl Cluster {
-    pub(super) fn access(&self) -> Access {
+    pub(super) fn access(&self) -> Auth {
         let own = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let own = own.clone();
@@ -58,7 +58,7 @@ impl Cluster {
                 Ok::<_, std::convert::Infallible>(answer.unwrap())
             }
         });
-        Access::new(None, Some(kube::Client::new(service, "default")))
+        Auth::new(None, Some(kube::Client::new(service, "default")))
     }
 
     /// From now on nothing can be reviewed.
@@ -112,11 +112,11 @@ pub(super) fn elsewhere(mut object: Value) -> Value {
 }
 
 /// A shop with an attic, in which something drifts as well.
-pub(super) async fn house(access: Access) -> World {
+pub(super) async fn house(auth: Auth) -> World {
     house_with(access, Settings { shown_values: ShownValues::Full, ..Settings::default() }).await
 }
 
-pub(super) async fn house_with(access: Access, settings: Settings) -> World {
+pub(super) async fn house_with(auth: Auth, settings: Settings) -> World {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("deployments", elsewhere(deployment("chest")));

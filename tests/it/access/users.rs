@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use drift_exporter::{
     config::{Settings, ShownValues},
-    server::{Access, Peer},
+    server::{Auth, Peer},
     types::{Kind, Source, WantedKind},
 };
 use futures::StreamExt as _;
@@ -133,7 +133,7 @@ async fn passwords_that_are_sent_to_a_probe_are_looked_at_no_faster() {
 
 #[tokio::test]
 async fn a_large_body_is_refused_whoever_sends_it() {
-    let world = shop(Access::default()).await;
+    let world = shop(Auth::default()).await;
     let chunks =
         futures::stream::repeat_with(|| Ok::<_, std::convert::Infallible>(vec![b'x'; 1 << 16])).take(160);
     for (what, body) in [("known", Body::from(vec![b'x'; 10 << 20])), ("chunked", Body::from_stream(chunks))]
@@ -147,7 +147,7 @@ async fn a_large_body_is_refused_whoever_sends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_given_up() {
-    let world = shop(Access::default()).await;
+    let world = shop(Auth::default()).await;
     let body = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::convert::Infallible>>());
     let begun = tokio::time::Instant::now();
     let answer = world.ask(Request::post("/v1/resources").body(body).unwrap()).await;
@@ -171,7 +171,7 @@ fn edited_by_hand() -> Value {
 }
 
 /// An exporter that may tell all values.
-async fn telling(access: Access) -> World {
+async fn telling(auth: Auth) -> World {
     let api = ApiServer::default();
     api.put("deployments", edited_by_hand());
     let settings = Settings {
@@ -208,7 +208,7 @@ async fn is_told(world: &World, address: &str, certified: bool, headers: &[(&str
 
 #[tokio::test]
 async fn values_are_told_to_those_on_this_machine_and_to_those_who_are_known() {
-    let world = telling(Access::default()).await;
+    let world = telling(Auth::default()).await;
     for (address, certified, headers, told) in [
         ("127.0.0.1:9", false, &[][..], true),
         ("127.0.0.1:9", false, &[("x-forwarded-for", "127.0.0.1")], false),

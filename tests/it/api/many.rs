@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use drift_exporter::server::{Access, ServerLimits, router, serve};
+use drift_exporter::server::{Auth, ServerLimits, router, serve};
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},
@@ -61,7 +61,7 @@ async fn two_hundred_clients_that_do_not_read_hold_nobody_up() {
     let address = listener.local_addr().unwrap();
     let stop = world.exposed.stop.clone();
     let limits = ServerLimits { write: Duration::from_secs(1), ..ServerLimits::default() };
-    tokio::spawn(serve(listener, router(world.exposed.clone()), limits, Access::default(), stop));
+    tokio::spawn(serve(listener, router(world.exposed.clone()), limits, Auth::default(), stop));
     let mut stalled = Vec::new();
     for _ in 0..200 {
         let mut client = TcpStream::connect(address).await.unwrap();

@@ -8,7 +8,7 @@ use drift_exporter::{
     config::Settings,
     engine::{History, Snapshot},
     rules::RuleSet,
-    server::{Access, Exposed, Peer, router},
+    server::{Auth, Exposed, Peer, router},
     types::{Clock, RedactionKey},
     watch::Timing,
 };
@@ -74,11 +74,11 @@ impl World {
 
     /// The same with a client that asks others as well.
     pub(crate) fn with_client(api: &ApiServer, client: Client, settings: Settings) -> Self {
-        Self::with_access(api, client, settings, Access::default())
+        Self::with_access(api, client, settings, Auth::default())
     }
 
     /// The same where not everybody may ask for everything.
-    pub(crate) fn with_access(api: &ApiServer, client: Client, settings: Settings, access: Access) -> Self {
+    pub(crate) fn with_access(api: &ApiServer, client: Client, settings: Settings, auth: Auth) -> Self {
         Self::with_history(api, client, settings, access, History::default())
     }
 
@@ -87,7 +87,7 @@ impl World {
         api: &ApiServer,
         client: Client,
         settings: Settings,
-        access: Access,
+        auth: Auth,
         history: History,
     ) -> Self {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
