@@ -28,7 +28,7 @@ use super::{
 use crate::{
     config::ReloadStatus,
     engine::{Snapshot, StateReader},
-    server::{Exposed, auth::Caller, connections::Endless},
+    server::{Exposed, auth::Caller, http::EventStream},
 };
 
 /// Each listener holds a connection, and scrapes need some too.
@@ -86,7 +86,7 @@ pub(crate) async fn events(
         Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
     });
     let mut response = plain(Response::new(Body::from_stream(frames)));
-    response.extensions_mut().insert(Endless);
+    response.extensions_mut().insert(EventStream);
     for (name, value) in [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),

@@ -6,25 +6,28 @@ use axum::extract::State;
 use http::StatusCode;
 use jiff::SignedDuration;
 
-use super::{Exposed, api::Problem, auth::Caller};
-use crate::{engine::WatchState, types::WatchHealth};
+use super::Exposed;
+use crate::{
+    engine::WatchState,
+    server::{api::Problem, auth::Caller},
+    types::WatchHealth,
+};
 
-/// The engine takes something from its queue every second; when it has not for this long, it hangs.
-const HUNG: SignedDuration = SignedDuration::from_secs(60);
+/// The engine handles a tick every second; without one for this long, it hangs.
+const HANG_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
 
-/// Alive as long as the engine works. Never asks the API server: its outage is no reason to restart us.
+/// Depends on the engine only: an outage of the API server is no reason to restart the exporter.
 pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
     match exposed.state.since_last_beat(exposed.clock.now()) {
-        Some(silent) if silent > HUNG => {
+        Some(silent) if silent > HANG_TIMEOUT => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the engine has hung for {} s\n", silent.as_secs()))
         }
         Some(_) | None => (StatusCode::OK, "ok\n".to_owned()),
     }
 }
 
-/// Ready once every source was looked for and every kind's first list was answered, and at least one could be listed. Kinds that are added later are
-/// named while they are waited for, and do not take readiness back.
-/// Those who may not know what is watched are told no names.
+/// Ready once every source and every watch has synced or was refused, and at least one watch has synced. Kinds that are added later
+/// are listed while they sync, and do not revoke readiness. Clients that are not authenticated get no names.
 pub(super) async fn readyz(
     State(exposed): State<Arc<Exposed>>,
     caller: Result<Caller, Problem>,
@@ -38,7 +41,7 @@ pub(super) async fn readyz(
     let Some(snapshot) = caller.ok().filter(Caller::is_authenticated).map(|caller| caller.snapshot()) else {
         return (status, body);
     };
-    let streams: Vec<&WatchState> = snapshot.streams().collect();
+    let watches: Vec<&WatchState> = snapshot.streams().collect();
     for (source, health) in &snapshot.sources {
         let state = match health {
             WatchHealth::Starting => "waiting for its baselines".to_owned(),
@@ -47,8 +50,8 @@ pub(super) async fn readyz(
         };
         writeln!(body, "source {source}: {state}").expect("writing to a string cannot fail");
     }
-    for stream in streams {
-        let state = match (&stream.health, stream.listed) {
+    for watch in watches {
+        let state = match (&watch.health, watch.listed) {
             (WatchHealth::Starting, _) => "waiting for its first list".to_owned(),
             (WatchHealth::Up, _) => "listed".to_owned(),
             (WatchHealth::Down { reason, message }, true) => {
@@ -56,7 +59,7 @@ pub(super) async fn readyz(
             }
             (WatchHealth::Down { reason, message }, false) => format!("not listed ({reason}): {message}"),
         };
-        writeln!(body, "{}: {state}", stream.spec).expect("writing to a string cannot fail");
+        writeln!(body, "{}: {state}", watch.spec).expect("writing to a string cannot fail");
     }
     (status, body)
 }

@@ -1,4 +1,4 @@
-//! Which path goes where.
+//! The route table: each path with its protection and its handlers.
 
 use std::sync::Arc;
 
@@ -11,75 +11,69 @@ use axum::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Auth, Listeners, LogLines, MetricsPage, api, auth::guard, health, metrics, ui};
+use super::health;
 use crate::{
     config::{ReloadStatus, Settings},
     engine::StateReader,
+    server::{Auth, Listeners, LogLines, MetricsPage, api, auth::guard, metrics, ui},
     types::{Clock, RedactionKey},
 };
 
-/// Everything that the handlers read.
+/// The state that handlers read.
 #[derive(Debug)]
 pub struct Exposed {
-    /// What is known.
     pub state: StateReader,
-    /// The `/metrics` page.
     pub metrics: MetricsPage,
-    /// What we were told to do, as of now.
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// How the last reading of the settings went.
+    /// The result of the last reload of the settings.
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
-    /// What is wrong with the rules that teams wrote.
+    /// Problems in the rules of teams.
     pub team_problems: watch::Receiver<Arc<[String]>>,
-    /// What was logged lately.
     pub log: LogLines,
-    /// The key of digests of values that are not shown.
+    /// Redacts values in responses.
     pub seal_key: RedactionKey,
-    /// The time.
     pub clock: Clock,
-    /// Who may listen to `/v1/events` at a time.
+    /// Clients of `/v1/events`.
     pub listeners: Listeners,
-    /// Who may ask for what.
     pub auth: Auth,
-    /// Set when we are stopping.
+    /// Cancelled on shutdown.
     pub stop: CancellationToken,
 }
 
 impl Exposed {
-    /// What we were told to do, as of now.
+    /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.borrow().clone()
     }
 }
 
-/// Whom a route answers.
+/// Which clients a route serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Anybody, who is not asked who he is.
+    /// All clients, without authentication.
     Open,
-    /// Anybody, in brief. Those whom the access settings let in are told more, of what they may see.
+    /// All clients get a short answer; authenticated ones get the details that they may see.
     Brief,
-    /// Those whom the access settings let in; everybody where there are none. They are shown what they may see.
+    /// Authenticated clients, or all if authentication is off. They get what they may see.
     Guarded,
-    /// The same, but whoever may ask for the path is shown everything: it is not told by namespace.
+    /// As `Guarded`, but a client that may request the path gets everything: the answer is not divided by namespace.
     Whole,
 }
 
 impl Protection {
-    /// That of the route that a request is for; of paths that there are not as well.
-    pub(super) fn of(extensions: &http::Extensions) -> Self {
+    /// The protection of the matched route; unknown paths are guarded.
+    pub(in crate::server) fn of(extensions: &http::Extensions) -> Self {
         let path = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
         let route = ROUTES.iter().find(|route| path == Some(route.path));
         route.map_or(Self::Guarded, |route| route.protection)
     }
 }
 
-/// One path, whom it answers, and with what.
+/// One path.
 #[derive(Debug)]
 pub struct Route {
-    /// The path, with its parameters in braces.
+    /// With parameters in braces.
     pub path: &'static str,
-    /// Whom it answers.
     pub protection: Protection,
     methods: fn() -> MethodRouter<Arc<Exposed>>,
 }
@@ -102,7 +96,7 @@ impl Route {
     }
 }
 
-/// Every path that there is.
+/// All routes of the server.
 pub const ROUTES: &[Route] = &[
     Route::open("/livez", || get(health::livez)),
     Route::brief("/readyz", || get(health::readyz)),
@@ -124,7 +118,7 @@ pub const ROUTES: &[Route] = &[
     Route::guarded("/openapi.json", || get(api::openapi)),
 ];
 
-/// All routes.
+/// The router of [`ROUTES`], behind the guard.
 pub fn router(exposed: Arc<Exposed>) -> Router {
     ROUTES
         .iter()

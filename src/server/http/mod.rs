@@ -1,0 +1,290 @@
+//! The HTTP server: accepts connections, terminates TLS, and limits what one client can occupy.
+
+mod connections;
+mod health;
+mod routes;
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{Router, body::Body};
+use bytes::Bytes;
+use http::Request;
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::{
+    body::Incoming,
+    server::conn::http1::Builder,
+    service::{Service as _, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::{GracefulShutdown, Watcher},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpSocket, TcpStream},
+    time::{sleep, timeout},
+};
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use self::connections::{ActiveRequest, Connection, Connections};
+use super::{Auth, Peer, api::Problem};
+
+pub(super) use self::connections::EventStream;
+pub use self::routes::{Exposed, Protection, ROUTES, Route, router};
+
+/// The largest request head, tokens and cookies included; hyper answers 431 to a larger one.
+const MAX_HEAD: usize = 16 << 10;
+
+/// Limits on clients.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    /// Open connections. One more evicts the connection that is idle for longest, or else the slowest reader.
+    pub connections: usize,
+    /// Time for the TLS handshake.
+    pub handshake: Duration,
+    /// Time for sending a request's headers, and how long an idle connection stays open.
+    pub headers: Duration,
+    /// How long a client may read nothing of a response.
+    pub write: Duration,
+    /// How long shutdown waits for running requests.
+    pub drain: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            handshake: Duration::from_secs(5),
+            headers: Duration::from_secs(5),
+            write: Duration::from_secs(30),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Connections that the kernel queues, so that a burst is not refused.
+const BACKLOG: u32 = 4096;
+
+/// Binds a listener with a long accept queue.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Serves until `stop`, then lets running requests finish. `auth` supplies the TLS configuration of each new connection.
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    limits: ServerLimits,
+    auth: Auth,
+    stop: CancellationToken,
+) {
+    let connections = Connections::new(limits.connections);
+    let graceful = GracefulShutdown::new();
+    let mut http = Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.headers).max_buf_size(MAX_HEAD);
+    // `stop` interrupts waiting for a free connection too: a full server must be able to stop.
+    let next = async || {
+        let permit = connections.acquire().await;
+        let (tcp, address) = listener.accept().await?;
+        Ok::<_, io::Error>((connections.register(permit).await, tcp, address))
+    };
+    loop {
+        let (connection, tcp, address) = tokio::select! {
+            accepted = next() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "cannot accept connection");
+                    sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            () = stop.cancelled() => break,
+        };
+        let session =
+            Session { http: http.clone(), app: app.clone(), limits, watcher: graceful.watcher(), address };
+        let (auth, stop) = (auth.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = session.run(tcp, &auth, &connection, &stop) => {}
+                () = connection.evicted() => debug!(%address, "evicted an idle or slow connection"),
+            }
+        });
+    }
+    drop(listener);
+    if timeout(limits.drain, graceful.shutdown()).await.is_err() {
+        warn!("aborted requests that were still running {:?} after the stop signal", limits.drain);
+    }
+}
+
+/// Serves one connection.
+struct Session {
+    http: Builder,
+    app: Router,
+    limits: ServerLimits,
+    watcher: Watcher,
+    address: SocketAddr,
+}
+
+impl Session {
+    async fn run(self, tcp: TcpStream, auth: &Auth, connection: &Arc<Connection>, stop: &CancellationToken) {
+        let _ = tcp.set_nodelay(true);
+        let (tls, address) = (auth.tls(), self.address);
+        let with_timeout = |tcp| {
+            let mut stream = TimeoutStream::new(tcp);
+            stream.set_write_timeout(Some(self.limits.write));
+            Box::pin(stream)
+        };
+        let Some((config, verified)) = tls else {
+            let stream = with_timeout(tcp);
+            return self.serve(stream, Peer { address, certified: false }, connection).await;
+        };
+        let handshake = async {
+            if is_plain_http(&tcp).await {
+                return reject_plain_http(tcp).await.map(|()| None);
+            }
+            TlsAcceptor::from(config).accept(with_timeout(tcp)).await.map(Some)
+        };
+        let accepted = tokio::select! {
+            accepted = timeout(self.limits.handshake, handshake) => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok(Ok(None)) => debug!(%address, "client sent plain HTTP to the TLS port"),
+            Ok(Ok(Some(stream))) => {
+                let certified = verified && stream.get_ref().1.peer_certificates().is_some();
+                self.serve(stream, Peer { address, certified }, connection).await;
+            }
+            Ok(Err(error)) => debug!(%address, %error, "TLS handshake failed"),
+            Err(_) => debug!(%address, "TLS handshake timed out"),
+        }
+    }
+
+    async fn serve<S>(self, stream: S, peer: Peer, connection: &Arc<Connection>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let app = TowerToHyperService::new(self.app);
+        let service = service_fn(|mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            let active = Arc::new(connection.start_request());
+            let response = app.call(request.map(|body| RequestBody::new(body, active.clone())));
+            async move {
+                let response = response.await?;
+                active.start_response(response.extensions().get::<EventStream>());
+                Ok::<_, std::convert::Infallible>(response.map(|body| ResponseBody { body, _active: active }))
+            }
+        });
+        let served = self.watcher.watch(self.http.serve_connection(TokioIo::new(stream), service));
+        if let Err(error) = served.await {
+            debug!(address = %peer.address, %error, "connection failed");
+        }
+    }
+}
+
+/// A TLS record never begins with a letter; a plain request does.
+async fn is_plain_http(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    stream.peek(&mut first).await.is_ok_and(|read| read > 0 && first[0].is_ascii_alphabetic())
+}
+
+/// Answers 400, and reads the rest of the request: closing a socket with unread input resets the connection before the client
+/// has read the response.
+async fn reject_plain_http(mut stream: TcpStream) -> io::Result<()> {
+    const MAX_DISCARDED: u64 = 4 << 20;
+    const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+    let problem = Problem::bad_request("this port serves TLS; use https://");
+    stream.write_all(&problem.into_closing_answer()).await?;
+    stream.shutdown().await?;
+    let mut rest = stream.take(MAX_DISCARDED);
+    let _ = timeout(DISCARD_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+    Ok(())
+}
+
+/// Reports when the request body was received, or is no longer read.
+struct RequestBody {
+    body: Incoming,
+    /// None once reported.
+    active: Option<Arc<ActiveRequest>>,
+}
+
+impl RequestBody {
+    fn new(body: Incoming, active: Arc<ActiveRequest>) -> Self {
+        let mut request = Self { body, active: Some(active) };
+        if request.body.is_end_stream() {
+            request.report_received();
+        }
+        request
+    }
+
+    fn report_received(&mut self) {
+        if let Some(active) = self.active.take() {
+            active.start_handler();
+        }
+    }
+}
+
+impl http_body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.report_received();
+    }
+}
+
+/// Ends the active request when the response was sent or dropped.
+struct ResponseBody {
+    body: Body,
+    _active: Arc<ActiveRequest>,
+}
+
+impl http_body::Body for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
