@@ -1,20 +1,26 @@
-//! The lines that are not about single objects: counts by verdict, what happened, how the streams fare.
+//! Metric families that are not about single objects: counts, counters, watches, sources, states, Jobs and rules.
 
 use std::collections::BTreeMap;
 
 use super::{
     catalog::{
-        ACTORS, AGES, CACHE, DETECTIONS, RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, STREAM_UP,
+        ACTORS, AGES, CACHE, DETECTIONS, JOB_DURATION, JOB_RESULT, JOB_START, RESOLUTIONS, RESOURCES,
+        RULE_EXPIRY, RULE_MATCHES, SOURCE_UP, STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL,
+        STATE_WRITTEN, STREAM_UP,
     },
     lines::{BlockLines, TallyKey},
     text::line,
 };
 use crate::{
     engine::{AGE_BOUNDS, Block, DriftCounters, KindState, Place, Snapshot},
-    types::{Kind, UnknownReason, VerdictKind, WatchHealth},
+    server::{
+        Metric,
+        query::{Latest, Runs},
+    },
+    types::{Baseline, Kind, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
-/// `drift_resources`, summed over the blocks of each kind. Claims whose stream is down are `unknown`.
+/// `drift_resources`, summed over the blocks of each kind. Claims whose watch is down are `unknown`.
 pub(super) fn resources<'a>(
     blocks: impl Iterator<Item = (&'a KindState, &'a Block, &'a BlockLines)>,
 ) -> String {
@@ -24,8 +30,8 @@ pub(super) fn resources<'a>(
             let key = (&*state.kind.group, &*state.kind.kind, (namespace.into(), source, verdict, reason));
             *totals.entry(key).or_insert(0) += count;
         };
-        // Where single objects have streams of their own, each may be stale by itself.
-        if state.streams.iter().any(|stream| stream.spec.is_of_single_objects()) {
+        // Watches of single objects become stale one by one.
+        if state.streams.iter().any(|watch| watch.spec.is_of_single_objects()) {
             for entry in block.entries() {
                 add(&entry.object.key.namespace, entry.claim.source, state.shown_verdict(entry), 1);
             }
@@ -33,8 +39,8 @@ pub(super) fn resources<'a>(
         }
         for ((namespace, source, verdict, reason), count) in &lines.tally {
             let stale = (VerdictKind::Unknown, Some(UnknownReason::Stale));
-            let shown = if state.is_stale(namespace, "") { stale } else { (*verdict, *reason) };
-            add(namespace, *source, shown, *count);
+            let reported = if state.is_stale(namespace, "") { stale } else { (*verdict, *reason) };
+            add(namespace, *source, reported, *count);
         }
     }
     let mut out = String::new();
@@ -52,17 +58,17 @@ pub(super) fn resources<'a>(
     out
 }
 
-pub(super) fn detections(ledger: &DriftCounters) -> String {
+pub(super) fn detections(counters: &DriftCounters) -> String {
     let mut out = String::new();
-    for (place, count) in &ledger.detections {
-        line(&mut out, DETECTIONS.name, &place_labels(place), count);
+    for (key, count) in &counters.detections {
+        line(&mut out, DETECTIONS.name, &counter_labels(key), count);
     }
     out
 }
 
-pub(super) fn actors(ledger: &DriftCounters) -> String {
+pub(super) fn actors(counters: &DriftCounters) -> String {
     let mut out = String::new();
-    for ((source, actor, severity), count) in &ledger.actors {
+    for ((source, actor, severity), count) in &counters.actors {
         let labels =
             [("source", source.as_str()), ("actor", actor.as_str()), ("severity", severity.as_str())];
         line(&mut out, ACTORS.name, &labels, count);
@@ -70,19 +76,19 @@ pub(super) fn actors(ledger: &DriftCounters) -> String {
     out
 }
 
-pub(super) fn resolutions(ledger: &DriftCounters) -> String {
+pub(super) fn resolutions(counters: &DriftCounters) -> String {
     let mut out = String::new();
-    for ((place, cause), count) in &ledger.resolutions {
-        let [group, kind, namespace, source] = place_labels(place);
+    for ((key, cause), count) in &counters.resolutions {
+        let [group, kind, namespace, source] = counter_labels(key);
         let labels = [group, kind, namespace, source, ("cause", cause.as_str())];
         line(&mut out, RESOLUTIONS.name, &labels, count);
     }
     out
 }
 
-pub(super) fn ages(ledger: &DriftCounters) -> String {
+pub(super) fn ages(counters: &DriftCounters) -> String {
     let mut out = String::new();
-    for ((source, cause, severity), ages) in &ledger.ages {
+    for ((source, cause, severity), ages) in &counters.ages {
         let labels =
             [("source", source.as_str()), ("cause", cause.as_str()), ("severity", severity.as_str())];
         let count: u64 = ages.buckets.iter().sum();
@@ -104,12 +110,12 @@ pub(super) fn ages(ledger: &DriftCounters) -> String {
     out
 }
 
-pub(super) fn streams(snapshot: &Snapshot) -> String {
-    // Streams of single objects in one namespace share a line: it says whether all of them are up.
+pub(super) fn watches(snapshot: &Snapshot) -> String {
+    // Watches of single objects in one namespace share a series, which is 1 if all of them are up.
     let mut all_up: BTreeMap<(&Kind, &str), bool> = BTreeMap::new();
-    for stream in snapshot.streams() {
-        let up = stream.health == WatchHealth::Up;
-        all_up.entry((&stream.spec.kind, stream.spec.scope())).and_modify(|all| *all &= up).or_insert(up);
+    for watch in snapshot.streams() {
+        let up = watch.health == WatchHealth::Up;
+        all_up.entry((&watch.spec.kind, watch.spec.scope())).and_modify(|all| *all &= up).or_insert(up);
     }
     let mut out = String::new();
     for ((kind, scope), up) in all_up {
@@ -122,7 +128,7 @@ pub(super) fn streams(snapshot: &Snapshot) -> String {
 
 pub(super) fn cache(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    let watched = |state: &KindState| state.streams.iter().any(|stream| !stream.spec.is_nothing());
+    let watched = |state: &KindState| state.streams.iter().any(|watch| !watch.spec.is_nothing());
     for state in snapshot.kinds.iter().filter(|state| watched(state)) {
         let labels = [("group", &*state.kind.group), ("kind", &*state.kind.kind)];
         line(&mut out, CACHE.name, &labels, state.blocks.count());
@@ -148,38 +154,105 @@ pub(super) fn rule_expiries(snapshot: &Snapshot) -> String {
     out
 }
 
-fn place_labels(place: &Place) -> [(&str, &str); 4] {
+fn counter_labels(key: &Place) -> [(&str, &str); 4] {
     [
-        ("group", &place.kind.group),
-        ("kind", &place.kind.kind),
-        ("namespace", &place.namespace),
-        ("source", place.source.as_str()),
+        ("group", &key.kind.group),
+        ("kind", &key.kind.kind),
+        ("namespace", &key.namespace),
+        ("source", key.source.as_str()),
     ]
+}
+
+pub(super) fn state_serials(snapshot: &Snapshot) -> String {
+    state_lines(snapshot, &STATE_SERIAL, |state| i64::try_from(state.version.as_ref()?.serial).ok())
+}
+
+/// Kubernetes resources, compared or not.
+pub(super) fn state_resources(snapshot: &Snapshot) -> String {
+    state_lines(snapshot, &STATE_RESOURCES, |state| {
+        i64::try_from(state.objects.len() + state.skipped.len()).ok()
+    })
+}
+
+pub(super) fn state_last_writes(snapshot: &Snapshot) -> String {
+    state_lines(snapshot, &STATE_WRITTEN, |state| Some(state.version.as_ref()?.written?.as_second()))
+}
+
+pub(super) fn state_readable(snapshot: &Snapshot) -> String {
+    state_lines(snapshot, &STATE_READABLE, |state| Some(i64::from(state.fault.is_none())))
+}
+
+pub(super) fn state_locks(snapshot: &Snapshot) -> String {
+    state_lines(snapshot, &STATE_LOCK, |state| Some(state.lock.as_ref()?.created?.as_second()))
+}
+
+pub(super) fn sources(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for (source, health) in &snapshot.sources {
+        let up = u8::from(*health == WatchHealth::Up);
+        line(&mut out, SOURCE_UP.name, &[("source", source.as_str())], up);
+    }
+    out
+}
+
+fn state_lines(snapshot: &Snapshot, metric: &Metric, value: impl Fn(&Baseline) -> Option<i64>) -> String {
+    let mut out = String::new();
+    let states = snapshot.baselines.iter().map(|tracked| &tracked.baseline);
+    for state in states.filter(|state| state.source == Source::Terraform) {
+        if let Some(value) = value(state) {
+            line(&mut out, metric.name, &[("state", &*state.name)], value);
+        }
+    }
+    out
+}
+
+/// The result of the last finished run.
+pub(super) fn job_results(runs: &Runs<'_>) -> String {
+    job_lines(runs, &JOB_RESULT, |latest| Some(if latest.ended?.1.succeeded { 1.0 } else { 0.0 }))
+}
+
+pub(super) fn job_starts(runs: &Runs<'_>) -> String {
+    job_lines(runs, &JOB_START, |latest| Some(latest.newest.run.started?.as_duration().as_secs_f64()))
+}
+
+/// The duration of the newest run, once it has finished.
+pub(super) fn job_durations(runs: &Runs<'_>) -> String {
+    job_lines(runs, &JOB_DURATION, |latest| Some(latest.newest.run.lasted()?.as_secs_f64()))
+}
+
+fn job_lines(runs: &Runs<'_>, metric: &Metric, value: impl Fn(&Latest<'_>) -> Option<f64>) -> String {
+    let mut out = String::new();
+    for (namespace, name, latest) in runs.iter() {
+        if let Some(value) = value(latest) {
+            line(&mut out, metric.name, &[("namespace", namespace), ("name", name)], value);
+        }
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::streams;
+    use super::watches;
     use crate::{
         engine::{Blocks, KindState, Snapshot, WatchState},
         types::{DownReason, Kind, WatchHealth, WatchSpec},
     };
 
     #[test]
-    fn streams_of_single_objects_share_a_line_that_says_whether_all_are_up() {
+    fn watches_of_single_objects_share_a_series() {
         let kind = Arc::new(Kind::service());
-        let stream = |name: &str, health: WatchHealth| {
+        let watch = |name: &str, health: WatchHealth| {
             let (namespace, name) = (Some("shop".into()), Some(name.into()));
             let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::whole(kind.clone()) });
             WatchState { spec, health, listed: true, answered: true }
         };
         let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
-        let both = vec![stream("a", WatchHealth::Up), stream("b", down)];
+        let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
         let state = KindState { kind: kind.clone(), streams: both, blocks: Blocks::default() };
         let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
         let line = "drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0\n";
-        assert_eq!(streams(&snapshot), line);
+        assert_eq!(watches(&snapshot), line);
     }
 }

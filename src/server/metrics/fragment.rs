@@ -1,4 +1,4 @@
-//! Pieces of a page that are compressed once and served many times.
+//! Fragments of a page that are compressed once and served many times.
 //!
 //! The gzip page is one member: a header, raw deflate fragments that each end in a flush and look back at nothing,
 //! an empty last block, and the combined checksum. Several members in a row would stop curl and browsers early.
@@ -10,7 +10,7 @@ use flate2::{Compress, Compression, FlushCompress};
 /// Nearly as small as level 6, in nearly the time of level 1.
 const LEVEL: u32 = 3;
 
-/// Some lines, plain and compressed.
+/// Lines, plain and compressed.
 #[derive(Clone, Debug)]
 pub(super) struct Fragment {
     plain: Bytes,
@@ -18,7 +18,7 @@ pub(super) struct Fragment {
     checksum: Hasher,
 }
 
-/// Fragments that follow each other, ready to be written.
+/// A sequence of fragments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     plain: Vec<Bytes>,
@@ -27,7 +27,7 @@ pub(super) struct Pages {
     length: usize,
 }
 
-/// Makes fragments. What it works with is large: it is made for the first of them, and not anew for each.
+/// Compresses fragments. The zlib state is large, so it is created once and reset for each.
 #[derive(Debug, Default)]
 pub(super) struct Deflater(Option<Compress>);
 
@@ -51,7 +51,7 @@ impl Deflater {
             compress
                 .compress_vec(&text[done..], &mut out, FlushCompress::Sync)
                 .expect("compressing from memory to memory cannot fail");
-            // Room that is left over means that the flush is complete.
+            // Spare capacity means that the flush is complete.
             if compress.total_in() == text.len() as u64 && out.len() < out.capacity() {
                 out.shrink_to_fit();
                 return out.into();
@@ -78,12 +78,11 @@ impl Pages {
         self.length += fragment.plain.len();
     }
 
-    /// The plain bytes.
     pub(super) fn plain(self) -> Vec<Bytes> {
         self.plain
     }
 
-    /// The bytes of one gzip member.
+    /// One gzip member.
     pub(super) fn gzip(self) -> Vec<Bytes> {
         const HEADER: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
         let mut pieces = Vec::with_capacity(self.deflated.len() + 2);
@@ -110,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_fragments_make_one_gzip_member_of_their_text(texts in prop::collection::vec(".{0,300}", 0..20)) {
+        fn fragments_form_one_gzip_member(texts in prop::collection::vec(".{0,300}", 0..20)) {
             let (mut pages, mut deflater) = (Pages::default(), Deflater::default());
             for text in &texts {
                 pages.push(&deflater.fragment(text.clone()));
@@ -120,13 +119,13 @@ mod tests {
             let mut decoder = GzDecoder::new(&gzip[..]);
             decoder.read_to_string(&mut read).unwrap();
             prop_assert_eq!(&read, &texts.concat());
-            prop_assert!(decoder.into_inner().is_empty(), "there is something after the first member");
+            prop_assert!(decoder.into_inner().is_empty(), "data after the first member");
             prop_assert_eq!(pages.plain().concat(), texts.concat().into_bytes());
         }
     }
 
     #[test]
-    fn large_fragments_need_several_rounds_and_are_read_back_among_others() {
+    fn large_fragments_round_trip() {
         let text = (0..200_000_u64).map(|n| (n * 2_654_435_761).to_string()).collect::<Vec<_>>().join(" ");
         let (mut pages, mut deflater) = (Pages::default(), Deflater::default());
         let texts = ["small\n", &text, "small\n", &text];

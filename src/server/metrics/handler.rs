@@ -1,4 +1,4 @@
-//! `GET /metrics`.
+//! `GET /metrics`: content negotiation and the response body.
 
 use std::{
     convert::Infallible,
@@ -11,21 +11,21 @@ use axum::{body::Body, extract::State, response::Response};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue,
-    header::{CONTENT_ENCODING, CONTENT_TYPE, VARY},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY},
 };
 use http_body::{Frame, SizeHint};
 
-use super::{MetricsOptions, negotiate};
+use super::{MetricsOptions, text::Format};
 use crate::server::Exposed;
 
-/// Answers a scrape. It never waits for Kubernetes and never holds up the engine.
+/// Renders from the newest snapshot: a scrape never waits for the API server and never blocks the engine.
 pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: HeaderMap) -> Response {
-    let format = negotiate::format(&headers);
-    let gzip = negotiate::takes_gzip(&headers);
+    let format = accepted_format(&headers);
+    let gzip = accepts_gzip(&headers);
     let snapshot = exposed.state.snapshot();
     let options = MetricsOptions::of(&exposed.settings());
-    let pieces = exposed.metrics.render(&snapshot, &options, format, gzip);
-    let mut response = Response::new(Body::new(Pieces::new(pieces)));
+    let fragments = exposed.metrics.render(&snapshot, &options, format, gzip);
+    let mut response = Response::new(Body::new(Fragments::new(fragments)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
@@ -35,20 +35,20 @@ pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: Header
     response
 }
 
-/// A body of finished pieces: nothing is copied, and its length is known.
-struct Pieces {
+/// A body of rendered fragments: none is copied, and the length is known.
+struct Fragments {
     rest: std::vec::IntoIter<Bytes>,
-    left: u64,
+    remaining: u64,
 }
 
-impl Pieces {
-    fn new(pieces: Vec<Bytes>) -> Self {
-        let left = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { rest: pieces.into_iter(), left }
+impl Fragments {
+    fn new(fragments: Vec<Bytes>) -> Self {
+        let remaining = fragments.iter().map(|fragment| fragment.len() as u64).sum();
+        Self { rest: fragments.into_iter(), remaining }
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for Fragments {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -56,17 +56,98 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.rest.next().map(|piece| {
-            self.left -= piece.len() as u64;
-            Ok(Frame::data(piece))
+        Poll::Ready(self.rest.next().map(|fragment| {
+            self.remaining -= fragment.len() as u64;
+            Ok(Frame::data(fragment))
         }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.remaining)
+    }
+}
+
+/// The accepted format of the highest quality; text 0.0.4 without an `Accept` header.
+fn accepted_format(headers: &HeaderMap) -> Format {
+    let mut best = (Format::Text, 0.0);
+    for (range, parameters, quality) in ranges(headers, ACCEPT) {
+        let version = parameters.iter().find_map(|parameter| parameter.strip_prefix("version="));
+        let format = match (range.as_str(), version) {
+            ("application/openmetrics-text", None | Some("1.0.0" | "0.0.1")) => Format::OpenMetrics,
+            ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => Format::Text,
+            _ => continue,
+        };
+        if quality > best.1 {
+            best = (format, quality);
+        }
+    }
+    best.0
+}
+
+/// `gzip` itself takes precedence over `*`.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let quality = |name| ranges(headers, ACCEPT_ENCODING).find(|(encoding, ..)| encoding == name);
+    quality("gzip").or_else(|| quality("*")).is_some_and(|(_, _, quality)| quality > 0.0)
+}
+
+/// The members of a header: range, parameters, quality.
+fn ranges(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = (String, Vec<String>, f32)> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(|member| {
+        let mut parts = member.split(';').map(|part| part.trim().to_ascii_lowercase());
+        let range = parts.next().unwrap_or_default();
+        let (quality, parameters): (Vec<_>, Vec<_>) = parts.partition(|part| part.starts_with("q="));
+        let quality = quality.first().map_or(Some(1.0), |quality| quality[2..].parse().ok()).unwrap_or(0.0);
+        (range, parameters, quality)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+
+    use super::{Format, accepted_format, accepts_gzip};
+
+    #[track_caller]
+    fn check(accept: &str, expected: Format) {
+        let headers = HeaderMap::from_iter([(http::header::ACCEPT, HeaderValue::from_str(accept).unwrap())]);
+        assert_eq!(accepted_format(&headers), expected, "{accept}");
+    }
+
+    #[test]
+    fn accepted_format_of_the_highest_quality_is_rendered() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.7,\
+            application/openmetrics-text;version=0.0.1;q=0.6,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+            text/plain;version=0.0.4;q=0.4,*/*;q=0.3";
+        check(prometheus, Format::OpenMetrics);
+        check("*/*", Format::Text);
+        check("text/html,*/*;q=0.1", Format::Text);
+        check("text/plain;version=0.0.4;q=0.9,application/openmetrics-text;q=0.5", Format::Text);
+        check("application/openmetrics-text;version=2.0.0", Format::Text);
+        check("application/openmetrics-text;q=0", Format::Text);
+        check("nonsense;;;q=x", Format::Text);
+        assert_eq!(accepted_format(&HeaderMap::new()), Format::Text);
+    }
+
+    #[test]
+    fn gzip_is_sent_only_if_accepted() {
+        for (encoding, accepts) in [
+            ("gzip", true),
+            ("br, gzip;q=0.5", true),
+            ("gzip;q=0", false),
+            ("br", false),
+            ("*", true),
+            ("gzip;q=0, *", false),
+            ("GZIP", true),
+        ] {
+            let headers =
+                HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, HeaderValue::from_static(encoding))]);
+            assert_eq!(accepts_gzip(&headers), accepts, "{encoding}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 }

@@ -1,4 +1,4 @@
-//! The lines of one block of objects.
+//! The sample lines of one block of objects.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -14,12 +14,12 @@ use crate::{
     types::{DriftKind, Episode, ShortText, Source, UnknownReason, VerdictKind},
 };
 
-/// Everything that a page shows of one block.
+/// The rendered series of one block.
 #[derive(Debug)]
 pub(super) struct BlockLines {
-    /// `drift_resource_drifted` of objects that drift.
+    /// `drift_resource_drifted` at 1.
     pub(super) drifted: Lines,
-    /// `drift_resource_drifted` of objects that do not.
+    /// `drift_resource_drifted` at 0.
     pub(super) clean: Lines,
     /// `drift_resource_drifted_timestamp_seconds`.
     pub(super) onset: Lines,
@@ -29,16 +29,16 @@ pub(super) struct BlockLines {
     pub(super) blind: Lines,
     /// `drift_resource_episodes_total`.
     pub(super) episodes: Lines,
-    /// `drift_resource_health`, where switched on.
+    /// `drift_resource_health`, if enabled.
     pub(super) health: Lines,
-    /// How many objects of a namespace have which verdict of their own.
+    /// Claims by namespace, source, verdict and reason.
     pub(super) tally: BTreeMap<TallyKey, u64>,
 }
 
-/// What objects of one kind are counted by: namespace, source, verdict, reason.
+/// Namespace, source, verdict, reason.
 pub(super) type TallyKey = (ShortText, Source, VerdictKind, Option<UnknownReason>);
 
-/// Some lines of one family.
+/// Lines of one metric family.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) count: usize,
@@ -46,12 +46,12 @@ pub(super) struct Lines {
 }
 
 #[derive(Default)]
-struct Draft {
+struct LineBuffer {
     count: usize,
     text: String,
 }
 
-impl Draft {
+impl LineBuffer {
     fn line(&mut self, name: &str, labels: &str, value: i64) {
         self.count += 1;
         writeln!(self.text, "{name}{{{labels}}} {value}").expect("writing to a string cannot fail");
@@ -70,7 +70,7 @@ impl BlockLines {
         deflater: &mut Deflater,
     ) -> Self {
         let [mut drifted, mut clean, mut onset, mut fields, mut blind, mut episodes, mut health] =
-            std::array::from_fn(|_| Draft::default());
+            std::array::from_fn(|_| LineBuffer::default());
         let mut tally = BTreeMap::new();
         let mut labels = String::new();
         for entry in entries {
@@ -82,7 +82,8 @@ impl BlockLines {
                 Some(false) => clean.line(DRIFTED.name, &labels, 0),
                 None => {}
             }
-            if let Some(count) = claim.details.as_ref().map(|own| own.blind.len()).filter(|count| *count > 0)
+            if let Some(count) =
+                claim.details.as_ref().map(|details| details.blind.len()).filter(|count| *count > 0)
             {
                 blind.line(BLIND.name, &labels, i64::try_from(count).unwrap_or(i64::MAX));
             }
@@ -124,7 +125,7 @@ impl BlockLines {
         }
     }
 
-    /// The lines of as many drifting objects as have room; each has at most five series.
+    /// The lines of the first drifted objects that fit; each has at most five series.
     pub(super) fn first_drifting(
         block: &Block,
         options: &MetricsOptions,
@@ -135,17 +136,17 @@ impl BlockLines {
         Self::render(drifting.take(room / 5), &MetricsOptions { health: false, ..options.clone() }, deflater)
     }
 
-    /// How many series the objects have that drift, did within the last day, or have fields that nobody compares.
+    /// Series of objects that drift, drifted within the last day, or have undeclared fields.
     pub(super) fn drifting(&self) -> usize {
         self.drifted.count + self.onset.count + self.fields.count + self.blind.count + self.episodes.count
     }
 }
 
-/// The labels that all series of an object have; labels of its own come last.
+/// The labels of every series of an object; configured object labels come last.
 fn push_object_labels(out: &mut String, entry: &Entry, shown: &[ShownLabel]) {
     push_labels(out, &object_labels(entry));
     for ShownLabel { key, name } in shown {
-        if let Some((_, value)) = entry.object.extras.labels.iter().find(|(own, _)| own == key) {
+        if let Some((_, value)) = entry.object.extras.labels.iter().find(|(label, _)| label == key) {
             out.push(',');
             push_labels(out, &[(name, value)]);
         }
@@ -171,8 +172,8 @@ fn episode_labels<'a>(episode: &Episode, claim: &'a Claim) -> [(&'static str, &'
         ("expectation", worst.expectation.as_str()),
         ("actor", worst.actor.as_str()),
         ("field", worst.field.as_str()),
-        // Empty for sources that have no addresses and states.
-        ("address", declared_by.map_or("", |own| &own.address)),
-        ("state", declared_by.map_or("", |own| &own.baseline)),
+        // Empty for sources without addresses and states.
+        ("address", declared_by.map_or("", |declaration| &declaration.address)),
+        ("state", declared_by.map_or("", |declaration| &declaration.baseline)),
     ]
 }

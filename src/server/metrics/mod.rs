@@ -1,17 +1,12 @@
-//! The `/metrics` page, put together from cached fragments.
+//! The `/metrics` page, assembled from cached fragments.
 
 mod aggregates;
 mod catalog;
 mod fragment;
 mod handler;
-mod jobs;
-mod limit;
 mod lines;
-mod negotiate;
 mod page;
 mod process;
-mod registry;
-mod states;
 mod text;
 
 pub use catalog::{CATALOG, Metric, MetricKind};

@@ -1,4 +1,4 @@
-//! The page: only blocks that changed since the last scrape are rendered and compressed again.
+//! Renders the page. Only blocks that changed since the last scrape are rendered and compressed again.
 
 use std::{
     collections::HashMap,
@@ -16,32 +16,30 @@ use super::{
         STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
     },
     fragment::{Deflater, Fragment, Pages},
-    jobs,
-    limit::{Rendered, Shown, within_limit},
     lines::BlockLines,
-    registry, states,
+    process::render_registry,
     text::{Format, line},
 };
 use crate::{
     config::{Settings, ShownLabel},
-    engine::Snapshot,
+    engine::{Block, KindState, Snapshot},
     server::{Metric, query::Runs},
 };
 
-/// What the page shows.
+/// The settings of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MetricsOptions {
-    /// At most this many series of single objects; those of drifted objects come first.
+    /// The limit on series of single objects; series of drifted objects come first.
     pub(super) max_series: usize,
-    /// Whether objects that do not drift have a series at all.
+    /// No series for objects that do not drift.
     pub(super) only_drifted: bool,
-    /// Whether `drift_resource_health` is there.
+    /// Render `drift_resource_health`.
     pub(super) health: bool,
-    /// Labels of objects that their series have too.
+    /// Object labels that become series labels.
     pub(super) labels: Arc<[ShownLabel]>,
 }
 
-/// Makes pages and remembers what can be used again.
+/// Renders pages and caches the lines of each block.
 #[derive(Debug)]
 pub struct MetricsPage {
     registry: Registry,
@@ -50,16 +48,15 @@ pub struct MetricsPage {
 
 #[derive(Debug, Default)]
 struct Cache {
-    /// What the rest was made for.
+    /// The options of the cached lines.
     options: Option<MetricsOptions>,
-    /// By kind and place of the block; the version says whether it is still the same.
+    /// By index of kind and block, with the version of the block.
     blocks: HashMap<(usize, usize), (u64, Arc<BlockLines>)>,
-    /// The part of the page that comes from the snapshot of this sequence number, in both formats.
+    /// The part of the page that comes from the snapshot with this sequence number, in both formats.
     assembled: Option<(u64, [Pages; 2])>,
 }
 
 impl MetricsOptions {
-    /// What the settings say about the page.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             max_series: settings.max_series,
@@ -71,12 +68,11 @@ impl MetricsOptions {
 }
 
 impl MetricsPage {
-    /// A page whose own metrics come from this registry.
+    /// `registry` holds the metrics of the exporter itself.
     pub fn new(registry: Registry) -> Self {
         Self { registry, cache: Mutex::default() }
     }
 
-    /// The bytes of the page.
     pub(super) fn render(
         &self,
         snapshot: &Snapshot,
@@ -86,14 +82,14 @@ impl MetricsPage {
     ) -> Vec<Bytes> {
         let mut deflater = Deflater::default();
         let mut pages = self.assembled(snapshot, options, format, &mut deflater);
-        let mut own = registry::render(&self.registry, format);
-        own.push_str(format.end());
+        let mut exporter = render_registry(&self.registry, format);
+        exporter.push_str(format.end());
         if gzip {
-            pages.push(&deflater.fragment(own));
+            pages.push(&deflater.fragment(exporter));
             pages.gzip()
         } else {
             let mut plain = pages.plain();
-            plain.push(own.into());
+            plain.push(exporter.into());
             plain
         }
     }
@@ -105,7 +101,7 @@ impl MetricsPage {
         format: Format,
         deflater: &mut Deflater,
     ) -> Pages {
-        // Nobody but scrapes takes this lock, and a scrape that panicked leaves at worst an older block behind.
+        // Only scrapes take this lock, and a scrape that panics leaves at worst an older block.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.options.as_ref() != Some(options) {
             cache.options = Some(options.clone());
@@ -115,48 +111,53 @@ impl MetricsPage {
         let current = cache.assembled.as_ref().is_some_and(|(sequence, _)| *sequence == snapshot.sequence);
         if !current {
             let rendered = cache.refresh(snapshot, options, deflater);
-            let shown = within_limit(rendered, options, deflater);
+            let content = within_limit(rendered, options, deflater);
             let pages = [Format::Text, Format::OpenMetrics]
-                .map(|format| assemble(snapshot, &shown, format, &mut *deflater));
+                .map(|format| assemble(snapshot, &content, format, &mut *deflater));
             cache.assembled = Some((snapshot.sequence, pages));
         }
-        let (_, pages) = cache.assembled.as_ref().expect("it was just put there");
+        let (_, pages) = cache.assembled.as_ref().expect("assembled above");
         pages[usize::from(format == Format::OpenMetrics)].clone()
     }
 }
 
 impl Cache {
-    /// All blocks of all kinds, rendering those that are new or changed and forgetting those that are gone.
+    /// The lines of all blocks. Renders new and changed blocks, and drops those that no longer exist.
     fn refresh<'a>(
         &mut self,
         snapshot: &'a Snapshot,
         options: &MetricsOptions,
         deflater: &mut Deflater,
-    ) -> Vec<Rendered<'a>> {
-        let mut old = std::mem::take(&mut self.blocks);
+    ) -> Vec<RenderedBlock<'a>> {
+        let mut cached = std::mem::take(&mut self.blocks);
         let mut all = Vec::new();
         for (kind, state) in snapshot.kinds.iter().enumerate() {
-            for (place, block) in state.blocks.blocks().iter().enumerate() {
+            for (index, block) in state.blocks.blocks().iter().enumerate() {
                 let version = block.version();
-                let lines = match old.remove(&(kind, place)) {
-                    Some((known, lines)) if known == version => lines,
+                let lines = match cached.remove(&(kind, index)) {
+                    Some((cached, lines)) if cached == version => lines,
                     Some(_) | None => Arc::new(BlockLines::render(block.entries(), options, deflater)),
                 };
-                self.blocks.insert((kind, place), (version, lines.clone()));
-                all.push(Rendered { state, block, lines });
+                self.blocks.insert((kind, index), (version, lines.clone()));
+                all.push(RenderedBlock { state, block, lines });
             }
         }
         all
     }
 }
 
-/// Puts the families one after the other; the lines of a family stand together.
-fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format, deflater: &mut Deflater) -> Pages {
+/// Concatenates the metric families; the format requires the lines of a family to be contiguous.
+fn assemble(
+    snapshot: &Snapshot,
+    content: &PageContent<'_>,
+    format: Format,
+    deflater: &mut Deflater,
+) -> Pages {
     let mut pages = Pages::default();
     let mut header =
         |pages: &mut Pages, metric: &Metric| pages.push(&deflater.fragment(format.header(metric)));
     header(&mut pages, &DRIFTED);
-    for block in &shown.blocks {
+    for block in &content.blocks {
         pages.push(&block.drifting.drifted.fragment);
         if block.clean {
             pages.push(&block.lines.clean.fragment);
@@ -169,38 +170,40 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format, deflater: &m
         (&EPISODES, |lines| &lines.episodes.fragment),
     ] {
         header(&mut pages, metric);
-        for block in &shown.blocks {
+        for block in &content.blocks {
             pages.push(lines(&block.drifting));
         }
     }
-    if shown.blocks.iter().any(|block| block.lines.health.count > 0) {
+    if content.blocks.iter().any(|block| block.lines.health.count > 0) {
         header(&mut pages, &HEALTH);
-        for block in shown.blocks.iter().filter(|block| block.health) {
+        for block in content.blocks.iter().filter(|block| block.health) {
             pages.push(&block.lines.health.fragment);
         }
     }
-    let (ledger, runs) = (&snapshot.ledger, Runs::of(snapshot));
+    let (counters, runs) = (&snapshot.ledger, Runs::of(snapshot));
     let mut dropped = String::new();
-    line(&mut dropped, DROPPED.name, &[], shown.dropped);
+    line(&mut dropped, DROPPED.name, &[], content.dropped);
     let rest = [
         (
             &RESOURCES,
-            aggregates::resources(shown.blocks.iter().map(|shown| (shown.state, shown.block, &*shown.lines))),
+            aggregates::resources(
+                content.blocks.iter().map(|block| (block.state, block.block, &*block.lines)),
+            ),
         ),
-        (&DETECTIONS, aggregates::detections(ledger)),
-        (&ACTORS, aggregates::actors(ledger)),
-        (&RESOLUTIONS, aggregates::resolutions(ledger)),
-        (&AGES, aggregates::ages(ledger)),
-        (&STATE_SERIAL, states::serials(snapshot)),
-        (&STATE_RESOURCES, states::resources(snapshot)),
-        (&STATE_WRITTEN, states::last_writes(snapshot)),
-        (&STATE_READABLE, states::readable(snapshot)),
-        (&STATE_LOCK, states::locks(snapshot)),
-        (&JOB_RESULT, jobs::results(&runs)),
-        (&JOB_START, jobs::starts(&runs)),
-        (&JOB_DURATION, jobs::durations(&runs)),
-        (&SOURCE_UP, states::sources(snapshot)),
-        (&STREAM_UP, aggregates::streams(snapshot)),
+        (&DETECTIONS, aggregates::detections(counters)),
+        (&ACTORS, aggregates::actors(counters)),
+        (&RESOLUTIONS, aggregates::resolutions(counters)),
+        (&AGES, aggregates::ages(counters)),
+        (&STATE_SERIAL, aggregates::state_serials(snapshot)),
+        (&STATE_RESOURCES, aggregates::state_resources(snapshot)),
+        (&STATE_WRITTEN, aggregates::state_last_writes(snapshot)),
+        (&STATE_READABLE, aggregates::state_readable(snapshot)),
+        (&STATE_LOCK, aggregates::state_locks(snapshot)),
+        (&JOB_RESULT, aggregates::job_results(&runs)),
+        (&JOB_START, aggregates::job_starts(&runs)),
+        (&JOB_DURATION, aggregates::job_durations(&runs)),
+        (&SOURCE_UP, aggregates::sources(snapshot)),
+        (&STREAM_UP, aggregates::watches(snapshot)),
         (&CACHE, aggregates::cache(snapshot)),
         (&RULE_MATCHES, aggregates::rule_matches(snapshot)),
         (&RULE_EXPIRY, aggregates::rule_expiries(snapshot)),
@@ -209,4 +212,61 @@ fn assemble(snapshot: &Snapshot, shown: &Shown<'_>, format: Format, deflater: &m
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
     pages.push(&deflater.fragment(rest));
     pages
+}
+
+/// A block with its cached lines.
+struct RenderedBlock<'a> {
+    state: &'a KindState,
+    block: &'a Block,
+    lines: Arc<BlockLines>,
+}
+
+/// The blocks that fit within the limit.
+struct PageContent<'a> {
+    blocks: Vec<PageBlock<'a>>,
+    /// Series that the limit leaves out.
+    dropped: usize,
+}
+
+struct PageBlock<'a> {
+    state: &'a KindState,
+    block: &'a Block,
+    /// All lines; counts by verdict always come from here.
+    lines: Arc<BlockLines>,
+    /// The lines of drifted objects, as many as fit.
+    drifting: Arc<BlockLines>,
+    clean: bool,
+    health: bool,
+}
+
+/// Drifted objects come first; the remaining room goes, block by block, to clean objects and to health.
+fn within_limit<'a>(
+    rendered: Vec<RenderedBlock<'a>>,
+    options: &MetricsOptions,
+    deflater: &mut Deflater,
+) -> PageContent<'a> {
+    let mut room = options.max_series;
+    let mut content = PageContent { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
+    for RenderedBlock { state, block, lines } in rendered {
+        let series = lines.drifting();
+        let drifting = if series <= room {
+            lines.clone()
+        } else {
+            Arc::new(BlockLines::first_drifting(block, options, room, deflater))
+        };
+        room -= drifting.drifting();
+        content.dropped += series - drifting.drifting();
+        content.blocks.push(PageBlock { state, block, lines, drifting, clean: false, health: false });
+    }
+    let mut fits = |series: usize| {
+        let fits = series <= room;
+        room -= if fits { series } else { 0 };
+        content.dropped += if fits { 0 } else { series };
+        fits
+    };
+    for block in &mut content.blocks {
+        block.clean = !options.only_drifted && fits(block.lines.clean.count);
+        block.health = fits(block.lines.health.count);
+    }
+    content
 }

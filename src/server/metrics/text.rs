@@ -1,10 +1,10 @@
-//! The text formats: headers, lines, escapes.
+//! The exposition formats: header lines, sample lines, escaping.
 
 use std::fmt::{Display, Write as _};
 
 use super::{Metric, MetricKind};
 
-/// The two formats that we write. Sample lines are the same bytes in both.
+/// Sample lines are the same bytes in both formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Prometheus text 0.0.4.
@@ -31,7 +31,6 @@ impl Format {
         format!("# HELP {family} {help}.\n# TYPE {family} {}\n", metric.kind.as_str())
     }
 
-    /// What ends the page.
     pub(super) fn end(self) -> &'static str {
         match self {
             Self::Text => "",
