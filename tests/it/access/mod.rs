@@ -78,7 +78,7 @@ async fn shop(access: Access) -> World {
         let snapshot = world.snapshot();
         snapshot.ready && snapshot.streams().all(|stream| stream.listed)
     };
-    world.until("it is ready", std::time::Duration::from_secs(5), seen).await;
+    world.eventually("it is ready", seen).await;
     world.settle().await;
     world
 }
