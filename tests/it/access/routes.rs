@@ -67,7 +67,7 @@ async fn without_access_settings_everybody_is_answered() {
     check(Access::default(), &[("nobody", None, None), ("somebody", Some(basic("ann", "x")), None)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_route_wants_the_password_of_a_user() {
     let denied = Some(StatusCode::UNAUTHORIZED);
     let file = WebFile::new(&ann());
@@ -86,7 +86,7 @@ async fn every_route_wants_the_password_of_a_user() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_route_wants_a_token_whose_bearer_may_ask() {
     let cluster = Cluster::default();
     check(
