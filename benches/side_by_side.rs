@@ -29,7 +29,8 @@ use support::{
     exporter::Exporter,
     objects::{all, create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
     parts::program,
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
+    wait::eventually,
 };
 
 const NAMESPACES: usize = 20;
@@ -265,7 +266,7 @@ fn drift_all(cluster: &Cluster, exporter: &Exporter, each: usize) -> Duration {
         let edit = json!({"metadata": {"annotations": applied}, "spec": {"replicas": 9}});
         patch(&api, &name, "kubectl-edit", edit).await;
     })));
-    eventually("every Deployment drifts", Duration::from_secs(30), || {
+    eventually("every Deployment drifts", || {
         let page = String::from_utf8_lossy(&scrape(exporter.port, false)).into_owned();
         let drifted =
             page.lines().filter(|line| line.starts_with("drift_resource_drifted_timestamp_seconds"));
@@ -336,10 +337,8 @@ fn relist(cluster: &mut Cluster, exporter: &Exporter) -> f64 {
     exporter.running.signal("CONT");
     for kind in ["Deployment", "Service"] {
         let gone = [("kind", kind), ("reason", "gone")];
-        eventually("the relist", Duration::from_secs(90), || {
-            exporter.sample("drift_watch_restarts_total", &gone)
-        });
-        exporter.wait_for("drift_watch_stream_up", &[("kind", kind)], Some(1.0), Duration::from_secs(90));
+        eventually("the relist", || exporter.sample("drift_watch_restarts_total", &gone));
+        exporter.wait_for("drift_watch_stream_up", &[("kind", kind)], Some(1.0));
     }
     std::thread::sleep(Duration::from_secs(5));
     status_mib(exporter.running.pid(), "VmHWM")
