@@ -29,16 +29,11 @@ lint: ## format and lints
 	cargo clippy --all-targets --quiet -- -D warnings
 	cargo clippy --test cluster --test real --quiet -- -D warnings
 
-# What is measured runs alone: what others do beside it would be measured as well.
-MEASURED := it_stays_small an_edit_is_on_the_page
-
 .PHONY: test-fast
 test-fast: ## the tests that need no cluster
-	cargo test --quiet --lib --bins --test it -- $(addprefix --skip ,$(MEASURED))
-	cargo test --quiet --test it -- --test-threads=1 $(MEASURED)
+	cargo test --quiet --lib --bins --test it
 
-# What is timed runs alone: a second cluster that starts beside it would be timed as well.
-run_cluster = cargo test --test cluster -- --test-threads=2 --skip in_seconds && cargo test --test cluster -- in_seconds
+run_cluster = cargo test --test cluster -- --test-threads=2
 
 .PHONY: test-cluster
 test-cluster: ## the tests on a real kube-apiserver and etcd

@@ -1,6 +1,6 @@
 //! Who scaled an object that a state declares: an autoscaler that targets it, or a person. On a real API server, through `scale`.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, process::Command};
 
 use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler};
 use kube::{
@@ -14,10 +14,8 @@ use crate::support::{
     exporter::Exporter,
     objects::{create_namespace, delete, deployment, from_json, grant},
     parts::program,
-    process::eventually,
+    wait::eventually,
 };
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn autoscaler() -> HorizontalPodAutoscaler {
     from_json(json!({
@@ -43,7 +41,7 @@ fn claim(exporter: &Exporter) -> Option<Value> {
 /// Waits until the replicas were set by this class of tool, and gives since when they differ.
 #[track_caller]
 fn is_scaled_by(exporter: &Exporter, actor: &str, expectation: &str) -> Value {
-    eventually(&format!("{actor}, which is {expectation}"), PATIENCE, || {
+    eventually(&format!("{actor}, which is {expectation}"), || {
         let claim = claim(exporter)?;
         let difference = &claim["differences"][0];
         let told = (
@@ -96,7 +94,7 @@ fn an_autoscaler_that_targets_an_object_is_told_from_people_who_scale_it() {
         "{told}"
     );
     let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
-    eventually("it is as declared", PATIENCE, || (claim(&exporter)?["verdict"] == "in_sync").then_some(()));
+    eventually("it is as declared", || (claim(&exporter)?["verdict"] == "in_sync").then_some(()));
     let scale = |manager: &str, replicas: u32| {
         let by = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));

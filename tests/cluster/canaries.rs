@@ -3,11 +3,10 @@
 use std::{
     collections::HashSet,
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Write as _},
     net::TcpStream,
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -19,7 +18,7 @@ use crate::{
         cluster::{Cluster, User},
         exporter::Exporter,
         objects::{create_namespace, grant},
-        process::eventually,
+        wait::{PATIENCE, eventually},
     },
 };
 
@@ -111,7 +110,7 @@ impl Canaries {
             assert_eq!(answer.status, 200, "{path}");
             self.are_not_in(&path, &answer.text());
         }
-        self.are_not_in("the stream of events", &listened(exporter.port));
+        self.are_not_in("the stream of events", &listened(exporter));
         for kind in ["secret", "configmap", "deployment", "widget"] {
             let server = format!("http://127.0.0.1:{}", exporter.port);
             let object = format!("{kind}/object-2");
@@ -142,16 +141,23 @@ impl Canaries {
     }
 }
 
-/// All that was told in `/v1/events` from the first transition on, until it was silent for a moment.
-fn listened(port: u16) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+/// The stream of events from the first transition to the last.
+fn listened(exporter: &Exporter) -> String {
+    let last = exporter.get("/v1/history").unwrap().json()["last"].to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", exporter.port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET /v1/events?since=0 HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-    let (mut told, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        told.extend_from_slice(&buffer[..count]);
+    let (mut told, mut line) = (String::new(), String::new());
+    let mut lines = BufReader::new(stream);
+    let mut is_last = false;
+    // Each event ends with an empty line.
+    while !(is_last && line == "\n") {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it ended before {last}: {told}");
+        is_last |= line == format!("id: {last}\n");
+        told.push_str(&line);
     }
-    String::from_utf8_lossy(&told).into_owned()
+    told
 }
 
 /// What is looked for of secrets: each plain and as base64 writes it, wherever it begins.
@@ -298,7 +304,7 @@ pub(crate) fn install_widgets(cluster: &Cluster) {
         "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}});
     post(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
     let client = cluster.client();
-    eventually("widgets are served", Duration::from_secs(20), || {
+    eventually("widgets are served", || {
         let request = http::Request::get("/apis/example.com/v1/widgets").body(Vec::new()).unwrap();
         cluster.block_on(client.request::<Value>(request)).ok()
     });
@@ -332,9 +338,7 @@ fn no_secret_comes_out_anywhere() {
         exporter.sample("drift_resources", &labels)
     };
     for kind in ["Secret", "ConfigMap", "Deployment", "Widget"] {
-        eventually(&format!("every {kind} differs"), Duration::from_secs(60), || {
-            (differ(kind) == Some(EACH as f64)).then_some(())
-        });
+        eventually(&format!("every {kind} differs"), || (differ(kind) == Some(EACH as f64)).then_some(()));
     }
     // What cannot be read is complained about; what is wrong may stand next to a secret.
     let cut = state.windows(8).position(|part| part == b"\"value\":").unwrap() + 20;
@@ -343,7 +347,7 @@ fn no_secret_comes_out_anywhere() {
     for broken in ["shop.tfstate", "broken.tfstate"] {
         let name = states.join(broken).display().to_string();
         let labels = [("state", name.as_str())];
-        exporter.wait_for("drift_terraform_state_readable", &labels, Some(0.0), Duration::from_secs(30));
+        exporter.wait_for("drift_terraform_state_readable", &labels, Some(0.0));
     }
 
     canaries.are_told_nowhere(&exporter, &history);

@@ -3,7 +3,6 @@
 use std::{
     path::Path,
     process::{Command, Output},
-    time::Duration,
 };
 
 use drift_exporter::types::Kind;
@@ -52,6 +51,6 @@ fn a_cluster_that_does_not_answer_ends_a_command_and_not_the_exporter() {
     let (code, _, stderr) = command(&admin, &["hash", "deploy/web"]);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("cannot ask the cluster"), "{stderr}");
-    std::thread::sleep(Duration::from_secs(2));
+    shop.exporter.wait_for("drift_watch_stream_up", &[("kind", "Deployment")], Some(0.0));
     assert_eq!(shop.exporter.get("/livez").unwrap().status, 200);
 }

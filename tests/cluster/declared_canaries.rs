@@ -1,6 +1,6 @@
 //! Hundreds of secrets in manifests, and in what kubectl wrote down on objects: none of them may come out anywhere.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
         cluster::{Cluster, User},
         exporter::Exporter,
         objects::{create_namespace, grant},
-        process::eventually,
+        wait::eventually,
     },
 };
 
@@ -230,7 +230,7 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
         ("last_applied", "Widget"),
         ("terraform", "Deployment"),
     ] {
-        eventually(&format!("every {kind} differs from {source}"), Duration::from_secs(60), || {
+        eventually(&format!("every {kind} differs from {source}"), || {
             (count(source, kind, "drifted") >= Some(EACH as f64)).then_some(())
         });
     }
@@ -261,7 +261,7 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
             .unwrap();
         cluster.block_on(client.request::<Value>(request)).unwrap();
     }
-    let events = eventually("there are a history and Events", Duration::from_secs(10), || {
+    let events = eventually("there are a history and Events", || {
         let request = http::Request::get("/apis/events.k8s.io/v1/events").body(Vec::new()).unwrap();
         let events = cluster.block_on(client.request_text(request)).unwrap();
         let history = fs::read_to_string(&history).ok()?;
@@ -274,8 +274,6 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
     // Whoever wants to see values still does not see these.
     configure("full");
     let shown = "/v1/resources/configmap/shop/object-1";
-    eventually("values are shown", Duration::from_secs(20), || {
-        (!exporter.get(shown)?.text().contains("hmac:")).then_some(())
-    });
+    eventually("values are shown", || (!exporter.get(shown)?.text().contains("hmac:")).then_some(()));
     canaries.into_hidden().are_told_nowhere(&exporter, &history);
 }

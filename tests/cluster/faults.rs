@@ -1,6 +1,6 @@
 //! The API server restarts, forgets, forbids and falls silent.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use drift_exporter::types::Kind;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn after_a_forgotten_version_what_vanished_is_gone() {
     let client = shop.cluster.client();
     shop.cluster.block_on(create_stamped(&client, &Kind::deployment(), &deployment("shop", "victim")));
     let victim = [("kind", "Deployment"), ("name", "victim")];
-    shop.exporter.wait_for(DRIFTED, &victim, Some(0.0), Duration::from_secs(1));
+    shop.exporter.wait_for(DRIFTED, &victim, Some(0.0));
 
     shop.behind_its_back(|shop| {
         shop.cluster.block_on(delete(&shop.deployments, "victim"));
@@ -27,7 +27,7 @@ fn after_a_forgotten_version_what_vanished_is_gone() {
     });
 
     let exporter = &shop.exporter;
-    exporter.wait_for(DRIFTED, WEB, Some(1.0), Duration::from_secs(35));
+    exporter.wait_for(DRIFTED, WEB, Some(1.0));
     assert_eq!(exporter.sample(DRIFTED, &victim), None, "{}", exporter.metrics());
     let gone = [("kind", "Deployment"), ("reason", "gone")];
     assert!(exporter.sample("drift_watch_restarts_total", &gone) >= Some(1.0), "{}", exporter.metrics());
@@ -42,12 +42,12 @@ fn after_a_forgotten_version_what_vanished_is_gone() {
 fn while_the_api_server_is_away_everything_is_unknown_and_nothing_is_lost() {
     let mut shop = Shop::open(&[]);
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), Duration::from_secs(1));
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     shop.cluster.kill_apiserver();
     let exporter = &shop.exporter;
-    exporter.wait_for(UP, DEPLOYMENTS, Some(0.0), Duration::from_secs(5));
+    exporter.wait_for(UP, DEPLOYMENTS, Some(0.0));
     let stale = [("kind", "Deployment"), ("verdict", "unknown"), ("reason", "stale")];
-    exporter.wait_for("drift_resources", &stale, Some(1.0), Duration::from_secs(1));
+    exporter.wait_for("drift_resources", &stale, Some(1.0));
     assert_eq!(exporter.sample(DRIFTED, WEB), Some(1.0), "held");
     assert!(exporter.sample("drift_resource_drifted_timestamp_seconds", WEB).is_some(), "held");
     assert_eq!(exporter.get("/livez").unwrap().status, 200);
@@ -62,9 +62,9 @@ fn while_the_api_server_is_away_everything_is_unknown_and_nothing_is_lost() {
 
     shop.cluster.start_apiserver();
     let exporter = &shop.exporter;
-    exporter.wait_for(UP, DEPLOYMENTS, Some(1.0), Duration::from_secs(35));
+    exporter.wait_for(UP, DEPLOYMENTS, Some(1.0));
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
-    exporter.wait_for(DRIFTED, WEB, Some(0.0), Duration::from_secs(1));
+    exporter.wait_for(DRIFTED, WEB, Some(0.0));
 }
 
 #[test]
@@ -80,21 +80,21 @@ fn what_is_forbidden_leaves_the_rest_alone_and_heals_when_granted() {
     assert!(ready.contains("deployments.apps: not listed (forbidden)"), "{ready}");
 
     shop.cluster.block_on(grant(&shop.cluster.client(), "more", read_only_rules()));
-    exporter.wait_for(DRIFTED, WEB, Some(0.0), Duration::from_secs(35));
+    exporter.wait_for(DRIFTED, WEB, Some(0.0));
     assert_eq!(exporter.sample(UP, DEPLOYMENTS), Some(1.0));
 }
 
 #[test]
-fn a_server_that_falls_silent_is_found_within_45_seconds() {
+fn a_server_that_falls_silent_is_found() {
     let shop = Shop::open(&[]);
     shop.cluster.apiserver().signal("STOP");
     let silent = Instant::now();
-    shop.exporter.wait_for(UP, DEPLOYMENTS, Some(0.0), Duration::from_secs(45));
+    shop.exporter.wait_for(UP, DEPLOYMENTS, Some(0.0));
     println!("found after {:?}", silent.elapsed());
     let stale = [("kind", "Deployment"), ("verdict", "unknown"), ("reason", "stale")];
     assert_eq!(shop.exporter.sample("drift_resources", &stale), Some(1.0));
     let restarts = [("kind", "Deployment"), ("reason", "stalled")];
     assert_eq!(shop.exporter.sample("drift_watch_restarts_total", &restarts), Some(1.0));
     shop.cluster.apiserver().signal("CONT");
-    shop.exporter.wait_for(UP, DEPLOYMENTS, Some(1.0), Duration::from_secs(35));
+    shop.exporter.wait_for(UP, DEPLOYMENTS, Some(1.0));
 }

@@ -1,7 +1,5 @@
 //! How well objects are, by the statuses that a real API server keeps.
 
-use std::time::Duration;
-
 use drift_exporter::{
     config::Settings,
     types::{Kind, WantedKind},
@@ -16,7 +14,7 @@ use crate::support::{
     cluster::{Cluster, User},
     inside::Inside,
     objects::{create_namespace, from_json, grant},
-    process::eventually,
+    wait::eventually,
 };
 
 /// A kind, its spec, the status that is set, and what is to be told: health, phase, message.
@@ -144,7 +142,7 @@ fn every_kind_is_as_well_as_the_status_that_the_server_keeps() {
             ["healthStatus", "phase", "message"]
                 .map(|field| list["resources"][0][field].as_str().map(str::to_owned))
         };
-        eventually(&format!("{} is {wanted:?}", kind.kind), Duration::from_secs(20), || {
+        eventually(&format!("{} is {wanted:?}", kind.kind), || {
             (told() == wanted.map(|word| Some(word.to_owned()))).then_some(())
         });
     }

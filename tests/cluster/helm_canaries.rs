@@ -1,6 +1,6 @@
 //! A thousand secrets in Helm releases and their objects: none of them may come out anywhere.
 
-use std::{fmt::Write as _, fs, io::Write as _, time::Duration};
+use std::{fmt::Write as _, fs, io::Write as _};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
@@ -12,7 +12,7 @@ use crate::{
         cluster::{Cluster, User},
         exporter::Exporter,
         objects::{create_namespace, grant},
-        process::eventually,
+        wait::eventually,
     },
 };
 
@@ -121,7 +121,7 @@ fn no_secret_of_a_release_comes_out_anywhere() {
     let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
     for kind in ["Secret", "ConfigMap", "Deployment", "Widget"] {
         let labels = [("kind", kind), ("source", "helm"), ("verdict", "drifted")];
-        eventually(&format!("every {kind} differs"), Duration::from_secs(60), || {
+        eventually(&format!("every {kind} differs"), || {
             (exporter.sample("drift_resources", &labels) == Some(EACH as f64)).then_some(())
         });
     }
@@ -132,7 +132,7 @@ fn no_secret_of_a_release_comes_out_anywhere() {
     let request =
         http::Request::delete("/api/v1/namespaces/shop/configmaps/object-7").body(Vec::new()).unwrap();
     cluster.block_on(client.request::<Value>(request)).unwrap();
-    eventually("it is missing", Duration::from_secs(10), || {
+    eventually("it is missing", || {
         let text = fs::read_to_string(&history).ok()?;
         text.contains("object-7").then_some(())
     });

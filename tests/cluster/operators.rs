@@ -25,12 +25,11 @@ use crate::{
         exporter::Exporter,
         objects::{create_namespace, from_json, grant},
         parts::program,
-        process::eventually,
+        wait::eventually,
     },
 };
 
 const SECOND: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_secs(15);
 const DB: &[(&str, &str)] =
     &[("kind", "SimpleResource"), ("namespace", "shop"), ("name", "db"), ("source", "status_hash")];
 const OF_DB: &[(&str, &str)] = &[("namespace", "shop"), ("name", "db")];
@@ -168,7 +167,7 @@ fn claim(exporter: &Exporter) -> Value {
 
 #[track_caller]
 fn wait_for_verdict(exporter: &Exporter, verdict: &str) -> Value {
-    eventually(&format!("it is {verdict}"), SECOND, || {
+    eventually(&format!("it is {verdict}"), || {
         let claim = claim(exporter);
         (claim["verdict"] == verdict).then_some(claim)
     })
@@ -195,7 +194,7 @@ fn an_edit_that_the_operator_has_not_applied_is_drift_and_its_failures_are_seen(
     std::thread::sleep(SECOND + SECOND / 10);
     let begun = Instant::now();
     world.edit(20);
-    exporter.wait_for(DRIFTED, DB, Some(1.0), SECOND);
+    exporter.wait_for(DRIFTED, DB, Some(1.0));
     println!("seen {:?} after kubectl was started", begun.elapsed());
     let told = claim(&exporter);
     assert_eq!((&told["actor"], &told["manager"]), (&json!("kubectl"), &json!("kubectl-patch")), "{told}");
@@ -225,9 +224,9 @@ fn an_edit_that_the_operator_has_not_applied_is_drift_and_its_failures_are_seen(
 
     std::thread::sleep(SECOND + SECOND / 10);
     world.edit(30);
-    exporter.wait_for(DRIFTED, DB, Some(1.0), SECOND);
+    exporter.wait_for(DRIFTED, DB, Some(1.0));
     world.edit(20);
-    exporter.wait_for(DRIFTED, DB, Some(0.0), SECOND);
+    exporter.wait_for(DRIFTED, DB, Some(0.0));
     assert_eq!((resolved("absorbed"), resolved("reverted")), (Some(1.0), Some(1.0)));
 
     let page = exporter.metrics() + &exporter.get("/v1/resources?namespace=shop").expect("it answers").text();
@@ -244,7 +243,7 @@ fn a_field_that_is_taken_away_is_drift_too() {
     wait_for_verdict(&exporter, "in_sync");
     let patch = json!([{"op": "remove", "path": "/spec/vars/upper"}]).to_string();
     world.kubectl(&["patch", "simpleresource", "db", "--type=json", "--patch", &patch]);
-    exporter.wait_for(DRIFTED, DB, Some(1.0), SECOND);
+    exporter.wait_for(DRIFTED, DB, Some(1.0));
     assert_eq!(claim(&exporter)["verdict"], "drifted");
 }
 
@@ -255,7 +254,7 @@ fn a_job_that_fails_is_in_metrics_and_api() {
     let exporter = world.exporter();
     let metric = |name: &str| format!("drift_terraform_job_{name}");
     world.run_job("terraform-apply-db-1", &json!({"startTime": "2026-01-01T00:00:00Z", "active": 1}));
-    exporter.wait_for(&metric("start_timestamp_seconds"), OF_DB, Some(1_767_225_600.0), SOON);
+    exporter.wait_for(&metric("start_timestamp_seconds"), OF_DB, Some(1_767_225_600.0));
     assert_eq!(exporter.sample(&metric("last_result"), OF_DB), None);
     assert_eq!(exporter.sample(&metric("duration_seconds"), OF_DB), None);
 
@@ -266,7 +265,7 @@ fn a_job_that_fails_is_in_metrics_and_api() {
     };
     let failed = json!({"startTime": "2026-01-01T01:00:00Z", "failed": 2, "conditions": [condition("FailureTarget"), condition("Failed")]});
     world.run_job("terraform-apply-db-2", &failed);
-    exporter.wait_for(&metric("last_result"), OF_DB, Some(0.0), SECOND);
+    exporter.wait_for(&metric("last_result"), OF_DB, Some(0.0));
     assert_eq!(exporter.sample(&metric("duration_seconds"), OF_DB), Some(42.0));
     let job = claim(&exporter)["job"].clone();
     assert_eq!(
@@ -286,7 +285,7 @@ fn check_names_the_rights_that_are_missing() {
     cluster.block_on(install(&cluster.client(), &kind()));
     let settings = cluster.folder().join("settings.yaml");
     std::fs::write(&settings, "sources: {status_hash: []}\nnamespaces: [shop]\n").expect("it can be written");
-    let said = eventually("the kind is there", SOON, || {
+    let said = eventually("the kind is there", || {
         let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
             .args(["check", "--config.file"])
             .arg(&settings)

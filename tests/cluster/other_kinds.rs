@@ -20,17 +20,18 @@ pub(crate) async fn ask(server: &mut Server) {
     leases(server).await;
     policies_and_routes(server).await;
     autoscalers(server).await;
-    for selector in ["", "&labelSelector=tfstate%3Dtrue", "&fieldSelector=metadata.name%3Dstate"] {
-        server.get(&format!("{SECRETS}?watch=1&timeoutSeconds=1&resourceVersion={begin}{selector}")).await;
-    }
     server.metadata(SECRETS, "PartialObjectMetadataList").await;
     server.metadata(&format!("{SECRETS}/state"), "PartialObjectMetadata").await;
-    let watch =
-        format!("{SECRETS}?watch=1&timeoutSeconds=1&resourceVersion={begin}&labelSelector=tfstate%3Dtrue");
-    server.metadata(&watch, "PartialObjectMetadata").await;
-    let everywhere = "/apis/coordination.k8s.io/v1/leases";
-    let selector = "labelSelector=tfstate%3Dtrue";
-    server.get(&format!("{everywhere}?watch=1&timeoutSeconds=1&resourceVersion={begin}&{selector}")).await;
+    let (states, everywhere) = ("&labelSelector=tfstate%3Dtrue", "/apis/coordination.k8s.io/v1/leases");
+    let watch = |url: &str, selector: &str| format!("{url}?resourceVersion={begin}{selector}");
+    let watches = [
+        (watch(SECRETS, ""), None),
+        (watch(SECRETS, states), None),
+        (watch(SECRETS, "&fieldSelector=metadata.name%3Dstate"), None),
+        (watch(SECRETS, states), Some("PartialObjectMetadata")),
+        (watch(everywhere, states), None),
+    ];
+    server.watch(&watches).await;
 }
 
 async fn secrets(server: &mut Server) {

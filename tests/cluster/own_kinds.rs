@@ -1,10 +1,6 @@
 //! A kind of the cluster's own, compared as its schema says, on a real API server with the real kubectl.
 
-use std::{
-    fs,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{fs, process::Command, time::Instant};
 
 use serde_json::{Value, json};
 
@@ -13,12 +9,8 @@ use crate::support::{
     exporter::Exporter,
     objects::{create_namespace, grant},
     parts::program,
-    process::eventually,
+    wait::eventually,
 };
-
-const SOON: Duration = Duration::from_secs(5);
-/// A server cuts the watches of a kind a second after its schema changed, and tells of the new one some seconds later.
-const LATER: Duration = Duration::from_secs(30);
 
 /// Regions are known by their zones, which nobody would guess. `stages` are one value, or are known by theirs too.
 fn definition(stages: &Value) -> Value {
@@ -83,9 +75,7 @@ impl World {
         apply(&cluster, &definition(&json!({"x-kubernetes-list-type": "atomic"})));
         let heap = json!({"apiVersion": "example.com/v1", "kind": "Heap", "metadata": {"name": "any", "namespace": "shop"}, "list": ["b", "a"]});
         for object in [fleet(), heap] {
-            eventually("the kind is served", LATER, || {
-                kubectl(&cluster, &["apply", "-f", "-"], &object).ok()
-            });
+            eventually("the kind is served", || kubectl(&cluster, &["apply", "-f", "-"], &object).ok());
         }
         let settings = cluster.folder().join("settings.yaml");
         let text = "sources: {last_applied: {}}\nkinds:\n- {apiVersion: example.com/v1, kind: Fleet}\n- {apiVersion: example.com/v1, kind: Heap}\n";
@@ -95,27 +85,31 @@ impl World {
         Self { cluster, exporter }
     }
 
-    fn claim(&self, object: &str) -> Value {
-        let answer = self.exporter.get(&format!("/v1/resources/{object}")).expect("it answers");
-        let object: Value = serde_json::from_slice(&answer.body).expect("JSON");
-        object["claims"][0].clone()
+    fn object(&self, object: &str) -> Value {
+        self.exporter.get(&format!("/v1/resources/{object}")).expect("it answers").json()
     }
 
     /// Waits until exactly these fields differ.
     #[track_caller]
-    fn differs(&self, object: &str, fields: &[&str], patience: Duration) {
-        let begun = Instant::now();
-        loop {
-            let claim = self.claim(object);
+    fn differs(&self, object: &str, fields: &[&str]) {
+        eventually(&format!("exactly {fields:?} differ"), || {
+            let claim = &self.object(object)["claims"][0];
             let differences = claim["differences"].as_array().cloned().unwrap_or_default();
             let found: Vec<&str> = differences.iter().filter_map(|own| own["path"].as_str()).collect();
             let verdict = if fields.is_empty() { "in_sync" } else { "drifted" };
-            if claim["verdict"] == verdict && found == fields {
-                return;
-            }
-            assert!(begun.elapsed() < patience, "{fields:?}: {claim:#}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            (claim["verdict"] == verdict && found == fields).then_some(())
+        });
+    }
+
+    /// Waits until the exporter has seen the last change of an object, by which nothing differs.
+    #[track_caller]
+    fn still_agrees(&self, object: &str, name: &str) {
+        let version = ["get", name, "-o", "jsonpath={.metadata.resourceVersion}"];
+        let version = kubectl(&self.cluster, &version, &Value::Null).expect("it is there");
+        let seen = eventually("the exporter sees the change", || {
+            Some(self.object(object)).filter(|own| own["resourceVersion"] == *version)
+        });
+        assert_eq!(seen["claims"][0]["verdict"], "in_sync", "{seen:#}");
     }
 
     fn patch(&self, object: &str, patch: &Value) {
@@ -167,8 +161,8 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
     let world = World::start();
     // At rest nothing differs, though the server filled in what it likes.
     assert_eq!(world.spec()["limits"], json!({"cpu": 2, "tries": 3}));
-    world.differs(NORTH, &[], SOON);
-    world.differs(ANY, &[], SOON);
+    world.differs(NORTH, &[]);
+    world.differs(ANY, &[]);
     assert!(world.exporter.get("/v1/history").expect("it answers").text().contains("\"transitions\":[]"));
     let log = world.exporter.logged();
     assert_eq!(log.matches("Cannot read what the API server says").count(), 1, "{log}");
@@ -182,8 +176,7 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
     let spec = world.spec();
     assert_eq!((&spec["tags"], &spec["regions"][0]["zone"]), (&json!(["a", "b"]), &json!("us")), "{spec}");
     assert_eq!(spec["regions"][1]["hosts"][0]["host"], "a", "{spec}");
-    std::thread::sleep(Duration::from_secs(1));
-    world.differs(NORTH, &[], SOON);
+    world.still_agrees(NORTH, "fleet/north");
 
     for (edit, found, back) in [
         (
@@ -223,28 +216,27 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
         ),
     ] {
         world.patch("fleet/north", &edit);
-        world.differs(NORTH, &[found], SOON);
+        world.differs(NORTH, &[found]);
         world.patch("fleet/north", &back);
-        world.differs(NORTH, &[], SOON);
+        world.differs(NORTH, &[]);
     }
     // What nobody declared, in elements too, is nobody's business.
     world.patch("fleet/north", &json!([{"op": "replace", "path": "/spec/regions/0/mode", "value": "slow"}, {"op": "replace", "path": "/spec/mode", "value": "slow"}]));
     // A kind that nobody describes is guessed at: the order of plain lists says nothing.
     world.patch("heap/any", &json!([{"op": "replace", "path": "/list", "value": ["a", "b"]}]));
-    std::thread::sleep(Duration::from_secs(1));
-    world.differs(NORTH, &[], SOON);
-    world.differs(ANY, &[], SOON);
+    world.still_agrees(NORTH, "fleet/north");
+    world.still_agrees(ANY, "heap/any");
 
     // Stages are one value, so their order counts, until the schema says by what they are known.
     world.patch("fleet/north", &json!([{"op": "move", "from": "/spec/stages/1", "path": "/spec/stages/0"}]));
-    world.differs(NORTH, &["spec.stages[0].zone", "spec.stages[1].wait", "spec.stages[1].zone"], SOON);
+    world.differs(NORTH, &["spec.stages[0].zone", "spec.stages[1].wait", "spec.stages[1].zone"]);
     let by_zone = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["zone"]});
     let begun = Instant::now();
     apply(&world.cluster, &definition(&by_zone));
-    world.differs(NORTH, &[], LATER);
+    world.differs(NORTH, &[]);
     println!("another schema is taken up {:?} after it was applied", begun.elapsed());
     world.patch("fleet/north", &json!([{"op": "replace", "path": "/spec/stages/0/wait", "value": 2}]));
-    world.differs(NORTH, &["spec.stages[zone=us].wait"], SOON);
+    world.differs(NORTH, &["spec.stages[zone=us].wait"]);
 
     let asked =
         world.cluster.audited().into_iter().filter(|own| own["user"]["username"] == User::Exporter.name());

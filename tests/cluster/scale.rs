@@ -1,6 +1,6 @@
 //! Many objects; our loop beside kube's own.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use drift_exporter::types::Kind;
 use futures::{StreamExt as _, pin_mut};
@@ -15,7 +15,7 @@ use crate::{
     shop::{DRIFTED, Shop},
     support::{
         objects::{LABEL, all, create_stamped, delete, deployment, patch, service},
-        process::eventually,
+        wait::eventually,
     },
 };
 
@@ -36,15 +36,13 @@ fn five_thousand_objects_are_all_there_in_every_scrape_through_a_relist() {
         .await;
     });
     let exporter = &shop.exporter;
-    eventually("all objects are there", Duration::from_secs(10), || {
-        (lines(&exporter.metrics()) == 2 * EACH).then_some(())
-    });
+    eventually("all objects are there", || (lines(&exporter.metrics()) == 2 * EACH).then_some(()));
 
     // A restarted server that has forgotten forces a complete list; no scrape may see half of it.
     shop.behind_its_back(|shop| drop(shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}))));
     let exporter = &shop.exporter;
     let mut scrapes = 0;
-    eventually("the relist is through", Duration::from_secs(60), || {
+    eventually("the relist is through", || {
         scrapes += 1;
         let page = exporter.metrics();
         assert_eq!(lines(&page), 2 * EACH, "scrape {scrapes}");
@@ -128,7 +126,7 @@ fn our_loop_ends_where_kubes_own_watcher_does() {
             .map(|(key, version)| (key, version.unwrap_or_default()))
             .collect::<BTreeMap<_, _>>()
     };
-    eventually("both agree", Duration::from_secs(10), || {
+    eventually("both agree", || {
         let (ours, theirs) = (ours()?, theirs());
         (ours == theirs && ours.len() > 2).then_some(())
     });

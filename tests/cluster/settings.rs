@@ -1,6 +1,6 @@
 //! Settings, rules and rights on a real API server.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, path::PathBuf, process::Command};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -15,11 +15,9 @@ use crate::{
         cluster::User,
         exporter::Exporter,
         objects::{from_json, read_only_rules},
-        process::eventually,
+        wait::eventually,
     },
 };
-
-const SOON: Duration = Duration::from_secs(2);
 
 /// A shop whose exporter follows a settings file, and the file.
 fn shop_with(rules: Value, settings: &str) -> (Shop, PathBuf) {
@@ -49,7 +47,7 @@ fn onset(shop: &Shop) -> Option<f64> {
 fn what_is_accepted_stays_hidden_until_it_is_another_value() {
     let (shop, file) = shop_with(read_only_rules(), "");
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let onset_before = onset(&shop).expect("it drifts");
     let accept =
         ["accept", "deployment/web", "-n", "shop", "--for", "14d", "--owner", "me", "--reason", "load test"];
@@ -58,7 +56,7 @@ fn what_is_accepted_stays_hidden_until_it_is_another_value() {
     assert!(rule.contains("sha256:") && rule.contains("owner: me") && rule.contains("load test"), "{rule}");
     let indented = rule.replace('\n', "\n  ");
     fs::write(&file, format!("rules:\n  {indented}\n")).expect("written");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     assert_eq!(
         shop.exporter.sample("drift_resources", &[("kind", "Deployment"), ("verdict", "ignored")]),
         Some(1.0)
@@ -66,22 +64,22 @@ fn what_is_accepted_stays_hidden_until_it_is_another_value() {
 
     // Another value is drift again, since the field is off; the accepted one is not.
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 8}}));
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     assert_eq!(onset(&shop), Some(onset_before));
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
 
     // A broken file changes nothing but what is said about it.
     fs::write(&file, "rules: [").expect("written");
-    shop.exporter.wait_for("drift_config_last_reload_successful", &[], Some(0.0), SOON);
+    shop.exporter.wait_for("drift_config_last_reload_successful", &[], Some(0.0));
     assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(0.0));
     fs::write(&file, "").expect("written");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     assert_eq!(onset(&shop), Some(onset_before));
     fs::remove_file(file).expect("removed");
 
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     let (code, _, stderr) = command(&shop, User::Admin, &accept);
     assert!(code == Some(1) && stderr.contains("there is nothing to accept"), "{stderr}");
 }
@@ -145,7 +143,7 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
     rules.as_array_mut().expect("a list").push(maps);
     let (mut shop, file) = shop_with(rules, "team_rules: {namespaces: [shop]}\n");
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let onset_before = onset(&shop).expect("it drifts");
 
     let maps: Api<ConfigMap> = Api::namespaced(shop.cluster.client(), "shop");
@@ -158,8 +156,7 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
         shop.cluster.block_on(maps.patch(name, &force, &Patch::Apply(&map))).expect("written");
     };
     write("ours", "- {name: load-test, match: {names: [web]}, effect: ignore, owner: shop}\n");
-    let patience = Duration::from_secs(8);
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), patience);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     assert_eq!(shop.exporter.sample("drift_rule_matches", &[("rule", "shop/load-test")]), Some(1.0));
 
     // Reaching outside, not being rules at all, or being far too many is told, and what was said before goes on holding.
@@ -170,7 +167,7 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
         (&*many.concat(), "201 rules in one namespace are too many"),
     ] {
         write("ours", text);
-        eventually(complaint, patience, || {
+        eventually(complaint, || {
             let said = shop.exporter.get("/v1/rules")?.json();
             let problem = said["problems"][0].as_str()?.to_owned();
             (problem.starts_with("ConfigMap shop/ours: ") && problem.contains(complaint)).then_some(())
@@ -178,22 +175,22 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
         assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(0.0), "{complaint}");
     }
     write("ours", "[]");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), patience);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     assert_eq!(onset(&shop), Some(onset_before));
     write("ours", "- {name: load-test, match: {names: [web]}, effect: ignore}\n");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), patience);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     // Where settings do not allow it, it does not hold.
     fs::write(&file, "team_rules: {namespaces: [other]}\n").expect("written");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), patience);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     fs::write(&file, "team_rules: {}\n").expect("written");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), patience);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     // What a team hides does not show up at each start.
     shop.exporter.running.signal("TERM");
-    shop.exporter.running.wait(Duration::from_secs(10));
+    shop.exporter.running.wait();
     let file_flag = ["--config.file", file.to_str().expect("a path")];
     shop.exporter =
         Exporter::start(&shop.cluster.kubeconfig(User::Exporter), shop.cluster.folder(), &file_flag).ready();
-    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0), SOON);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     let page = shop.exporter.metrics();
     let ended = page
         .lines()
@@ -201,7 +198,7 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
         .count();
     assert_eq!(ended, 0, "{page}");
     shop.cluster.block_on(maps.delete("ours", &DeleteParams::default())).expect("deleted");
-    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0), patience);
+    shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     fs::remove_file(file).expect("removed");
     let asked = shop.cluster.audit(User::Exporter);
     let reads = |verb: &str| ["list", "watch", "get"].contains(&verb);

@@ -7,7 +7,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use crate::support::{
     cluster::{Cluster, User},
     parts::program,
+    wait::completes,
 };
 
 fn pipe(command: &mut Command, input: &str) -> String {
@@ -74,7 +75,7 @@ fn lease(operation: Option<&str>) -> Value {
 }
 
 async fn next(changes: &mut mpsc::Receiver<Event>) -> Event {
-    tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap()
+    completes("a change", changes.recv()).await.unwrap()
 }
 
 async fn baseline(changes: &mut mpsc::Receiver<Event>) -> Arc<Baseline> {

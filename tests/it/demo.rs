@@ -3,15 +3,18 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::Command,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::programs::{demo::Demo, process::eventually};
+use crate::programs::{
+    demo::Demo,
+    wait::{PATIENCE, eventually},
+};
 
 /// Sends a request to the embedded API server, and gives the status line.
 pub(crate) fn patch(port: u16, path: &str, body: &str) -> String {
@@ -39,10 +42,11 @@ fn memory(demo: &Demo, which: &str) -> u64 {
 const SCALE: &str = "/apis/apps/v1/namespaces/shop/deployments/web/scale";
 const WEB: &str = "/objects/deployment.apps/shop/web";
 
+/// `make bench` measures how long it takes to the first page on a clock.
 #[test]
-fn within_two_seconds_there_is_a_page_and_ctrl_c_leaves_nothing_behind() {
+fn the_first_page_takes_less_than_two_seconds_of_cpu_time_and_ctrl_c_leaves_nothing_behind() {
     let mut demo = Demo::start(&["--no-story"]);
-    assert!(demo.first_page < Duration::from_secs(2), "{:?}", demo.first_page);
+    assert!(demo.first_page < Duration::from_secs(2), "{:?} of CPU time", demo.first_page);
     let page = demo.get("/").text();
     assert!(page.contains("<a href=\"/objects/deployments.apps/shop/web\">web</a>"), "{page}");
     // The file of a build for tests is three times as large as that of a release: what it maps is left out.
@@ -61,21 +65,21 @@ fn leaves_nothing_behind(demo: &mut Demo, signal: &str) {
     let folder = demo.kubeconfig.parent().unwrap().to_owned();
     assert!(folder.exists());
     demo.running.signal(signal);
-    assert_eq!(demo.running.wait(Duration::from_secs(5)), Some(0), "{}", demo.said());
+    assert_eq!(demo.running.wait(), Some(0), "{}", demo.said());
     assert!(!folder.exists(), "{}", folder.display());
 }
 
 #[test]
 fn it_stays_small_however_much_happens() {
     let demo = Demo::start(&["--speed", "100"]);
-    let (api, begun) = (demo.api_port(), Instant::now());
+    let api = demo.api_port();
     // More than is remembered, while the story plays a round a second.
     for round in 0..5000 {
         let label = format!(r#"{{"metadata":{{"labels":{{"round":"{round}"}}}}}}"#);
         assert_eq!(patch(api, "/apis/apps/v1/namespaces/shop/deployments/web", &label), "HTTP/1.1 200 OK");
     }
     let memory = memory(&demo, "RssAnon");
-    assert!(memory < 20 << 20, "{} MiB after {:?}", memory >> 20, begun.elapsed());
+    assert!(memory < 20 << 20, "{} MiB", memory >> 20);
 }
 
 #[test]
@@ -83,18 +87,23 @@ fn where_few_files_may_be_open_connections_wait_and_the_page_goes_on() {
     let demo = Demo::start_after("ulimit -n 128", &["--no-story"]);
     let api = demo.api_port();
     let watch = "GET /api/v1/services?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n";
-    let watchers: Vec<TcpStream> = (0..110)
+    let mut watchers: Vec<TcpStream> = (0..110)
         .map(|_| {
             let mut stream = TcpStream::connect(("127.0.0.1", api)).unwrap();
             stream.write_all(watch.as_bytes()).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
             stream
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(500));
+    // Each of them is accepted, and answered or closed for another one.
+    for watcher in &mut watchers {
+        let silent = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        assert!(!watcher.read(&mut [0]).is_err_and(silent), "a watcher still waits");
+    }
     assert_eq!(demo.get("/").status, 200);
     assert!(!demo.said().contains("Too many open files"), "{}", demo.said());
     drop(watchers);
-    eventually("there is room again", Duration::from_secs(10), || {
+    eventually("there is room again", || {
         patch(api, SCALE, r#"{"spec":{"replicas":7}}"#).contains("200").then_some(())
     });
 }
@@ -111,24 +120,32 @@ fn a_folder_that_cannot_be_written_to_is_named_with_what_to_do() {
     assert!(stderr.contains("/nonesuch/folder") && stderr.contains("set TMPDIR"), "{stderr}");
 }
 
+/// The lines of `/v1/events` from now on.
+fn events(demo: &Demo) -> impl Iterator<Item = String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", demo.port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    lines.find(|line| line == "event: changed").unwrap();
+    lines
+}
+
+/// `make bench` measures how long it takes until an edit is visible.
 #[test]
-fn an_edit_is_on_the_page_at_once_with_its_tool_and_the_way_back_is_an_episode_in_the_history() {
+fn an_edit_is_on_the_page_with_its_event_and_its_tool_and_the_way_back_is_an_episode_in_the_history() {
     let demo = Demo::start(&["--no-story"]);
-    let api = demo.api_port();
+    let (api, mut events) = (demo.api_port(), events(&demo));
     for replicas in [7, 3, 8, 3] {
         assert_eq!(patch(api, SCALE, &format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#)), "HTTP/1.1 200 OK");
-        let begun = Instant::now();
-        let word = if replicas == 3 { "in sync" } else { "drifted" };
-        eventually("the page shows it", Duration::from_secs(5), || {
-            let page = demo.get(WEB).text().to_lowercase();
-            page.split("id=\"headline-annotation\"")
-                .nth(1)?
-                .split("</p>")
-                .next()?
-                .contains(word)
-                .then_some(())
-        });
-        assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
+        let (word, verdict) = if replicas == 3 { ("in sync", "in_sync") } else { ("drifted", "drifted") };
+        events.find(|line| line == "event: transition").unwrap();
+        let data = events.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).unwrap();
+        let transition: Value = serde_json::from_str(&data).unwrap();
+        assert_eq!((&transition["name"], &transition["to"]), (&"web".into(), &verdict.into()));
+        // No page that is loaded after the event is older than it.
+        let page = demo.get(WEB).text().to_lowercase();
+        let headline = page.split("id=\"headline-annotation\"").nth(1).unwrap().split("</p>").next().unwrap();
+        assert!(headline.contains(word), "{headline}");
     }
     let ended = demo.transitions().into_iter().next().unwrap();
     assert_eq!(
@@ -170,7 +187,7 @@ const TURNS: &[&str] = &[
 #[test]
 fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
     let demo = Demo::start(&["--speed", "10"]);
-    let seen = eventually("a whole round", Duration::from_secs(40), || {
+    let seen = eventually("a whole round", || {
         let transitions = demo.transitions();
         let text = |transition: &serde_json::Value, name: &str| {
             let kind =
@@ -228,7 +245,7 @@ fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
         "notifier in_sync notifier/templates/service.yaml platform/notifier",
     ];
     let wanted: BTreeSet<String> = wanted.map(ToOwned::to_owned).into();
-    eventually("all of it is as declared", Duration::from_secs(10), || {
+    eventually("all of it is as declared", || {
         (claims().into_iter().collect::<BTreeSet<_>>() == wanted).then_some(())
     });
     let page = demo.get("/sources").text();
@@ -243,7 +260,7 @@ fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
     assert!(!page.contains(again), "nothing has to be put back");
     let path = "/apis/apps/v1/namespaces/platform/deployments/notifier?fieldManager=kubectl-edit";
     assert_eq!(patch(demo.api_port(), path, r#"{"spec":{"replicas":7}}"#), "HTTP/1.1 200 OK");
-    eventually("the page says how to put it back", Duration::from_secs(10), || {
+    eventually("the page says how to put it back", || {
         demo.get("/objects/deployment.apps/platform/notifier").text().contains(again).then_some(())
     });
 }
@@ -261,7 +278,7 @@ fn what_kubectl_applied_drifts_with_its_field_and_tool_and_goes_back() {
         assert_eq!(patch(api, &format!("{path}{manager}"), &change), "HTTP/1.1 200 OK");
     };
     let claim = |verdict: &str| {
-        eventually("the claim of kubectl", Duration::from_secs(10), || {
+        eventually("the claim of kubectl", || {
             let object = demo.get("/v1/resources/deployment.apps/marketing/banner").json();
             let claims = object["claims"].as_array()?;
             assert_eq!(claims.len(), 1, "{object}");

@@ -5,7 +5,10 @@ use serde_json::Value;
 use crate::{
     command_line::{Ended, run},
     demo::patch,
-    programs::{demo::Demo, process::eventually},
+    programs::{
+        demo::{Demo, UNCHANGED},
+        wait::eventually,
+    },
 };
 
 fn explain(server: &str, arguments: &[&str]) -> Ended {
@@ -23,7 +26,7 @@ fn it_says_which_source_says_what_and_who_changed_it() {
     let refunds = ["deployment.apps/refunds", "-n", "payments"];
     let scale = "/apis/apps/v1/namespaces/payments/deployments/refunds/scale";
     assert_eq!(patch(demo.api_port(), scale, r#"{"spec":{"replicas":9}}"#), "HTTP/1.1 200 OK");
-    let drifted = eventually("it drifted", std::time::Duration::from_secs(5), || {
+    let drifted = eventually("it drifted", || {
         Some(explain(&server, &refunds)).filter(|ended| ended.stdout.contains("drifted"))
     });
     let told = drifted.stdout;
@@ -41,7 +44,7 @@ fn it_says_which_source_says_what_and_who_changed_it() {
 
 #[test]
 fn what_is_not_there_is_named_and_so_is_a_server_that_does_not_answer() {
-    let demo = Demo::start(&["--no-story"]);
+    let demo = UNCHANGED.get();
     let server = format!("http://127.0.0.1:{}", demo.port);
     let nothing = explain(&server, &["deployment/nonesuch?x", "-n", "shop"]);
     assert_eq!(nothing.code, Some(1));

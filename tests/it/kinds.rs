@@ -287,6 +287,13 @@ async fn while_kinds_cannot_be_asked_for_nothing_is_guessed_and_what_is_known_st
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_usual_kinds_are_listed_at_once() {
+    let begun = tokio::time::Instant::now();
+    let _world = World::ready(&ApiServer::default()).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_usual_kinds_never_ask_which_kinds_there_are() {
     let api = ApiServer::default();
     let _world = World::ready(&api).await;
@@ -308,7 +315,7 @@ async fn a_kind_in_another_namespace_is_listed_there_alone() {
     assert_eq!(world.known("widgets").len(), 1, "an empty list of one namespace takes nothing from another");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_embedded_cluster_tells_its_kinds_too() {
     let stop = CancellationToken::new();
     let cluster = demo::Cluster::new(Clock::system());

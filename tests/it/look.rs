@@ -1,13 +1,14 @@
 //! `get`, `diff` and `explain`, asked of a running demo and of its cluster itself.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::{
     command_line::{Ended, run, write},
     demo::patch,
-    programs::{demo::Demo, process::eventually},
+    programs::{
+        demo::{Demo, Shared, UNCHANGED},
+        wait::eventually,
+    },
 };
 
 /// Runs a command on the demo, through its exporter or without it.
@@ -29,7 +30,9 @@ enum Through {
 
 const BOTH: [Through; 2] = [Through::Server, Through::Nothing];
 
-/// A demo in which something drifted that Terraform declares, and something that Helm does.
+/// A demo that tests share, in which something drifted that Terraform declares, and something that Helm does.
+static DRIFTED: Shared = Shared::new(drifted);
+
 fn drifted() -> Demo {
     let demo = Demo::start(&["--no-story"]);
     let api = demo.api_port();
@@ -37,7 +40,7 @@ fn drifted() -> Demo {
     assert_eq!(patch(api, refunds, r#"{"spec":{"replicas":9}}"#), "HTTP/1.1 200 OK");
     let messages = "/api/v1/namespaces/platform/configmaps/notifier-messages";
     assert_eq!(patch(api, messages, r#"{"data":{"shipped":"hello\nthere\n"}}"#), "HTTP/1.1 200 OK");
-    eventually("both drifted", Duration::from_secs(5), || {
+    eventually("both drifted", || {
         let found = ask(&demo, Through::Server, &["get", "-A", "-o", "name"]).stdout;
         (found.contains("deployment.apps/refunds") && found.contains("notifier-messages")).then_some(())
     });
@@ -61,7 +64,12 @@ fn rows(ended: &Ended) -> Vec<Vec<String>> {
 
 #[test]
 fn with_and_without_an_exporter_the_answer_is_the_same() {
-    let demo = drifted();
+    let demo = DRIFTED.get();
+    // What is rolled out meanwhile would be seen by one of both.
+    let refunds = ["get", "deploy/refunds", "-n", "payments", "-o", "json"];
+    eventually("refunds is rolled out", || {
+        ask(&demo, Through::Server, &refunds).stdout.contains("\"Healthy\"").then_some(())
+    });
     for arguments in [
         &["get", "-A"][..],
         &["get", "-A", "-o", "wide"],
@@ -88,11 +96,7 @@ fn with_and_without_an_exporter_the_answer_is_the_same() {
     // Nobody can write lines of ours into a value.
     let messages = ask(&demo, Through::Nothing, &["explain", "cm", "notifier-messages", "-n", "platform"]);
     assert!(messages.stdout.contains(r#""hello\nthere\n" is there"#), "{}", messages.stdout);
-    // All but the times is what the API says, once the rollout has come to its end.
-    let refunds = ["get", "deploy/refunds", "-n", "payments", "-o", "json"];
-    eventually("refunds is rolled out", Duration::from_secs(60), || {
-        ask(&demo, Through::Server, &refunds).stdout.contains("\"Healthy\"").then_some(())
-    });
+    // All but the times is what the API says.
     let claims = |through| {
         let text = ask(&demo, through, &refunds).stdout;
         let mut claims = serde_json::from_str::<Value>(&text).unwrap()["resources"].clone();
@@ -107,7 +111,7 @@ fn with_and_without_an_exporter_the_answer_is_the_same() {
 
 #[test]
 fn what_differs_by_whatever_source_can_be_accepted() {
-    let demo = drifted();
+    let demo = DRIFTED.get();
     let accept = |through, object: &str, namespace: &str| {
         let why = ["--for", "14d", "--owner", "me", "--reason", "load test"];
         let arguments = [&["accept", object, "-n", namespace][..], &why].concat();
@@ -143,7 +147,7 @@ fn what_differs_by_whatever_source_can_be_accepted() {
 
 #[test]
 fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
-    let demo = Demo::start(&["--no-story"]);
+    let demo = UNCHANGED.get();
     let words = "its hash was made by an algorithm that is not known here (unknown_algorithm)";
     for through in BOTH {
         let ended = ask(&demo, through, &["explain", "deployment", "importer", "-n", "platform"]);
@@ -162,7 +166,7 @@ fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
 
 #[test]
 fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
-    let demo = drifted();
+    let demo = DRIFTED.get();
     let found = ask(&demo, Through::Nothing, &["get", "-n", "payments"]);
     assert!(found.stdout.starts_with("KIND         NAME"), "{}", found.stdout);
     assert_eq!(
@@ -186,7 +190,7 @@ fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
 
 #[test]
 fn what_is_not_there_is_said_with_what_may_have_been_meant() {
-    let demo = Demo::start(&["--no-story"]);
+    let demo = UNCHANGED.get();
     for through in BOTH {
         for (arguments, code, told) in [
             (&["get", "deploymnt"][..], 2, "did you mean `deployment`?"),
@@ -216,7 +220,7 @@ fn what_is_not_there_is_said_with_what_may_have_been_meant() {
 
 #[test]
 fn differences_are_shown_as_a_unified_diff() {
-    let demo = drifted();
+    let demo = DRIFTED.get();
     for through in BOTH {
         let ended = ask(&demo, through, &["diff", "deploy/refunds", "-n", "payments"]);
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
@@ -239,7 +243,7 @@ fn differences_are_shown_as_a_unified_diff() {
 
 #[test]
 fn another_program_may_show_the_differences_as_kubectl_has_it() {
-    let demo = drifted();
+    let demo = DRIFTED.get();
     let kubeconfig = demo.kubeconfig.display().to_string();
     let diff = |program: &str| {
         let environment = [("DRIFT_KUBECONFIG", &*kubeconfig), ("KUBECTL_EXTERNAL_DIFF", program)];
@@ -295,7 +299,7 @@ fn whoever_goes_on_looking_is_told_what_changes() {
         let _running = Running::start(command.env("DRIFT_KUBECONFIG", &demo.kubeconfig), &log);
         let said = || std::fs::read_to_string(&log).unwrap_or_default();
         let wait = |what: &str| {
-            eventually(what, Duration::from_secs(20), || said().contains(what).then_some(()));
+            eventually(what, || said().contains(what).then_some(()));
         };
         wait("none of ");
         let refunds = "/apis/apps/v1/namespaces/payments/deployments/refunds";
@@ -308,7 +312,7 @@ fn whoever_goes_on_looking_is_told_what_changes() {
 
 #[test]
 fn a_settings_file_says_what_is_looked_at() {
-    let demo = drifted();
+    let demo = DRIFTED.get();
     let folder = tempfile::tempdir().unwrap();
     let only_helm = write(folder.path(), "settings.yaml", "sources: {helm: {}}\n");
     let found = ask(&demo, Through::Nothing, &["get", "-A", "-o", "name", "--config.file", &only_helm]);

@@ -12,7 +12,10 @@ use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
 };
 
-use crate::{demo::patch, programs::demo::Demo};
+use crate::{
+    demo::patch,
+    programs::demo::{Demo, UNCHANGED},
+};
 
 /// A new terminal: what a person sees of it, and what a program writes to.
 fn terminal() -> (File, File) {
@@ -69,7 +72,7 @@ fn a_terminal_shows_colours_unless_somebody_says_otherwise() {
 
 #[test]
 fn a_terminal_shows_how_far_a_look_is_and_nothing_of_that_stays() {
-    let demo = Demo::start(&["--no-story"]);
+    let demo = UNCHANGED.get();
     let shown = seen(&demo, Shown::Progress, &["get", "svc", "-n", "shop"], &[]);
     assert!(shown.starts_with("\r\u{1b}[2Kreading what is declared"), "{shown:?}");
     let stays = shown.rsplit("\u{1b}[2K").next().unwrap();

@@ -4,7 +4,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -12,8 +11,8 @@ use serde_json::{Value, json};
 use crate::support::{
     alertmanager::{Alertmanager, example, hurried_example},
     parts::program,
-    process::eventually,
     receiver::{Receiver, is_told_in_words},
+    wait::eventually,
 };
 
 fn folder(name: &str) -> PathBuf {
@@ -170,9 +169,7 @@ fn each_page_is_about_one_object_and_tells_of_it_in_words() {
     add(&[("kind", "Role"), ("name", "a: b")], &described);
     add(&[("kind", "Role"), ("name", "b"), ("team", "front")], &described);
     add(&[("kind", "RoleBinding"), ("name", "b")], &[]);
-    let pages = eventually("three pages", Duration::from_secs(30), || {
-        Some(receiver.to_pagerduty()).filter(|pages| pages.len() == 3)
-    });
+    let pages = eventually("three pages", || Some(receiver.to_pagerduty()).filter(|pages| pages.len() == 3));
     let mut objects = Vec::new();
     for page in &pages {
         let details = page["payload"]["custom_details"].as_object().expect("details");
@@ -182,7 +179,7 @@ fn each_page_is_about_one_object_and_tells_of_it_in_words() {
     objects.sort();
     assert_eq!(objects, ["Role shop/a: b", "Role shop/b", "RoleBinding shop/b"]);
     // Each webhook writes to one channel.
-    eventually("messages in both channels", Duration::from_secs(30), || {
+    eventually("messages in both channels", || {
         let sent = ["pages", "pages-front"].map(|channel| receiver.to_slack(channel).len());
         (sent == [2, 1]).then_some(())
     });
@@ -232,7 +229,7 @@ fn a_storm_hides_the_tickets_of_its_cluster_and_no_page() {
     add("DriftResourceMissing", "critical", "west", &WEB);
     add("DriftResourceDrifted", "warning", "west", &WEB);
     add("DriftResourceOld", "warning", "west", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
-    let (heard, hidden) = eventually("all twelve alerts", Duration::from_secs(30), || {
+    let (heard, hidden) = eventually("all twelve alerts", || {
         let told = (names(&alertmanager, false), names(&alertmanager, true));
         (told.0.len() + told.1.len() == 12).then_some(told)
     });

@@ -7,7 +7,6 @@ use std::{
     io::Write as _,
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -19,8 +18,8 @@ use crate::support::{
     helm::Helm,
     objects::create_namespace,
     parts::program,
-    process::eventually,
     terraform::{Provider, Terraform},
+    wait::eventually,
 };
 
 const SETTINGS: &str = "\
@@ -213,7 +212,7 @@ fn five_edits_are_five_claims_and_five_reverts_end_them() {
     let kubeconfig = world.cluster.kubeconfig(User::Admin);
     let exporter = Exporter::start(&kubeconfig, world.cluster.folder(), &flags).ready();
     for edit in EDITS {
-        eventually(edit.source, Duration::from_secs(30), || {
+        eventually(edit.source, || {
             let (kind, name) = edit.object.split_once('/').unwrap();
             let namespace = edit.change.iter().skip_while(|word| **word != "-n").nth(1).unwrap();
             let answer = exporter.get(&format!("/v1/resources/{kind}/{namespace}/{name}"))?;
@@ -230,11 +229,11 @@ fn five_edits_are_five_claims_and_five_reverts_end_them() {
         .map(|edit| [edit.source, edit.object, edit.field, "kubectl"].map(str::to_owned))
         .collect();
     wanted.sort();
-    eventually("five claims drift", Duration::from_secs(5), || (drifted(&exporter).len() == 5).then_some(()));
+    eventually("five claims drift", || (drifted(&exporter).len() == 5).then_some(()));
     assert_eq!(drifted(&exporter), wanted);
 
     EDITS.iter().for_each(|edit| world.kubectl(edit.revert, ""));
-    eventually("nothing drifts", Duration::from_secs(5), || drifted(&exporter).is_empty().then_some(()));
+    eventually("nothing drifts", || drifted(&exporter).is_empty().then_some(()));
     let history = asked(&exporter, "/v1/history?limit=1000");
     let ends = history["transitions"].as_array().unwrap().iter().filter(|own| !own["cause"].is_null());
     let mut causes: Vec<(&str, &str)> =

@@ -17,7 +17,7 @@ use crate::support::{
     helm::Helm,
     objects::{create_namespace, grant},
     parts::program,
-    process::eventually,
+    wait::eventually,
 };
 
 const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
@@ -95,7 +95,7 @@ impl World {
     /// Everything that is declared is as declared, and this revision is the one that counts.
     #[track_caller]
     fn settles(&self, revision: u64) {
-        eventually("all is as declared", Duration::from_secs(30), || {
+        eventually("all is as declared", || {
             let is_new = self.release()["serial"] == revision && self.release()["lock"].is_null();
             (is_new && self.count() == OBJECTS && self.claims_but("in_sync").is_empty()).then_some(())
         });
@@ -135,9 +135,7 @@ impl World {
             ("state", &*state),
             ("address", "shop/templates/workloads.yaml"),
         ];
-        eventually("the edit is on /metrics", Duration::from_secs(5), || {
-            self.exporter.sample(ONSET, &labels)
-        });
+        eventually("the edit is on /metrics", || self.exporter.sample(ONSET, &labels));
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(1), "{took:?}");
         let claim = self.asked(&format!("/v1/resources/deployment.apps/{}/web-web", self.namespace));
@@ -171,7 +169,7 @@ fn helm_and_its_releases_are_all_that_it_takes() {
     let took = world.scale_is_seen();
     println!("kubectl scale was on /metrics {took:?} after kubectl had ended");
     world.kubectl(&["scale", "deployment", "web-web", "--replicas=2"]);
-    eventually("it is reverted", Duration::from_secs(5), || (world.turns().len() == 2).then_some(()));
+    eventually("it is reverted", || (world.turns().len() == 2).then_some(()));
     let mut turns = vec!["web-web drifted -".to_owned(), "web-web in_sync reverted".to_owned()];
     assert_eq!(world.turns(), turns);
 
@@ -187,7 +185,7 @@ fn helm_and_its_releases_are_all_that_it_takes() {
     // What somebody did by hand and then declared is taken over.
     world.kubectl(&["set", "image", "deployment/web-web", "web=nginx:1.29"]);
     let image = [("kind", "Deployment"), ("field", "image"), ("source", "helm")];
-    eventually("the image differs", Duration::from_secs(5), || world.exporter.sample(ONSET, &image));
+    eventually("the image differs", || world.exporter.sample(ONSET, &image));
     world.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.29"]);
     world.settles(5);
     turns.extend(["web-web drifted -".to_owned(), "web-web in_sync absorbed".to_owned()]);
@@ -196,7 +194,7 @@ fn helm_and_its_releases_are_all_that_it_takes() {
     // What is deleted is missing while the release is deployed, kept or not, and Helm makes it anew.
     world.kubectl(&["delete", "configmap", "web-kept"]);
     let missing = [("kind", "ConfigMap"), ("name", "web-kept"), ("field", "existence")];
-    eventually("it is missing", Duration::from_secs(5), || world.exporter.sample(ONSET, &missing));
+    eventually("it is missing", || world.exporter.sample(ONSET, &missing));
     world.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.29"]);
     world.settles(6);
     turns.extend(["web-kept missing -".to_owned(), "web-kept in_sync reverted".to_owned()]);
@@ -204,7 +202,7 @@ fn helm_and_its_releases_are_all_that_it_takes() {
 
     // Uninstalling ends it all, without a word about what goes.
     world.helm(&["uninstall", "web"]);
-    eventually("nothing is claimed", Duration::from_secs(10), || (world.count() == 0).then_some(()));
+    eventually("nothing is claimed", || (world.count() == 0).then_some(()));
     world.kubectl(&["get", "configmap", "web-kept"]);
     assert_eq!(world.turns(), turns);
     assert!((world.detections() - 3.0).abs() < 0.5, "{}", world.detections());
@@ -223,7 +221,7 @@ fn releases_in_config_maps_do_as_well() {
     world.settles(2);
     assert_eq!(world.turns(), ["web-web drifted -", "web-web in_sync reverted"]);
     world.helm(&["uninstall", "web", "--keep-history"]);
-    eventually("nothing is claimed", Duration::from_secs(10), || (world.count() == 0).then_some(()));
+    eventually("nothing is claimed", || (world.count() == 0).then_some(()));
     assert!((world.detections() - 1.0).abs() < 0.5);
     built_in_kinds_are_where_the_server_has_them(&world);
 }

@@ -8,7 +8,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -167,7 +166,7 @@ fn the_image_runs_without_rights_on_a_root_that_cannot_be_written() {
     let mut exporter =
         Exporter::start_command(&mut command, Path::new("/kubeconfig"), cluster.folder(), &[]).ready();
     let labels = [("namespace", "shop"), ("name", "web"), ("kind", "Deployment")];
-    exporter.wait_for("drift_resource_drifted", &labels, Some(0.0), Duration::from_secs(10));
+    exporter.wait_for("drift_resource_drifted", &labels, Some(0.0));
 
     let pid = &workshop.inspect("container", "drift-exporter")["State"]["Pid"];
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -179,5 +178,5 @@ fn the_image_runs_without_rights_on_a_root_that_cannot_be_written() {
     assert!(root.split(' ').nth(3).unwrap().split(',').any(|option| option == "ro"), "{root}");
 
     exporter.running.signal("TERM");
-    assert_eq!(exporter.running.wait(Duration::from_secs(20)), Some(0), "{}", exporter.logged());
+    assert_eq!(exporter.running.wait(), Some(0), "{}", exporter.logged());
 }

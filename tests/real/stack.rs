@@ -16,17 +16,16 @@ use crate::{
     dashboards::{self, Exporters},
     support::{
         page,
-        process::{Running, eventually, wanted_end},
+        process::{Running, wanted_end},
         receiver::is_told_in_words,
         stack::{HURRY, Stack},
+        wait::eventually,
     },
 };
 
 const ADDRESS: &str = "module.checkout[\"eu\"].kubernetes_deployment_v1.api";
 /// What drift that cannot wait may last, as the rules say it, in the stack's time.
-const PATIENCE: Duration = Duration::from_secs(600 / HURRY);
-/// Longer than it takes from an edit to a message, PATIENCE included.
-const SOON: Duration = Duration::from_secs(60);
+const ALERT_FOR: Duration = Duration::from_secs(600 / HURRY);
 
 /// What PagerDuty was sent about this cluster; others are scraped, too, and things happen there.
 fn pages(stack: &Stack) -> Vec<Value> {
@@ -55,7 +54,7 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
     // A restart of the control plane is nobody's business.
     stack.restart_apiserver(Duration::from_secs(3));
     stack.prometheus.wait_for("min(drift_watch_stream_up{cluster=\"stack\"}) == 1", 1);
-    std::thread::sleep(PATIENCE * 2);
+    std::thread::sleep(ALERT_FOR * 2);
     assert_eq!([pages(&stack), told(&stack)].concat(), [Value::Null; 0], "nobody is paged");
 
     let edited = Instant::now();
@@ -69,13 +68,13 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
         "-p",
         r#"{"spec":{"replicas":0}}"#,
     ]);
-    let paged = eventually("PagerDuty hears of it", SOON, || pages(&stack).into_iter().next());
+    let paged = eventually("PagerDuty hears of it", || pages(&stack).into_iter().next());
     let took = edited.elapsed();
-    println!("edit to page: {took:?}, of which {PATIENCE:?} by the rule");
+    println!("edit to page: {took:?}, of which {ALERT_FOR:?} by the rule");
     // The onset stands in whole seconds.
-    assert!(took + Duration::from_secs(1) >= PATIENCE, "{took:?} is too early");
+    assert!(took + Duration::from_secs(1) >= ALERT_FOR, "{took:?} is too early");
     check_pagerduty(&paged);
-    let message = eventually("Slack hears of it", SOON, || told(&stack).into_iter().next());
+    let message = eventually("Slack hears of it", || told(&stack).into_iter().next());
     check_slack(&message);
     leads_to_the_fields(&stack, text(&paged, "/client_url"));
     leads_to_the_fields(&stack, text(&message, "/attachments/0/title_link"));
@@ -84,7 +83,7 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
 
     // Nor is one while it goes on: nothing is resolved, nothing is said twice.
     stack.restart_apiserver(Duration::from_secs(3));
-    std::thread::sleep(PATIENCE);
+    std::thread::sleep(ALERT_FOR);
     let events = pages(&stack);
     let is_the_same =
         |event: &Value| event["event_action"] == "trigger" && event["dedup_key"] == paged["dedup_key"];
@@ -94,11 +93,11 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
 
     // Terraform puts it back.
     stack.terraform.apply();
-    let resolved = eventually("PagerDuty hears of the end", SOON, || {
+    let resolved = eventually("PagerDuty hears of the end", || {
         pages(&stack).into_iter().find(|event| event["event_action"] == "resolve")
     });
     assert_eq!(resolved["dedup_key"], paged["dedup_key"]);
-    eventually("Slack hears of the end", SOON, || {
+    eventually("Slack hears of the end", || {
         let titles = told(&stack);
         let title = "[RESOLVED] DriftResourceCritical: Deployment payments/checkout-eu (stack)";
         titles.iter().any(|own| own["attachments"][0]["title"] == title).then_some(())
@@ -220,12 +219,12 @@ fn ends_after(act: impl FnOnce(&mut Running, u32)) {
         let text = fs::read_to_string(&log).ok()?;
         text.split_once(word)?.1.split_whitespace().next()?.parse().ok()
     };
-    let test = eventually("the test runs", SOON, || number("by "));
-    let program = eventually("its program runs", SOON, || number("started "));
+    let test = eventually("the test runs", || number("by "));
+    let program = eventually("its program runs", || number("started "));
     let runs = || Path::new(&format!("/proc/{program}")).exists();
     assert!(runs());
     act(&mut shell, test);
-    eventually("its program ends", Duration::from_secs(5), || (!runs()).then_some(()));
+    eventually("its program ends", || (!runs()).then_some(()));
 }
 
 #[test]

@@ -17,8 +17,8 @@ use crate::support::{
     exporter::Exporter,
     objects::make_room_for_terraform,
     parts::program,
-    process::eventually,
     terraform::{Provider, Terraform},
+    wait::eventually,
 };
 
 const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
@@ -70,9 +70,7 @@ impl World {
 
     #[track_caller]
     fn settles(&self) {
-        eventually("all is as declared", Duration::from_secs(30), || {
-            ((self.count("in_sync") - OBJECTS).abs() < 0.5).then_some(())
-        });
+        eventually("all is as declared", || ((self.count("in_sync") - OBJECTS).abs() < 0.5).then_some(()));
     }
 
     fn claim(&self, kind: &str, name: &str) -> Value {
@@ -106,9 +104,7 @@ impl World {
             ("field", "replicas"),
             ("state", state),
         ];
-        let onset = eventually("the edit is on /metrics", Duration::from_secs(5), || {
-            self.exporter.sample(ONSET, &labels)
-        });
+        let onset = eventually("the edit is on /metrics", || self.exporter.sample(ONSET, &labels));
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert!(onset >= before.floor() && onset <= seconds(), "{onset} is not about {before}");
@@ -153,13 +149,13 @@ fn a_state_in_the_cluster_is_all_that_it_takes() {
     // What is deleted is missing, and what a refresh takes over is absorbed.
     world.kubectl(&["delete", "networkpolicy", "refunds", "-n", "payments"]);
     let missing = [("kind", "NetworkPolicy"), ("name", "refunds"), ("field", "existence")];
-    eventually("it is missing", Duration::from_secs(2), || world.exporter.sample(ONSET, &missing));
+    eventually("it is missing", || world.exporter.sample(ONSET, &missing));
     world.kubectl(&["set", "image", "deployment/refunds", "*=nginx:9", "-n", "payments"]);
-    eventually("the image differs", Duration::from_secs(2), || {
+    eventually("the image differs", || {
         world.exporter.sample(ONSET, &[("kind", "Deployment"), ("name", "refunds"), ("field", "image")])
     });
     terraform.run(&["apply", "-refresh-only", "-auto-approve", "-no-color", "-input=false"]);
-    eventually("it is taken over", Duration::from_secs(5), || {
+    eventually("it is taken over", || {
         world.turns("refunds").contains(&"in_sync absorbed".to_owned()).then_some(())
     });
     terraform.apply();

@@ -4,14 +4,14 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 use super::{
     page,
     parts::program,
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
     receiver::Receiver,
+    wait::eventually,
 };
 
 pub struct Alertmanager {
@@ -33,7 +33,7 @@ impl Alertmanager {
             &scratch.join("alertmanager.log"),
         );
         let own = Self { _running: running, port };
-        eventually("a ready Alertmanager", Duration::from_secs(30), || {
+        eventually("a ready Alertmanager", || {
             page::get(port, "/-/ready", &[]).filter(|answer| answer.status == 200)
         });
         own

@@ -1,13 +1,14 @@
 //! A real Chromium, driven by the words of the W3C protocol for that.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
     page::{self, post},
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
+    wait::eventually,
 };
 
 /// A browser with one window. It ends with its driver.
@@ -39,7 +40,7 @@ impl Browser {
             Command::new("chromedriver").arg(format!("--port={port}")).env("TMPDIR", folder.path()),
             &folder.path().join("driver.log"),
         );
-        eventually("the driver listens", Duration::from_secs(20), || page::get(port, "/status", &[]));
+        eventually("the driver listens", || page::get(port, "/status", &[]));
         let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([profile.as_str()]).collect();
         // The one that was looked for. A driver by itself may take another, of another version.
@@ -79,7 +80,7 @@ impl Browser {
     /// Clicks on the one element that a selector finds, as a mouse would.
     pub fn click(&self, selector: &str) {
         // What is found may be replaced before it is clicked on; a person clicks on what is there.
-        eventually(&format!("{selector} can be clicked on"), Duration::from_secs(10), || {
+        eventually(&format!("{selector} can be clicked on"), || {
             let command = format!("/session/{}/element/{}/click", self.session, self.find(selector));
             let answer = post(self.port, &command, &json!({}));
             let is_stale = answer["value"]["error"] == "stale element reference";
@@ -138,7 +139,7 @@ impl Browser {
     #[track_caller]
     pub fn wait_until(&self, expression: &str) {
         let script = format!("return Boolean({expression})");
-        eventually(expression, Duration::from_secs(10), || (self.run(&script) == true).then_some(()));
+        eventually(expression, || (self.run(&script) == true).then_some(()));
     }
 }
 

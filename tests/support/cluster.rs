@@ -16,7 +16,8 @@ use tokio::runtime::Runtime;
 use super::{
     page::post,
     parts::program,
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
+    wait::eventually,
 };
 
 /// etcd and kube-apiserver on the loopback interface. No controllers run.
@@ -131,7 +132,7 @@ impl Cluster {
             fs::write(self.kubeconfig(user), self.kubeconfig_text(user))
                 .expect("the kubeconfig can be written");
         }
-        eventually("the API server is ready", Duration::from_secs(60), || {
+        eventually("the API server is ready", || {
             let apiserver = self.apiserver.as_mut().expect("it was just started");
             let log = self.folder.path().join("apiserver.log");
             assert!(!apiserver.has_ended(), "{}", fs::read_to_string(log).unwrap_or_default());
@@ -206,7 +207,7 @@ impl Cluster {
         let request = http::Request::get("/readyz").body(Vec::new()).expect("a request");
         let client = self.client();
         self.block_on(async {
-            let answer = tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await;
+            let answer = tokio::time::timeout(Duration::from_secs(10), client.request_text(request)).await;
             answer.is_ok_and(|answer| answer.is_ok())
         })
     }

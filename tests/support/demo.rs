@@ -4,14 +4,17 @@ use std::{
     fs,
     path::PathBuf,
     process::Command,
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
 use tempfile::TempDir;
 
 use super::{
+    cpu::process_time,
     page::{self, Response},
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
+    wait::eventually,
 };
 
 /// A running demo.
@@ -20,10 +23,35 @@ pub struct Demo {
     pub port: u16,
     /// What it says that kubectl should be given.
     pub kubeconfig: PathBuf,
-    /// From its start to its first page.
+    /// The CPU time that its first page took.
     pub first_page: Duration,
     log: PathBuf,
     _folder: TempDir,
+}
+
+/// A demo that tests share. It starts with the first test that wants it, and ends with the last one that has it. None of them may
+/// change anything in it.
+pub struct Shared {
+    running: Mutex<Weak<Demo>>,
+    start: fn() -> Demo,
+}
+
+/// One without a story, as it is at its start.
+pub static UNCHANGED: Shared = Shared::new(|| Demo::start(&["--no-story"]));
+
+impl Shared {
+    pub const fn new(start: fn() -> Demo) -> Self {
+        Self { running: Mutex::new(Weak::new()), start }
+    }
+
+    pub fn get(&self) -> Arc<Demo> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.upgrade().unwrap_or_else(|| {
+            let demo = Arc::new((self.start)());
+            *running = Arc::downgrade(&demo);
+            demo
+        })
+    }
 }
 
 impl Demo {
@@ -36,7 +64,6 @@ impl Demo {
     pub fn start_after(preparation: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (port, log) = (free_port(), folder.path().join("demo.log"));
-        let begun = Instant::now();
         let running = Running::start(
             Command::new("sh")
                 .args(["-c", &format!("{preparation}; exec \"$0\" \"$@\"")])
@@ -46,14 +73,12 @@ impl Demo {
                 .env("TMPDIR", folder.path()),
             &log,
         );
-        eventually("the first page is served", Duration::from_secs(30), || {
+        eventually("the first page is served", || {
             page::get(port, "/", &[]).filter(|page| page.status == 200)
         });
-        let first_page = begun.elapsed();
-        eventually("the shop is known", Duration::from_secs(30), || {
-            page::get(port, "/readyz", &[]).filter(|page| page.status == 200)
-        });
-        let said = eventually("it says where everything is", Duration::from_secs(5), || {
+        let first_page = process_time(running.pid());
+        eventually("the shop is known", || page::get(port, "/readyz", &[]).filter(|page| page.status == 200));
+        let said = eventually("it says where everything is", || {
             fs::read_to_string(&log).ok().filter(|said| said.contains("Ctrl-C"))
         });
         let kubeconfig =

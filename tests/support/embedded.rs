@@ -9,6 +9,8 @@ use kube::{Client, Config};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::wait::PATIENCE;
+
 /// An embedded cluster that serves until it is dropped.
 pub struct Embedded {
     pub cluster: demo::Cluster,
@@ -28,7 +30,8 @@ impl Embedded {
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let stop = CancellationToken::new();
         let router = demo::router(cluster.clone(), stop.clone());
-        let limits = ServerLimits { connections: 2048, ..ServerLimits::default() };
+        // A test that does not read for a while stays connected, however slow the machine is.
+        let limits = ServerLimits { connections: 2048, write: 10 * PATIENCE, ..ServerLimits::default() };
         tokio::spawn(serve(listener, router, limits, Auth::default(), stop.clone()));
         Self { cluster, port, stop }
     }

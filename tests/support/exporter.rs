@@ -3,12 +3,12 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 use super::{
     page::{self, Response},
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
+    wait::eventually,
 };
 
 /// The program itself, on a free port.
@@ -45,9 +45,7 @@ impl Exporter {
 
     /// Waits until it is ready.
     pub fn ready(self) -> Self {
-        eventually("the exporter is ready", Duration::from_secs(120), || {
-            (self.get("/readyz")?.status == 200).then_some(())
-        });
+        eventually("the exporter is ready", || (self.get("/readyz")?.status == 200).then_some(()));
         self
     }
 
@@ -68,9 +66,9 @@ impl Exporter {
 
     /// Waits for a sample to have a value, or to be gone.
     #[track_caller]
-    pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>, patience: Duration) {
+    pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>) {
         let what = format!("{name}{labels:?} is {value:?}");
-        eventually(&what, patience, || (self.sample(name, labels) == value).then_some(()));
+        eventually(&what, || (self.sample(name, labels) == value).then_some(()));
     }
 
     /// What it has logged.

@@ -1,6 +1,6 @@
 //! An exporter inside the test, whose settings can be changed while it runs.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::body::Body;
 use drift_exporter::{
@@ -18,7 +18,7 @@ use tower::ServiceExt as _;
 use super::{
     cluster::{Cluster, User},
     page,
-    process::eventually,
+    wait::eventually,
 };
 
 /// An exporter on a real cluster, with the rights of the exporter's user.
@@ -71,9 +71,9 @@ impl<'a> Inside<'a> {
 
     /// Waits for a sample to have a value, or to be gone.
     #[track_caller]
-    pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>, patience: Duration) {
+    pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>) {
         let what = format!("{name}{labels:?} is {value:?}");
-        eventually(&what, patience, || (self.sample(name, labels) == value).then_some(()));
+        eventually(&what, || (self.sample(name, labels) == value).then_some(()));
     }
 }
 

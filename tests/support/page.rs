@@ -3,8 +3,9 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    time::Duration,
 };
+
+use super::wait::PATIENCE;
 
 /// An HTTP response.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub fn post(port: u16, path: &str, body: &serde_json::Value) -> serde_json::Valu
 
 /// Reads as much as the answer says that it has; not everybody closes the connection.
 fn read(stream: TcpStream) -> Option<Response> {
-    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut reader = BufReader::new(stream);
     let mut headers = String::new();
     while !headers.ends_with("\r\n\r\n") {

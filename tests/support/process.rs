@@ -10,13 +10,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
 };
+
+use super::wait::eventually;
 
 /// A program that is killed when the test lets go of it.
 #[derive(Debug)]
@@ -53,15 +55,9 @@ impl Running {
     }
 
     /// Waits until it ends by itself, and gives its exit code.
-    pub fn wait(&mut self, patience: Duration) -> Option<i32> {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("the process is ours") {
-                return status.code();
-            }
-            assert!(begun.elapsed() < patience, "it still runs after {patience:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    #[track_caller]
+    pub fn wait(&mut self) -> Option<i32> {
+        eventually("it ends", || self.child.try_wait().expect("the process is ours")).code()
     }
 
     pub fn kill(&mut self) {
@@ -110,17 +106,4 @@ pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut tried = std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).take(1000);
     tried.find(is_free).expect("a free port")
-}
-
-/// Asks again and again until there is an answer.
-#[track_caller]
-pub fn eventually<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(begun.elapsed() < patience, "not within {patience:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

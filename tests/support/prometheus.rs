@@ -6,7 +6,6 @@ use std::{
     net::TcpStream,
     path::Path,
     process::Command,
-    time::Duration,
 };
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
@@ -14,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::{
     parts::program,
-    process::{Running, eventually, free_port},
+    process::{Running, free_port},
+    wait::{PATIENCE, eventually},
 };
 
 pub struct Prometheus {
@@ -63,7 +63,7 @@ impl Prometheus {
     /// In HTTP/1.0, where an answer is as long as the connection: in 1.1, long ones come in pieces.
     fn get(&self, path: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         write!(stream, "GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n")?;
         io::read_to_string(stream)
     }
@@ -80,7 +80,7 @@ impl Prometheus {
 
     #[track_caller]
     pub fn wait_for(&self, query: &str, samples: usize) -> Vec<(Value, String)> {
-        eventually(&format!("{samples} samples for {query}"), Duration::from_secs(30), || {
+        eventually(&format!("{samples} samples for {query}"), || {
             Some(self.query(query)).filter(|found| found.len() == samples)
         })
     }

@@ -73,12 +73,12 @@ async fn shop(auth: Auth) -> World {
     api.put("deployments", edited(deployment("web"), 1));
     api.put("services", service("web"));
     let settings = Settings { shown_values: ShownValues::Full, ..Settings::default() };
-    let world = World::with_access(&api, api.client(), settings, access);
+    let world = World::with_access(&api, api.client(), settings, auth);
     let seen = |world: &World| {
         let snapshot = world.snapshot();
         snapshot.ready && snapshot.streams().all(|stream| stream.listed)
     };
-    world.until("it is ready", std::time::Duration::from_secs(5), seen).await;
+    world.eventually("it is ready", seen).await;
     world.settle().await;
     world
 }

@@ -27,7 +27,7 @@ fn only_probes_are_open_and_only_what_is_not_of_a_namespace_is_shown_whole() {
 
 /// Tries credentials on every route and method. `wanted`: what guarded routes answer; none where they answer as if nobody asked.
 async fn check(auth: Auth, cases: &[(&str, Option<String>, Option<StatusCode>)]) {
-    let world = shop(access).await;
+    let world = shop(auth).await;
     for (what, credentials, wanted) in cases {
         let paths = ROUTES.iter().map(|route| (sample(route.path), route.protection));
         let nowhere = NOWHERE.iter().map(|path| (*path, Protection::Guarded));
@@ -67,7 +67,7 @@ async fn without_access_settings_everybody_is_answered() {
     check(Auth::default(), &[("nobody", None, None), ("somebody", Some(basic("ann", "x")), None)]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_route_wants_the_password_of_a_user() {
     let denied = Some(StatusCode::UNAUTHORIZED);
     let file = WebFile::new(&ann());
@@ -86,7 +86,7 @@ async fn every_route_wants_the_password_of_a_user() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_route_wants_a_token_whose_bearer_may_ask() {
     let cluster = Cluster::default();
     check(

@@ -113,7 +113,7 @@ pub(super) fn elsewhere(mut object: Value) -> Value {
 
 /// A shop with an attic, in which something drifts as well.
 pub(super) async fn house(auth: Auth) -> World {
-    house_with(access, Settings { shown_values: ShownValues::Full, ..Settings::default() }).await
+    house_with(auth, Settings { shown_values: ShownValues::Full, ..Settings::default() }).await
 }
 
 pub(super) async fn house_with(auth: Auth, settings: Settings) -> World {
@@ -122,7 +122,7 @@ pub(super) async fn house_with(auth: Auth, settings: Settings) -> World {
     api.put("deployments", elsewhere(deployment("chest")));
     api.put("services", service("web"));
     api.put("services", elsewhere(service("stairs")));
-    let world = World::with_access(&api, api.client(), settings, access);
+    let world = World::with_access(&api, api.client(), settings, auth);
     world.until("it is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
     world.settle().await;
     api.put("deployments", edited(deployment("web"), 1));

@@ -21,7 +21,7 @@ async fn status(world: &World, path: &str, user: &str, password: &str) -> Status
     ask(world, "GET", path, Some(&basic(user, password))).await.status
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn users_come_and_go_without_a_restart_and_a_broken_file_lets_nobody_in() {
     let file = WebFile::new(&ann());
     let world = shop(by_password(&file)).await;
@@ -45,7 +45,7 @@ async fn users_come_and_go_without_a_restart_and_a_broken_file_lets_nobody_in() 
     assert_eq!(status(&world, "/metrics", "bob", "secret").await, StatusCode::OK);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_file_that_is_cut_off_opens_no_door() {
     let whole = format!("http_server_config: {{headers: {{X-Frame-Options: deny}}}}\n{}", ann());
     let file = WebFile::new(&whole);
@@ -78,7 +78,7 @@ async fn a_file_that_is_cut_off_opens_no_door() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_browser_is_asked_for_a_password() {
     let file = WebFile::new(&ann());
     let world = shop(by_password(&file)).await;
@@ -86,7 +86,7 @@ async fn a_browser_is_asked_for_a_password() {
     assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"drift-exporter\", charset=\"UTF-8\"");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn headers_are_added_unless_a_page_has_its_own() {
     let headers = "http_server_config:\n  headers: {X-Frame-Options: deny, Content-Security-Policy: default-src *, Strict-Transport-Security: ''}\n";
     let file = WebFile::new(&format!("{headers}{}", ann()));
@@ -102,7 +102,7 @@ async fn headers_are_added_unless_a_page_has_its_own() {
     assert!(policy.starts_with("default-src 'none'"), "{policy}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn more_requests_than_are_allowed_are_sent_away_but_not_probes() {
     let file = WebFile::new("rate_limit: {interval: 1h, burst: 2}\n");
     let world = shop(by_password(&file)).await;
@@ -117,7 +117,7 @@ async fn more_requests_than_are_allowed_are_sent_away_but_not_probes() {
     check_problem(&answers[2], StatusCode::TOO_MANY_REQUESTS, "the third");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn passwords_that_are_sent_to_a_probe_are_looked_at_no_faster() {
     let file = WebFile::new(&format!("rate_limit: {{interval: 1h, burst: 2}}\n{}", ann()));
     let world = shop(by_password(&file)).await;
@@ -131,7 +131,7 @@ async fn passwords_that_are_sent_to_a_probe_are_looked_at_no_faster() {
     assert_eq!(told, [true, true, false]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_large_body_is_refused_whoever_sends_it() {
     let world = shop(Auth::default()).await;
     let chunks =
@@ -180,7 +180,7 @@ async fn telling(auth: Auth) -> World {
         kinds: vec![WantedKind::exactly(&Kind::deployment())],
         ..Settings::default()
     };
-    let world = World::with_access(&api, api.client(), settings, access);
+    let world = World::with_access(&api, api.client(), settings, auth);
     world.until("it is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
     world.settle().await;
     world
@@ -206,7 +206,7 @@ async fn is_told(world: &World, address: &str, certified: bool, headers: &[(&str
     told[0]
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn values_are_told_to_those_on_this_machine_and_to_those_who_are_known() {
     let world = telling(Auth::default()).await;
     for (address, certified, headers, told) in [

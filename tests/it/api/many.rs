@@ -1,26 +1,24 @@
 //! Ten thousand objects at once, and two hundred clients that do not read.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use drift_exporter::server::{Auth, ServerLimits, router, serve};
+use drift_exporter::server::{Auth, router, serve};
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{
-    api_server::ApiServer,
-    objects::{deployment, edited, service},
-    world::World,
+use crate::{
+    programs::cpu::thread_time,
+    server::UNLIMITED,
+    support::{
+        api_server::ApiServer,
+        objects::{deployment, edited, service},
+        world::World,
+    },
 };
 
 const EACH: usize = 5_000;
-
-/// How long this thread has run.
-fn time_on_processor() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
-}
 
 #[tokio::test]
 async fn ten_thousand_objects_are_told_at_once() {
@@ -30,38 +28,33 @@ async fn ten_thousand_objects_are_told_at_once() {
         api.put("deployments", if number % 10 == 0 { edited(own, 1) } else { own });
         api.put("services", service(&format!("web-{number}")));
     }
-    let world = World::start(&api);
-    world
-        .until("all are there", Duration::from_secs(600), |world| {
-            world.snapshot().streams().all(|stream| stream.listed)
-        })
-        .await;
+    let world = World::ready(&api).await;
     let mut quickest = Duration::MAX;
-    // Everything runs on this thread, and what others do to the machine does not count.
+    // Everything runs on this thread.
     for _ in 0..3 {
-        let begun = time_on_processor();
+        let begun = thread_time();
         let answer = world.get("/v1/resources?namespace=*").await;
-        quickest = quickest.min(time_on_processor().saturating_sub(begun));
+        quickest = quickest.min(thread_time().saturating_sub(begun));
         let list = answer.json();
         assert_eq!(list["total"], 2 * EACH);
         let web =
             list["resources"].as_array().unwrap().iter().find(|own| own["resourceName"] == "web-7").unwrap();
         assert_eq!(web["endpoint"], "web-7.shop.svc.cluster.local");
     }
-    // 50 ms is what a release build may take; this one is not optimised.
-    assert!(quickest < Duration::from_secs(2), "{quickest:?}");
+    // `make bench` measures a release build, which may take 50 ms.
+    assert!(quickest < Duration::from_secs(2), "{quickest:?} of CPU time");
 }
 
+/// No limit ever closes a connection here, so the exporter goes on beside clients that read nothing.
 #[tokio::test]
-async fn two_hundred_clients_that_do_not_read_hold_nobody_up() {
+async fn two_hundred_clients_that_do_not_read_hold_up_no_other() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     let world = World::ready(&api).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = world.exposed.stop.clone();
-    let limits = ServerLimits { write: Duration::from_secs(1), ..ServerLimits::default() };
-    tokio::spawn(serve(listener, router(world.exposed.clone()), limits, Auth::default(), stop));
+    tokio::spawn(serve(listener, router(world.exposed.clone()), UNLIMITED, Auth::default(), stop));
     let mut stalled = Vec::new();
     for _ in 0..200 {
         let mut client = TcpStream::connect(address).await.unwrap();
@@ -73,16 +66,15 @@ async fn two_hundred_clients_that_do_not_read_hold_nobody_up() {
         let object = deployment("web");
         world.api.put("deployments", if edit % 2 == 0 { edited(object, edit % 60) } else { object });
         let wanted = u64::from(edit) + 1;
-        let begun = Instant::now();
+        // Everything runs on this thread.
+        let begun = thread_time();
         world
-            .until("the edit is known", Duration::from_secs(5), |world| {
-                world.snapshot().history.last_sequence() >= wanted
-            })
+            .eventually("the edit is known", |world| world.snapshot().history.last_sequence() >= wanted)
             .await;
         let page = world.get("/v1/resources?namespace=shop").await;
         assert_eq!(page.status.as_u16(), 200);
-        slowest = slowest.max(begun.elapsed());
+        slowest = slowest.max(thread_time().saturating_sub(begun));
     }
-    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?} of CPU time");
     drop(stalled);
 }

@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use super::state_server::StateServer;
+use crate::programs::wait::completes;
 
 pub(crate) const START: &str = "2026-01-01T12:00:00Z";
 
@@ -96,8 +97,8 @@ impl<S> Followed<S> {
     }
 
     pub(crate) async fn next(&mut self) -> Told {
-        let change = timeout(Duration::from_secs(120), self.changes.recv()).await;
-        match change.expect("something is told").expect("it goes on") {
+        let change = completes("something is told", self.changes.recv()).await;
+        match change.expect("it goes on") {
             Event::Baseline(baseline) => Told::Baseline(baseline),
             Event::BaselineRemoved(_, name) => Told::Gone(name.to_string()),
             Event::SourceHealth(_, health) => Told::Source(health),

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::api_server::ApiServer;
+use crate::programs::wait::PATIENCE;
 
 /// Noon of February 1st, 2026: when every test begins.
 pub(crate) const BEGIN: i64 = 1_769_947_200;
@@ -79,7 +80,7 @@ impl World {
 
     /// The same where not everybody may ask for everything.
     pub(crate) fn with_access(api: &ApiServer, client: Client, settings: Settings, auth: Auth) -> Self {
-        Self::with_history(api, client, settings, access, History::default())
+        Self::with_history(api, client, settings, auth, History::default())
     }
 
     /// The same where something has happened before.
@@ -102,7 +103,7 @@ impl World {
             timing: Timing::default(),
             events: false,
             history_file: None::<PathBuf>,
-            access,
+            auth,
             stop: stop.clone(),
         };
         let Exporter { ingest, exposed, settings, .. } = assemble(&parts, history);
@@ -121,8 +122,9 @@ impl World {
     pub(crate) async fn ready(api: &ApiServer) -> Self {
         let world = Self::start(api);
         world
-            .until("it is ready", Duration::from_secs(5), |world| {
-                world.exposed.state.snapshot().streams().all(|stream| stream.listed)
+            .eventually("it is ready", |world| {
+                let snapshot = world.snapshot();
+                snapshot.streams().count() > 0 && snapshot.streams().all(|stream| stream.listed)
             })
             .await;
         // The watches open a moment after the lists.
@@ -144,7 +146,17 @@ impl World {
             .collect()
     }
 
-    /// Waits for something to become true; how long it took.
+    /// Waits for something to become true.
+    #[track_caller]
+    pub(crate) fn eventually<'a>(
+        &'a self,
+        what: &'a str,
+        is: impl Fn(&Self) -> bool + 'a,
+    ) -> impl Future<Output = Duration> + 'a {
+        self.until(what, PATIENCE, is)
+    }
+
+    /// Waits for something to become true within a time that counts: in a test whose time is paused. How long it took.
     #[track_caller]
     pub(crate) fn until<'a>(
         &'a self,

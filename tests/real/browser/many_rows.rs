@@ -8,7 +8,7 @@ use super::{open, put};
 use crate::support::{
     demo::Demo,
     page::{self, post},
-    process::eventually,
+    wait::eventually,
 };
 
 const OBJECTS: usize = 3_000;
@@ -51,7 +51,7 @@ fn two_thousand_rows_scroll_smoothly_while_some_change() {
     for number in 0..OBJECTS {
         post(api, "/apis/apps/v1/namespaces/shop/deployments", &labelled(number));
     }
-    eventually("all are known", Duration::from_secs(30), || {
+    eventually("all are known", || {
         let answer = page::get(demo.port, "/v1/resources?namespace=shop&limit=1", &[])?.json();
         answer["total"].as_u64().filter(|total| *total >= OBJECTS as u64)
     });

@@ -1,6 +1,6 @@
 //! What the dashboards are tried with: the demo's shop while its story is played, and a real cluster in which Terraform runs.
 
-use std::{fs, io::Write as _, path::Path, rc::Rc, time::Duration};
+use std::{fs, io::Write as _, path::Path, rc::Rc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
@@ -17,8 +17,8 @@ use crate::support::{
     demo::Demo,
     exporter::Exporter,
     objects::{create_namespace, from_json, patch},
-    process::eventually,
     prometheus::Prometheus,
+    wait::eventually,
 };
 
 /// How many seconds the dashboards show.
@@ -91,7 +91,7 @@ impl Exporters {
         let Self { shop, builds, demo, mut cluster, folders } = self;
         // Streams break, and come back.
         cluster.kill_apiserver();
-        eventually("streams that are down", Duration::from_secs(60), || {
+        eventually("streams that are down", || {
             (!prometheus.query("drift_watch_stream_up{cluster=\"builds\"} == 0").is_empty()).then_some(())
         });
         cluster.start_apiserver();
@@ -113,7 +113,7 @@ fn third_round(prometheus: &Prometheus, pause: impl FnOnce()) -> f64 {
     let second = format!("{rounds} >= 2 unless on (name) {gone}");
     let third = format!("{gone} and on (name) {rounds} >= 3");
     let seen = |query: &str| {
-        eventually(query, Duration::from_secs(120), || {
+        eventually(query, || {
             let data = prometheus.ask("query", &[("query", query)]).ok()?;
             data["result"][0]["value"][0].as_f64()
         })

@@ -1,12 +1,12 @@
 //! The objects of the cluster, by the documents that declare them.
 
-use std::{cell::RefCell, collections::HashMap, time::Duration};
+use std::{cell::RefCell, collections::HashMap};
 
 use drift_exporter::diff::declared::Schemas;
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-use crate::support::{cluster::Cluster, process::eventually};
+use crate::support::{cluster::Cluster, wait::eventually};
 
 pub(super) const NAMESPACE: &str = "shop";
 
@@ -78,7 +78,7 @@ impl<'a> Objects<'a> {
     /// What the API server says about a group of our own, once it does.
     pub(super) fn shapes(&self, group: &str) -> Schemas {
         let path = format!("/openapi/v3/apis/{group}/v1");
-        eventually("the kinds are described", Duration::from_secs(30), || {
+        eventually("the kinds are described", || {
             let request = Request::get(&path).body(Vec::new()).unwrap();
             let text = self.cluster.block_on(self.client.request_text(request)).ok()?;
             let shapes = Schemas::of_openapi(text.as_bytes(), |_, _| true).unwrap();
@@ -104,7 +104,7 @@ impl<'a> Objects<'a> {
     }
 
     fn discover(&self, path: &str) -> Kinds {
-        let list = eventually("the kinds are served", Duration::from_secs(30), || {
+        let list = eventually("the kinds are served", || {
             self.send(&Method::GET, path, "application/json", &Value::Null).ok()
         });
         let resources = list["resources"].as_array().cloned().unwrap_or_default().into_iter();

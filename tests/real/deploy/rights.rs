@@ -1,6 +1,6 @@
 //! The exporter with the rights that the chart gives it: all of them are enough, and all but one are not.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::support::{
     cluster::User,
     exporter::Exporter,
     helm::Helm,
-    process::eventually,
+    wait::eventually,
 };
 
 /// What `ci/sources-values.yaml` speaks of is there: a state, releases in both places, manifests of every kind, an operator's kind.
@@ -126,11 +126,9 @@ fn the_rights_of_the_chart_are_enough_for_every_source() {
     let exporter = sources.exporter().ready();
     let wanted =
         ["helm", "manifest", "terraform"].map(|source| (format!("source=\"{source}\""), "1".to_owned()));
-    eventually("every source is read", Duration::from_secs(20), || {
-        (samples(&exporter, "drift_source_up") == wanted).then_some(())
-    });
+    eventually("every source is read", || (samples(&exporter, "drift_source_up") == wanted).then_some(()));
     // Twenty usual kinds, ReplicaSets, opr8r's, and a Secret by its name.
-    let streams = eventually("every stream is up", Duration::from_secs(20), || {
+    let streams = eventually("every stream is up", || {
         let streams = samples(&exporter, "drift_watch_stream_up");
         (streams.len() >= 23 && streams.iter().all(|(_, value)| value == "1")).then_some(streams)
     });
@@ -154,7 +152,7 @@ fn the_rights_of_the_chart_are_enough_for_every_source() {
 fn check_streams(world: &World, values: &str, wanted: usize) {
     world.install(values);
     let exporter = world.exporter(&[]).ready();
-    eventually(&format!("{wanted} streams are up"), Duration::from_secs(20), || {
+    eventually(&format!("{wanted} streams are up"), || {
         let streams = samples(&exporter, "drift_watch_stream_up");
         (streams.iter().filter(|(_, value)| value == "1").count() == wanted).then_some(())
     });
@@ -183,7 +181,7 @@ fn without_any_one_of_them_something_is_told_to_be_down() {
     for right in &rights {
         sources.world.without(right, || {
             let exporter = sources.exporter();
-            eventually(&format!("somebody says that {right:?} is missing"), Duration::from_secs(20), || {
+            eventually(&format!("somebody says that {right:?} is missing"), || {
                 (!forbidden(&exporter).is_empty()).then_some(())
             });
         });

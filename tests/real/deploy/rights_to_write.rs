@@ -1,7 +1,5 @@
 //! What the exporter sends to be created, with the rights that the chart gives it, and without them: reviews and Events.
 
-use std::time::Duration;
-
 use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
@@ -13,10 +11,8 @@ use crate::support::{
     exporter::Exporter,
     objects::{create_stamped, deployment, patch},
     page,
-    process::eventually,
+    wait::eventually,
 };
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn ask(exporter: &Exporter, token: &str) -> Option<u16> {
     let credentials = format!("Bearer {token}");
@@ -65,15 +61,13 @@ fn events_are_written_with_the_rights_of_the_chart() {
         for (replicas, value) in [(5, 1.0), (2, 0.0), (6, 1.0), (2, 0.0)] {
             let change = json!({"spec": {"replicas": replicas}});
             world.cluster.block_on(patch(&deployments, "web", "kubectl-edit", change));
-            exporter.wait_for("drift_resource_drifted", &labels, Some(value), SOON);
+            exporter.wait_for("drift_resource_drifted", &labels, Some(value));
         }
     };
     let exporter = world.exporter(&[]).ready();
     drift_twice(&exporter);
     let counted = ["get", "events.events.k8s.io", "-n", "shop", "-o", "jsonpath={.items[*].series.count}"];
-    eventually("an Event that was counted", SOON, || {
-        (!world.kubectl.answer(&counted).is_empty()).then_some(())
-    });
+    eventually("an Event that was counted", || (!world.kubectl.answer(&counted).is_empty()).then_some(()));
     assert!(!exporter.logged().contains("Cannot write an Event"), "{}", exporter.logged());
     drop(exporter);
     let rights = writing(&world);
@@ -82,7 +76,7 @@ fn events_are_written_with_the_rights_of_the_chart() {
         world.without(right, || {
             let exporter = world.exporter(&[]).ready();
             drift_twice(&exporter);
-            eventually(&format!("{right:?} is missed"), SOON, || {
+            eventually(&format!("{right:?} is missed"), || {
                 exporter.logged().contains("Cannot write an Event").then_some(())
             });
         });

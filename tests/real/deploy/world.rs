@@ -1,6 +1,6 @@
 //! A cluster that knows the Prometheus Operator's kinds, with the chart installed by real Helm.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::support::{
     helm::Helm,
     kubectl::Kubectl,
     parts::program,
-    process::eventually,
+    wait::eventually,
 };
 
 /// Namespaces that values to try speak of.
@@ -190,7 +190,7 @@ impl World {
         let name = right.name.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         let object = format!("{}{name}", resource.trim_end_matches('.'));
         let question = ["auth", "can-i", &right.verb, &object, "-n", namespace, &account];
-        eventually(&format!("{right:?}: {wanted}"), Duration::from_secs(10), || {
+        eventually(&format!("{right:?}: {wanted}"), || {
             (self.kubectl.answer(&question).trim() == wanted).then_some(())
         });
     }

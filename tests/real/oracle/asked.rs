@@ -1,6 +1,6 @@
 //! The exporter itself, which has the state's file to go by, and what it says about objects.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use drift_exporter::types::DeclaredObject;
 use serde_json::{Value, json};
@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    process::eventually,
+    wait::eventually,
 };
 
 /// How long it may take until an edit is known; a machine may have more to do than this.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running exporter.
 pub(super) struct Asked {
@@ -36,7 +35,7 @@ impl Asked {
         let group = if name.group.is_empty() { String::new() } else { format!(".{}", name.group) };
         let namespace = if name.namespace.is_empty() { "-" } else { &name.namespace };
         let path = format!("/v1/resources/{}{group}/{namespace}/{}", name.kind, name.name);
-        let known = eventually(&format!("{path} is known as {version}"), PATIENCE, || {
+        let known = eventually(&format!("{path} is known as {version}"), || {
             let known: Value = serde_json::from_str(&self.exporter.get(&path)?.text()).ok()?;
             (known["resourceVersion"] == *version).then_some(known)
         });
@@ -50,7 +49,7 @@ impl Asked {
 
     /// Everything that it has to complain about, once it has read the state of this serial.
     pub(super) fn complaints(&self, serial: u64) -> Vec<String> {
-        eventually(&format!("serial {serial} is read"), PATIENCE, || {
+        eventually(&format!("serial {serial} is read"), || {
             let status: Value = serde_json::from_str(&self.exporter.get("/v1/status")?.text()).ok()?;
             (status["baselines"][0]["serial"] == serial).then_some(())
         });

@@ -7,7 +7,7 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::at;
-use crate::support::{cluster::Cluster, process::eventually};
+use crate::support::{cluster::Cluster, wait::eventually};
 
 pub(crate) struct Objects<'a> {
     cluster: &'a Cluster,
@@ -72,7 +72,7 @@ impl<'a> Objects<'a> {
         for (kind, spec) in [("Widget", widget), ("Loose", loose)] {
             self.create_kind(kind, &spec);
         }
-        eventually("the kinds are served", Duration::from_secs(30), || {
+        eventually("the kinds are served", || {
             let published = self.send(&Method::GET, "/openapi/v2", "application/json", &Value::Null).ok()?;
             let is_there =
                 |kind: &str| published["definitions"].get(format!("com.example.v1.{kind}")).is_some();

@@ -3,7 +3,7 @@
 
 mod chart;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use drift_exporter::sources::documents;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::support::{
     exporter::Exporter,
     helm::Helm,
     objects::{create_namespace, grant},
-    process::eventually,
+    wait::eventually,
 };
 
 /// How often each object is edited, at most; and with `DECLARED_EDITS=all`.
@@ -71,7 +71,7 @@ fn what_a_chart_declares_drifts_by_the_word_of_kubectl() {
     for release in RELEASES.iter().rev() {
         world.helm(&["uninstall", release.name]);
     }
-    eventually("nothing is claimed", Duration::from_secs(20), || world.claims().is_empty().then_some(()));
+    eventually("nothing is claimed", || world.claims().is_empty().then_some(()));
     assert_eq!(world.turns(), turns, "upgrade, rollback and uninstall are no drift");
     matrix.finish();
 }
@@ -158,7 +158,7 @@ impl<'a> World<'a> {
                 differ.insert(name.to_owned());
             }
         }
-        eventually("the releases were read", Duration::from_secs(30), || {
+        eventually("the releases were read", || {
             let status = self.asked("/v1/status");
             let is_read = |release: &Release| {
                 let state = format!("{NAMESPACE}/{}", release.name);
@@ -259,7 +259,7 @@ impl<'a> World<'a> {
         let path =
             format!("/v1/resources/{}.{group}/{namespace}/{}", text(&live["kind"]), text(&metadata["name"]));
         let number = |version: &Value| version.as_str().and_then(|text| text.parse::<u64>().ok());
-        eventually(&path, Duration::from_secs(20), || {
+        eventually(&path, || {
             let mut object = self.asked(&path);
             let is_seen = object["uid"] == metadata["uid"]
                 && number(&object["resourceVersion"]) >= number(&metadata["resourceVersion"]);
