@@ -1,91 +1,75 @@
-//! Connects the parts of an exporter; nothing runs yet.
+//! Wires the parts of an exporter; [`Ingest::run`] starts them.
 
-use std::{sync::Arc, time::Duration};
+use std::{future, sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Parts, SettingsHandle,
+    ExporterDeps, SettingsHandle,
     config_reconciler::{
-        Outputs, Reloads, RuleKeeper, TeamReader, manifest_sources, reading, release_sources, state_sources,
-        wanted_kinds,
+        ConfigOutputs, ConfigReconciler, ReloadReporter, TeamRuleReader, decode_config, manifest_sources,
+        release_sources, state_sources, wanted_kinds,
     },
 };
 use crate::{
     config::Settings,
-    diff::declared::ClusterSchemas,
-    engine::{self, Engine, EngineMetrics, History, QUEUE, StatePublisher},
+    diff::manifest::ClusterSchemas,
+    engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, StatePublisher},
     rules::RuleSet,
-    server::{Exposed, Listeners, MetricsPage, build_info, process_metrics},
+    server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
     sources::{
-        Declares, SourceContext, Wanted,
-        helm::{self, ReleaseSources},
-        manifest::{self, ManifestSources},
-        terraform::{self, StateSources},
+        KindRequirements, SourceContext, SourceDeclarations,
+        helm::{self, ReleaseLocations},
+        manifest::{self, ManifestLocations},
+        terraform::{self, StateLocations},
     },
-    types::{Clock, Event, Plan, WantedKind},
-    watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, follow},
+    types::{Clock, Event, WantedKind, WatchPlan},
+    watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
 };
 
-/// The two halves of an exporter: what takes in, and what shows.
+/// A wired exporter that does not run yet.
 #[derive(Debug)]
 pub struct Exporter {
-    /// Takes in what the API server says.
+    /// The part that reads from the API server and reconciles.
     pub ingest: Ingest,
-    /// Shows what is known.
+    /// The part that HTTP handlers read from.
     pub exposed: Arc<Exposed>,
-    /// Changes what it was told to do.
     pub settings: SettingsHandle,
-    /// Where is told how the reading of settings went.
-    pub reloads: Reloads,
+    pub reload_reporter: ReloadReporter,
 }
 
-/// Streams and engine, ready to run.
+/// Watches, sources and engine.
 #[derive(Debug)]
 pub struct Ingest {
-    keepers: Keepers,
+    config: ConfigPipeline,
+    sources: SourceReaders,
     planner: Planner,
-    plans: watch::Receiver<Arc<Plan>>,
+    plans: watch::Receiver<Arc<WatchPlan>>,
     schema_reader: SchemaReader,
-    shapes: watch::Receiver<Arc<ClusterSchemas>>,
-    parts: WatchDeps,
-    queue: mpsc::Receiver<Event>,
+    schemas: watch::Receiver<Arc<ClusterSchemas>>,
+    watch_deps: WatchDeps,
+    events: mpsc::Receiver<Event>,
     engine: Engine,
     publisher: StatePublisher,
     clock: Clock,
     stop: CancellationToken,
 }
 
-/// Those who keep rules, and what is watched and read, as settings, teams and states say; and what they give out.
-#[derive(Debug)]
-struct Keepers {
-    team_reader: TeamReader,
-    rule_keeper: RuleKeeper,
-    readers: Readers,
-    /// What each source declares, once it has been read.
-    declared: Vec<watch::Receiver<Arc<Declares>>>,
-    kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
-    rules: watch::Receiver<Arc<RuleSet>>,
-    readings: watch::Receiver<Arc<DecodeConfig>>,
-    team_problems: watch::Receiver<Arc<[String]>>,
-}
-
-/// Connects the parts; nothing runs yet.
-pub fn assemble(parts: &Parts, history: History) -> Exporter {
+pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     let mut registry = Registry::default();
     let engine_metrics = EngineMetrics::register(&mut registry);
-    let watch_metrics = WatchMetrics::register(&mut registry, parts.clock.clone());
-    let reloads = Reloads::new(parts.settings_source.as_ref(), &mut registry, &parts.clock);
+    let watch_metrics = WatchMetrics::register(&mut registry, deps.clock.clone());
+    let reload_reporter = ReloadReporter::new(deps.settings_source.as_ref(), &mut registry, &deps.clock);
     build_info(&mut registry);
     process_metrics(&mut registry);
-    let first = &parts.settings;
-    let (client, clock, stop) = (&parts.client, &parts.clock, &parts.stop);
+    let first = &deps.settings;
+    let (client, clock, timing) = (&deps.client, &deps.clock, deps.timing);
     let (handle, settings) = SettingsHandle::new(first.clone());
-    let (changes, queue) = mpsc::channel(QUEUE);
-    let keepers = Keepers::new(parts, &settings, &changes);
-    let (planner, plans) = Planner::new(client.clone(), parts.timing, &keepers.kinds.borrow());
+    let (event_sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
+    let (config, sources) = ConfigPipeline::new(deps, &settings, &event_sender);
+    let (planner, plans) = Planner::new(client.clone(), timing, &config.kinds.borrow());
     let plan = plans.borrow().clone();
     let engine =
         Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
@@ -94,179 +78,190 @@ pub fn assemble(parts: &Parts, history: History) -> Exporter {
         state,
         metrics: MetricsPage::new(registry),
         settings,
-        reload_status: reloads.status(),
-        team_problems: keepers.team_problems.clone(),
-        log: parts.log.lines().clone(),
-        seal_key: parts.seal_key.clone(),
+        reload_status: reload_reporter.status(),
+        team_problems: config.team_problems.clone(),
+        log: deps.log.lines().clone(),
+        redaction_key: deps.redaction_key.clone(),
         clock: clock.clone(),
-        listeners: Listeners::default(),
-        auth: parts.auth.clone(),
-        stop: stop.clone(),
+        listeners: EventStreamLimit::default(),
+        auth: deps.auth.clone(),
+        stop: deps.stop.clone(),
     };
-    let timing = parts.timing;
-    let (schema_reader, schemas, shapes) = SchemaReader::new(client.clone(), timing);
-    let stream_parts = WatchDeps { client: client.clone(), changes, metrics: watch_metrics, timing, schemas };
+    let (schema_reader, schema_requests, schemas) = SchemaReader::new(client.clone(), timing);
+    let watch_deps = WatchDeps {
+        client: client.clone(),
+        events: event_sender,
+        metrics: watch_metrics,
+        config: timing,
+        schemas: schema_requests,
+    };
     let ingest = Ingest {
-        keepers,
+        config,
+        sources,
         planner,
         plans,
         schema_reader,
-        shapes,
-        parts: stream_parts,
-        queue,
+        schemas,
+        watch_deps,
+        events,
         engine,
         publisher,
         clock: clock.clone(),
-        stop: stop.clone(),
+        stop: deps.stop.clone(),
     };
-    Exporter { ingest, exposed: Arc::new(exposed), settings: handle, reloads }
+    Exporter { ingest, exposed: Arc::new(exposed), settings: handle, reload_reporter }
 }
 
-impl Keepers {
-    fn new(parts: &Parts, settings: &watch::Receiver<Arc<Settings>>, changes: &mpsc::Sender<Event>) -> Self {
-        let (first, client) = (&parts.settings, &parts.client);
-        let nothing = Wanted::default();
-        let (rules_in, rules) = watch::channel(first.rules.clone());
-        let (readings_in, readings) =
-            watch::channel(Arc::new(reading(first, &first.rules, &nothing, &parts.seal_key)));
-        let (kinds_in, kinds) = watch::channel(Arc::new(wanted_kinds(first, &nothing)));
-        let (states_in, states) = watch::channel(Arc::new(state_sources(first)));
-        let (releases_in, releases) = watch::channel(Arc::new(release_sources(first)));
-        let (manifests_in, manifests) = watch::channel(Arc::new(manifest_sources(first)));
-        let (teams_in, teams) = watch::channel(Arc::default());
-        let (problems_in, team_problems) = watch::channel(Arc::default());
-        let outputs = Outputs {
-            rules: rules_in,
-            readings: readings_in,
-            kinds: kinds_in,
-            states: states_in,
-            releases: releases_in,
-            manifests: manifests_in,
-            problems: problems_in,
+/// The config reconciler with its inputs, and the receivers of the config that it derives.
+#[derive(Debug)]
+struct ConfigPipeline {
+    team_rule_reader: TeamRuleReader,
+    reconciler: ConfigReconciler,
+    /// The objects that each source declares, once it has been read.
+    declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
+    kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
+    rules: watch::Receiver<Arc<RuleSet>>,
+    decode: watch::Receiver<Arc<DecodeConfig>>,
+    team_problems: watch::Receiver<Arc<[String]>>,
+}
+
+impl ConfigPipeline {
+    fn new(
+        deps: &ExporterDeps,
+        settings: &watch::Receiver<Arc<Settings>>,
+        events: &mpsc::Sender<Event>,
+    ) -> (Self, SourceReaders) {
+        let first = &deps.settings;
+        let no_declared = KindRequirements::default();
+        let first_decode = decode_config(first, &first.rules, &no_declared, &deps.redaction_key);
+        let (rules_sender, rules) = watch::channel(first.rules.clone());
+        let (decode_sender, decode) = watch::channel(Arc::new(first_decode));
+        let (kinds_sender, kinds) = watch::channel(Arc::new(wanted_kinds(first, &no_declared)));
+        let (terraform_sender, terraform) = watch::channel(Arc::new(state_sources(first)));
+        let (helm_sender, helm) = watch::channel(Arc::new(release_sources(first)));
+        let (manifest_sender, manifest) = watch::channel(Arc::new(manifest_sources(first)));
+        let (teams_sender, teams) = watch::channel(Arc::default());
+        let (team_problems_sender, team_problems) = watch::channel(Arc::default());
+        let outputs = ConfigOutputs {
+            rules: rules_sender,
+            decode: decode_sender,
+            kinds: kinds_sender,
+            terraform: terraform_sender,
+            helm: helm_sender,
+            manifest: manifest_sender,
+            team_problems: team_problems_sender,
         };
-        let (readers, declared) = Readers::new(parts, changes, states, releases, manifests);
-        Self {
-            team_reader: TeamReader { client: client.clone(), settings: settings.clone(), teams: teams_in },
-            rule_keeper: RuleKeeper::new(
+        let (by_terraform, declared_by_terraform) = watch::channel(Arc::default());
+        let (by_helm, declared_by_helm) = watch::channel(Arc::default());
+        let (by_manifest, declared_by_manifest) = watch::channel(Arc::default());
+        let sources = SourceReaders {
+            terraform: source_context(deps, events, terraform, by_terraform),
+            helm: source_context(deps, events, helm, by_helm),
+            manifest: source_context(deps, events, manifest, by_manifest),
+        };
+        let declared = vec![declared_by_terraform, declared_by_helm, declared_by_manifest];
+        let (client, redaction_key) = (deps.client.clone(), deps.redaction_key.clone());
+        let pipeline = Self {
+            team_rule_reader: TeamRuleReader { client, settings: settings.clone(), teams: teams_sender },
+            reconciler: ConfigReconciler::new(
                 settings.clone(),
                 teams,
                 declared.clone(),
-                parts.seal_key.clone(),
+                redaction_key,
                 outputs,
             ),
-            readers,
             declared,
             kinds,
             rules,
-            readings,
+            decode,
             team_problems,
-        }
-    }
-}
-
-/// Those who read what is declared elsewhere than on the objects.
-#[derive(Debug)]
-struct Readers {
-    states: SourceContext<StateSources>,
-    releases: SourceContext<ReleaseSources>,
-    manifests: SourceContext<ManifestSources>,
-}
-
-impl Readers {
-    /// One of each source, and where each tells what is declared.
-    fn new(
-        parts: &Parts,
-        changes: &mpsc::Sender<Event>,
-        states: watch::Receiver<Arc<StateSources>>,
-        releases: watch::Receiver<Arc<ReleaseSources>>,
-        manifests: watch::Receiver<Arc<ManifestSources>>,
-    ) -> (Self, Vec<watch::Receiver<Arc<Declares>>>) {
-        let told = [(); 3].map(|()| watch::channel(Arc::default()));
-        let declared = told.iter().map(|(_, receiver)| receiver.clone()).collect();
-        let [by_states, by_releases, by_manifests] = told.map(|(sender, _)| sender);
-        let readers = Self {
-            states: reader(parts, changes, states, by_states),
-            releases: reader(parts, changes, releases, by_releases),
-            manifests: reader(parts, changes, manifests, by_manifests),
         };
-        (readers, declared)
-    }
-
-    /// Follows what is declared until nobody listens.
-    async fn run(self) {
-        let Self { states, releases, manifests } = self;
-        tokio::join!(terraform::follow(states), helm::follow(releases), manifest::follow(manifests));
+        (pipeline, sources)
     }
 }
 
-/// What a reader gets: whom to ask where, and whom to tell.
-fn reader<S>(
-    parts: &Parts,
-    changes: &mpsc::Sender<Event>,
+/// The readers of desired state that is not stored on the objects.
+#[derive(Debug)]
+struct SourceReaders {
+    terraform: SourceContext<StateLocations>,
+    helm: SourceContext<ReleaseLocations>,
+    manifest: SourceContext<ManifestLocations>,
+}
+
+impl SourceReaders {
+    async fn run(self) {
+        let Self { terraform, helm, manifest } = self;
+        tokio::join!(terraform::run(terraform), helm::run(helm), manifest::run(manifest));
+    }
+}
+
+fn source_context<S>(
+    deps: &ExporterDeps,
+    events: &mpsc::Sender<Event>,
     sources: watch::Receiver<Arc<S>>,
-    declares: watch::Sender<Arc<Declares>>,
+    declares: watch::Sender<Arc<SourceDeclarations>>,
 ) -> SourceContext<S> {
-    let (client, clock, key) = (parts.client.clone(), parts.clock.clone(), parts.seal_key.clone());
-    let look = parts.timing.look;
-    SourceContext { client, sources, changes: changes.clone(), declares, clock, look, key }
+    SourceContext {
+        client: deps.client.clone(),
+        settings: sources,
+        events: events.clone(),
+        declarations: declares,
+        clock: deps.clock.clone(),
+        watch_mode: deps.timing.mode,
+        key: deps.redaction_key.clone(),
+    }
 }
 
 impl Ingest {
-    /// Follows the API server until told to stop.
+    /// Watches the cluster until `stop` is cancelled.
     pub async fn run(self) {
-        Box::pin(self.run_after(std::future::ready(()))).await;
+        Box::pin(self.run_after(future::ready(()))).await;
     }
 
-    /// The same in turn: first all that is declared is read, and then what is there is listed, each object once. Nothing is known
-    /// earlier for it, but everything is known soonest.
-    pub async fn run_in_turn(self) {
-        let mut declared = self.keepers.declared.clone();
-        let read = async move {
-            for own in &mut declared {
-                // It fails only when nobody reads any more, and then everything ends.
-                let _ = own.changed().await;
+    /// The same, but reads all sources before the first list: each object is listed once, with all fields
+    /// that are declared. The first results are later, and the complete result is earlier.
+    pub(super) async fn run_sources_first(self) {
+        let mut declared = self.config.declared.clone();
+        let sources_read = async move {
+            for source in &mut declared {
+                // Fails only if the source's task has ended, and then everything ends.
+                let _ = source.changed().await;
             }
         };
-        Box::pin(self.run_after(read)).await;
+        Box::pin(self.run_after(sources_read)).await;
     }
 
-    /// Follows the API server until told to stop. Objects are listed `after` something.
+    /// The first list starts `after` this.
     async fn run_after(self, after: impl Future<Output = ()>) {
-        let Keepers { team_reader, mut rule_keeper, readers, kinds, rules, readings, .. } = self.keepers;
+        let ConfigPipeline { team_rule_reader, mut reconciler, kinds, rules, decode, .. } = self.config;
         tokio::select! {
-            () = team_reader.first() => rule_keeper.renew(),
+            () = team_rule_reader.read_first() => reconciler.reconcile(),
             () = self.stop.cancelled() => return,
         }
-        let ticks = tick(self.parts.changes.clone());
-        let schemas = self.schema_reader.run();
-        let engine = engine::run(self.engine, self.queue, rules, self.shapes, self.publisher, self.clock);
-        let (ready, begin) = oneshot::channel();
-        let rules = async {
+        let ticks = send_ticks(self.watch_deps.events.clone());
+        let engine = engine::run(self.engine, self.events, rules, self.schemas, self.publisher, self.clock);
+        let watching = async {
             after.await;
-            rule_keeper.renew();
-            let _ = ready.send(());
-            tokio::join!(team_reader.run(), rule_keeper.run())
-        };
-        let listing = async {
-            let _ = begin.await;
+            reconciler.reconcile();
             let planning = self.planner.run(kinds, Vec::clone);
-            tokio::join!(planning, follow(self.plans, readings, self.parts))
+            let watches = run_watchers(self.plans, decode, self.watch_deps);
+            tokio::join!(team_rule_reader.run(), reconciler.run(), planning, watches)
         };
         tokio::select! {
             () = engine => {}
-            _ = async { tokio::join!(rules, listing, schemas, ticks, readers.run()) } => {}
+            _ = async { tokio::join!(watching, self.schema_reader.run(), ticks, self.sources.run()) } => {}
             () = self.stop.cancelled() => {}
         }
     }
 }
 
-/// Tells the engine every second that time passes: it expires what is old, and shows that it is alive.
-async fn tick(changes: mpsc::Sender<Event>) {
+/// Sends a tick every second: the engine expires grace periods, locks and rules, and updates its heartbeat.
+async fn send_ticks(events: mpsc::Sender<Event>) {
     let mut interval = tokio::time::interval(Duration::from_secs(1));
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        if changes.send(Event::Tick).await.is_err() {
+        if events.send(Event::Tick).await.is_err() {
             return;
         }
     }

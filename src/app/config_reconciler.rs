@@ -1,8 +1,9 @@
-//! Keeps what follows from the settings, from what teams say and from what states declare: the rules, what is read, and where.
+//! Configuration at runtime: reloads the settings file, reads the rules of teams from ConfigMaps, and
+//! reconciles both with the declared objects into the config of all other parts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, io,
+    fmt, future, io,
     sync::Arc,
     time::Duration,
 };
@@ -14,18 +15,40 @@ use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch::{self, error::RecvError},
-    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tracing::{info, warn};
 
 use super::telemetry::LogHandle;
 use crate::{
-    config::{FileWatch, Loaded, Overrides, Problem, ReloadStatus, Settings, TeamRulesFrom, load, read_yaml},
-    rules::{RuleInput, RuleSet, RuleSpec, TeamRules},
-    sources::{Declares, Wanted, helm::ReleaseSources, manifest::ManifestSources, terraform::StateSources},
+    config::{
+        FileWatch, LoadedSettings, Overrides, Problem, ReloadStatus, Settings, TeamRulesSettings, load,
+        read_yaml,
+    },
+    rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
+    sources::{
+        KindRequirements, SourceDeclarations, helm::ReleaseLocations, manifest::ManifestLocations,
+        terraform::StateLocations,
+    },
     types::{Clock, RedactionKey, RedactionPolicy, Scope, Source, WantedKind},
     watch::DecodeConfig,
 };
+
+/// The interval at which the settings file is checked. A change is loaded at the second check that finds the
+/// same content, so that a file is not read while it is written.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
+/// The interval at which the ConfigMaps of teams are listed. They are few and small, and unlike a watch, a
+/// list cannot stall unnoticed.
+const TEAM_LIST_INTERVAL: Duration = Duration::from_secs(5);
+const TEAM_LIST_TIMEOUT: Duration = Duration::from_secs(20);
+const FIRST_TEAM_LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The key of the rules in a team's ConfigMap.
+const TEAM_RULES_KEY: &str = "rules.yaml";
+/// The most team rules in one namespace: each costs a series, and time for every difference.
+const MAX_TEAM_RULES: usize = 200;
+/// If a team's rules need another label, all objects are listed again. This is the shortest time between two
+/// such relists.
+const TEAM_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Changes the settings of a running exporter. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,40 +60,35 @@ impl SettingsHandle {
         (Self(sender), receiver)
     }
 
-    /// What the exporter is told to do now.
     pub fn current(&self) -> Arc<Settings> {
         self.0.borrow().clone()
     }
 
-    /// Replaces all settings at once: kinds, namespaces and rules hold from now on, what is served from settings with the
-    /// next request.
+    /// Replaces all settings at once. Kinds, namespaces and rules change now, responses with the next
+    /// request.
     pub fn replace(&self, settings: Settings) {
         self.0.send_replace(Arc::new(settings));
     }
 }
 
-/// How often the file is looked at. A change is taken over at the second look that finds it the same.
-const LOOK: Duration = Duration::from_millis(400);
-
-/// A settings file that is in use.
+/// The settings file of a running exporter.
 #[derive(Debug)]
 pub struct SettingsSource {
-    /// The file.
     pub file: FileWatch,
-    /// What stands above it.
+    /// Flags, which take precedence over the file.
     pub overrides: Overrides,
-    /// What looked wrong in it at the start.
+    /// The warnings of the first load.
     pub warnings: Vec<Problem>,
 }
 
-/// Where is told how the reading of settings went.
+/// Publishes the result of the last reload, as a status and as metrics.
 #[derive(Debug)]
-pub struct Reloads {
+pub struct ReloadReporter {
     status: watch::Sender<Arc<ReloadStatus>>,
     metrics: ReloadMetrics,
 }
 
-impl Reloads {
+impl ReloadReporter {
     pub(super) fn new(source: Option<&SettingsSource>, registry: &mut Registry, clock: &Clock) -> Self {
         let status = ReloadStatus {
             file: source.map(|source| source.file.path().to_owned()),
@@ -79,7 +97,7 @@ impl Reloads {
             warnings: source.map(|source| source.warnings.clone()).unwrap_or_default(),
         };
         let metrics = ReloadMetrics::register(registry);
-        metrics.show(&status);
+        metrics.update(&status);
         Self { status: watch::Sender::new(Arc::new(status)), metrics }
     }
 
@@ -87,57 +105,85 @@ impl Reloads {
         self.status.subscribe()
     }
 
-    fn tell(&self, status: ReloadStatus) {
-        self.metrics.show(&status);
+    fn report(&self, status: ReloadStatus) {
+        self.metrics.update(&status);
         self.status.send_replace(Arc::new(status));
     }
 }
 
-/// Keeps the settings of a running exporter as its file says.
+#[derive(Clone, Debug, Default)]
+struct ReloadMetrics {
+    successful: Gauge,
+    success_time: Gauge,
+}
+
+impl ReloadMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "drift_config_last_reload_successful",
+            "Whether the last reload of the settings file succeeded; 0: it is invalid, and the last valid settings are in use",
+            metrics.successful.clone(),
+        );
+        registry.register(
+            "drift_config_last_reload_success_timestamp_seconds",
+            "Time of the last successful reload of the settings",
+            metrics.success_time.clone(),
+        );
+        metrics
+    }
+
+    fn update(&self, status: &ReloadStatus) {
+        self.successful.set(i64::from(status.is_successful()));
+        self.success_time.set(status.last_success.as_second());
+    }
+}
+
+/// Reloads the settings file when it changes or on SIGHUP. Invalid settings are reported, and the last valid
+/// ones stay in use.
 #[derive(Debug)]
-pub(super) struct Reloader {
+pub(super) struct SettingsReloader {
     pub(super) source: SettingsSource,
     pub(super) settings: SettingsHandle,
-    pub(super) reloads: Reloads,
+    pub(super) reporter: ReloadReporter,
     pub(super) log: LogHandle,
     pub(super) clock: Clock,
 }
 
-impl Reloader {
-    /// Follows the file and SIGHUP for ever.
+impl SettingsReloader {
     pub(super) async fn run(mut self) {
         let mut hangup = match signal(SignalKind::hangup()) {
             Ok(hangup) => hangup,
             Err(error) => {
-                warn!(%error, "Cannot listen for SIGHUP; settings are not followed.");
+                warn!(%error, "Cannot listen for SIGHUP; settings are not reloaded.");
                 return;
             }
         };
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = interval(FILE_CHECK_INTERVAL);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let content = tokio::select! {
-                _ = looks.tick() => self.source.file.look(),
+                _ = checks.tick() => self.source.file.poll(),
                 _ = hangup.recv() => self.source.file.read_now(),
             };
             if let Some(content) = content {
-                self.take_over(content);
+                self.reload(content);
             }
         }
     }
 
-    fn take_over(&mut self, content: io::Result<String>) {
+    fn reload(&mut self, content: io::Result<String>) {
         let path = self.source.file.path().display().to_string();
         let loaded = content
             .map_err(|error| vec![Problem::whole(format!("cannot be read: {error}"))])
             .and_then(|text| load(&text, &self.source.overrides));
-        let mut status = ReloadStatus::clone(&self.reloads.status.borrow());
+        let mut status = ReloadStatus::clone(&self.reporter.status.borrow());
         match loaded {
-            Ok(Loaded { settings, warnings }) => {
+            Ok(LoadedSettings { settings, warnings }) => {
                 for warning in &warnings {
                     warn!(file = path, "{warning}");
                 }
-                info!(file = path, "Settings taken over.");
+                info!(file = path, "Settings reloaded.");
                 status.last_success = self.clock.now();
                 status.problems.clear();
                 status.warnings = warnings;
@@ -146,460 +192,420 @@ impl Reloader {
             }
             Err(problems) => {
                 for problem in &problems {
-                    warn!(file = path, "Settings not taken over, the last good ones stay: {problem}");
+                    warn!(file = path, "Settings not reloaded, the last valid ones stay in use: {problem}");
                 }
                 status.problems = problems;
             }
         }
-        self.reloads.tell(status);
+        self.reporter.report(status);
     }
 }
 
-/// How the last reading of the settings went.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ReloadMetrics {
-    successful: Gauge,
-    success_time: Gauge,
-}
-
-impl ReloadMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        registry.register(
-            "drift_config_last_reload_successful",
-            "Whether the settings file as it is now is in use; 0: it is wrong, and the last good one is",
-            metrics.successful.clone(),
-        );
-        registry.register(
-            "drift_config_last_reload_success_timestamp_seconds",
-            "When settings were last taken over",
-            metrics.success_time.clone(),
-        );
-        metrics
-    }
-
-    pub(super) fn show(&self, status: &ReloadStatus) {
-        self.successful.set(i64::from(status.is_successful()));
-        self.success_time.set(status.last_success.as_second());
-    }
-}
-
-/// How often the ConfigMaps are read. They are few and small, and a list cannot stall unseen as a watch can.
-const READ_INTERVAL: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(20);
-const FIRST_PATIENCE: Duration = Duration::from_secs(5);
-/// The key of a ConfigMap that holds rules.
-const KEY: &str = "rules.yaml";
-
-/// What teams say.
+/// The rules of all teams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Teams {
-    /// The rules of each ConfigMap, as it last was when it could be read.
-    pub(super) maps: Vec<TeamMap>,
-    /// What could not be read.
-    pub(super) problems: Vec<String>,
+pub(super) struct TeamConfig {
+    /// The last valid content of each ConfigMap.
+    config_maps: Vec<TeamConfigMap>,
+    /// Errors of the last read.
+    problems: Vec<String>,
 }
 
-/// The rules of one ConfigMap.
+/// The rules in one ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TeamMap {
-    pub(super) name: MapName,
-    pub(super) rules: Vec<RuleSpec>,
+struct TeamConfigMap {
+    name: ConfigMapName,
+    rules: Vec<RuleSpec>,
 }
 
-/// The name of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MapName {
-    pub(super) namespace: Box<str>,
+struct ConfigMapName {
+    namespace: Box<str>,
     name: Box<str>,
 }
 
-impl fmt::Display for MapName {
+impl fmt::Display for ConfigMapName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "ConfigMap {}/{}", self.namespace, self.name)
     }
 }
 
-/// Follows what teams say.
-pub(super) struct TeamReader {
+/// Reads the rules that teams keep in ConfigMaps in their namespaces.
+pub(super) struct TeamRuleReader {
     pub(super) client: Client,
     pub(super) settings: watch::Receiver<Arc<Settings>>,
-    pub(super) teams: watch::Sender<Arc<Teams>>,
+    pub(super) teams: watch::Sender<Arc<TeamConfig>>,
 }
 
-impl fmt::Debug for TeamReader {
+impl fmt::Debug for TeamRuleReader {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TeamReader").finish_non_exhaustive()
+        formatter.debug_struct("TeamRuleReader").finish_non_exhaustive()
     }
 }
 
-impl TeamReader {
-    /// Reads once, before anything is judged: what a team hides does not show up at each start. A server that does not
-    /// answer is not waited for.
-    pub(super) async fn first(&self) {
+impl TeamRuleReader {
+    /// Reads once before the first object is judged, so that ignored drift is not reported at each start.
+    /// Gives up after a short time if the API server does not answer.
+    pub(super) async fn read_first(&self) {
         let settings = self.settings.borrow().clone();
         if let Some(from) = &settings.team_rules
-            && let Ok(teams) = timeout(FIRST_PATIENCE, self.read(&settings, from)).await
+            && let Ok(teams) = timeout(FIRST_TEAM_LIST_TIMEOUT, self.read(&settings, from)).await
         {
-            self.tell(teams);
+            self.publish(teams);
         }
     }
 
-    /// Reads again and again, as long as settings allow it; else waits until they do.
+    /// Reads in an interval while the settings enable team rules.
     pub(super) async fn run(self) {
-        let mut newest = self.settings.clone();
+        let mut settings_changes = self.settings.clone();
         loop {
-            let settings = newest.borrow_and_update().clone();
-            let reads = async {
+            let settings = settings_changes.borrow_and_update().clone();
+            let read = async {
                 let Some(from) = &settings.team_rules else {
-                    self.tell(Teams::default());
-                    return std::future::pending().await;
+                    self.publish(TeamConfig::default());
+                    return future::pending().await;
                 };
-                self.tell(self.read(&settings, from).await);
-                tokio::time::sleep(READ_INTERVAL).await;
+                self.publish(self.read(&settings, from).await);
+                sleep(TEAM_LIST_INTERVAL).await;
             };
-            // Other settings count at once, whatever is being waited for.
+            // Changed settings interrupt a read and the interval.
             tokio::select! {
-                () = reads => {}
-                changed = newest.changed() => if changed.is_err() {
-                    return std::future::pending().await;
+                () = read => {}
+                changed = settings_changes.changed() => if changed.is_err() {
+                    return future::pending().await;
                 }
             }
         }
     }
 
-    fn tell(&self, teams: Teams) {
-        self.teams.send_if_modified(|own| {
-            let news = **own != teams;
-            *own = Arc::new(teams);
-            news
+    fn publish(&self, teams: TeamConfig) {
+        self.teams.send_if_modified(|current| {
+            let changed = **current != teams;
+            *current = Arc::new(teams);
+            changed
         });
     }
 
-    /// What all teams say. Where a namespace cannot be asked, what it said before goes on holding.
-    async fn read(&self, settings: &Settings, from: &TeamRulesFrom) -> Teams {
-        let before = self.teams.borrow().clone();
-        let mut teams = Teams::default();
-        let selected = ListParams::default().labels(&from.selector.to_string());
-        for namespace in places(&from.scope.within(&settings.scope())) {
-            let maps: Api<ConfigMap> = match namespace {
+    /// Lists the ConfigMaps of all teams. If the list of a namespace fails, its rules stay as they are.
+    async fn read(&self, settings: &Settings, from: &TeamRulesSettings) -> TeamConfig {
+        let previous = self.teams.borrow().clone();
+        let mut teams = TeamConfig::default();
+        let selector = ListParams::default().labels(&from.selector.to_string());
+        for namespace in list_namespaces(&from.scope.within(&settings.scope())) {
+            let api: Api<ConfigMap> = match namespace {
                 Some(name) => Api::namespaced(self.client.clone(), name),
                 None => Api::all(self.client.clone()),
             };
-            let why = match timeout(PATIENCE, maps.list(&selected)).await {
+            let why = match timeout(TEAM_LIST_TIMEOUT, api.list(&selector)).await {
                 Ok(Ok(list)) => {
-                    take(list.items, &before, &mut teams);
+                    teams.add(list.items, &previous);
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("the API server did not answer within {PATIENCE:?}"),
+                Err(_) => format!("the API server did not answer within {TEAM_LIST_TIMEOUT:?}"),
             };
             let place = namespace.unwrap_or("all namespaces");
-            teams.problems.push(format!("the rules of {place} cannot be read, the last ones hold: {why}"));
-            let own = |map: &&TeamMap| namespace.is_none_or(|name| *map.name.namespace == *name);
-            teams.maps.extend(before.maps.iter().filter(own).cloned());
+            teams
+                .problems
+                .push(format!("cannot read the rules of {place}, the last ones stay in use: {why}"));
+            let is_listed =
+                |known: &&TeamConfigMap| namespace.is_none_or(|name| *known.name.namespace == *name);
+            teams.config_maps.extend(previous.config_maps.iter().filter(is_listed).cloned());
         }
         teams
     }
 }
 
-/// Where to list: everywhere at once, or in each namespace.
-fn places(scope: &Scope) -> Vec<Option<&str>> {
+impl TeamConfig {
+    /// Adds ConfigMaps, ordered by name. An invalid one keeps its previous rules.
+    fn add(&mut self, config_maps: Vec<ConfigMap>, previous: &Self) {
+        let mut parsed: Vec<TeamConfigMap> = Vec::new();
+        for config_map in config_maps {
+            let text = |value: Option<String>| value.unwrap_or_default().into();
+            let metadata = config_map.metadata;
+            let name = ConfigMapName { namespace: text(metadata.namespace), name: text(metadata.name) };
+            let rules = match config_map.data.as_ref().and_then(|data| data.get(TEAM_RULES_KEY)) {
+                Some(text) => read_yaml(text).map_err(|problem| format!("{TEAM_RULES_KEY}: {problem}")),
+                None => Err(format!("it has no key {TEAM_RULES_KEY}")),
+            };
+            match rules {
+                Ok(rules) => parsed.push(TeamConfigMap { name, rules }),
+                Err(why) => {
+                    self.problems.push(format!("{name}: {why}"));
+                    parsed.extend(previous.config_maps.iter().find(|known| known.name == name).cloned());
+                }
+            }
+        }
+        parsed.sort_by(|a, b| a.name.cmp(&b.name));
+        self.config_maps.extend(parsed);
+    }
+}
+
+/// The namespaces to list one by one; none for one list of all namespaces.
+fn list_namespaces(scope: &Scope) -> Vec<Option<&str>> {
     match scope {
-        Scope::AllBut(_) => vec![None],
+        Scope::AllExcept(_) => vec![None],
         Scope::In(names) => names.iter().map(|name| Some(&**name)).collect(),
     }
 }
 
-/// Takes the rules of some ConfigMaps, by their names. One that cannot be read goes on saying what it said before.
-fn take(maps: Vec<ConfigMap>, before: &Teams, teams: &mut Teams) {
-    let mut found: Vec<TeamMap> = Vec::new();
-    for map in maps {
-        let text = |value: Option<String>| value.unwrap_or_default().into();
-        let name = MapName { namespace: text(map.metadata.namespace), name: text(map.metadata.name) };
-        let rules = match map.data.as_ref().and_then(|data| data.get(KEY)) {
-            Some(text) => read_yaml(text).map_err(|problem| format!("{KEY}: {problem}")),
-            None => Err(format!("it has no key {KEY}")),
-        };
-        match rules {
-            Ok(rules) => found.push(TeamMap { name, rules }),
-            Err(why) => {
-                teams.problems.push(format!("{name}: {why}"));
-                found.extend(before.maps.iter().find(|map| map.name == name).cloned());
-            }
-        }
-    }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    teams.maps.extend(found);
-}
-
-/// Rules that hold in one namespace by its owners' wish, at most: each costs a series, and time for every difference.
-const MOST_RULES: usize = 200;
-/// A team that asks for one more label makes everything be listed again. That may not happen more often than this.
-const REST: Duration = Duration::from_secs(30);
-
-/// Puts rules together whenever settings or teams change theirs.
+/// Derives the config of all other parts from the settings, the rules of teams and the declared objects,
+/// whenever one of these changes.
 #[derive(Debug)]
-pub(super) struct RuleKeeper {
+pub(super) struct ConfigReconciler {
     settings: watch::Receiver<Arc<Settings>>,
-    teams: watch::Receiver<Arc<Teams>>,
-    /// What each source declares.
-    declared: Vec<watch::Receiver<Arc<Declares>>>,
-    /// The key of this process.
-    key: RedactionKey,
-    outputs: Outputs,
-    /// What each ConfigMap last said that could be used.
-    good: BTreeMap<MapName, TeamRules>,
-    /// When teams may have more read of objects.
-    rests_until: Instant,
-    /// Whether they wait for that.
-    waits: bool,
+    teams: watch::Receiver<Arc<TeamConfig>>,
+    /// The objects that each source declares.
+    declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
+    redaction_key: RedactionKey,
+    outputs: ConfigOutputs,
+    /// The last valid rules of each ConfigMap.
+    valid_teams: BTreeMap<ConfigMapName, TeamRules>,
+    /// When team rules may cause the next relist.
+    next_team_relist: Instant,
+    /// Whether team rules wait for that.
+    relist_pending: bool,
 }
 
-/// Where the rules go.
+/// The derived config, by consumer.
 #[derive(Debug)]
-pub(super) struct Outputs {
-    /// The rules that hold.
+pub(super) struct ConfigOutputs {
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
-    /// What has to be read of objects for these rules.
-    pub(super) readings: watch::Sender<Arc<DecodeConfig>>,
-    /// What is to be watched.
+    pub(super) decode: watch::Sender<Arc<DecodeConfig>>,
     pub(super) kinds: watch::Sender<Arc<Vec<WantedKind>>>,
-    /// Where states are looked for.
-    pub(super) states: watch::Sender<Arc<StateSources>>,
-    /// Where releases are looked for.
-    pub(super) releases: watch::Sender<Arc<ReleaseSources>>,
-    /// Where manifests are looked for.
-    pub(super) manifests: watch::Sender<Arc<ManifestSources>>,
-    /// What is wrong with what teams wrote.
-    pub(super) problems: watch::Sender<Arc<[String]>>,
+    pub(super) terraform: watch::Sender<Arc<StateLocations>>,
+    pub(super) helm: watch::Sender<Arc<ReleaseLocations>>,
+    pub(super) manifest: watch::Sender<Arc<ManifestLocations>>,
+    pub(super) team_problems: watch::Sender<Arc<[String]>>,
 }
 
-impl RuleKeeper {
+impl ConfigReconciler {
     pub(super) fn new(
         settings: watch::Receiver<Arc<Settings>>,
-        teams: watch::Receiver<Arc<Teams>>,
-        declared: Vec<watch::Receiver<Arc<Declares>>>,
-        key: RedactionKey,
-        outputs: Outputs,
+        teams: watch::Receiver<Arc<TeamConfig>>,
+        declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
+        redaction_key: RedactionKey,
+        outputs: ConfigOutputs,
     ) -> Self {
-        let rests_until = Instant::now();
-        Self { settings, teams, declared, key, outputs, good: BTreeMap::new(), rests_until, waits: false }
+        Self {
+            settings,
+            teams,
+            declared,
+            redaction_key,
+            outputs,
+            valid_teams: BTreeMap::new(),
+            next_team_relist: Instant::now(),
+            relist_pending: false,
+        }
     }
 
-    /// Follows settings, teams and states for ever.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
                 Ok(()) = self.settings.changed() => {}
                 Ok(()) = self.teams.changed() => {}
                 Ok(()) = any_changed(&mut self.declared) => {}
-                () = sleep_until(self.rests_until), if self.waits => {}
-                // Nobody will change anything any more.
-                else => return std::future::pending().await,
+                () = sleep_until(self.next_team_relist), if self.relist_pending => {}
+                // All senders are gone.
+                else => return future::pending().await,
             }
-            self.renew();
+            self.reconcile();
         }
     }
 
-    /// Puts the rules together anew.
-    pub(super) fn renew(&mut self) {
+    pub(super) fn reconcile(&mut self) {
         let settings = self.settings.borrow_and_update().clone();
         let teams = self.teams.borrow_and_update().clone();
-        let declared: Vec<Arc<Declares>> =
-            self.declared.iter_mut().map(|own| own.borrow_and_update().clone()).collect();
-        let declared = Wanted::of(&self.key, declared.iter().map(|own| &**own));
-        let (rules, problems) = self.with_teams(&settings, &teams);
-        // Whoever opens a stream has to know what is read of its objects.
-        self.read_more(&settings, &rules, &declared);
-        let kinds = wanted_kinds(&settings, &declared);
-        self.outputs.kinds.send_if_modified(|own| replace_other(own, kinds));
-        self.outputs.states.send_if_modified(|own| replace_other(own, state_sources(&settings)));
-        self.outputs.releases.send_if_modified(|own| replace_other(own, release_sources(&settings)));
-        self.outputs.manifests.send_if_modified(|own| replace_other(own, manifest_sources(&settings)));
-        self.outputs.rules.send_if_modified(|own| {
-            let news = !Arc::ptr_eq(own, &rules);
-            *own = rules;
-            news
+        let declared: Vec<Arc<SourceDeclarations>> =
+            self.declared.iter_mut().map(|declared| declared.borrow_and_update().clone()).collect();
+        let declared = KindRequirements::from_declarations(
+            &self.redaction_key,
+            declared.iter().map(|declared| &**declared),
+        );
+        let (rules, problems) = self.compile_rules(&settings, &teams);
+        // Before the kinds: a watch that opens uses the current decode config.
+        self.extend_decode_config(&settings, &rules, &declared);
+        let outputs = &self.outputs;
+        send_if_changed(&outputs.kinds, wanted_kinds(&settings, &declared));
+        send_if_changed(&outputs.terraform, state_sources(&settings));
+        send_if_changed(&outputs.helm, release_sources(&settings));
+        send_if_changed(&outputs.manifest, manifest_sources(&settings));
+        outputs.rules.send_if_modified(|current| {
+            let changed = !Arc::ptr_eq(current, &rules);
+            *current = rules;
+            changed
         });
-        self.outputs.problems.send_if_modified(|own| {
-            let news = **own != *problems;
-            if news {
+        outputs.team_problems.send_if_modified(|current| {
+            let changed = **current != *problems;
+            if changed {
                 problems.iter().for_each(|problem| warn!("{problem}"));
-                *own = problems.into();
+                *current = problems.into();
             }
-            news
+            changed
         });
     }
 
-    /// Has more read of objects if the rules ask for it. What is read already and nobody asks for goes on being read: streams
-    /// are not opened anew to read less.
-    fn read_more(&mut self, settings: &Settings, rules: &RuleSet, declared: &Wanted) {
-        let current = self.outputs.readings.borrow().clone();
-        let wanted = reading(settings, rules, declared, &self.key);
-        let own = reading(settings, &settings.rules, declared, &self.key);
-        self.waits = false;
-        if reads(&current, &wanted) {
+    /// Replaces the decode config if it lacks anything that is needed now, which causes a relist. It is not
+    /// replaced only to decode less.
+    fn extend_decode_config(&mut self, settings: &Settings, rules: &RuleSet, declared: &KindRequirements) {
+        let current = self.outputs.decode.borrow().clone();
+        let needed = decode_config(settings, rules, declared, &self.redaction_key);
+        let without_teams = decode_config(settings, &settings.rules, declared, &self.redaction_key);
+        self.relist_pending = false;
+        if covers(&current, &needed) {
             return;
         }
         let now = Instant::now();
-        if reads(&current, &own) {
-            // Only teams ask for more.
-            if now < self.rests_until {
-                self.waits = true;
+        let only_teams_need_more = covers(&current, &without_teams);
+        if only_teams_need_more {
+            if now < self.next_team_relist {
+                self.relist_pending = true;
                 return;
             }
-            self.rests_until = now + REST;
+            self.next_team_relist = now + TEAM_RELIST_INTERVAL;
         }
-        self.outputs.readings.send_replace(Arc::new(wanted));
+        self.outputs.decode.send_replace(Arc::new(needed));
     }
 
-    /// The rules of the settings with those of every team that can be used. A team's mistakes are its own: the others' rules
-    /// hold all the same, and so does what its ConfigMap said before.
-    fn with_teams(&mut self, settings: &Settings, teams: &Teams) -> (Arc<RuleSet>, Vec<String>) {
+    /// Compiles the rules of the settings and of all teams. Invalid rules of one team do not affect others:
+    /// the team keeps the last valid rules of its ConfigMap.
+    fn compile_rules(&mut self, settings: &Settings, teams: &TeamConfig) -> (Arc<RuleSet>, Vec<String>) {
         let Some(from) = &settings.team_rules else {
-            self.good.clear();
+            self.valid_teams.clear();
             return (settings.rules.clone(), Vec::new());
         };
+        let is_allowed = |namespace: &str| from.scope.has(namespace) && settings.allows_namespace(namespace);
         let mut problems = teams.problems.clone();
-        let mut input = RuleInput::clone(&settings.rule_input);
-        let mut good = BTreeMap::new();
-        for map in teams.maps.iter().filter(|map| allows(settings, from, &map.name.namespace)) {
-            let namespace = &map.name.namespace;
-            let others: Vec<TeamRules> =
+        let mut input = RuleConfig::clone(&settings.rule_config);
+        let mut valid_teams = BTreeMap::new();
+        for config_map in teams.config_maps.iter().filter(|known| is_allowed(&known.name.namespace)) {
+            let namespace = &config_map.name.namespace;
+            let same_namespace: Vec<TeamRules> =
                 input.teams.iter().filter(|team| team.namespace == *namespace).cloned().collect();
-            let new = TeamRules { namespace: namespace.clone(), rules: map.rules.clone() };
-            let usable = match check(&others, &new) {
+            let new = TeamRules { namespace: namespace.clone(), rules: config_map.rules.clone() };
+            let valid = match validate_team(&same_namespace, &new) {
                 Ok(()) => Some(new),
-                Err(wrong) => {
-                    problems.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", map.name)));
-                    self.good.remove(&map.name).filter(|last| check(&others, last).is_ok())
+                Err(errors) => {
+                    problems.extend(errors.into_iter().map(|error| format!("{}: {error}", config_map.name)));
+                    let last = self.valid_teams.remove(&config_map.name);
+                    last.filter(|last| validate_team(&same_namespace, last).is_ok())
                 }
             };
-            if let Some(usable) = usable {
-                good.insert(map.name.clone(), usable.clone());
-                input.teams.push(usable);
+            if let Some(valid) = valid {
+                valid_teams.insert(config_map.name.clone(), valid.clone());
+                input.teams.push(valid);
             }
         }
-        self.good = good;
+        self.valid_teams = valid_teams;
         if input.teams.is_empty() {
             return (settings.rules.clone(), problems);
         }
         match RuleSet::compile(&input) {
             Ok(rules) => (Arc::new(rules), problems),
-            Err(found) => {
-                problems.extend(found.iter().map(ToString::to_string));
+            Err(errors) => {
+                problems.extend(errors.iter().map(ToString::to_string));
                 (settings.rules.clone(), problems)
             }
         }
     }
 }
 
-/// Waits until any of these has another value; an error when nobody can change them any more.
-async fn any_changed(all: &mut [watch::Receiver<Arc<Declares>>]) -> Result<(), RecvError> {
-    select_all(all.iter_mut().map(|own| Box::pin(own.changed()))).await.0
+/// Waits until one of the values changes; an error if all senders are gone.
+async fn any_changed(receivers: &mut [watch::Receiver<Arc<SourceDeclarations>>]) -> Result<(), RecvError> {
+    select_all(receivers.iter_mut().map(|receiver| Box::pin(receiver.changed()))).await.0
 }
 
-/// Puts something in the place of something else; says whether it is another one.
-fn replace_other<T: PartialEq>(own: &mut Arc<T>, new: T) -> bool {
-    let news = **own != new;
-    if news {
-        *own = Arc::new(new);
+fn send_if_changed<T: PartialEq>(output: &watch::Sender<Arc<T>>, value: T) {
+    output.send_if_modified(|current| {
+        let changed = **current != value;
+        if changed {
+            *current = Arc::new(value);
+        }
+        changed
+    });
+}
+
+/// Validates the rules of one ConfigMap together with others of the same namespace. Rules of other namespaces
+/// cannot conflict with them.
+fn validate_team(same_namespace: &[TeamRules], new: &TeamRules) -> Result<(), Vec<String>> {
+    let count = same_namespace.iter().chain([new]).map(|team| team.rules.len()).sum::<usize>();
+    if count > MAX_TEAM_RULES {
+        return Err(vec![format!(
+            "{count} rules in one namespace are too many; at most {MAX_TEAM_RULES} are allowed"
+        )]);
     }
-    news
+    let teams = same_namespace.iter().chain([new]).cloned().collect();
+    match RuleSet::compile(&RuleConfig { teams, ..RuleConfig::default() }) {
+        Ok(_) => Ok(()),
+        Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
+    }
 }
 
-/// What is to be watched: what settings say, and what states name, in the namespaces that may be watched at all.
-pub(super) fn wanted_kinds(settings: &Settings, declared: &Wanted) -> Vec<WantedKind> {
+/// The kinds of the settings, and the kinds of declared objects in the namespaces that may be watched.
+pub(super) fn wanted_kinds(settings: &Settings, declared: &KindRequirements) -> Vec<WantedKind> {
     let allowed = settings.scope();
     let declared =
         declared.kinds.iter().map(|kind| WantedKind { scope: kind.scope.within(&allowed), ..kind.clone() });
     settings.wanted_kinds().into_iter().chain(declared.filter(|kind| !kind.scope.is_empty())).collect()
 }
 
-/// Where states are looked for.
-pub(super) fn state_sources(settings: &Settings) -> StateSources {
+pub(super) fn state_sources(settings: &Settings) -> StateLocations {
     let from = &settings.terraform;
-    StateSources {
+    StateLocations {
         enabled: settings.sources.contains(&Source::Terraform),
         scope: from.scope.clone(),
         files: from.files.clone(),
         lock_max_age: from.lock_max_age,
-        here: from.this_cluster,
+        this_cluster: from.this_cluster,
         prefix: settings.annotation_prefix.clone(),
     }
 }
 
-/// Where releases are looked for.
-pub(super) fn release_sources(settings: &Settings) -> ReleaseSources {
-    ReleaseSources {
+pub(super) fn release_sources(settings: &Settings) -> ReleaseLocations {
+    ReleaseLocations {
         enabled: settings.sources.contains(&Source::Helm),
         scope: settings.helm.scope.clone(),
         pending_max_age: settings.helm.pending_max_age,
     }
 }
 
-/// Where manifests are looked for.
-pub(super) fn manifest_sources(settings: &Settings) -> ManifestSources {
-    ManifestSources {
+pub(super) fn manifest_sources(settings: &Settings) -> ManifestLocations {
+    ManifestLocations {
         enabled: settings.sources.contains(&Source::Manifest),
         paths: settings.manifest.paths.clone(),
         namespace: settings.manifest.namespace.clone(),
     }
 }
 
-/// What has to be read of objects for these rules, for the series and for what states declare.
-pub(super) fn reading(
+/// The parts of objects that rules, series and declared objects need.
+pub(super) fn decode_config(
     settings: &Settings,
     rules: &RuleSet,
-    declared: &Wanted,
-    key: &RedactionKey,
+    declared: &KindRequirements,
+    redaction_key: &RedactionKey,
 ) -> DecodeConfig {
     let shown = settings.shown_labels.iter().map(|label| label.key.clone());
     let label_names: BTreeSet<Box<str>> = rules.label_names().iter().cloned().chain(shown).collect();
+    let uses_last_applied = settings.sources.contains(&Source::LastApplied);
     DecodeConfig {
         annotation_prefix: settings.annotation_prefix.clone(),
         label_names: label_names.into_iter().collect(),
-        mutes: settings.mute_by_annotation,
-        ignores_stamps: !settings.sources.contains(&Source::Annotation),
+        honor_ignore_annotation: settings.mute_by_annotation,
+        ignore_hash_annotations: !settings.sources.contains(&Source::Annotation),
         documents: declared.documents.clone(),
-        applied: settings
-            .sources
-            .contains(&Source::LastApplied)
-            .then(|| Arc::new(RedactionPolicy::new(key.clone()))),
-        records: settings.records_in_use().into(),
-        jobs: settings.jobs_in_use(),
+        last_applied: uses_last_applied.then(|| Arc::new(RedactionPolicy::new(redaction_key.clone()))),
+        records: settings.enabled_status_hashes().into(),
+        jobs: settings.enabled_terraform_jobs(),
     }
 }
 
-/// Whether whoever reads like this reads all that is wanted.
-fn reads(current: &DecodeConfig, wanted: &DecodeConfig) -> bool {
-    current.annotation_prefix == wanted.annotation_prefix
-        && current.mutes == wanted.mutes
-        && current.ignores_stamps == wanted.ignores_stamps
-        && wanted.documents.iter().all(|(kind, sealing)| current.documents.get(kind) == Some(sealing))
-        && current.applied == wanted.applied
-        && current.records == wanted.records
-        && current.jobs == wanted.jobs
-        && wanted.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
-}
-
-fn allows(settings: &Settings, from: &TeamRulesFrom, namespace: &str) -> bool {
-    from.scope.has(namespace) && settings.allows_namespace(namespace)
-}
-
-/// Whether a team's rules can be used beside the others of its namespace. A team is tried alone: nothing that it writes
-/// can touch another one's.
-fn check(others: &[TeamRules], new: &TeamRules) -> Result<(), Vec<String>> {
-    let count: usize = others.iter().map(|team| team.rules.len()).sum::<usize>() + new.rules.len();
-    if count > MOST_RULES {
-        return Err(vec![format!(
-            "{count} rules in one namespace are too many; at most {MOST_RULES} can hold"
-        )]);
-    }
-    let teams = others.iter().chain([new]).cloned().collect();
-    match RuleSet::compile(&RuleInput { teams, ..RuleInput::default() }) {
-        Ok(_) => Ok(()),
-        Err(found) => Err(found.iter().map(ToString::to_string).collect()),
-    }
+/// Whether `current` decodes everything that `needed` decodes.
+fn covers(current: &DecodeConfig, needed: &DecodeConfig) -> bool {
+    current.annotation_prefix == needed.annotation_prefix
+        && current.honor_ignore_annotation == needed.honor_ignore_annotation
+        && current.ignore_hash_annotations == needed.ignore_hash_annotations
+        && needed.documents.iter().all(|(kind, policy)| current.documents.get(kind) == Some(policy))
+        && current.last_applied == needed.last_applied
+        && current.records == needed.records
+        && current.jobs == needed.jobs
+        && needed.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }

@@ -1,4 +1,5 @@
-//! The demo: an embedded cluster, an exporter that watches it over HTTP as it would a real one, and a story.
+//! The demo: an embedded cluster, an exporter that watches it over HTTP like any cluster, and a story that is
+//! played in it.
 
 use std::{
     env, fs,
@@ -12,67 +13,54 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{AppError, Parts, events::Follower, start, telemetry::LogHandle};
+use super::{AppError, ExporterDeps, events::TransitionFollower, start, telemetry::LogHandle};
 use crate::{
     config::Settings,
     demo::{Refusal, Scene, Shop, play, roll_out, router},
-    engine::{Transition, Turn},
+    engine::{EpisodeChange, Transition},
     server::{Auth, ServerLimits, serve},
     sources::terraform::random_key,
     types::{Clock, Scope, Source, WantedKind},
-    watch::{ConnectError, Connection, Timing, client_from},
+    watch::{ClusterConnection, ConnectError, WatcherConfig, client_from},
 };
 
-/// How long the demo's API server keeps a connection that nobody uses.
-const IDLE: Duration = Duration::from_secs(90);
+/// The demo's API server keeps an idle connection as long as a real one does: sources that poll every few
+/// seconds reuse theirs.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How the demo goes.
 #[derive(Debug)]
 pub struct Demo {
-    /// Where the page is served.
+    /// The listener of the exporter.
     pub page: TcpListener,
-    /// How many may talk to the cluster at a time.
+    /// The most connections to the embedded API server.
     pub connections: usize,
-    /// How many times as fast as usual the story is played; none for no story.
+    /// The speed of the story, 1 for the usual one; none for no story.
     pub speed: Option<f32>,
-    /// The log, which the page shows too.
     pub log: LogHandle,
-    /// The time.
     pub clock: Clock,
-    /// Ends everything.
     pub stop: CancellationToken,
 }
 
-/// The demo's cluster could not be made.
+/// Why the embedded cluster cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// The cluster does not take the shop.
-    #[error("cannot open the shop in the demo's cluster: {0}")]
+    #[error("cannot create the shop in the demo's cluster: {0}")]
     Shop(#[source] Refusal),
-    /// There is no port for the cluster's API server.
     #[error("cannot listen on the loopback interface for the demo's API server: {0}")]
     Listen(#[source] io::Error),
-    /// There is no place for the kubeconfig.
     #[error("cannot write the demo's kubeconfig in {}: {source}; set TMPDIR to a folder that you may write to", folder.display())]
-    Kubeconfig {
-        /// Where it should have been.
-        folder: PathBuf,
-        /// What is wrong there.
-        source: io::Error,
-    },
-    /// There are no random numbers.
-    #[error("the system gives no random numbers: {0}")]
+    Kubeconfig { folder: PathBuf, source: io::Error },
+    #[error("cannot get random numbers from the system: {0}")]
     Random(#[source] io::Error),
-    /// The exporter cannot use the kubeconfig.
-    #[error("cannot use the demo's own kubeconfig: {0}")]
+    #[error("cannot use the kubeconfig of the demo: {0}")]
     Client(#[source] ConnectError),
 }
 
-/// Runs the demo until it is told to stop, and tells on `out` what happens.
+/// Runs the demo until `stop` is cancelled, and narrates it on `out`.
 pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let Demo { page, connections, speed, log, clock, stop } = demo;
     let sources = vec![Source::Annotation, Source::Terraform, Source::Helm, Source::LastApplied];
-    let settings = Settings { sources, kinds: kinds(), ..Settings::default() };
+    let settings = Settings { sources, kinds: watched_kinds(), ..Settings::default() };
     let shop = Shop::open(clock.clone(), &settings.annotation_prefix).map_err(DemoError::Shop)?;
     let api = TcpListener::bind("127.0.0.1:0").await.map_err(DemoError::Listen)?;
     let api_address = api.local_addr().map_err(DemoError::Listen)?;
@@ -80,8 +68,7 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     let (folder, kubeconfig) = write_kubeconfig(api_address)
         .map_err(|source| DemoError::Kubeconfig { folder: env::temp_dir(), source })?;
 
-    // API servers keep connections for long on which nobody asks; whoever asks every few seconds relies on that.
-    let limits = ServerLimits { connections, headers: IDLE, ..ServerLimits::default() };
+    let limits = ServerLimits { connections, headers: IDLE_TIMEOUT, ..ServerLimits::default() };
     let cluster = shop.cluster().clone();
     let server = tokio::spawn(serve(
         api,
@@ -90,34 +77,34 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
         Auth::default(),
         stop.clone(),
     ));
-    let connection = Connection { kubeconfig: Some(kubeconfig.clone()), context: None };
+    let connection = ClusterConnection { kubeconfig: Some(kubeconfig.clone()), context: None };
     let client = client_from(&connection).await.map_err(DemoError::Client)?;
-    let parts = Parts {
+    let deps = ExporterDeps {
         client,
         settings,
         settings_source: None,
         log,
-        seal_key: random_key().map_err(DemoError::Random)?,
+        redaction_key: random_key().map_err(DemoError::Random)?,
         clock: clock.clone(),
-        timing: Timing::default(),
+        timing: WatcherConfig::default(),
         events: false,
         history_file: None,
         auth: Auth::default(),
         stop: stop.clone(),
     };
-    let exporter = start(parts, page)?;
-    // People may close the pipe that they read this through; the demo goes on.
+    let exporter = start(deps, page)?;
+    // A closed pipe does not end the demo.
     let _ = greet(&mut out, page_address, &kubeconfig, speed);
 
     let pods = tokio::spawn(roll_out(cluster));
-    let (scenes, told) = mpsc::channel(16);
-    let story = speed.map(|speed| tokio::spawn(play(shop, speed, scenes)));
-    let follower = Follower { state: exporter.state.clone(), seen: 0, stop: stop.clone() };
+    let (scenes_sender, scenes) = mpsc::channel(16);
+    let story = speed.map(|speed| tokio::spawn(play(shop, speed, scenes_sender)));
+    let follower = TransitionFollower { state: exporter.state.clone(), last_sequence: 0, stop: stop.clone() };
     let exporter = exporter.wait();
     tokio::pin!(exporter);
     let ended = tokio::select! {
         ended = &mut exporter => ended,
-        () = narrate(follower, told, &clock, &mut out) => exporter.await,
+        () = narrate(follower, scenes, &clock, &mut out) => exporter.await,
     };
     pods.abort();
     story.inspect(tokio::task::JoinHandle::abort);
@@ -126,8 +113,9 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     ended
 }
 
-/// What is watched beside what states and releases declare: what has the label, and all that people may apply in `marketing`.
-fn kinds() -> Vec<WantedKind> {
+/// The kinds that are watched beside the declared ones: the default ones, and those that the story applies in
+/// `marketing`.
+fn watched_kinds() -> Vec<WantedKind> {
     let applied = [
         ("v1", "ConfigMap"),
         ("v1", "Service"),
@@ -139,7 +127,7 @@ fn kinds() -> Vec<WantedKind> {
     Settings::default().wanted_kinds().into_iter().chain(applied.map(of_marketing)).collect()
 }
 
-/// Writes a kubeconfig in a folder of its own, which goes when it is let go of.
+/// Writes a kubeconfig to a temporary folder, which is deleted when it is dropped.
 fn write_kubeconfig(server: SocketAddr) -> io::Result<(TempDir, PathBuf)> {
     let folder = tempfile::Builder::new().prefix("drift-exporter-demo-").tempdir()?;
     let path = folder.path().join("kubeconfig");
@@ -169,22 +157,22 @@ fn greet(out: &mut impl Write, page: SocketAddr, kubeconfig: &Path, speed: Optio
     out.flush()
 }
 
-/// Tells what people do in the shop, and what the exporter makes of it.
+/// Prints the scenes of the story and the episodes that the exporter detects.
 async fn narrate(
-    mut follower: Follower,
+    mut follower: TransitionFollower,
     mut scenes: mpsc::Receiver<Scene>,
     clock: &Clock,
     out: &mut impl Write,
 ) {
-    let mut playing = true;
+    let mut story_runs = true;
     loop {
         let lines: Vec<String> = tokio::select! {
-            scene = scenes.recv(), if playing => {
-                playing = scene.is_some();
-                scene.iter().map(tell_scene).collect()
+            scene = scenes.recv(), if story_runs => {
+                story_runs = scene.is_some();
+                scene.iter().map(scene_line).collect()
             }
             transitions = follower.next() => match transitions {
-                Some(transitions) => transitions.iter().filter_map(|transition| tell_transition(transition)).collect(),
+                Some(transitions) => transitions.iter().filter_map(|transition| transition_line(transition)).collect(),
                 None => return,
             },
         };
@@ -195,22 +183,22 @@ async fn narrate(
     }
 }
 
-fn tell_scene(scene: &Scene) -> String {
+fn scene_line(scene: &Scene) -> String {
     match scene {
         Scene::Does { who, what } => format!("{who:<12}{what}"),
         Scene::Fails { why } => format!("{:<12}failed: {why}", ""),
     }
 }
 
-fn tell_transition(transition: &Transition) -> Option<String> {
+fn transition_line(transition: &Transition) -> Option<String> {
     let episode = transition.episode.as_ref()?;
     let object = &transition.key;
-    match episode.turn {
-        Turn::Began => {
+    match episode.change {
+        EpisodeChange::Started => {
             let manager = episode.manager.as_deref().unwrap_or("nobody known");
             Some(format!("  > drift     {object}: by {} ({manager}), {}", episode.actor, episode.severity))
         }
-        Turn::Ended(cause) => Some(format!("  > {:<10}{object}", cause.as_str())),
-        Turn::GoesOn => None,
+        EpisodeChange::Ended(cause) => Some(format!("  > {:<10}{object}", cause.as_str())),
+        EpisodeChange::Unchanged => None,
     }
 }

@@ -1,7 +1,8 @@
-//! The same exporter in this process, and nothing listens. What is looked at where nobody has written settings: every source that
-//! needs none, and every kind that people declare.
+//! The exporter in one process with its caller, for commands that read a cluster once: nothing listens. And
+//! the settings for a cluster without a settings file: all sources that need no configuration, and all kinds
+//! that people declare.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{future, net::Ipv4Addr, time::Duration};
 
 use axum::{Router, body::Body};
 use futures_util::{StreamExt as _, stream};
@@ -18,63 +19,62 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::{AppError, Exporter, Parts, SettingsHandle, assemble, spawn_ingest};
+use super::{AppError, Exporter, ExporterDeps, SettingsHandle, assemble, spawn_ingest};
 use crate::{
     config::Settings,
     engine::{History, Snapshot, StateReader},
     server::{Peer, router},
-    types::{Kind, Scope, Served, Source, WantedKind, WatchHealth},
+    types::{Kind, Scope, ServedKinds, Source, WantedKind, WatchHealth},
 };
 
-/// What does not answer after this is shown as not seen.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How often is told how far it is.
-const TELLING: Duration = Duration::from_millis(100);
+/// A watch that keeps failing is reported as down after this time. Schemas get the same time after all lists.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(15);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// The most namespaces that are checked at the same time.
+const CONCURRENT_CHECKS: usize = 16;
 
-/// An exporter that looks at a cluster and is asked in this process.
+/// An exporter without a listener. Dropping it stops it.
 #[derive(Debug)]
-pub struct Direct {
+pub struct InProcessExporter {
     router: Router,
     state: StateReader,
     ended: oneshot::Receiver<()>,
     stop: CancellationToken,
-    /// Held, or settings could not change any more.
+    /// Keeps the settings channel open.
     _settings: SettingsHandle,
 }
 
-/// How far a look is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// States and releases that were read.
+pub struct SyncProgress {
+    /// Baselines that were read.
     pub read: usize,
-    /// Kinds whose list was answered.
+    /// Watches whose first list was answered.
     pub done: usize,
-    /// Kinds that are listed; none while it is still being read what is declared.
+    /// All watches; 0 until all sources were read.
     pub all: usize,
 }
 
-impl Direct {
-    /// Begins to look.
-    pub fn start(parts: &Parts) -> Result<Self, AppError> {
-        let Exporter { ingest, exposed, settings, .. } = assemble(parts, History::default());
+impl InProcessExporter {
+    pub fn start(deps: &ExporterDeps) -> Result<Self, AppError> {
+        let Exporter { ingest, exposed, settings, .. } = assemble(deps, History::default());
         let state = exposed.state.clone();
-        let ended = spawn_ingest(ingest.run_in_turn())?;
-        let stop = parts.stop.clone();
+        let ended = spawn_ingest(ingest.run_sources_first())?;
+        let stop = deps.stop.clone();
         Ok(Self { router: router(exposed), state, ended, stop, _settings: settings })
     }
 
-    /// Waits until all has been answered, or will not be, and tells how far it is meanwhile.
-    pub async fn settled(&mut self, mut tell: impl FnMut(Progress)) -> Result<(), AppError> {
-        let mut wait = Wait::from(Instant::now());
-        let mut ticks = interval(TELLING);
+    /// Waits until all watches are synced or have timed out.
+    pub async fn wait_until_synced(&mut self, mut report: impl FnMut(SyncProgress)) -> Result<(), AppError> {
+        let mut wait = SyncWait::new(Instant::now());
+        let mut ticks = interval(PROGRESS_INTERVAL);
         loop {
-            let snapshot = self.state.newest();
+            let snapshot = self.state.snapshot_and_update();
             if wait.is_over(&snapshot, Instant::now()) {
                 return Ok(());
             }
-            tell(progress(&snapshot));
+            report(progress(&snapshot));
             tokio::select! {
-                more = self.state.changed() => if !more {
+                running = self.state.changed() => if !running {
                     return Err(AppError::EngineStopped);
                 },
                 _ = &mut self.ended => return Err(AppError::EngineStopped),
@@ -83,69 +83,68 @@ impl Direct {
         }
     }
 
-    /// Whether the server has not said yet how objects of some kinds are compared. Nothing is said about these.
-    pub fn awaits_shapes(&self) -> bool {
-        self.state.snapshot().awaits_shapes
+    /// Whether schemas of custom resources are missing: their objects are not judged.
+    pub fn awaits_schemas(&self) -> bool {
+        self.state.snapshot().awaits_schemas
     }
 
-    /// Asks as one would ask over HTTP. Whoever asks is here, and sees what his own rights let him see.
-    pub async fn ask(&self, mut request: Request<Body>) -> Response<Body> {
+    /// Handles a request like one over HTTP from this host. The exporter has the caller's permissions, so the
+    /// caller may see everything.
+    pub async fn request(&self, mut request: Request<Body>) -> Response<Body> {
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         request.extensions_mut().insert(Peer { address, certified: false });
-        let answer = self.router.clone().oneshot(request).await;
-        answer.unwrap_or_else(|never| match never {})
+        let response = self.router.clone().oneshot(request).await;
+        response.unwrap_or_else(|never| match never {})
     }
 }
 
-impl Drop for Direct {
+impl Drop for InProcessExporter {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-/// How long it is waited for what.
-struct Wait {
-    begun: Instant,
-    /// When every list was answered, or was not waited for any longer.
+/// The timeouts of a wait: one for the lists, and then one for the schemas.
+struct SyncWait {
+    started: Instant,
+    /// When all lists were answered or had timed out.
     listed: Option<Instant>,
 }
 
-impl Wait {
-    fn from(begun: Instant) -> Self {
-        Self { begun, listed: None }
+impl SyncWait {
+    fn new(started: Instant) -> Self {
+        Self { started, listed: None }
     }
 
-    /// Whether there is nothing left to wait for. It is waited for what has failed so far, and once all is listed for how kinds
-    /// are compared, but not for ever.
     fn is_over(&mut self, snapshot: &Snapshot, now: Instant) -> bool {
-        let is_patient = |since: Instant| now.saturating_duration_since(since) <= PATIENCE;
-        if self.listed.is_none() && is_listed(snapshot, !is_patient(self.begun)) {
+        let is_timed_out = |since: Instant| now.saturating_duration_since(since) > SYNC_TIMEOUT;
+        if self.listed.is_none() && is_listed(snapshot, is_timed_out(self.started)) {
             self.listed = Some(now);
         }
-        self.listed.is_some_and(|listed| !snapshot.awaits_shapes || !is_patient(listed))
+        self.listed.is_some_and(|listed| !snapshot.awaits_schemas || is_timed_out(listed))
     }
 }
 
-/// Whether all is listed. Those who are `impatient` do not wait for what has failed so far.
-fn is_listed(snapshot: &Snapshot, impatient: bool) -> bool {
-    let failed = |health: &WatchHealth| matches!(health, WatchHealth::Down { .. });
-    let sources = snapshot.sources.values().all(|health| *health != WatchHealth::Starting);
-    let mut streams = snapshot.streams();
-    let any = streams.next().is_some();
-    let answered = snapshot.streams().all(|stream| stream.answered || (impatient && failed(&stream.health)));
-    snapshot.ready || (sources && any && answered)
+/// Whether all lists are done. After the timeout, a list that fails and is retried counts as done.
+fn is_listed(snapshot: &Snapshot, timed_out: bool) -> bool {
+    let is_down = |health: &WatchHealth| matches!(health, WatchHealth::Down { .. });
+    let sources_read = snapshot.sources.values().all(|health| *health != WatchHealth::Starting);
+    let has_watches = snapshot.watches().next().is_some();
+    let answered = snapshot.watches().all(|watch| watch.answered || (timed_out && is_down(&watch.health)));
+    snapshot.ready || (sources_read && has_watches && answered)
 }
 
-fn progress(snapshot: &Snapshot) -> Progress {
-    let waits = snapshot.sources.values().any(|health| *health == WatchHealth::Starting);
-    if waits {
-        return Progress { read: snapshot.baselines.len(), ..Progress::default() };
+fn progress(snapshot: &Snapshot) -> SyncProgress {
+    let read = snapshot.baselines.len();
+    if snapshot.sources.values().any(|health| *health == WatchHealth::Starting) {
+        return SyncProgress { read, ..SyncProgress::default() };
     }
-    let done = snapshot.streams().filter(|stream| stream.answered).count();
-    Progress { read: snapshot.baselines.len(), done, all: snapshot.streams().count() }
+    let done = snapshot.watches().filter(|watch| watch.answered).count();
+    SyncProgress { read, done, all: snapshot.watches().count() }
 }
 
-/// Kinds, by group and name, that controllers make and nobody declares, or that are many and tell nothing. `*`: all of a group.
+/// Kinds, by group and name, that controllers create and people do not declare, or that are numerous without
+/// showing drift. `*`: all kinds of a group.
 const UNDECLARED: &[(&str, &str)] = &[
     ("", "ComponentStatus"),
     ("", "Endpoints"),
@@ -168,113 +167,110 @@ const UNDECLARED: &[(&str, &str)] = &[
     ("storage.k8s.io", "VolumeAttachment"),
 ];
 
-/// Namespaces that are tried at a time.
-const AT_ONCE: usize = 16;
-
-/// Settings for one look. `named`: the only kinds that matter; none for all that are usually declared. `namespace`: the only one
-/// that matters, to those that have namespaces.
-pub fn usual_settings(served: &Served, named: &[Kind], namespace: Option<&str>) -> Settings {
+/// The settings without a settings file. `kinds`: the requested kinds, or none for all that people declare.
+/// `namespace`: the only requested namespace.
+pub fn default_settings(served: &ServedKinds, kinds: &[Kind], namespace: Option<&str>) -> Settings {
     let scope = |kind: &Kind| if kind.namespaced { Scope::new(namespace, []) } else { Scope::default() };
-    let mut kinds: Vec<WantedKind> = if named.is_empty() {
-        usual_kinds(served, namespace.is_none()).map(WantedKind::exactly).collect()
+    let mut wanted: Vec<WantedKind> = if kinds.is_empty() {
+        declared_kinds(served, namespace.is_none()).map(WantedKind::exactly).collect()
     } else {
-        // Who scales an object is told by its autoscaler, which need not be asked for.
-        let autoscaler = Kind::autoscaler();
-        let by_the_way =
-            WantedKind { by_the_way: true, scope: scope(&autoscaler), ..WantedKind::exactly(&autoscaler) };
-        let named = named.iter().filter(|kind| !kind.is_guarded());
-        let named = named.map(|kind| WantedKind { scope: scope(kind), ..WantedKind::exactly(kind) });
-        named.chain([by_the_way]).collect()
+        // Autoscalers are needed to explain changed replicas, even if they are not requested.
+        let kind = Kind::autoscaler();
+        let autoscaler = WantedKind { implicit: true, scope: scope(&kind), ..WantedKind::exactly(&kind) };
+        let requested = kinds.iter().filter(|kind| !kind.requires_selector());
+        let requested = requested.map(|kind| WantedKind { scope: scope(kind), ..WantedKind::exactly(kind) });
+        requested.chain([autoscaler]).collect()
     };
-    kinds.sort();
-    kinds.dedup();
+    wanted.sort();
+    wanted.dedup();
     let mut settings = Settings {
-        kinds,
+        kinds: wanted,
         sources: vec![Source::Annotation, Source::Terraform, Source::Helm, Source::LastApplied],
         ..Settings::default()
     };
-    // Objects without a namespace may be declared anywhere.
-    if let Some(name) = namespace.filter(|_| named.iter().all(|kind| kind.namespaced)) {
-        narrow(&mut settings, name);
+    // Baselines of cluster-scoped objects may be in any namespace.
+    if let Some(name) = namespace.filter(|_| kinds.iter().all(|kind| kind.namespaced)) {
+        limit_to_namespace(&mut settings, name);
     }
     settings
 }
 
-/// Looks in one namespace only. States often lie elsewhere than what they declare, and are few; releases are many, and lie where
-/// they are installed.
-pub fn narrow(settings: &mut Settings, namespace: &str) {
+/// Limits the settings to one namespace. Helm stores a release in the namespace of its objects; Terraform
+/// states are often in another namespace, and few, so they are not limited.
+pub fn limit_to_namespace(settings: &mut Settings, namespace: &str) {
     settings.namespaces = vec![namespace.into()];
     settings.helm.scope = settings.helm.scope.within(&Scope::new([namespace], []));
 }
 
-/// Whether states or releases are looked for in namespaces that nobody named.
-pub fn has_wide_sources(settings: &Settings) -> bool {
-    let is_wide =
-        |source, scope: &Scope| settings.sources.contains(&source) && matches!(scope, Scope::AllBut(_));
-    is_wide(Source::Terraform, &settings.terraform.scope) || is_wide(Source::Helm, &settings.helm.scope)
+/// Whether states or releases are read in all namespaces.
+pub fn reads_all_namespaces(settings: &Settings) -> bool {
+    let is_unlimited =
+        |source, scope: &Scope| settings.sources.contains(&source) && matches!(scope, Scope::AllExcept(_));
+    is_unlimited(Source::Terraform, &settings.terraform.scope)
+        || is_unlimited(Source::Helm, &settings.helm.scope)
 }
 
-/// Looks for states and releases within this scope, unless somebody named where they are.
-pub fn narrow_sources(settings: &mut Settings, readable: &Scope) {
+/// Limits states and releases to the readable namespaces, unless the settings name namespaces.
+pub fn limit_sources(settings: &mut Settings, readable: &Scope) {
     for scope in [&mut settings.terraform.scope, &mut settings.helm.scope] {
-        if matches!(scope, Scope::AllBut(_)) {
+        if matches!(scope, Scope::AllExcept(_)) {
             *scope = scope.within(readable);
         }
     }
 }
 
-/// Every kind that people declare, in the version that the API server prefers.
-fn usual_kinds(served: &Served, cluster_scoped: bool) -> impl Iterator<Item = &Kind> {
+/// All kinds that people declare, in the version that the API server prefers.
+fn declared_kinds(served: &ServedKinds, cluster_scoped: bool) -> impl Iterator<Item = &Kind> {
     let mut seen = Vec::new();
-    let first = move |kind: &&Kind| {
+    // The API server lists the preferred version of a group first.
+    let is_preferred = move |kind: &&Kind| {
         let name = (kind.group.clone(), kind.kind.clone());
         let is_first = !seen.contains(&name);
         seen.push(name);
         is_first
     };
-    let watchable = served.kinds.iter().filter(|own| own.watchable).map(|own| &*own.kind);
+    let watchable = served.kinds.iter().filter(|served| served.watchable).map(|served| &*served.kind);
     watchable
         .filter(|kind| is_declared(kind))
         .filter(move |kind| cluster_scoped || kind.namespaced)
-        .filter(first)
+        .filter(is_preferred)
 }
 
 fn is_declared(kind: &Kind) -> bool {
     let (group, name) = (&*kind.group, &*kind.kind);
-    !UNDECLARED.iter().any(|own| *own == (group, name) || *own == (group, "*"))
+    !UNDECLARED.iter().any(|undeclared| [(group, name), (group, "*")].contains(undeclared))
 }
 
 /// The namespaces in which Secrets may be listed.
 #[derive(Debug)]
-pub struct Readable {
-    /// These: all of them, where that is allowed at once or cannot be found out.
+pub struct ReadableSecrets {
+    /// All namespaces if the caller may list Secrets in all of them, or if that cannot be determined.
     pub scope: Scope,
-    /// In which of them they may not.
-    pub missed: Missed,
+    pub missed: UnreadableNamespaces,
 }
 
-/// Namespaces that nobody may look into.
+/// The namespaces in which Secrets may not be listed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Missed {
-    /// None.
+pub enum UnreadableNamespaces {
     Nothing,
-    /// So many.
+    /// This number of namespaces.
     Namespaces(usize),
-    /// Those beside the one that matters.
+    /// All except the requested one.
     Others,
 }
 
-/// The namespaces in which Secrets may be listed. `namespace`: the only one that matters; where objects may be declared `anywhere`,
-/// the first one that does.
-pub async fn readable_scope(client: &Client, namespace: Option<&str>, anywhere: bool) -> Readable {
-    // Asking with a label that none has shows nothing and costs nothing.
+/// Determines in which namespaces Secrets may be listed. If the caller may not list them in all namespaces,
+/// only the requested `namespace` is used, or each namespace is checked if objects may be declared
+/// `anywhere`.
+pub async fn readable_secrets(client: &Client, namespace: Option<&str>, anywhere: bool) -> ReadableSecrets {
+    // Selects nothing, so the check is cheap and shows no Secret.
     let nothing = ListParams::default().labels("owner=helm,!owner").limit(1);
     let everywhere: Api<PartialObjectMeta<Secret>> = Api::all(client.clone());
-    let all = || Readable { scope: Scope::default(), missed: Missed::Nothing };
+    let all = || ReadableSecrets { scope: Scope::default(), missed: UnreadableNamespaces::Nothing };
     if !is_forbidden(&everywhere.list(&nothing).await) {
         return all();
     }
-    let one = |name| Readable { scope: Scope::new([name], []), missed: Missed::Others };
+    let one = |name| ReadableSecrets { scope: Scope::new([name], []), missed: UnreadableNamespaces::Others };
     if let Some(name) = namespace.filter(|_| !anywhere) {
         return one(name);
     }
@@ -282,55 +278,54 @@ pub async fn readable_scope(client: &Client, namespace: Option<&str>, anywhere: 
     let Ok(found) = namespaces.list(&ListParams::default()).await else {
         return namespace.map_or_else(all, one);
     };
-    let names: Vec<String> = found.items.into_iter().filter_map(|own| own.metadata.name).collect();
+    let names: Vec<String> =
+        found.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect();
     let count = names.len();
-    let tried = stream::iter(names).map(async |name| {
-        let there: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &name);
-        // Whoever does not answer now is asked again, and what becomes of that is told.
-        (!is_forbidden(&there.list(&nothing).await)).then_some(name)
+    let checks = stream::iter(names).map(async |name| {
+        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &name);
+        // Other errors are retried and reported by the watch.
+        (!is_forbidden(&secrets.list(&nothing).await)).then_some(name)
     });
     let readable: Vec<String> =
-        tried.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        checks.buffer_unordered(CONCURRENT_CHECKS).filter_map(future::ready).collect().await;
     match count - readable.len() {
-        // What cannot be read anywhere is refused as a whole, which is told.
+        // The watch of all namespaces reports that it is forbidden.
         _ if readable.is_empty() => all(),
-        0 => Readable { scope: Scope::new(readable, []), missed: Missed::Nothing },
-        count => Readable { scope: Scope::new(readable, []), missed: Missed::Namespaces(count) },
+        0 => ReadableSecrets { scope: Scope::new(readable, []), missed: UnreadableNamespaces::Nothing },
+        count => ReadableSecrets {
+            scope: Scope::new(readable, []),
+            missed: UnreadableNamespaces::Namespaces(count),
+        },
     }
 }
 
-fn is_forbidden<T>(answer: &Result<T, kube::Error>) -> bool {
-    matches!(answer, Err(kube::Error::Api(status)) if status.code == 403)
+fn is_forbidden<T>(result: &Result<T, kube::Error>) -> bool {
+    matches!(result, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, PATIENCE, Snapshot, Wait};
-
-    #[test]
-    fn how_kinds_are_compared_is_waited_for_from_when_all_is_listed() {
-        let begun = Instant::now();
-        let mut wait = Wait::from(begun);
-        // A large cluster has used up all patience by then.
-        let listed = begun + PATIENCE * 2;
-        assert!(!wait.is_over(&Snapshot::default(), begun));
-        let awaiting = Snapshot { ready: true, awaits_shapes: true, ..Snapshot::default() };
-        assert!(!wait.is_over(&awaiting, listed) && !wait.is_over(&awaiting, listed + PATIENCE));
-        assert!(wait.is_over(&awaiting, listed + PATIENCE + Duration::from_millis(1)));
-        assert!(Wait::from(begun).is_over(&Snapshot { awaits_shapes: false, ..awaiting }, begun));
-    }
-}
-
-#[cfg(test)]
-mod usual_tests {
     use std::sync::Arc;
 
-    use super::{Kind, Served, usual_settings};
+    use super::{Duration, Instant, Kind, SYNC_TIMEOUT, ServedKinds, Snapshot, SyncWait, default_settings};
     use crate::types::ServedKind;
 
-    fn served() -> Served {
+    #[test]
+    fn timeout_for_schemas_starts_when_all_lists_are_done() {
+        let started = Instant::now();
+        let mut wait = SyncWait::new(started);
+        // The lists of a large cluster take longer than the timeout.
+        let listed = started + SYNC_TIMEOUT * 2;
+        assert!(!wait.is_over(&Snapshot::default(), started));
+        let awaiting = Snapshot { ready: true, awaits_schemas: true, ..Snapshot::default() };
+        assert!(!wait.is_over(&awaiting, listed) && !wait.is_over(&awaiting, listed + SYNC_TIMEOUT));
+        assert!(wait.is_over(&awaiting, listed + SYNC_TIMEOUT + Duration::from_millis(1)));
+        assert!(SyncWait::new(started).is_over(&Snapshot { awaits_schemas: false, ..awaiting }, started));
+    }
+
+    fn served() -> ServedKinds {
         let kind = |group: &str, version: &str, kind: &str, namespaced| ServedKind {
-            kind: Arc::new(Kind { namespaced, ..Kind::unseen(group, version, kind) }),
+            kind: Arc::new(Kind { namespaced, ..Kind::undiscovered(group, version, kind) }),
             watchable: true,
         };
         let kinds = vec![
@@ -346,16 +341,16 @@ mod usual_tests {
                 ..kind("authorization.k8s.io", "v1", "SubjectAccessReview", false)
             },
         ];
-        Served { kinds }
+        ServedKinds { kinds }
     }
 
-    fn wanted(named: &[Kind], namespace: Option<&str>) -> Vec<String> {
-        let settings = usual_settings(&served(), named, namespace);
+    fn wanted(kinds: &[Kind], namespace: Option<&str>) -> Vec<String> {
+        let settings = default_settings(&served(), kinds, namespace);
         settings.wanted_kinds().iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn all_that_people_declare_is_looked_at_once() {
+    fn default_settings_watch_all_declarable_kinds_once() {
         let everywhere =
             ["v1 ConfigMap", "example.com/v2 Widget", "rbac.authorization.k8s.io/v1 ClusterRole"];
         assert_eq!(wanted(&[], None), everywhere);
@@ -363,9 +358,12 @@ mod usual_tests {
     }
 
     #[test]
-    fn of_named_kinds_no_other_is_looked_at_but_who_scales_them() {
-        let secret = Kind::unseen("", "v1", "Secret");
-        let named = [Kind::deployment(), secret];
-        assert_eq!(wanted(&named, None), ["apps/v1 Deployment", "autoscaling/v2 HorizontalPodAutoscaler"]);
+    fn default_settings_watch_requested_kinds_and_autoscalers_only() {
+        let secret = Kind::undiscovered("", "v1", "Secret");
+        let requested = [Kind::deployment(), secret];
+        assert_eq!(
+            wanted(&requested, None),
+            ["apps/v1 Deployment", "autoscaling/v2 HorizontalPodAutoscaler"]
+        );
     }
 }

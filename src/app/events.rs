@@ -1,4 +1,5 @@
-//! What is done about transitions: a line in the log, and a Warning Event where people asked for them.
+//! Reports transitions as they happen: a log line for each episode that starts or ends, and Warning Events if
+//! the settings enable them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,76 +12,76 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::engine::{StateReader, Transition, Turn};
+use crate::engine::{EpisodeChange, StateReader, Transition};
 
-/// Gives new transitions until told to stop.
+/// The API server rejects longer notes.
+const MAX_NOTE_LENGTH: usize = 1024;
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Follows the history. A slow consumer never delays the engine: the history itself is the queue.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct TransitionFollower {
     pub(super) state: StateReader,
-    /// The last transition that was given.
-    pub(super) seen: u64,
+    /// The sequence number of the last transition that was returned.
+    pub(super) last_sequence: u64,
     pub(super) stop: CancellationToken,
 }
 
-impl Follower {
-    /// Waits for something new to be published. None when it is time to stop; the list may be empty.
+impl TransitionFollower {
+    /// Waits for the next snapshot and returns its new transitions, which may be none. None to stop.
     pub(super) async fn next(&mut self) -> Option<Vec<Arc<Transition>>> {
-        let more = tokio::select! {
-            more = self.state.changed() => more,
+        let running = tokio::select! {
+            changed = self.state.changed() => changed,
             () = self.stop.cancelled() => false,
         };
-        let new = self.state.snapshot().history.since(self.seen);
-        self.seen = new.last().map_or(self.seen, |last| last.sequence);
-        more.then_some(new)
+        let new = self.state.snapshot().history.since(self.last_sequence);
+        self.last_sequence = new.last().map_or(self.last_sequence, |last| last.sequence);
+        running.then_some(new)
     }
 }
 
-/// Tells the log what happens until it is time to stop.
-pub(super) async fn announce(mut follower: Follower) {
+pub(super) async fn log_transitions(mut follower: TransitionFollower) {
     while let Some(transitions) = follower.next().await {
-        transitions.iter().for_each(|transition| log(transition));
+        transitions.iter().for_each(|transition| log_transition(transition));
     }
 }
 
-fn log(transition: &Transition) {
+fn log_transition(transition: &Transition) {
     let Some(episode) = &transition.episode else { return };
     let (object, actor, onset) = (&transition.key, episode.actor, episode.onset);
-    match episode.turn {
-        Turn::Began => {
+    match episode.change {
+        EpisodeChange::Started => {
             let manager = episode.manager.as_deref().unwrap_or("");
             info!(%object, source = %transition.source, %actor, manager, %onset, "Drift began.");
         }
-        Turn::Ended(cause) => info!(%object, source = %transition.source, %cause, %onset, "Drift ended."),
-        Turn::GoesOn => {}
+        EpisodeChange::Ended(cause) => {
+            info!(%object, source = %transition.source, %cause, %onset, "Drift ended.");
+        }
+        EpisodeChange::Unchanged => {}
     }
 }
 
-/// The API server refuses longer notes.
-const LONGEST_NOTE: usize = 1024;
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Publishes Events until it is time to stop.
-pub(super) async fn publish(client: Client, mut follower: Follower) {
+pub(super) async fn publish_events(client: Client, mut follower: TransitionFollower) {
     let reporter =
         Reporter { controller: "drift-exporter".to_owned(), instance: std::env::var("POD_NAME").ok() };
     let recorder = Recorder::new(client, reporter);
     let stop = follower.stop.clone();
     while let Some(transitions) = follower.next().await {
-        let began = |transition: &&Arc<Transition>| {
-            transition.episode.as_ref().is_some_and(|episode| episode.turn == Turn::Began)
+        let has_started = |transition: &&Arc<Transition>| {
+            transition.episode.as_ref().is_some_and(|episode| episode.change == EpisodeChange::Started)
         };
-        for transition in transitions.iter().filter(began) {
+        for transition in transitions.iter().filter(has_started) {
             tokio::select! {
-                () = tell(&recorder, transition) => {}
+                () = publish_event(&recorder, transition) => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 }
 
-async fn tell(recorder: &Recorder, transition: &Transition) {
+async fn publish_event(recorder: &Recorder, transition: &Transition) {
     let key = &transition.key;
-    let about = ObjectReference {
+    let regarding = ObjectReference {
         api_version: Some(key.kind.api_version()),
         kind: Some(key.kind.kind.to_string()),
         namespace: Some(key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
@@ -95,7 +96,7 @@ async fn tell(recorder: &Recorder, transition: &Transition) {
         action: "Compare".to_owned(),
         secondary: None,
     };
-    match timeout(PATIENCE, recorder.publish(&event, &about)).await {
+    match timeout(EVENT_TIMEOUT, recorder.publish(&event, &regarding)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             warn!(object = %key, %error, "Cannot write an Event; RBAC must allow create and patch on events.k8s.io.");
@@ -104,7 +105,7 @@ async fn tell(recorder: &Recorder, transition: &Transition) {
     }
 }
 
-/// Names the paths and the tool; values never leave through an Event.
+/// The note names paths and the field manager, never values.
 fn note(transition: &Transition) -> String {
     let Some(episode) = &transition.episode else {
         return "The object drifted.".to_owned();
@@ -116,5 +117,5 @@ fn note(transition: &Transition) -> String {
         episode.paths.join(", "),
         episode.actor,
     );
-    note.chars().take(LONGEST_NOTE).collect()
+    note.chars().take(MAX_NOTE_LENGTH).collect()
 }

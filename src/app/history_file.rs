@@ -1,114 +1,86 @@
-//! Transitions on disk, one JSON object a line, so that a restart forgets nothing. Values are never written.
+//! The history file: one transition as JSON per line, so that the history survives a restart.
 
 use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions},
-    io::{self, BufRead as _, BufReader, Write as _},
+    io::{self, BufRead as _, BufReader, ErrorKind, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::{
-    engine::{EpisodeNote, History, StateReader, Transition, Turn},
-    types::{Actor, Cause, FieldClass, Kind, ObjectKey, Severity, Source, UnknownReason, VerdictKind},
-};
+use crate::engine::{History, StateReader, Transition};
 
-/// Lines that are kept when the file is shortened, which happens when it has grown to twice as many.
-const KEPT: usize = 10_000;
+/// The file is truncated to this number of lines when it has grown to twice as many.
+const MAX_LINES: usize = 10_000;
 
-/// More than that many lines can ever take.
-const LARGEST: u64 = 256 << 20;
+/// No history file is larger than this.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The open file.
 #[derive(Debug)]
 pub(super) struct HistoryFile {
     path: PathBuf,
-    /// None after a failed write, of which a part may be on disk: the file is written anew then.
+    /// None after a failed write, which may have left an incomplete line: the next write replaces the file.
     file: Option<File>,
     lines: usize,
-    /// The newest transition that is in the file.
+    /// The sequence number of the newest transition in the file.
     written: u64,
 }
 
-/// Reads what an earlier run wrote, and opens the file for more. Lines that cannot be read are passed over, but a
-/// file without any line of ours is somebody else's.
-pub(super) fn open(path: &Path) -> io::Result<(History, HistoryFile)> {
-    let mut kept: VecDeque<Transition> = VecDeque::new();
-    let mut unreadable = 0_usize;
-    // Asked before it is opened: opening a pipe would wait for somebody to write to it.
-    match fs::metadata(path) {
-        Ok(about) if !about.is_file() || about.len() > LARGEST => {
-            return Err(io::Error::other("it is not a file that an exporter wrote"));
-        }
-        Ok(_) => {
-            let file = File::open(path)?;
-            file.try_lock_shared().map_err(|_| io::Error::other("another exporter is using it"))?;
-            for line in BufReader::new(file).split(b'\n') {
-                match serde_json::from_slice::<Line>(&line?).ok().and_then(Line::into_transition) {
-                    Some(transition) => kept.push_back(transition),
-                    None => unreadable += 1,
-                }
-                if kept.len() > KEPT {
-                    kept.pop_front();
+impl HistoryFile {
+    /// Reads the history of an earlier run, and opens the file for appending. Invalid lines are dropped, but
+    /// a file without any valid line belongs to another program and is an error.
+    pub(super) fn open(path: &Path) -> io::Result<(History, Self)> {
+        let mut transitions: VecDeque<Transition> = VecDeque::new();
+        let mut invalid = 0_usize;
+        // Checked before the file is opened: opening a named pipe waits for a writer.
+        match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() || metadata.len() > MAX_BYTES => {
+                return Err(io::Error::other("not a file that an exporter wrote"));
+            }
+            Ok(_) => {
+                let file = File::open(path)?;
+                file.try_lock_shared().map_err(|_| in_use())?;
+                for line in BufReader::new(file).split(b'\n') {
+                    match serde_json::from_slice(&line?) {
+                        Ok(transition) => transitions.push_back(transition),
+                        Err(_) => invalid += 1,
+                    }
+                    if transitions.len() > MAX_LINES {
+                        transitions.pop_front();
+                    }
                 }
             }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+        if invalid > 0 && transitions.is_empty() {
+            return Err(io::Error::other("no line of it was written by an exporter; it is left as it is"));
+        }
+        if invalid > 0 {
+            warn!(path = %path.display(), invalid, "Dropped invalid lines of the history file.");
+        }
+        let lines = transitions.len();
+        let history = History::restore(transitions);
+        let file = Some(rewrite(path, &history)?);
+        let written = history.last_sequence();
+        Ok((history, Self { path: path.to_owned(), file, lines, written }))
     }
-    if unreadable > 0 && kept.is_empty() {
-        return Err(io::Error::other("nothing in it was written by an exporter; it is left as it is"));
-    }
-    if unreadable > 0 {
-        warn!(path = %path.display(), unreadable, "Some lines of the history file are not ours and are dropped.");
-    }
-    let lines = kept.len();
-    let history = History::restore(kept);
-    let file = Some(rewrite(path, &history)?);
-    let written = history.last_sequence();
-    Ok((history, HistoryFile { path: path.to_owned(), file, lines, written }))
-}
 
-/// Writes the whole history beside the file and puts it in its place, so that a crash leaves one or the other.
-fn rewrite(path: &Path, history: &History) -> io::Result<File> {
-    let beside = path.with_added_extension("new");
-    let mut text = Vec::new();
-    for transition in history.since(0) {
-        push_line(&mut text, &transition)?;
-    }
-    let mut file = File::create(&beside)?;
-    file.write_all(&text)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    let file = OpenOptions::new().append(true).open(path)?;
-    file.try_lock().map_err(|_| io::Error::other("another exporter is using it"))?;
-    Ok(file)
-}
-
-fn push_line(text: &mut Vec<u8>, transition: &Transition) -> io::Result<()> {
-    serde_json::to_writer(&mut *text, &Line::from(transition))?;
-    text.push(b'\n');
-    Ok(())
-}
-
-impl HistoryFile {
-    /// Appends new transitions until told to stop; what came last is written even then.
-    pub(super) async fn follow(mut self, mut state: StateReader, stop: CancellationToken) {
+    /// Appends new transitions until `stop` is cancelled; the last ones are written even then.
+    pub(super) async fn run(mut self, mut state: StateReader, stop: CancellationToken) {
         loop {
-            let more = tokio::select! {
-                more = state.changed() => more,
+            let running = tokio::select! {
+                changed = state.changed() => changed,
                 () = stop.cancelled() => false,
             };
             let history = state.snapshot().history.clone();
             if let Err(error) = tokio::task::block_in_place(|| self.append(&history)) {
-                error!(path = %self.path.display(), %error, "Cannot write the history file; trying again with the next transition.");
+                error!(path = %self.path.display(), %error, "Cannot write the history file; the next transition retries.");
             }
-            if !more {
+            if !running {
                 return;
             }
         }
@@ -118,12 +90,8 @@ impl HistoryFile {
         let new = history.since(self.written);
         let Some(last) = new.last().map(|transition| transition.sequence) else { return Ok(()) };
         match self.file.take() {
-            Some(mut file) if self.lines + new.len() <= 2 * KEPT => {
-                let mut text = Vec::new();
-                for transition in &new {
-                    push_line(&mut text, transition)?;
-                }
-                file.write_all(&text)?;
+            Some(mut file) if self.lines + new.len() <= 2 * MAX_LINES => {
+                file.write_all(&to_lines(new.iter().map(|transition| &**transition))?)?;
                 self.file = Some(file);
                 self.lines += new.len();
             }
@@ -137,181 +105,88 @@ impl HistoryFile {
     }
 }
 
-/// A word that may be absent, but not unknown.
-fn word<T>(text: Option<String>, parse: fn(&str) -> Option<T>) -> Result<Option<T>, NotOurs> {
-    text.map(|text| parse(&text).ok_or(NotOurs)).transpose()
+/// Writes the whole history to a new file, and renames it: a crash leaves either the old or the new file.
+fn rewrite(path: &Path, history: &History) -> io::Result<File> {
+    let new_path = path.with_added_extension("new");
+    let mut file = File::create(&new_path)?;
+    file.write_all(&to_lines(history.after(0).map(|transition| &**transition))?)?;
+    file.sync_all()?;
+    fs::rename(&new_path, path)?;
+    let file = OpenOptions::new().append(true).open(path)?;
+    file.try_lock().map_err(|_| in_use())?;
+    Ok(file)
 }
 
-/// A word that no exporter writes.
-struct NotOurs;
-
-/// A transition as it is written.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    sequence: u64,
-    time: Timestamp,
-    group: Box<str>,
-    version: Box<str>,
-    kind: Box<str>,
-    plural: Box<str>,
-    namespaced: bool,
-    namespace: Box<str>,
-    name: Box<str>,
-    uid: Box<str>,
-    source: String,
-    from: Option<String>,
-    to: Option<String>,
-    reason: Option<String>,
-    episode: Option<EpisodeLine>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct EpisodeLine {
-    turn: String,
-    onset: Timestamp,
-    severity: String,
-    actor: String,
-    manager: Option<Box<str>>,
-    field: String,
-    paths: Vec<Box<str>>,
-}
-
-impl From<&Transition> for Line {
-    fn from(transition: &Transition) -> Self {
-        let key = &transition.key;
-        Self {
-            sequence: transition.sequence,
-            time: transition.time,
-            group: key.kind.group.clone(),
-            version: key.kind.version.clone(),
-            kind: key.kind.kind.clone(),
-            plural: key.kind.plural.clone(),
-            namespaced: key.kind.namespaced,
-            namespace: key.namespace.as_str().into(),
-            name: key.name.as_str().into(),
-            uid: transition.uid.clone(),
-            source: transition.source.to_string(),
-            from: transition.from.map(|verdict| verdict.to_string()),
-            to: transition.to.map(|verdict| verdict.to_string()),
-            reason: transition.reason.map(|reason| reason.to_string()),
-            episode: transition.episode.as_ref().map(|episode| EpisodeLine {
-                turn: match episode.turn {
-                    Turn::Began => "began".to_owned(),
-                    Turn::GoesOn => "goes_on".to_owned(),
-                    Turn::Ended(cause) => cause.to_string(),
-                },
-                onset: episode.onset,
-                severity: episode.severity.to_string(),
-                actor: episode.actor.to_string(),
-                manager: episode.manager.clone(),
-                field: episode.field.to_string(),
-                paths: episode.paths.clone(),
-            }),
-        }
+fn to_lines<'a>(transitions: impl Iterator<Item = &'a Transition>) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for transition in transitions {
+        serde_json::to_writer(&mut lines, transition)?;
+        lines.push(b'\n');
     }
+    Ok(lines)
 }
 
-impl Line {
-    /// None where a word in it is not one of ours.
-    fn into_transition(self) -> Option<Transition> {
-        let kind = Kind {
-            group: self.group,
-            version: self.version,
-            kind: self.kind,
-            plural: self.plural,
-            namespaced: self.namespaced,
-        };
-        let episode = match self.episode {
-            None => None,
-            Some(line) => Some(EpisodeNote {
-                turn: match line.turn.as_str() {
-                    "began" => Turn::Began,
-                    "goes_on" => Turn::GoesOn,
-                    cause => Turn::Ended(Cause::parse(cause)?),
-                },
-                onset: line.onset,
-                severity: Severity::parse(&line.severity)?,
-                actor: Actor::parse(&line.actor)?,
-                manager: line.manager,
-                field: FieldClass::parse(&line.field)?,
-                paths: line.paths,
-            }),
-        };
-        Some(Transition {
-            sequence: self.sequence,
-            time: self.time,
-            key: ObjectKey {
-                kind: Arc::new(kind),
-                namespace: (*self.namespace).into(),
-                name: (*self.name).into(),
-            },
-            uid: self.uid,
-            source: Source::parse(&self.source)?,
-            from: word(self.from, VerdictKind::parse).ok()?,
-            to: word(self.to, VerdictKind::parse).ok()?,
-            reason: word(self.reason, UnknownReason::parse).ok()?,
-            episode,
-        })
-    }
+fn in_use() -> io::Error {
+    io::Error::other("another exporter is using it")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::unix::fs::symlink};
 
-    use super::open;
-    use crate::engine::History;
+    use super::{History, HistoryFile, Transition};
 
     const LINE: &str = r#"{"sequence":7,"time":"2026-01-01T00:00:00Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"in_sync","to":"drifted","reason":null,"episode":null}"#;
 
     fn history(last: u64) -> History {
-        let line: super::Line = serde_json::from_str(LINE).unwrap();
-        let first = line.into_transition().unwrap();
-        History::restore((1..=last).map(|sequence| crate::engine::Transition { sequence, ..first.clone() }))
+        let first: Transition = serde_json::from_str(LINE).unwrap();
+        History::restore((1..=last).map(|sequence| Transition { sequence, ..first.clone() }))
     }
 
     #[test]
-    fn what_was_written_is_read_back_and_other_lines_are_dropped() {
+    fn restart_restores_written_transitions_and_drops_invalid_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
         fs::write(&path, format!("{LINE}\nhalf a li")).unwrap();
-        let (restored, mut file) = open(&path).unwrap();
+        let (restored, mut file) = HistoryFile::open(&path).unwrap();
         assert_eq!(restored.last_sequence(), 7);
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{LINE}\n"));
         file.append(&history(9)).unwrap();
         drop(file);
-        let (restored, _) = open(&path).unwrap();
+        let (restored, _) = HistoryFile::open(&path).unwrap();
         assert_eq!((restored.last_sequence(), restored.newest_first().count()), (9, 3));
     }
 
     #[test]
-    fn a_file_that_is_not_ours_or_in_use_is_left_alone() {
+    fn foreign_and_locked_files_are_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes");
         fs::write(&path, "dear diary\n").unwrap();
-        assert!(open(&path).unwrap_err().to_string().contains("left as it is"));
+        assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("left as it is"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "dear diary\n");
         let device = folder.path().join("device");
-        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        symlink("/dev/null", &device).unwrap();
         for odd in [&*device, folder.path()] {
-            assert!(open(odd).unwrap_err().to_string().contains("not a file"), "{}", odd.display());
+            let error = HistoryFile::open(odd).unwrap_err().to_string();
+            assert!(error.contains("not a file"), "{}: {error}", odd.display());
         }
         assert!(device.is_symlink(), "it was replaced");
         let path = folder.path().join("history");
-        let _held = open(&path).unwrap();
-        assert!(open(&path).unwrap_err().to_string().contains("another exporter"));
+        let _locked = HistoryFile::open(&path).unwrap();
+        assert!(HistoryFile::open(&path).unwrap_err().to_string().contains("another exporter"));
     }
 
     #[test]
-    fn a_file_that_has_grown_is_shortened() {
+    fn file_is_truncated_when_it_has_twice_the_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        let (_, mut file) = open(&path).unwrap();
+        let (_, mut file) = HistoryFile::open(&path).unwrap();
         for last in [9_000, 18_000, 27_000] {
             file.append(&history(last)).unwrap();
         }
         drop(file);
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!((10_000..=20_000).contains(&lines), "{lines}");
-        assert_eq!(open(&path).unwrap().0.last_sequence(), 27_000);
+        assert_eq!(HistoryFile::open(&path).unwrap().0.last_sequence(), 27_000);
     }
 }

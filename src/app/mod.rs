@@ -1,4 +1,4 @@
-//! Wiring: who is connected to whom.
+//! Runs an exporter: wires its parts, starts its tasks, and waits for their end.
 
 mod assemble;
 mod config_reconciler;
@@ -8,10 +8,10 @@ mod events;
 mod history_file;
 pub mod telemetry;
 
-use std::path::PathBuf;
+use std::{fmt, io, path::PathBuf, thread};
 
 use kube::Client;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, runtime, sync::oneshot, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -19,117 +19,112 @@ pub use self::{
     assemble::{Exporter, Ingest, assemble},
     config_reconciler::{SettingsHandle, SettingsSource},
     direct::{
-        Direct, Missed, Progress, Readable, has_wide_sources, narrow, narrow_sources, readable_scope,
-        usual_settings,
+        InProcessExporter, ReadableSecrets, SyncProgress, UnreadableNamespaces, default_settings,
+        limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces,
     },
 };
 
-use self::{config_reconciler::Reloader, events::Follower, telemetry::LogHandle};
+use self::{
+    config_reconciler::SettingsReloader,
+    events::{TransitionFollower, log_transitions, publish_events},
+    history_file::HistoryFile,
+    telemetry::LogHandle,
+};
 use crate::{
     config::Settings,
     engine::{History, StateReader},
     server::{Auth, ServerLimits, router, serve},
     types::{Clock, RedactionKey},
-    watch::Timing,
+    watch::WatcherConfig,
 };
 
-/// Everything that the exporter gets from outside.
-pub struct Parts {
-    /// The connection to the API server.
+/// Everything that an exporter gets from outside.
+pub struct ExporterDeps {
     pub client: Client,
-    /// What to do.
     pub settings: Settings,
-    /// The file that it was read from and that is followed; none where there is none.
+    /// The file that the settings are reloaded from.
     pub settings_source: Option<SettingsSource>,
-    /// Through which the log is told how much to say.
     pub log: LogHandle,
-    /// The key of digests of values that may not be told.
-    pub seal_key: RedactionKey,
-    /// The time.
+    /// The key of the digests that replace sensitive values.
+    pub redaction_key: RedactionKey,
     pub clock: Clock,
-    /// How long streams wait for what.
-    pub timing: Timing,
-    /// Whether a Warning Event is written for each episode: the one thing that writes to the cluster.
+    pub timing: WatcherConfig,
+    /// Whether each episode creates a Warning Event. The exporter writes nothing else to the cluster.
     pub events: bool,
-    /// Where transitions are kept across restarts.
+    /// Keeps the history across restarts.
     pub history_file: Option<PathBuf>,
-    /// Who may ask for what.
     pub auth: Auth,
-    /// Ends everything.
     pub stop: CancellationToken,
 }
 
-impl std::fmt::Debug for Parts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Parts").field("settings", &self.settings).finish_non_exhaustive()
+impl fmt::Debug for ExporterDeps {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ExporterDeps").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-/// The exporter could not start, or could not go on.
+/// Why an exporter cannot start or stops unexpectedly.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// The history file cannot be used.
     #[error("cannot use history file {path}: {source}")]
-    History {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: std::io::Error,
-    },
-    /// A thread could not be started.
+    History { path: PathBuf, source: io::Error },
     #[error("cannot start the thread that watches the cluster: {0}")]
-    Thread(std::io::Error),
-    /// The demo's cluster could not be made.
+    Thread(io::Error),
     #[error(transparent)]
     Demo(#[from] demo::DemoError),
-    /// The engine ended by itself, which it never should.
-    #[error("the engine has stopped unexpectedly; its reason is in the log above")]
+    #[error("the engine stopped unexpectedly; the log above has the reason")]
     EngineStopped,
 }
 
-/// Runs the exporter until it is told to stop.
-pub async fn run(parts: Parts, listener: TcpListener) -> Result<(), AppError> {
-    start(parts, listener)?.wait().await
+/// Runs an exporter until `stop` is cancelled.
+pub async fn run(deps: ExporterDeps, listener: TcpListener) -> Result<(), AppError> {
+    start(deps, listener)?.wait().await
 }
 
-/// An exporter that runs.
-struct Running {
+struct RunningExporter {
     state: StateReader,
-    ingest: tokio::sync::oneshot::Receiver<()>,
+    ingest: oneshot::Receiver<()>,
     server: JoinHandle<()>,
-    keepers: Vec<JoinHandle<()>>,
+    /// The tasks that follow the history.
+    followers: Vec<JoinHandle<()>>,
     stop: CancellationToken,
-    /// Held, or settings could not change any more.
+    /// Keeps the settings channel open.
     _settings: SettingsHandle,
 }
 
-fn start(mut parts: Parts, listener: TcpListener) -> Result<Running, AppError> {
-    let (history, file) = match &parts.history_file {
+fn start(mut deps: ExporterDeps, listener: TcpListener) -> Result<RunningExporter, AppError> {
+    let (history, file) = match &deps.history_file {
         Some(path) => {
-            let wrong = |source| AppError::History { path: path.clone(), source };
-            let (history, file) = history_file::open(path).map_err(wrong)?;
+            let (history, file) =
+                HistoryFile::open(path).map_err(|source| AppError::History { path: path.clone(), source })?;
             (history, Some(file))
         }
         None => (History::default(), None),
     };
-    let restored = history.last_sequence();
-    let Exporter { ingest, exposed, settings, reloads } = assemble(&parts, history);
+    let last_sequence = history.last_sequence();
+    let Exporter { ingest, exposed, settings, reload_reporter } = assemble(&deps, history);
     if let Ok(address) = listener.local_addr() {
         info!(%address, "Serving /metrics.");
     }
     let ingest = spawn_ingest(ingest.run())?;
-    let keepers = spawn_keepers(&parts, &exposed.state, restored, file);
-    if let Some(source) = parts.settings_source.take() {
-        let (settings, log, clock) = (settings.clone(), parts.log.clone(), parts.clock.clone());
-        tokio::spawn(Reloader { source, settings, reloads, log, clock }.run());
+    let followers = spawn_followers(&deps, &exposed.state, last_sequence, file);
+    if let Some(source) = deps.settings_source.take() {
+        let reloader = SettingsReloader {
+            source,
+            settings: settings.clone(),
+            reporter: reload_reporter,
+            log: deps.log.clone(),
+            clock: deps.clock.clone(),
+        };
+        tokio::spawn(reloader.run());
     }
-    let (state, stop) = (exposed.state.clone(), parts.stop.clone());
-    let auth = parts.auth.clone();
-    let server = tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), auth, stop.clone()));
-    Ok(Running { state, ingest, server, keepers, stop, _settings: settings })
+    let (state, stop) = (exposed.state.clone(), deps.stop.clone());
+    let server =
+        tokio::spawn(serve(listener, router(exposed), ServerLimits::default(), deps.auth, stop.clone()));
+    Ok(RunningExporter { state, ingest, server, followers, stop, _settings: settings })
 }
 
-impl Running {
+impl RunningExporter {
     async fn wait(self) -> Result<(), AppError> {
         let _ = tokio::select! {
             ended = self.ingest => ended,
@@ -138,21 +133,20 @@ impl Running {
         let unexpected = !self.stop.is_cancelled();
         self.stop.cancel();
         let _ = self.server.await;
-        for keeper in self.keepers {
-            let _ = keeper.await;
+        for follower in self.followers {
+            let _ = follower.await;
         }
         if unexpected { Err(AppError::EngineStopped) } else { Ok(()) }
     }
 }
 
-/// The watch side runs on one thread of its own: handing each object to another thread costs half as much again.
+/// Runs the ingest on one thread: passing each object between threads costs half as much again.
 fn spawn_ingest(
     ingest: impl Future<Output = ()> + Send + 'static,
-) -> Result<tokio::sync::oneshot::Receiver<()>, AppError> {
-    let (done, ended) = tokio::sync::oneshot::channel();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AppError::Thread)?;
-    std::thread::Builder::new()
+) -> Result<oneshot::Receiver<()>, AppError> {
+    let (done, ended) = oneshot::channel();
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AppError::Thread)?;
+    thread::Builder::new()
         .name("watch".to_owned())
         .spawn(move || {
             runtime.block_on(ingest);
@@ -162,20 +156,19 @@ fn spawn_ingest(
     Ok(ended)
 }
 
-/// Starts the tasks that follow the history: one tells the log, one writes Events, one writes the file.
-fn spawn_keepers(
-    parts: &Parts,
+fn spawn_followers(
+    deps: &ExporterDeps,
     state: &StateReader,
-    restored: u64,
-    file: Option<history_file::HistoryFile>,
+    last_sequence: u64,
+    file: Option<HistoryFile>,
 ) -> Vec<JoinHandle<()>> {
-    let follower = || Follower { state: state.clone(), seen: restored, stop: parts.stop.clone() };
-    let mut keepers = vec![tokio::spawn(events::announce(follower()))];
-    if parts.events {
-        keepers.push(tokio::spawn(events::publish(parts.client.clone(), follower())));
+    let follower = || TransitionFollower { state: state.clone(), last_sequence, stop: deps.stop.clone() };
+    let mut followers = vec![tokio::spawn(log_transitions(follower()))];
+    if deps.events {
+        followers.push(tokio::spawn(publish_events(deps.client.clone(), follower())));
     }
     if let Some(file) = file {
-        keepers.push(tokio::spawn(file.follow(state.clone(), parts.stop.clone())));
+        followers.push(tokio::spawn(file.run(state.clone(), deps.stop.clone())));
     }
-    keepers
+    followers
 }

@@ -1,4 +1,4 @@
-//! What goes to the log, and how it looks; the last lines are kept for the page.
+//! Logging: to standard error as text or JSON, and the last lines in memory for the page.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -21,7 +21,6 @@ use tracing_subscriber::{
 
 use crate::{config::LogLevel, server::LogLines, types::Clock};
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -30,58 +29,56 @@ pub enum LogFormat {
     Json,
 }
 
-/// Changes how much is logged, and has the last lines. One that was not got from [`start`] changes nothing and has none.
+/// Changes the log level, and has the last lines. The default one changes nothing and has no lines.
 #[derive(Clone, Debug, Default)]
 pub struct LogHandle {
-    heard: Option<reload::Handle<EnvFilter, Registry>>,
-    written: Arc<Mutex<LogLevel>>,
+    filter: Option<reload::Handle<EnvFilter, Registry>>,
+    stderr_level: Arc<Mutex<LogLevel>>,
     lines: LogLines,
 }
 
 impl LogHandle {
-    /// What was logged lately.
     pub fn lines(&self) -> &LogLines {
         &self.lines
     }
 
-    /// Logs from this level on.
     pub fn set_level(&self, level: LogLevel) {
-        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = level;
-        if let Some(handle) = &self.heard {
-            // It fails only when there is no log any more.
-            let _ = handle.reload(filter(LogLines::level(level)));
+        *self.stderr_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        if let Some(filter) = &self.filter {
+            // Fails only if the subscriber was dropped.
+            let _ = filter.reload(env_filter(LogLines::level(level)));
         }
     }
 }
 
-/// Starts logging to standard error, and keeping the last lines.
+/// Installs the global subscriber. The lines in memory have a level of their own, see [`LogLines::level`].
 pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, String> {
-    let (heard, handle) = reload::Layer::new(filter(LogLines::level(level)));
-    let written = Arc::new(Mutex::new(level));
+    let (filter, handle) = reload::Layer::new(env_filter(LogLines::level(level)));
+    let stderr_level = Arc::new(Mutex::new(level));
     let lines = LogLines::default();
-    let keeper = LogKeeper { lines: lines.clone(), clock: Clock::system() };
-    let registry = tracing_subscriber::registry().with(heard).with(keeper);
-    let least = written.clone();
-    let is_written = dynamic_filter_fn(move |metadata, _| {
-        level_of(*metadata.level()) <= *least.lock().unwrap_or_else(PoisonError::into_inner)
+    let memory = LogLinesLayer { lines: lines.clone(), clock: Clock::system() };
+    let registry = tracing_subscriber::registry().with(filter).with(memory);
+    let max_level = stderr_level.clone();
+    let stderr_filter = dynamic_filter_fn(move |metadata, _| {
+        log_level(*metadata.level()) <= *max_level.lock().unwrap_or_else(PoisonError::into_inner)
     });
     let started = match format {
         LogFormat::Text => {
             let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            let lines = fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
-            registry.with(lines.with_filter(is_written)).try_init()
+            let stderr = fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
+            registry.with(stderr.with_filter(stderr_filter)).try_init()
         }
         LogFormat::Json => {
-            let lines = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
-            registry.with(lines.with_filter(is_written)).try_init()
+            let stderr = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
+            registry.with(stderr.with_filter(stderr_filter)).try_init()
         }
     };
-    let handle = LogHandle { heard: Some(handle), written, lines };
+    let handle = LogHandle { filter: Some(handle), stderr_level, lines };
     started.map(|()| handle).map_err(|error| format!("cannot start logging: {error}"))
 }
 
-/// kube logs whole response bodies on some errors, and those may hold Secrets.
-fn filter(level: LogLevel) -> EnvFilter {
+/// Restricts kube and hyper: kube logs whole response bodies on some errors, and those may contain Secrets.
+fn env_filter(level: LogLevel) -> EnvFilter {
     let level = match level {
         LogLevel::Error => "error",
         LogLevel::Warn => "warn",
@@ -94,31 +91,31 @@ fn filter(level: LogLevel) -> EnvFilter {
     ))
 }
 
-/// Hears what is logged, and keeps it as text.
+/// Adds each log event to the lines in memory.
 #[derive(Debug)]
-pub(super) struct LogKeeper {
-    pub(super) lines: LogLines,
-    pub(super) clock: Clock,
+struct LogLinesLayer {
+    lines: LogLines,
+    clock: Clock,
 }
 
-impl<S: Subscriber> Layer<S> for LogKeeper {
+impl<S: Subscriber> Layer<S> for LogLinesLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut words = Words::default();
-        event.record(&mut words);
-        let text = format!("{}{}", words.message, words.fields);
+        let mut visitor = LineVisitor::default();
+        event.record(&mut visitor);
+        let text = format!("{}{}", visitor.message, visitor.fields);
         let metadata = event.metadata();
-        self.lines.add(self.clock.now(), level_of(*metadata.level()), metadata.target(), &text);
+        self.lines.add(self.clock.now(), log_level(*metadata.level()), metadata.target(), &text);
     }
 }
 
-/// The message, and the values beside it as `name=value`.
+/// Collects the message, and the fields as `name=value`.
 #[derive(Debug, Default)]
-struct Words {
+struct LineVisitor {
     message: String,
     fields: String,
 }
 
-impl Visit for Words {
+impl Visit for LineVisitor {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
@@ -132,8 +129,7 @@ impl Visit for Words {
     }
 }
 
-/// The level as settings call it.
-pub(super) fn level_of(level: Level) -> LogLevel {
+fn log_level(level: Level) -> LogLevel {
     match level {
         Level::ERROR => LogLevel::Error,
         Level::WARN => LogLevel::Warn,

@@ -12,7 +12,7 @@ use super::{
     runtime::block_on,
 };
 use crate::{
-    rules::{Accepted, RuleInput, RuleSet, RuleSpec, Why, accepting, rules_as_yaml},
+    rules::{AcceptedField, Justification, RuleConfig, RuleSet, RuleSpec, acceptance_rules, rules_to_yaml},
     types::Clock,
 };
 
@@ -35,15 +35,16 @@ pub(super) fn run(
         return Ok(Outcome::Negative);
     }
     let expires = end(Clock::system().now(), arguments.period);
-    let why = Why { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
-    let input = RuleInput { rules: accepting(fields(&explained.claims), &why), ..RuleInput::default() };
+    let why = Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
+    let input =
+        RuleConfig { rules: acceptance_rules(fields(&explained.claims), &why), ..RuleConfig::default() };
     if let Err(problems) = RuleSet::compile(&input) {
         return Err(format!(
             "a rule was made that is wrong, which is a bug in drift-exporter: {}",
             problems[0]
         ));
     }
-    write!(stdout, "{}", rules_as_yaml(&input.rules)).map_err(cannot_write)?;
+    write!(stdout, "{}", rules_to_yaml(&input.rules)).map_err(cannot_write)?;
     let open: Vec<&str> =
         input.rules.iter().filter(|rule| rule.matches.values.is_empty()).map(path_of).collect();
     if !open.is_empty() {
@@ -60,13 +61,13 @@ fn path_of(rule: &RuleSpec) -> &str {
 }
 
 /// Every field that differs.
-fn fields(claims: &[Claim]) -> impl Iterator<Item = Accepted<'_>> {
+fn fields(claims: &[Claim]) -> impl Iterator<Item = AcceptedField<'_>> {
     claims.iter().flat_map(|claim| {
         let (group, kind, namespace, name) = claim.resource.object();
         let differences = claim.resource.differences.iter();
         differences.map(move |own| {
             let (path, value) = (&*own.path, Some(&*own.actual));
-            Accepted { group, kind, namespace, name, path, value }
+            AcceptedField { group, kind, namespace, name, path, value }
         })
     })
 }

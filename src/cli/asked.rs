@@ -21,14 +21,15 @@ use super::{
 };
 use crate::{
     app::{
-        Direct, Missed, Parts, Progress, Readable, has_wide_sources, narrow, narrow_sources, readable_scope,
-        telemetry::LogHandle, usual_settings,
+        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, UnreadableNamespaces,
+        default_settings, limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces,
+        telemetry::LogHandle,
     },
     config::{Overrides, Settings, ShownValues},
     server::Auth,
     sources::terraform::random_key,
     types::{Clock, Kind, Selector, WatchMode},
-    watch::{Timing, client_from, context_namespace, find_kind, served_kinds},
+    watch::{WatcherConfig, client_from, context_namespace, find_kind, served_kinds},
 };
 
 /// How long the API server may take to say which kinds it has.
@@ -121,8 +122,8 @@ impl Asked {
         }
         let begun = Clock::system().now();
         let client = client_from(&ask.cluster.connection()).await.map_err(|error| error.to_string())?;
-        let unreachable = |why| format!("cannot look at the cluster: {why}");
-        let served = served_kinds(&client, PATIENCE).await.map_err(unreachable)?;
+        let unreachable = |why: String| format!("cannot look at the cluster: {why}");
+        let served = served_kinds(&client, PATIENCE).await.map_err(|error| unreachable(error.to_string()))?;
         let mut kinds: Vec<Kind> = Vec::new();
         for (at, Wish { kind, name }) in wishes.iter().enumerate() {
             let found = find_kind(&client, kind).await.map_err(|error| unreachable(error.to_string()))?;
@@ -134,7 +135,7 @@ impl Asked {
             kinds.push(found.ok_or_else(|| unknown_kind("the cluster has", kind, names()) + &hint)?);
         }
         let file = ask.config.config_file.as_deref();
-        let usual = usual_settings(&served, &kinds, place.namespace());
+        let usual = default_settings(&served, &kinds, place.namespace());
         let Some(mut settings) = settings(file, usual, stderr)? else { return Ok(None) };
         let mut unseen = narrow_to(&mut settings, file, &place, &kinds, &client).await?;
         // Whoever looks has read all that is shown with rights of their own.
@@ -143,7 +144,7 @@ impl Asked {
         if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
             unseen.push(Unseen::never_compared("what kubectl applied to Secrets".to_owned()));
         }
-        if direct.awaits_shapes() {
+        if direct.awaits_schemas() {
             unseen.push(Unseen::stalled("how kinds of the cluster's own are compared".to_owned()));
         }
         let sought = wishes.into_iter().zip(&kinds).map(|(wish, kind)| {
@@ -185,25 +186,25 @@ async fn narrow_to(
         if !settings.allows_namespace(name) {
             return Err(format!("{} does not let namespace `{name}` be looked at", path.display()));
         }
-        narrow(settings, name);
+        limit_to_namespace(settings, name);
     }
-    if !has_wide_sources(settings) {
+    if !reads_all_namespaces(settings) {
         return Ok(Vec::new());
     }
-    let Readable { scope, missed } = readable_scope(client, place.namespace(), anywhere).await;
-    narrow_sources(settings, &scope);
+    let ReadableSecrets { scope, missed } = readable_secrets(client, place.namespace(), anywhere).await;
+    limit_sources(settings, &scope);
     let what = if only.is_none() { "releases and states" } else { "states" };
     let missed = missed_words(&missed).map(|place| Unseen::forbidden(format!("{what} in {place}")));
     Ok(missed.into_iter().collect())
 }
 
 /// Namespaces whose Secrets may not be read, in words.
-fn missed_words(missed: &Missed) -> Option<String> {
+fn missed_words(missed: &UnreadableNamespaces) -> Option<String> {
     match missed {
-        Missed::Nothing => None,
-        Missed::Namespaces(1) => Some("1 namespace".to_owned()),
-        Missed::Namespaces(count) => Some(format!("{count} namespaces")),
-        Missed::Others => Some("other namespaces".to_owned()),
+        UnreadableNamespaces::Nothing => None,
+        UnreadableNamespaces::Namespaces(1) => Some("1 namespace".to_owned()),
+        UnreadableNamespaces::Namespaces(count) => Some(format!("{count} namespaces")),
+        UnreadableNamespaces::Others => Some("other namespaces".to_owned()),
     }
 }
 
@@ -213,24 +214,25 @@ async fn look_at(
     settings: Settings,
     look: WatchMode,
     stderr: &mut dyn Write,
-) -> Result<Direct, String> {
-    let parts = Parts {
+) -> Result<InProcessExporter, String> {
+    let parts = ExporterDeps {
         client,
         settings,
         settings_source: None,
         log: LogHandle::default(),
-        seal_key: random_key().map_err(|error| format!("the system gives no random numbers: {error}"))?,
+        redaction_key: random_key()
+            .map_err(|error| format!("the system gives no random numbers: {error}"))?,
         clock: Clock::system(),
-        timing: Timing { look, ..Timing::default() },
+        timing: WatcherConfig { mode: look, ..WatcherConfig::default() },
         auth: Auth::default(),
         events: false,
         history_file: None,
         stop: CancellationToken::new(),
     };
-    let mut direct = Direct::start(&parts).map_err(|error| error.to_string())?;
+    let mut direct = InProcessExporter::start(&parts).map_err(|error| error.to_string())?;
     let terminal = std::io::stderr().is_terminal();
     let mut shown = None;
-    let settled = direct.settled(|progress| {
+    let settled = direct.wait_until_synced(|progress| {
         if terminal && shown != Some(progress) {
             shown = Some(progress);
             let _ = write!(stderr, "\r\u{1b}[2K{}", words(progress));
@@ -245,12 +247,12 @@ async fn look_at(
     Ok(direct)
 }
 
-fn words(progress: Progress) -> String {
+fn words(progress: SyncProgress) -> String {
     match progress {
-        Progress { all: 0, read: 0, .. } => "reading what is declared…".to_owned(),
-        Progress { all: 0, read, .. } => {
+        SyncProgress { all: 0, read: 0, .. } => "reading what is declared…".to_owned(),
+        SyncProgress { all: 0, read, .. } => {
             format!("reading what is declared, {read} states and releases so far…")
         }
-        Progress { done, all, .. } => format!("listing {done} of {all} kinds…"),
+        SyncProgress { done, all, .. } => format!("listing {done} of {all} kinds…"),
     }
 }

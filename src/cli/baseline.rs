@@ -17,7 +17,9 @@ use super::{
     args::{BaselineArgs, Written},
 };
 use crate::{
-    sources::terraform::{Broken, INFLATE_LIMIT, Published, StateReader, TerraformState, Text, random_key},
+    sources::terraform::{
+        INFLATE_LIMIT, InflateReader, PublishedBaseline, ReadError, StateReader, TerraformState, random_key,
+    },
     types::{BaselineFault, Clock},
 };
 
@@ -32,11 +34,11 @@ pub(super) fn run(
         writeln!(stderr, "drift-exporter: {message}").map_err(|error| format!("cannot write: {error}"))
     };
     let key = random_key().map_err(|error| format!("the system has no random bytes: {error}"))?;
-    let text = Text::new(bytes, INFLATE_LIMIT);
+    let text = InflateReader::new(bytes, INFLATE_LIMIT);
     let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
         Ok(state) => state,
-        Err(Broken::System(error)) => return Err(format!("cannot read {place}: {error}")),
-        Err(Broken::Fault(fault)) => {
+        Err(ReadError::Io(error)) => return Err(format!("cannot read {place}: {error}")),
+        Err(ReadError::Invalid(fault)) => {
             say(&format_args!("{place} {}", explain(fault)))?;
             return Ok(Outcome::Negative);
         }
@@ -47,11 +49,11 @@ pub(super) fn run(
         return Ok(Outcome::Negative);
     }
     let published = whole_seconds(Clock::system().now());
-    let published = Published::new(&arguments.name, published, key, state);
+    let published = PublishedBaseline::new(&arguments.name, published, key, state);
     let parts = published.write();
     let joined = parts.concat();
-    let read_back = Text::new(&*joined, INFLATE_LIMIT).and_then(Text::whole);
-    if !read_back.is_ok_and(|text| Published::read(&text).as_ref() == Ok(&published)) {
+    let read_back = InflateReader::new(&*joined, INFLATE_LIMIT).and_then(InflateReader::read_to_end);
+    if !read_back.is_ok_and(|text| PublishedBaseline::read(&text).as_ref() == Ok(&published)) {
         say(&format_args!("{place} has resources that cannot be written down; they may be nested too deep"))?;
         return Ok(Outcome::Negative);
     }
@@ -84,7 +86,7 @@ fn open(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), String> {
 
 fn explain(fault: BaselineFault) -> &'static str {
     match fault {
-        BaselineFault::Torn | BaselineFault::Truncated => "ends too early",
+        BaselineFault::Incomplete | BaselineFault::Truncated => "ends too early",
         BaselineFault::TooLarge => "is larger than anything that is read",
         BaselineFault::Encrypted => "is an encrypted state; `tofu state pull` prints it in the clear",
         BaselineFault::UnsupportedVersion => {
@@ -140,7 +142,7 @@ struct Metadata {
     annotations: BTreeMap<String, String>,
 }
 
-fn secrets(published: &Published, parts: Vec<Vec<u8>>, arguments: &BaselineArgs) -> Vec<Secret> {
+fn secrets(published: &PublishedBaseline, parts: Vec<Vec<u8>>, arguments: &BaselineArgs) -> Vec<Secret> {
     let (prefix, name, count) = (&arguments.prefix, &arguments.name, parts.len());
     let labels = BTreeMap::from([
         (format!("{prefix}/baseline"), "true".to_owned()),

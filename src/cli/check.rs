@@ -10,7 +10,7 @@ use super::{
 use crate::{
     config::{Overrides, Settings, SettingsFile},
     types::{Kind, Scope, Source},
-    watch::{Access, Allowed, Need, access, client_from},
+    watch::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions, client_from},
 };
 
 /// Checks settings, and what the cluster allows for them.
@@ -41,20 +41,20 @@ pub(super) fn run(
     }
     let access = block_on(ask(arguments, &settings))?;
     let mut outcome = Outcome::Fine;
-    for Access { what, scope, allowed } in &access {
-        let word = match allowed {
-            Allowed::Yes => "allowed".to_owned(),
-            Allowed::No { need, missing } if need.optional => {
+    for PermissionCheck { resource, scope, status } in &access {
+        let word = match status {
+            PermissionStatus::Granted => "allowed".to_owned(),
+            PermissionStatus::Denied { required, missing } if required.optional => {
                 format!("not allowed, and all else works without it: may not {}", missing.join(", "))
             }
-            Allowed::No { missing, .. } => format!("FORBIDDEN: may not {}", missing.join(", ")),
-            Allowed::NotThere(why) => format!("NOT THERE: {why}"),
-            Allowed::Refused(why) => format!("REFUSED: {why}"),
-            Allowed::Unknown(why) => format!("UNKNOWN: {why}"),
+            PermissionStatus::Denied { missing, .. } => format!("FORBIDDEN: may not {}", missing.join(", ")),
+            PermissionStatus::NotServed(why) => format!("NOT THERE: {why}"),
+            PermissionStatus::Refused(why) => format!("REFUSED: {why}"),
+            PermissionStatus::Unknown(why) => format!("UNKNOWN: {why}"),
         };
-        writeln!(stdout, "{what} in {}: {word}", place(scope)).map_err(unwritable)?;
-        let is_optional = matches!(allowed, Allowed::No { need, .. } if need.optional);
-        if *allowed != Allowed::Yes && !is_optional {
+        writeln!(stdout, "{resource} in {}: {word}", place(scope)).map_err(unwritable)?;
+        let is_optional = matches!(status, PermissionStatus::Denied { required, .. } if required.optional);
+        if *status != PermissionStatus::Granted && !is_optional {
             outcome = Outcome::Negative;
         }
     }
@@ -62,16 +62,16 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, String> {
+async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<PermissionCheck>, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-    let team_rules = settings.team_rules.as_ref().map(|from| Need {
+    let team_rules = settings.team_rules.as_ref().map(|from| RequiredPermission {
         group: "".into(),
         resource: "configmaps".into(),
         verbs: &["list"],
         scope: from.scope.within(&settings.scope()),
         optional: false,
     });
-    let events = arguments.reach.events.then(|| Need {
+    let events = arguments.reach.events.then(|| RequiredPermission {
         group: "events.k8s.io".into(),
         resource: "events".into(),
         verbs: &["create", "patch"],
@@ -79,17 +79,17 @@ async fn ask(arguments: &CheckArgs, settings: &Settings) -> Result<Vec<Access>, 
         optional: false,
     });
     let of_sources = states(settings).into_iter().chain(releases(settings));
-    let others: Vec<Need> =
+    let others: Vec<RequiredPermission> =
         team_rules.into_iter().chain(events).chain(of_sources).chain(arguments.reach.web.needs()).collect();
-    access(&client, &settings.wanted_kinds(), &others).await
+    check_permissions(&client, &settings.wanted_kinds(), &others).await
 }
 
 /// What has to be read to find states, and to tell who scales what they declare. The kinds that they name are known only then.
-fn states(settings: &Settings) -> Vec<Need> {
+fn states(settings: &Settings) -> Vec<RequiredPermission> {
     if !settings.sources.contains(&Source::Terraform) {
         return Vec::new();
     }
-    let read = |group: &str, resource: &str| Need {
+    let read = |group: &str, resource: &str| RequiredPermission {
         group: group.into(),
         resource: resource.into(),
         verbs: &["list", "watch"],
@@ -97,16 +97,16 @@ fn states(settings: &Settings) -> Vec<Need> {
         optional: false,
     };
     let Kind { group, plural, .. } = Kind::autoscaler();
-    let autoscalers = Need { scope: settings.scope(), optional: true, ..read(&group, &plural) };
+    let autoscalers = RequiredPermission { scope: settings.scope(), optional: true, ..read(&group, &plural) };
     vec![read("", "secrets"), read("coordination.k8s.io", "leases"), autoscalers]
 }
 
 /// What has to be read to find releases. The kinds that they name are known only then.
-fn releases(settings: &Settings) -> Vec<Need> {
+fn releases(settings: &Settings) -> Vec<RequiredPermission> {
     if !settings.sources.contains(&Source::Helm) {
         return Vec::new();
     }
-    let read = |resource: &str| Need {
+    let read = |resource: &str| RequiredPermission {
         group: "".into(),
         resource: resource.into(),
         verbs: &["get", "list", "watch"],
@@ -119,8 +119,8 @@ fn releases(settings: &Settings) -> Vec<Need> {
 fn place(scope: &Scope) -> String {
     let list = |names: &BTreeSet<Box<str>>| names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
     match scope {
-        Scope::AllBut(names) if names.is_empty() => "all namespaces".to_owned(),
-        Scope::AllBut(names) => format!("all namespaces but {}", list(names)),
+        Scope::AllExcept(names) if names.is_empty() => "all namespaces".to_owned(),
+        Scope::AllExcept(names) => format!("all namespaces but {}", list(names)),
         Scope::In(names) if names.is_empty() => "no namespace".to_owned(),
         Scope::In(names) if names.len() == 1 => format!("namespace {}", list(names)),
         Scope::In(names) => format!("namespaces {}", list(names)),

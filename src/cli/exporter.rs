@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::{server::Server, unanswered::Unanswered};
-use crate::app::Direct;
+use crate::app::InProcessExporter;
 
 /// No answer is larger than this.
 const LARGEST: usize = 256 << 20;
@@ -22,7 +22,7 @@ pub(super) enum Exporter {
     /// An exporter that runs somewhere.
     Running(Server),
     /// One in this process.
-    Here(Box<Direct>),
+    Here(Box<InProcessExporter>),
 }
 
 /// What an exporter said.
@@ -116,7 +116,7 @@ impl Exporter {
             Self::Running(server) => server.ask(path).await,
             Self::Here(direct) => {
                 let request = Request::get(path).body(Body::empty());
-                Ok(direct.ask(request.map_err(|error| format!("`{path}` is no path: {error}"))?).await)
+                Ok(direct.request(request.map_err(|error| format!("`{path}` is no path: {error}"))?).await)
             }
         }
     }

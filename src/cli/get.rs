@@ -29,7 +29,7 @@ pub(super) fn run(
 
 async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let place = Place::of(&arguments.place, &arguments.ask).await;
-    let look = if arguments.watch { WatchMode::SourceContext } else { WatchMode::Once };
+    let look = if arguments.watch { WatchMode::Continuous } else { WatchMode::Once };
     let wishes = arguments.wish()?.into_iter().collect();
     let selector = arguments.selector.as_ref();
     let Some(mut asked) = Asked::open(&arguments.ask, place, wishes, selector, look, stderr).await? else {

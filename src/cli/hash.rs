@@ -90,7 +90,7 @@ impl Report<'_> {
             Ok(identity) => identity,
             Err(missing) => return self.complain(format_args!("{place}: {missing} is needed, as a string")),
         };
-        let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::usual_for(&kind));
+        let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
             Ok(digest) => writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind)
                 .map_err(|error| format!("cannot write: {error}")),

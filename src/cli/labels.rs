@@ -78,7 +78,7 @@ impl Labels {
     ) -> Result<Vec<(KindKey, Kind, BTreeSet<String>)>, Unanswered> {
         if !wanted.keys().all(|key| find(&self.kinds, key).is_some()) {
             let served = served_kinds(&self.client, PATIENCE).await;
-            let served = served.map_err(|error| self.unanswered(&error))?;
+            let served = served.map_err(|error| self.unanswered(&error.to_string()))?;
             self.kinds = served.kinds.iter().map(|own| Kind::clone(&own.kind)).collect();
         }
         let known = wanted.into_iter().filter_map(|(key, namespaces)| {

@@ -4,9 +4,9 @@ use http::Request;
 use kube::Client;
 use serde_json::Value;
 
-use super::{args::ClusterArgs, values::ObjectName};
+use super::{args::ClusterArgs, values::ObjectRef};
 use crate::{
-    sources::innermost,
+    sources::root_cause,
     watch::{client_from, find_kind, object_url},
 };
 
@@ -34,11 +34,13 @@ impl Cluster {
     }
 
     /// Asks for an object. The error says that the cluster cannot be asked at all.
-    pub(super) async fn get(&self, object: &ObjectName) -> Result<Found, String> {
-        let ObjectName { kind, name } = object;
+    pub(super) async fn get(&self, object: &ObjectRef) -> Result<Found, String> {
+        let ObjectRef { kind, name } = object;
         let unreachable =
-            |error| format!("cannot ask the cluster about {kind}/{name}: {}", innermost(&error));
-        let Some(found) = find_kind(&self.client, kind).await.map_err(unreachable)? else {
+            |error| format!("cannot ask the cluster about {kind}/{name}: {}", root_cause(&error));
+        let found = find_kind(&self.client, kind).await;
+        let found = found.map_err(|error| format!("cannot ask the cluster about {kind}/{name}: {error}"))?;
+        let Some(found) = found else {
             return Ok(Found::Nothing(format!("the cluster has no kind `{kind}`")));
         };
         let request = Request::get(object_url(&found, &self.namespace, name)).body(Vec::new());

@@ -77,7 +77,7 @@ impl Resource {
         let reason = self.reason.as_deref()?;
         // An exporter that is newer than we are may have others.
         let words = UnknownReason::parse(reason)
-            .map_or("for a reason that is not known here", UnknownReason::because);
+            .map_or("for a reason that is not known here", UnknownReason::description);
         Some(format!("{words} ({reason})"))
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     types::Scope,
-    watch::{Access, Allowed, Need},
+    watch::{PermissionCheck, PermissionStatus, RequiredPermission},
 };
 
 type Verbs = BTreeSet<&'static str>;
@@ -15,13 +15,13 @@ type Resource<'a> = (&'a str, &'a str);
 
 /// What to add, each rule once: to a `ClusterRole` what is needed in all namespaces, to Roles what is needed in some. Empty if nothing
 /// is missing.
-pub(super) fn rules_to_add(answers: &[Access]) -> String {
+pub(super) fn rules_to_add(answers: &[PermissionCheck]) -> String {
     let mut everywhere: BTreeMap<Resource<'_>, Verbs> = BTreeMap::new();
     let mut within: BTreeMap<Resource<'_>, BTreeMap<&str, Verbs>> = BTreeMap::new();
-    for Need { group, resource, verbs, scope, .. } in answers.iter().filter_map(missing) {
+    for RequiredPermission { group, resource, verbs, scope, .. } in answers.iter().filter_map(missing) {
         let resource = (&**group, &**resource);
         match scope {
-            Scope::AllBut(_) => everywhere.entry(resource).or_default().extend(*verbs),
+            Scope::AllExcept(_) => everywhere.entry(resource).or_default().extend(*verbs),
             Scope::In(names) => {
                 for name in names {
                     within.entry(resource).or_default().entry(name).or_default().extend(*verbs);
@@ -56,10 +56,13 @@ pub(super) fn rules_to_add(answers: &[Access]) -> String {
     text
 }
 
-fn missing(access: &Access) -> Option<&Need> {
-    match &access.allowed {
-        Allowed::No { need, .. } => Some(need),
-        Allowed::Yes | Allowed::NotThere(_) | Allowed::Refused(_) | Allowed::Unknown(_) => None,
+fn missing(access: &PermissionCheck) -> Option<&RequiredPermission> {
+    match &access.status {
+        PermissionStatus::Denied { required, .. } => Some(required),
+        PermissionStatus::Granted
+        | PermissionStatus::NotServed(_)
+        | PermissionStatus::Refused(_)
+        | PermissionStatus::Unknown(_) => None,
     }
 }
 
@@ -79,23 +82,27 @@ fn rules(resources: BTreeMap<Resource<'_>, Verbs>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, Allowed, Need, Scope, rules_to_add};
+    use super::{PermissionCheck, PermissionStatus, RequiredPermission, Scope, rules_to_add};
 
     fn forbidden(
         group: &str,
         resource: &str,
         verbs: &'static [&'static str],
         namespace: Option<&str>,
-    ) -> Access {
+    ) -> PermissionCheck {
         let scope = Scope::new(namespace, None);
-        let need = Need {
+        let required = RequiredPermission {
             group: group.into(),
             resource: resource.into(),
             verbs,
             scope: scope.clone(),
             optional: false,
         };
-        Access { what: resource.to_owned(), scope, allowed: Allowed::No { need, missing: verbs.to_vec() } }
+        PermissionCheck {
+            resource: resource.to_owned(),
+            scope,
+            status: PermissionStatus::Denied { required, missing: verbs.to_vec() },
+        }
     }
 
     #[test]
@@ -134,7 +141,11 @@ Add to its Role in namespace shop:
   verbs: [list, watch]
 "#;
         assert_eq!(rules_to_add(&answers), wanted);
-        let yes = Access { what: "x".to_owned(), scope: Scope::default(), allowed: Allowed::Yes };
+        let yes = PermissionCheck {
+            resource: "x".to_owned(),
+            scope: Scope::default(),
+            status: PermissionStatus::Granted,
+        };
         assert_eq!(rules_to_add(&[yes]), "");
     }
 }

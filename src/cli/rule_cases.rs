@@ -145,7 +145,7 @@ impl Case {
             None if told.path == "spec" => FieldClass::Hash,
             None => class_of(&path),
         };
-        let writer = told.manager.as_deref().map(|manager| FieldManager {
+        let owner = told.manager.as_deref().map(|manager| FieldManager {
             manager: manager.into(),
             subresource: told.subresource.as_str().into(),
             time: None,
@@ -155,11 +155,12 @@ impl Case {
             class,
             expected: told.expected.as_str().into(),
             actual: told.actual.as_str().into(),
-            writer,
+            owner,
         };
         let labels: Vec<(Box<str>, Box<str>)> =
             labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
-        let object = ObjectView { key: &key, labels: &labels, mutes: "", source, autoscaled: *autoscaled };
+        let object =
+            ObjectView { key: &key, labels: &labels, muted_paths: "", source, autoscaled: *autoscaled };
         Ok(rules.rate(&object, finding, now))
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::{Overrides, read_yaml},
-    rules::{Origin, Rule, RuleSet},
+    rules::{Rule, RuleOrigin, RuleSet},
     types::Clock,
 };
 
@@ -53,9 +53,9 @@ fn print_rules(rules: &RuleSet, stdout: &mut dyn Write) -> Result<(), String> {
 
 fn row(rule: &Rule) -> [String; 5] {
     let from = match rule.origin() {
-        Origin::BuiltIn => "built-in".to_owned(),
-        Origin::Settings => "settings".to_owned(),
-        Origin::Team { namespace } => format!("namespace {namespace}"),
+        RuleOrigin::BuiltIn => "built-in".to_owned(),
+        RuleOrigin::Settings => "settings".to_owned(),
+        RuleOrigin::Team { namespace } => format!("namespace {namespace}"),
     };
     let expires = rule.expires().map(|expires| expires.to_string()).unwrap_or_default();
     let spec = rule.spec();

@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress, web_args::Web};
 use crate::{
     app::{
-        self, Parts, SettingsSource,
+        self, ExporterDeps, SettingsSource,
         telemetry::{self, LogHandle},
     },
-    config::{FileWatch, Loaded, Overrides, Settings, load},
+    config::{FileWatch, LoadedSettings, Overrides, Settings, load},
     server::listen,
     sources::terraform::random_key,
     types::Clock,
-    watch::{Timing, client_from},
+    watch::{WatcherConfig, client_from},
 };
 
 /// Runs the exporter until a signal ends it.
@@ -51,7 +51,7 @@ fn open(
     let content =
         file.read_now().ok_or_else(|| format!("somebody writes to {} right now", path.display()))?;
     let text = content.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let Some(Loaded { settings, warnings }) = told(path, load(&text, &overrides), stderr)? else {
+    let Some(LoadedSettings { settings, warnings }) = told(path, load(&text, &overrides), stderr)? else {
         return Ok(None);
     };
     Ok(Some((settings, SettingsSource { file, overrides, warnings })))
@@ -67,15 +67,16 @@ async fn serve(
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
     let listener = bind(&arguments.listen)?;
     let stop = CancellationToken::new();
-    let parts = Parts {
+    let parts = ExporterDeps {
         auth: web.auth(&client),
         client,
         settings,
         settings_source,
         log,
-        seal_key: random_key().map_err(|error| format!("the system gives no random numbers: {error}"))?,
+        redaction_key: random_key()
+            .map_err(|error| format!("the system gives no random numbers: {error}"))?,
         clock: Clock::system(),
-        timing: Timing::default(),
+        timing: WatcherConfig::default(),
         events: arguments.reach.events,
         history_file: arguments.history_file,
         stop: stop.clone(),

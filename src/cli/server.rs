@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{args::AskArgs, unanswered::Unanswered};
-use crate::{sources::innermost, watch::client_to};
+use crate::{sources::root_cause, watch::client_from_kubeconfig};
 
 /// How long an exporter may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ impl Server {
         let address = address.trim_end_matches('/').to_owned();
         check(&address)?;
         let wrong = |error| format!("cannot set up the connection to {address}: {error}");
-        let client = client_to(kubeconfig(&address, ask)?).await.map_err(wrong)?;
+        let client = client_from_kubeconfig(kubeconfig(&address, ask)?).await.map_err(wrong)?;
         Ok(Self { client, address })
     }
 
@@ -44,7 +44,7 @@ impl Server {
         let unheard = |why: String| Unanswered::for_now(unheard(address, &why));
         let answer = timeout(PATIENCE, client.send(request)).await;
         let answer = answer.map_err(|_| unheard("it says nothing".to_owned()))?;
-        Ok(answer.map_err(|error| unheard(innermost(&error)))?.map(Body::new))
+        Ok(answer.map_err(|error| unheard(root_cause(&error)))?.map(Body::new))
     }
 }
 

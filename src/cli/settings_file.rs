@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::Path};
 
-use crate::config::{Loaded, Overrides, Problem, Settings, load, read_settings};
+use crate::config::{LoadedSettings, Overrides, Problem, Settings, load, read_settings};
 
 /// The settings of a file, or those without one, under what stands above it. What is wrong is told on `stderr`; none if anything is.
 pub(super) fn load_settings(
@@ -21,9 +21,9 @@ pub(super) fn load_settings(
 /// What was loaded from a file. What is wrong is told on `stderr`; none if anything is.
 pub(super) fn told(
     path: &Path,
-    loaded: Result<Loaded, Vec<Problem>>,
+    loaded: Result<LoadedSettings, Vec<Problem>>,
     stderr: &mut dyn Write,
-) -> Result<Option<Loaded>, String> {
+) -> Result<Option<LoadedSettings>, String> {
     match loaded {
         Ok(loaded) => {
             tell(path, "warning: ", &loaded.warnings, stderr)?;
@@ -45,8 +45,8 @@ pub(super) fn tell(
 ) -> Result<(), String> {
     for problem in problems {
         let place =
-            problem.place.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
-        let problem = Problem { place: None, ..problem.clone() };
+            problem.position.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
+        let problem = Problem { position: None, ..problem.clone() };
         writeln!(stderr, "{}{place}: {word}{problem}", path.display())
             .map_err(|error| format!("cannot write: {error}"))?;
     }

@@ -176,12 +176,12 @@ impl ListenAddress {
 
 /// `KIND/NAME` or `KIND.GROUP/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ObjectName {
+pub(super) struct ObjectRef {
     pub(super) kind: String,
     pub(super) name: String,
 }
 
-impl ObjectName {
+impl ObjectRef {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -192,7 +192,7 @@ impl ObjectName {
     }
 }
 
-impl fmt::Display for ObjectName {
+impl fmt::Display for ObjectRef {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.kind, self.name)
     }
@@ -208,7 +208,7 @@ pub(super) struct Wish {
 impl Wish {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.contains('/') {
-            return ObjectName::parse(text).map(Self::from);
+            return ObjectRef::parse(text).map(Self::from);
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         if text.is_empty() || !text.chars().all(allowed) {
@@ -221,7 +221,7 @@ impl Wish {
     pub(super) fn followed_by(&self, name: Option<&str>) -> Result<Self, String> {
         match (&self.name, name) {
             (_, None) => Ok(self.clone()),
-            (None, Some(name)) => ObjectName::parse(&format!("{}/{name}", self.kind)).map(Self::from),
+            (None, Some(name)) => ObjectRef::parse(&format!("{}/{name}", self.kind)).map(Self::from),
             (Some(named), Some(name)) => {
                 Err(format!("{}/{named} is one object already, and `{name}` comes after it", self.kind))
             }
@@ -229,8 +229,8 @@ impl Wish {
     }
 }
 
-impl From<ObjectName> for Wish {
-    fn from(ObjectName { kind, name }: ObjectName) -> Self {
+impl From<ObjectRef> for Wish {
+    fn from(ObjectRef { kind, name }: ObjectRef) -> Self {
         Self { kind, name: Some(name) }
     }
 }

@@ -9,7 +9,7 @@ use super::settings_file::tell;
 use crate::{
     server::{Auth, WebConfig},
     types::Scope,
-    watch::Need,
+    watch::RequiredPermission,
 };
 
 #[derive(Debug, Args)]
@@ -57,8 +57,8 @@ impl WebArgs {
     }
 
     /// What has to be allowed for that.
-    pub(super) fn needs(&self) -> Vec<Need> {
-        let create = |group: &str, resource: &str| Need {
+    pub(super) fn needs(&self) -> Vec<RequiredPermission> {
+        let create = |group: &str, resource: &str| RequiredPermission {
             group: group.into(),
             resource: resource.into(),
             verbs: &["create"],

@@ -1,4 +1,4 @@
-//! Notices that a file has changed, and reads it when nobody writes to it any more.
+//! Detects changes of a file, and reads it once writers have finished.
 
 use std::{
     fs::{self, FileType, Metadata, OpenOptions},
@@ -7,107 +7,105 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file that is looked at now and then.
+/// A polled file.
 ///
-/// Looking costs one call of `stat`. It sees what a notification may not: the symlinks that Kubernetes swaps for a `ConfigMap`, files
-/// on network drives, files that are gone and come back.
+/// A poll costs one call of `stat`. Unlike inotify it detects the symlinks that Kubernetes swaps for a `ConfigMap`, files on
+/// network drives, and files that are deleted and created again.
 #[derive(Debug)]
 pub struct FileWatch {
     path: PathBuf,
-    /// What the file was like when it was last read.
+    /// The version of the last successful read.
     read: Option<FileVersion>,
-    /// What it was like at the last look.
-    last: Option<FileVersion>,
-    /// Why it could not be read, which is told once.
+    /// The version of the last poll.
+    polled: Option<FileVersion>,
+    /// The last error, to report it once.
     failure: Option<String>,
 }
 
-/// What tells two states of a file apart without reading it. None of a file: it is not there.
+/// Device, inode, modification and change times, and size; none if the file does not exist.
 ///
-/// The time of the last change to its entry is part of it, because rights can change and nothing else.
+/// The change time covers a change of permissions.
 pub type FileVersion = Option<(u64, u64, [i64; 4], u64)>;
 
 impl FileWatch {
-    /// Watches a file, whose content is new at the first look.
+    /// The first poll after the file is stable returns its content.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, read: None, last: None, failure: None }
+        Self { path, read: None, polled: None, failure: None }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The content, if it is another than at the last time and nothing about it has changed since the last look. A file that
-    /// cannot be read is tried at every look, and one reason is told once.
-    pub fn look(&mut self) -> Option<io::Result<String>> {
-        self.look_with(read_settings)
+    /// The content, if it changed since the last read and the file did not change since the last poll. A file that cannot be read
+    /// is retried at every poll, and the same error is returned once.
+    pub fn poll(&mut self) -> Option<io::Result<String>> {
+        self.poll_with(read_settings)
     }
 
-    /// The content as it is; none if somebody writes to it at this moment.
+    /// The current content; none while the file is being written.
     pub fn read_now(&mut self) -> Option<io::Result<String>> {
         self.read_with(read_settings)
     }
 
-    fn look_with(&mut self, read: impl Fn(&Path) -> io::Result<String>) -> Option<io::Result<String>> {
-        let now = stamp(&self.path);
-        let settled = self.last == Some(now);
-        self.last = Some(now);
-        if self.read == Some(now) || !settled {
+    fn poll_with(&mut self, read: impl Fn(&Path) -> io::Result<String>) -> Option<io::Result<String>> {
+        let now = file_version(&self.path);
+        let is_stable = self.polled == Some(now);
+        self.polled = Some(now);
+        if self.read == Some(now) || !is_stable {
             return None;
         }
-        let told = self.failure.clone();
+        let reported = self.failure.clone();
         let content = self.read_with(read)?;
-        (content.is_ok() || self.failure != told).then_some(content)
+        (content.is_ok() || self.failure != reported).then_some(content)
     }
 
     fn read_with(&mut self, read: impl Fn(&Path) -> io::Result<String>) -> Option<io::Result<String>> {
-        let before = stamp(&self.path);
+        let before = file_version(&self.path);
         let content = read(&self.path);
-        if stamp(&self.path) != before {
+        if file_version(&self.path) != before {
             return None;
         }
-        // What could not be read was not read: it may become readable with nothing to be seen of that from here.
+        // A file may become readable without a change of its version, so a failed read does not count.
         self.read = content.is_ok().then_some(before);
         self.failure = content.as_ref().err().map(ToString::to_string);
-        self.last = Some(before);
+        self.polled = Some(before);
         Some(content)
     }
 }
 
-/// As large as a `ConfigMap` can be.
-const LARGEST: u64 = 1 << 20;
+/// The size limit of a `ConfigMap`.
+const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads a settings file of a size that one can have.
+/// Reads a regular file of at most [`MAX_BYTES`].
 pub fn read_settings(path: &Path) -> io::Result<String> {
-    check(&fs::metadata(path)?)?;
-    // Another file may stand there by now. Opening a pipe would wait for somebody who writes to it.
+    check_type(&fs::metadata(path)?)?;
+    // The file may have been replaced in between. Without `O_NONBLOCK`, opening a pipe blocks until it has a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    check(&file.metadata()?)?;
+    check_type(&file.metadata()?)?;
     let mut content = String::new();
-    let read = file.take(LARGEST + 1).read_to_string(&mut content)?;
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut content)?;
     check_size(read as u64)?;
     Ok(content)
 }
 
-/// Whether this is a file that ends, and soon.
-fn check(metadata: &Metadata) -> io::Result<()> {
+fn check_type(metadata: &Metadata) -> io::Result<()> {
     if !metadata.is_file() {
-        let message = format!("this is {}; want a regular file", what(metadata.file_type()));
+        let message = format!("this is {}; want a regular file", type_name(metadata.file_type()));
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     check_size(metadata.len())
 }
 
 fn check_size(bytes: u64) -> io::Result<()> {
-    if bytes <= LARGEST {
+    if bytes <= MAX_BYTES {
         return Ok(());
     }
-    let message = format!("the file has more than {LARGEST} bytes, which is more than fits into a ConfigMap");
+    let message = format!("the file has more than {MAX_BYTES} bytes, the limit of a ConfigMap");
     Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
 }
 
-fn what(file: FileType) -> &'static str {
+fn type_name(file: FileType) -> &'static str {
     if file.is_dir() {
         "a directory"
     } else if file.is_fifo() {
@@ -119,8 +117,7 @@ fn what(file: FileType) -> &'static str {
     }
 }
 
-/// What a file is like now.
-pub fn stamp(path: &Path) -> FileVersion {
+pub fn file_version(path: &Path) -> FileVersion {
     let metadata = fs::metadata(path).ok()?;
     let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
     Some((metadata.dev(), metadata.ino(), times, metadata.len()))
@@ -142,11 +139,11 @@ mod tests {
     use super::{FileWatch, read_settings};
 
     fn content(watch: &mut FileWatch) -> Option<Result<String, ()>> {
-        watch.look().map(|read| read.map_err(|_| ()))
+        watch.poll().map(|read| read.map_err(|_| ()))
     }
 
     #[test]
-    fn a_file_is_read_once_it_rests_and_again_when_it_has_changed() {
+    fn file_is_read_when_stable_and_again_after_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.yaml");
         fs::write(&path, "a").unwrap();
@@ -167,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_regular_file_is_opened_and_a_good_one_put_back_is_read() {
+    fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let inside = |name: &str| folder.path().join(name);
         assert!(Command::new("mkfifo").arg(inside("pipe")).status().unwrap().success());
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rights_are_a_change() {
+    fn change_of_permissions_is_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.yaml");
         fs::write(&path, "a").unwrap();
@@ -207,26 +204,29 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_tried_at_every_look_and_told_once() {
+    fn unreadable_file_is_retried_and_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.yaml");
         fs::write(&path, "a").unwrap();
         let mut watch = FileWatch::new(path);
         let denied = |_: &Path| Err(io::Error::from(io::ErrorKind::PermissionDenied));
         let broken = |_: &Path| Err(io::Error::other("the disk is gone"));
-        assert!(watch.look_with(denied).is_none());
-        assert!(watch.look_with(denied).is_some_and(|read| read.is_err()));
-        assert!(watch.look_with(denied).is_none());
-        assert!(watch.look_with(broken).is_some_and(|read| read.is_err()));
-        assert!(watch.look_with(broken).is_none());
-        assert!(watch.read_with(broken).is_some_and(|read| read.is_err()), "whoever asks is told");
+        assert!(watch.poll_with(denied).is_none());
+        assert!(watch.poll_with(denied).is_some_and(|read| read.is_err()));
+        assert!(watch.poll_with(denied).is_none());
+        assert!(watch.poll_with(broken).is_some_and(|read| read.is_err()));
+        assert!(watch.poll_with(broken).is_none());
+        assert!(
+            watch.read_with(broken).is_some_and(|read| read.is_err()),
+            "an explicit read reports the error again"
+        );
         assert_eq!([content(&mut watch), content(&mut watch)], [Some(Ok("a".into())), None]);
         assert!(watch.read_with(denied).is_some());
-        assert_eq!(content(&mut watch), Some(Ok("a".into())), "what was good is good again");
+        assert_eq!(content(&mut watch), Some(Ok("a".into())), "the file is readable again");
     }
 
     #[test]
-    fn the_symlinks_of_a_config_map_are_followed() {
+    fn swapped_symlink_of_a_config_map_is_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let inside = |name: &str| folder.path().join(name);
         for version in ["v1", "v2"] {

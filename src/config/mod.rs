@@ -8,11 +8,11 @@ mod web;
 mod yaml;
 
 pub use file::{LogLevel, SettingsFile, ShownResources, ShownValues};
-pub use file_watch::{FileVersion, FileWatch, read_settings, stamp};
-pub use load::{Loaded, is_namespace, load};
+pub use file_watch::{FileVersion, FileWatch, file_version, read_settings};
+pub use load::{LoadedSettings, is_namespace, load};
 pub use settings::{
-    HelmFrom, ManifestFrom, Overrides, Prices, ReloadStatus, Settings, ShownLabel, TeamRulesFrom,
-    TerraformFrom,
+    HelmSettings, ManifestSettings, Overrides, Prices, ReloadStatus, Settings, ShownLabel, TeamRulesSettings,
+    TerraformSettings,
 };
-pub use web::{ClientCertificates, Pem, RateLimit, TlsSettings, WebSettings, load_web, placed};
-pub use yaml::{Place, Problem, read_yaml};
+pub use web::{ClientCertificates, Pem, RateLimit, TlsSettings, WebSettings, load_web};
+pub use yaml::{Position, Problem, read_yaml, with_positions};

@@ -6,77 +6,72 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Problem, ShownValues,
-    file::{LogLevel, PricesEntry, ShownResources},
-    load::wrong,
+    file::{LogLevel, ShownResources},
 };
 use crate::{
-    rules::{RuleInput, RuleSet},
-    types::{Algorithm, JobSpec, Kind, RecordAlgorithm, RecordSpec, Scope, Selector, Source, WantedKind},
+    rules::{RuleConfig, RuleSet},
+    types::{
+        Algorithm, Kind, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
+        WantedKind,
+    },
 };
 
-/// The settings of a running exporter.
+/// The validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Namespaces to watch; empty for all of them.
+    /// Namespaces to watch; empty for all.
     pub namespaces: Vec<Box<str>>,
-    /// Namespaces not to watch, whatever else is said.
     pub excluded_namespaces: Vec<Box<str>>,
-    /// What to watch; empty for Deployments and Services with the opt-in label, if hashes in annotations count.
+    /// Kinds to watch; empty for the defaults of the enabled sources.
     pub kinds: Vec<WantedKind>,
-    /// The sources that are switched on.
+    /// The enabled sources.
     pub sources: Vec<Source>,
     /// The prefix of the opt-in label and of the hash annotation.
     pub annotation_prefix: Box<str>,
-    /// Where Terraform states are, if that source is switched on.
-    pub terraform: TerraformFrom,
-    /// Where Helm releases are, if that source is switched on.
-    pub helm: HelmFrom,
-    /// Where manifests are, if that source is switched on.
-    pub manifest: ManifestFrom,
-    /// Kinds whose controllers record what they have applied, if that source is switched on.
-    pub records: Vec<RecordSpec>,
-    /// Jobs that run Terraform; none for those of the operators above.
-    pub jobs: Option<JobSpec>,
-    /// What to think of differences, without what teams say.
+    pub terraform: TerraformSettings,
+    pub helm: HelmSettings,
+    pub manifest: ManifestSettings,
+    /// The entries of the source `status_hash`.
+    pub status_hashes: Vec<StatusHashSpec>,
+    /// None for the Jobs of opr8r, if `status_hash` reads its custom resource.
+    pub terraform_jobs: Option<TerraformJobSpec>,
+    /// The compiled rules, without the rules of teams.
     pub rules: Arc<RuleSet>,
-    /// What those rules were made from.
-    pub rule_input: Arc<RuleInput>,
-    /// Whose rules are read beside these.
-    pub team_rules: Option<TeamRulesFrom>,
-    /// Whether objects may ask for differences of theirs to be ignored.
+    /// The input of `rules`, to compile it again with the rules of teams.
+    pub rule_config: Arc<RuleConfig>,
+    pub team_rules: Option<TeamRulesSettings>,
+    /// Whether the annotation `<prefix>/ignore` of an object mutes its differences.
     pub mute_by_annotation: bool,
-    /// At most this many series of single claims are exposed.
+    /// The limit of series about single claims.
     pub max_series: usize,
-    /// Whether only objects that drift have series of their own.
+    /// Whether only drifted objects have series of their own.
     pub only_drifted: bool,
-    /// Labels of objects that their series have too.
+    /// Labels of objects that are copied to their series.
     pub shown_labels: Arc<[ShownLabel]>,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
-    /// Which values of fields API and page show.
+    /// Which values of fields the API and the UI show.
     pub shown_values: ShownValues,
-    /// What things cost, where somebody says so.
     pub prices: Option<Prices>,
-    /// Where Grafana is, without a slash at its end.
+    /// Without a trailing slash.
     pub grafana_url: Option<Box<str>>,
-    /// The least severe messages that are logged.
     pub log_level: LogLevel,
 }
 
-/// Where Terraform states are read from.
+/// The source `terraform`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerraformFrom {
-    /// Namespaces that have states or published baselines.
+pub struct TerraformSettings {
+    /// Namespaces of states and published baselines.
     pub scope: Scope,
-    /// State files, and directories of them.
+    /// State files and directories of state files.
     pub files: Vec<PathBuf>,
-    /// How long a lock may be held until differences count again.
+    /// After this time a lock no longer explains differences.
     pub lock_max_age: SignedDuration,
     /// Whether all states declare objects of this cluster.
     pub this_cluster: bool,
 }
 
-impl Default for TerraformFrom {
+impl Default for TerraformSettings {
     fn default() -> Self {
         Self {
             scope: Scope::default(),
@@ -87,43 +82,82 @@ impl Default for TerraformFrom {
     }
 }
 
-/// Where Helm releases are read from.
+/// The source `helm`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HelmFrom {
-    /// Namespaces that have releases.
+pub struct HelmSettings {
+    /// Namespaces of releases.
     pub scope: Scope,
-    /// How long an install, upgrade or rollback may be under way until differences count again.
+    /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
 }
 
-impl Default for HelmFrom {
+impl Default for HelmSettings {
     fn default() -> Self {
         Self { scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
     }
 }
 
-/// Where manifests are read from.
+/// The source `manifest`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestFrom {
+pub struct ManifestSettings {
     /// Files and directories.
     pub paths: Vec<PathBuf>,
-    /// The namespace of objects that do not say theirs.
+    /// The namespace of objects that do not set one.
     pub namespace: Box<str>,
 }
 
-impl Default for ManifestFrom {
+impl Default for ManifestSettings {
     fn default() -> Self {
         Self { paths: Vec::new(), namespace: "default".into() }
     }
 }
 
-/// Where rules of teams are read from.
+/// Rules of teams, from ConfigMaps in their namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TeamRulesFrom {
-    /// Namespaces whose owners may write rules.
+pub struct TeamRulesSettings {
+    /// Namespaces whose ConfigMaps are read.
     pub scope: Scope,
-    /// The ConfigMaps that hold them.
+    /// Selects the ConfigMaps.
     pub selector: Selector,
+}
+
+/// Prices for the estimated cost of objects. A price that is not set is 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices {
+    pub currency: Box<str>,
+    pub cpu_core_hour: f64,
+    pub memory_gib_hour: f64,
+    pub storage_gib_month: f64,
+    pub load_balancer_hour: f64,
+}
+
+/// Values of flags and environment variables, which override the settings file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub namespaces: Option<Vec<Box<str>>>,
+    pub sources: Option<Vec<Source>>,
+    pub resources: Option<ShownResources>,
+    pub max_series: Option<usize>,
+    pub health: Option<bool>,
+    pub log_level: Option<LogLevel>,
+}
+
+/// The result of the last reload of the settings file.
+#[derive(Clone, Debug)]
+pub struct ReloadStatus {
+    /// None without a settings file.
+    pub file: Option<PathBuf>,
+    pub last_success: Timestamp,
+    /// Problems of the current file. While there are any, the last valid settings stay in use.
+    pub problems: Vec<Problem>,
+    /// Warnings about the settings in use.
+    pub warnings: Vec<Problem>,
+}
+
+impl ReloadStatus {
+    pub fn is_successful(&self) -> bool {
+        self.problems.is_empty()
+    }
 }
 
 impl Default for Settings {
@@ -134,13 +168,13 @@ impl Default for Settings {
             kinds: Vec::new(),
             sources: vec![Source::Annotation],
             annotation_prefix: "tfdrift.jin.dev".into(),
-            terraform: TerraformFrom::default(),
-            helm: HelmFrom::default(),
-            manifest: ManifestFrom::default(),
-            records: vec![RecordSpec::simple_resource()],
-            jobs: None,
+            terraform: TerraformSettings::default(),
+            helm: HelmSettings::default(),
+            manifest: ManifestSettings::default(),
+            status_hashes: vec![StatusHashSpec::simple_resource()],
+            terraform_jobs: None,
             rules: Arc::new(RuleSet::built_in()),
-            rule_input: Arc::default(),
+            rule_config: Arc::default(),
             team_rules: None,
             mute_by_annotation: false,
             max_series: 200_000,
@@ -155,8 +189,8 @@ impl Default for Settings {
     }
 }
 
-/// What people apply, by version and kind, and whether it is in a namespace. Secrets are never asked what was applied to them.
-const APPLIED: &[(&str, &str, bool)] = &[
+/// The default kinds of the source `last_applied`: apiVersion, kind, and whether the kind is namespaced. Secrets are never read.
+const LAST_APPLIED_KINDS: &[(&str, &str, bool)] = &[
     ("v1", "ConfigMap", true),
     ("v1", "LimitRange", true),
     ("v1", "Namespace", false),
@@ -180,86 +214,71 @@ const APPLIED: &[(&str, &str, bool)] = &[
 ];
 
 impl Settings {
-    /// What to watch, within the namespaces that may be watched at all.
+    /// The kinds to watch, limited to the namespaces of the settings.
     pub fn wanted_kinds(&self) -> Vec<WantedKind> {
         let allowed = self.scope();
         let mut wanted = self.kinds.clone();
         if wanted.is_empty() && self.sources.contains(&Source::Annotation) {
-            wanted.extend(self.usual_kinds());
+            wanted.extend(self.opt_in_kinds());
         }
         if self.kinds.is_empty() && self.sources.contains(&Source::LastApplied) {
-            // Who names namespaces has rights in those, and did not ask for anything else.
-            let asked = APPLIED.iter().filter(|(.., namespaced)| *namespaced || self.namespaces.is_empty());
-            wanted.extend(asked.filter_map(|(version, kind, _)| WantedKind::parse(version, kind).ok()));
+            // With named namespaces the exporter may have no permission for cluster-scoped kinds.
+            let kinds = LAST_APPLIED_KINDS
+                .iter()
+                .filter(|(.., namespaced)| *namespaced || self.namespaces.is_empty());
+            wanted.extend(kinds.filter_map(|(version, kind, _)| WantedKind::parse(version, kind).ok()));
         }
-        wanted.extend(self.records_in_use().iter().map(|spec| spec.objects.clone()));
-        wanted.extend(self.jobs_in_use().map(|spec| spec.objects));
+        wanted.extend(self.enabled_status_hashes().iter().map(|spec| spec.objects.clone()));
+        wanted.extend(self.enabled_terraform_jobs().map(|spec| spec.objects));
         for kind in &mut wanted {
             kind.scope = kind.scope.within(&allowed);
         }
         wanted
     }
 
-    /// Kinds whose controllers record what they have applied.
-    pub fn records_in_use(&self) -> &[RecordSpec] {
-        if self.sources.contains(&Source::StatusHash) { &self.records } else { &[] }
+    /// The entries of `status_hash`; empty if the source is disabled.
+    pub fn enabled_status_hashes(&self) -> &[StatusHashSpec] {
+        if self.sources.contains(&Source::StatusHash) { &self.status_hashes } else { &[] }
     }
 
-    /// Jobs that run Terraform: those that settings name, else those of opr8r where it is asked for.
-    pub fn jobs_in_use(&self) -> Option<JobSpec> {
-        let is_opr8r = |spec: &RecordSpec| spec.algorithm == RecordAlgorithm::Hash(Algorithm::Opr8rV1);
-        let usual = || self.records_in_use().iter().any(is_opr8r).then(JobSpec::default);
-        self.jobs.clone().or_else(usual)
+    /// The configured Jobs, or the Jobs of opr8r if `status_hash` reads its custom resource.
+    pub fn enabled_terraform_jobs(&self) -> Option<TerraformJobSpec> {
+        let is_opr8r =
+            |spec: &StatusHashSpec| spec.algorithm == StatusHashAlgorithm::Hash(Algorithm::Opr8rV1);
+        let default = || self.enabled_status_hashes().iter().any(is_opr8r).then(TerraformJobSpec::default);
+        self.terraform_jobs.clone().or_else(default)
     }
 
-    /// Whether a caller may ask for this namespace.
     pub fn allows_namespace(&self, namespace: &str) -> bool {
         self.scope().has(namespace)
     }
 
-    /// The namespaces that may be watched at all.
+    /// The namespaces that may be watched.
     pub fn scope(&self) -> Scope {
         Scope::new(&self.namespaces, &self.excluded_namespaces)
     }
 
-    fn usual_kinds(&self) -> Vec<WantedKind> {
-        let opted_in = Selector::has(&format!("{}/enabled", self.annotation_prefix), "true");
-        let usual = [Kind::deployment(), Kind::service()];
-        usual
+    /// Deployments and Services with the opt-in label.
+    fn opt_in_kinds(&self) -> Vec<WantedKind> {
+        let opted_in = Selector::equals(&format!("{}/enabled", self.annotation_prefix), "true");
+        [Kind::deployment(), Kind::service()]
             .iter()
             .map(|kind| WantedKind { selector: Some(opted_in.clone()), ..WantedKind::exactly(kind) })
             .collect()
     }
 }
 
-/// Settings that are not to be taken from the file. What is none here is.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    /// Namespaces to watch.
-    pub namespaces: Option<Vec<Box<str>>>,
-    /// The sources that are switched on.
-    pub sources: Option<Vec<Source>>,
-    /// Objects that have series of their own.
-    pub resources: Option<ShownResources>,
-    /// Most series of single objects.
-    pub max_series: Option<usize>,
-    /// Whether `drift_resource_health` is exposed.
-    pub health: Option<bool>,
-    /// The least severe messages that are logged.
-    pub log_level: Option<LogLevel>,
-}
-
-/// A label of objects, and how the series call it.
+/// A label of objects that is copied to their series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownLabel {
-    /// The label's name on the object.
+    /// The label of the object.
     pub key: Box<str>,
-    /// The label's name on the series.
+    /// The label of the series.
     pub name: Box<str>,
 }
 
-/// Names that the series have themselves, or that Prometheus gives them.
-const TAKEN: [&str; 14] = [
+/// Labels that the series already have, or that Prometheus adds.
+const RESERVED_LABELS: [&str; 14] = [
     "group",
     "kind",
     "namespace",
@@ -277,85 +296,24 @@ const TAKEN: [&str; 14] = [
 ];
 
 impl ShownLabel {
-    /// Reads the name of a label, `team` or `example.com/team`. The error says what is wrong.
+    /// Parses `team` or `example.com/team`.
     pub(super) fn parse(key: &str) -> Result<Self, String> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-        if key.is_empty() || key.len() > 317 || !key.chars().all(allowed) {
-            return Err(format!("`{key}` is no name of a label"));
+        if !is_label_name(key) {
+            return Err(format!("invalid label name `{key}`"));
         }
         let name: String = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         if name.starts_with("__") || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("`{key}` would be called `{name}`, which no label of a series can be"));
+            return Err(format!("`{key}` would become `{name}`, which is not a valid Prometheus label"));
         }
-        if TAKEN.contains(&name.as_str()) {
-            return Err(format!(
-                "`{key}` would be called `{name}`, and that is what another label of the series is called"
-            ));
+        if RESERVED_LABELS.contains(&name.as_str()) {
+            return Err(format!("`{key}` would become `{name}`, which the series already have"));
         }
         Ok(Self { key: key.into(), name: name.into() })
     }
 }
 
-/// What things cost.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prices {
-    /// What the prices are in.
-    pub currency: Box<str>,
-    /// One CPU core for an hour.
-    pub cpu_core_hour: f64,
-    /// One GiB of memory for an hour.
-    pub memory_gib_hour: f64,
-    /// One GiB of storage for a month.
-    pub storage_gib_month: f64,
-    /// One load balancer for an hour.
-    pub load_balancer_hour: f64,
-}
-
-/// Checks a sheet of prices. What has none counts nothing.
-pub(super) fn prices(entry: &PricesEntry, problems: &mut Vec<Problem>) -> Prices {
-    let currency = entry.currency.as_str();
-    if !(1..=8).contains(&currency.len()) || !currency.chars().all(|c| c.is_ascii_alphabetic()) {
-        let message = format!("`{currency}` is no currency; want letters such as EUR");
-        problems.push(wrong("api.prices.currency", message));
-    }
-    let given =
-        [entry.cpu_core_hour, entry.memory_gib_hour, entry.storage_gib_month, entry.load_balancer_hour];
-    if given.iter().all(Option::is_none) {
-        let message = "there is no price; want at least one, such as cpu_core_hour".to_owned();
-        problems.push(wrong("api.prices", message));
-    }
-    let mut price = |key: &str, given: Option<f64>| {
-        if let Some(price) = given.filter(|price| !price.is_finite() || *price < 0.0) {
-            let message = format!("`{price}` is no price; want a number that is not negative");
-            problems.push(wrong(&format!("api.prices.{key}"), message));
-        }
-        given.unwrap_or(0.0)
-    };
-    Prices {
-        currency: currency.into(),
-        cpu_core_hour: price("cpu_core_hour", entry.cpu_core_hour),
-        memory_gib_hour: price("memory_gib_hour", entry.memory_gib_hour),
-        storage_gib_month: price("storage_gib_month", entry.storage_gib_month),
-        load_balancer_hour: price("load_balancer_hour", entry.load_balancer_hour),
-    }
-}
-
-/// What is known about the settings in use.
-#[derive(Clone, Debug)]
-pub struct ReloadStatus {
-    /// The file they come from; none where there is none.
-    pub file: Option<PathBuf>,
-    /// When settings were last taken over.
-    pub last_success: Timestamp,
-    /// What is wrong with the file as it is now: while there is anything, the last good settings are in use.
-    pub problems: Vec<Problem>,
-    /// What looks wrong in the settings in use.
-    pub warnings: Vec<Problem>,
-}
-
-impl ReloadStatus {
-    /// Whether the file as it is now is what is in use.
-    pub fn is_successful(&self) -> bool {
-        self.problems.is_empty()
-    }
+/// Whether a text has the characters and the length of a label name, with or without a prefix.
+pub(super) fn is_label_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    (1..=317).contains(&text.len()) && text.chars().all(allowed)
 }

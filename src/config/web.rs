@@ -14,68 +14,59 @@ use serde::Deserialize;
 
 use crate::{
     config::{
-        load::wrong,
-        yaml::{Places, Problem, read_yaml},
+        load::invalid,
+        yaml::{Problem, read_yaml, with_positions},
     },
     rules::nearest,
 };
 
-/// What a web configuration file says.
+/// A validated web configuration file.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WebSettings {
-    /// How connections are encrypted; none where they are not.
+    /// None for plain HTTP.
     pub tls: Option<TlsSettings>,
-    /// What every answer has as headers, unless it has its own.
+    /// Added to every response that does not set them itself.
     pub headers: Vec<(Box<str>, Box<str>)>,
-    /// Those who may ask, each with the bcrypt hash of the password; empty for everybody.
+    /// Users and the bcrypt hashes of their passwords; empty for no basic authentication.
     pub users: BTreeMap<Box<str>, Box<str>>,
-    /// How many requests are answered; none for all of them.
     pub rate_limit: Option<RateLimit>,
 }
 
-/// Says nothing of users and keys.
+/// Omits users and keys.
 impl fmt::Debug for WebSettings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("WebSettings").field("tls", &self.tls).finish_non_exhaustive()
     }
 }
 
-/// How connections are encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Who we are.
     pub certificate: Pem,
-    /// The key of the certificate.
+    /// The private key of the certificate.
     pub key: Pem,
-    /// Whether clients are asked who they are.
     pub client_certificates: ClientCertificates,
-    /// Who vouches for clients.
+    /// The CA of client certificates.
     pub client_authorities: Option<Pem>,
-    /// The names of which a client's certificate has to have one; empty for whichever it has.
+    /// A client certificate must have one of these SANs; empty for any.
     pub client_names: Vec<Box<str>>,
-    /// Whether TLS 1.2 is spoken.
     pub tls12: bool,
-    /// Whether TLS 1.3 is spoken.
     pub tls13: bool,
-    /// The suites of TLS 1.2 in order, by the names that Go has for them; empty for all that are good.
+    /// Cipher suites of TLS 1.2 by their Go names, in order of preference; empty for the secure defaults.
     pub cipher_suites: Vec<Box<str>>,
-    /// The curves in order, by the names that Go has for them; empty for all that are good.
+    /// Curves by their Go names, in order of preference; empty for the secure defaults.
     pub curves: Vec<Box<str>>,
-    /// Whether our order of suites counts, and not the client's.
+    /// Whether the server's order of cipher suites takes precedence over the client's.
     pub own_order: bool,
 }
 
-/// Something in PEM.
+/// PEM data, in a file or inline.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
-    /// In a file of its own.
     File(PathBuf),
-    /// In the web configuration file itself.
     Text(Box<str>),
 }
 
 impl Pem {
-    /// The file that it is in, where it has one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -84,7 +75,7 @@ impl Pem {
     }
 }
 
-/// A key may stand in the text, so that is not told.
+/// Omits inline data, which may be a private key.
 impl fmt::Debug for Pem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,92 +85,88 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// Whether clients are asked for a certificate, and what becomes of those who have none or a wrong one.
+/// How client certificates are requested and verified; Go's `tls.ClientAuthType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// None is asked for.
-    NotAsked,
-    /// Asked for; any will do, and none as well.
+    /// `NoClientCert`.
+    NotRequested,
+    /// `RequestClientCert`: optional and not verified.
     Requested,
-    /// Any will do.
+    /// `RequireAnyClientCert`: required and not verified.
     Required,
-    /// A wrong one is refused; none will do.
+    /// `VerifyClientCertIfGiven`.
     VerifiedIfGiven,
-    /// Only a right one will do.
+    /// `RequireAndVerifyClientCert`.
     RequiredAndVerified,
 }
 
 impl ClientCertificates {
-    /// Whether a certificate that was given proves who the client is.
+    /// Whether a client certificate authenticates the client.
     pub fn is_verified(self) -> bool {
         matches!(self, Self::VerifiedIfGiven | Self::RequiredAndVerified)
     }
 
-    /// Whether nobody gets in without a certificate.
     pub fn is_required(self) -> bool {
         matches!(self, Self::Required | Self::RequiredAndVerified)
     }
 }
 
-/// A bucket of requests that fills up again.
+/// A token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// After which time one more request is answered.
+    /// The time in which one token is added.
     pub interval: Duration,
-    /// How many are answered at once.
+    /// The size of the bucket.
     pub burst: u32,
 }
 
-/// The whole file.
+/// The web configuration file, as the exporter toolkit defines it.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct WebFile {
-    pub(super) tls_server_config: Option<TlsEntry>,
-    pub(super) http_server_config: Option<HttpEntry>,
-    pub(super) basic_auth_users: Option<BTreeMap<String, Option<String>>>,
-    pub(super) rate_limit: Option<RateEntry>,
+struct WebFile {
+    tls_server_config: Option<TlsEntry>,
+    http_server_config: Option<HttpEntry>,
+    basic_auth_users: Option<BTreeMap<String, Option<String>>>,
+    rate_limit: Option<RateEntry>,
 }
 
-/// How connections are encrypted.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct TlsEntry {
-    pub(super) cert: Option<String>,
-    pub(super) key: Option<String>,
-    pub(super) client_ca: Option<String>,
-    pub(super) cert_file: Option<String>,
-    pub(super) key_file: Option<String>,
-    pub(super) client_auth_type: Option<String>,
-    pub(super) client_ca_file: Option<String>,
-    pub(super) client_allowed_sans: Option<Vec<String>>,
-    pub(super) min_version: Option<String>,
-    pub(super) max_version: Option<String>,
-    pub(super) cipher_suites: Option<Vec<String>>,
-    pub(super) curve_preferences: Option<Vec<String>>,
-    pub(super) prefer_server_cipher_suites: Option<bool>,
+struct TlsEntry {
+    cert: Option<String>,
+    key: Option<String>,
+    client_ca: Option<String>,
+    cert_file: Option<String>,
+    key_file: Option<String>,
+    client_auth_type: Option<String>,
+    client_ca_file: Option<String>,
+    client_allowed_sans: Option<Vec<String>>,
+    min_version: Option<String>,
+    max_version: Option<String>,
+    cipher_suites: Option<Vec<String>>,
+    curve_preferences: Option<Vec<String>>,
+    prefer_server_cipher_suites: Option<bool>,
 }
 
-/// What answers have beside their content.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct HttpEntry {
-    /// Understood, and without effect: HTTP/1.1 is all that is spoken.
+struct HttpEntry {
+    /// Accepted without effect: the server supports HTTP/1.1 only.
     #[serde(rename = "http2")]
-    pub(super) _http2: Option<bool>,
-    pub(super) headers: Option<BTreeMap<String, Option<String>>>,
+    _http2: Option<bool>,
+    headers: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// How many requests are answered.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RateEntry {
-    pub(super) interval: Option<String>,
-    pub(super) burst: Option<u32>,
+struct RateEntry {
+    interval: Option<String>,
+    burst: Option<u32>,
 }
 
-/// Names of client authentication, as Go has them; the one without `Any` is an older spelling.
+/// Go's names. `RequireClientCert` is an older spelling of `RequireAnyClientCert`.
 const CLIENT_CERTIFICATES: &[(&str, ClientCertificates)] = &[
-    ("NoClientCert", ClientCertificates::NotAsked),
+    ("NoClientCert", ClientCertificates::NotRequested),
     ("RequestClientCert", ClientCertificates::Requested),
     ("RequireAnyClientCert", ClientCertificates::Required),
     ("RequireClientCert", ClientCertificates::Required),
@@ -187,7 +174,7 @@ const CLIENT_CERTIFICATES: &[(&str, ClientCertificates)] = &[
     ("RequireAndVerifyClientCert", ClientCertificates::RequiredAndVerified),
 ];
 const VERSIONS: &[&str] = &["TLS10", "TLS11", "TLS12", "TLS13"];
-/// All that Go takes. Some of them are too old for us, which only matters where nothing else is named.
+/// All suites that Go accepts. Unsupported old ones are an error only if no supported one is named.
 const CIPHER_SUITES: &[&str] = &[
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -204,9 +191,9 @@ const CIPHER_SUITES: &[&str] = &[
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 const CURVES: &[&str] = &["CurveP256", "CurveP384", "CurveP521", "X25519"];
-/// Longer ones cannot be counted on a clock for every burst.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// Headers that may be set, each with the values that it may have; none for any.
+/// A longer interval times the burst could overflow a time.
+const MAX_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// Supported headers and their allowed values; empty for any value.
 const HEADERS: &[(&str, &[&str])] = &[
     ("Strict-Transport-Security", &[]),
     ("X-Content-Type-Options", &["nosniff"]),
@@ -215,71 +202,60 @@ const HEADERS: &[(&str, &[&str])] = &[
     ("Content-Security-Policy", &[]),
 ];
 
-/// Understands a web configuration file. Files that it names are looked for beside it, in `folder`.
+/// Validates the text of a web configuration file. Relative paths in it are relative to `folder`.
 pub fn load_web(text: &str, folder: &Path) -> Result<WebSettings, Vec<Problem>> {
     let file: Option<WebFile> = read_yaml(text).map_err(|problem| vec![problem])?;
     let file = file.unwrap_or_default();
-    let mut found = Found { folder, problems: Vec::new() };
+    let mut validator = Validator { folder, problems: Vec::new() };
     let settings = WebSettings {
-        tls: file.tls_server_config.and_then(|entry| found.tls(entry)),
-        headers: file.http_server_config.map(|entry| found.headers(entry)).unwrap_or_default(),
-        users: found.users(file.basic_auth_users.unwrap_or_default()),
-        rate_limit: file.rate_limit.and_then(|entry| found.rate_limit(&entry)),
+        tls: file.tls_server_config.and_then(|entry| validator.tls(entry)),
+        headers: file.http_server_config.map(|entry| validator.headers(entry)).unwrap_or_default(),
+        users: validator.users(file.basic_auth_users.unwrap_or_default()),
+        rate_limit: file.rate_limit.and_then(|entry| validator.rate_limit(&entry)),
     };
-    if found.problems.is_empty() { Ok(settings) } else { Err(placed(text, found.problems)) }
+    if validator.problems.is_empty() { Ok(settings) } else { Err(with_positions(text, validator.problems)) }
 }
 
-/// The same problems with the places where they stand in a file.
-pub fn placed(text: &str, mut problems: Vec<Problem>) -> Vec<Problem> {
-    let places = Places::of(text);
-    problems.iter_mut().for_each(|problem| problem.place = places.find(&problem.key));
-    problems.sort_by_key(|problem| problem.place);
-    problems
-}
-
-/// What was found to be wrong.
-struct Found<'a> {
+/// Validates the entries and collects their problems.
+struct Validator<'a> {
     folder: &'a Path,
     problems: Vec<Problem>,
 }
 
-impl Found<'_> {
-    fn wrong(&mut self, key: &str, message: impl Into<String>) {
-        self.problems.push(wrong(key, message.into()));
+impl Validator<'_> {
+    fn problem(&mut self, key: &str, message: impl Into<String>) {
+        self.problems.push(invalid(key, message.into()));
     }
 
     fn tls(&mut self, entry: TlsEntry) -> Option<TlsSettings> {
         let key = |name: &str| format!("tls_server_config.{name}");
-        let auth = written(entry.client_auth_type);
-        let certificate = self.pem(written(entry.cert_file), written(entry.cert));
-        let private = self.pem(written(entry.key_file), written(entry.key));
-        let authorities = self.pem(written(entry.client_ca_file), written(entry.client_ca));
+        let auth = non_empty(entry.client_auth_type);
+        let certificate = self.pem(non_empty(entry.cert_file), non_empty(entry.cert));
+        let private = self.pem(non_empty(entry.key_file), non_empty(entry.key));
+        let authorities = self.pem(non_empty(entry.client_ca_file), non_empty(entry.client_ca));
         let names = entry.client_allowed_sans.unwrap_or_default();
         if certificate.is_none() && private.is_none() && authorities.is_none() && auth.is_none() {
             return None;
         }
-        let client_certificates = auth.map_or(Some(ClientCertificates::NotAsked), |word| {
+        let client_certificates = auth.map_or(Some(ClientCertificates::NotRequested), |word| {
             let known = CLIENT_CERTIFICATES.iter().find(|(name, _)| *name == word);
             let names = CLIENT_CERTIFICATES.iter().map(|(name, _)| *name);
-            known.map(|(_, own)| *own).or_else(|| {
+            known.map(|(_, mode)| *mode).or_else(|| {
                 self.unknown(&key("client_auth_type"), &word, names.collect());
                 None
             })
         });
-        let (tls12, tls13) = self.versions(written(entry.min_version), written(entry.max_version));
+        let (tls12, tls13) = self.versions(non_empty(entry.min_version), non_empty(entry.max_version));
         let cipher_suites = self.words(&key("cipher_suites"), entry.cipher_suites, CIPHER_SUITES);
         let curves = self.words(&key("curve_preferences"), entry.curve_preferences, CURVES);
-        if let Some(asked) = client_certificates {
-            self.check_clients(asked, authorities.as_ref(), &names);
+        if let Some(mode) = client_certificates {
+            self.check_client_settings(mode, authorities.as_ref(), &names);
         }
         if certificate.is_none() {
-            self.wrong("tls_server_config", "a certificate is missing; want `cert_file` or `cert`");
+            self.problem("tls_server_config", "the certificate is missing; want `cert_file` or `cert`");
         }
         if private.is_none() {
-            self.wrong(
-                "tls_server_config",
-                "the key of the certificate is missing; want `key_file` or `key`",
-            );
+            self.problem("tls_server_config", "the private key is missing; want `key_file` or `key`");
         }
         Some(TlsSettings {
             certificate: certificate?,
@@ -295,46 +271,50 @@ impl Found<'_> {
         })
     }
 
-    /// Settings about clients that would check less than they seem to.
-    fn check_clients(&mut self, asked: ClientCertificates, authorities: Option<&Pem>, names: &[String]) {
-        let not_asked = asked == ClientCertificates::NotAsked;
-        if authorities.is_some() && not_asked {
+    /// Rejects client settings that would verify less than they suggest.
+    fn check_client_settings(
+        &mut self,
+        mode: ClientCertificates,
+        authorities: Option<&Pem>,
+        names: &[String],
+    ) {
+        let not_requested = mode == ClientCertificates::NotRequested;
+        if authorities.is_some() && not_requested {
             let message =
-                "a client CA without `client_auth_type` would check nobody; want RequireAndVerifyClientCert";
-            self.wrong("tls_server_config", message);
+                "without `client_auth_type` the client CA has no effect; want RequireAndVerifyClientCert";
+            self.problem("tls_server_config", message);
         }
-        if !names.is_empty() && not_asked {
+        if !names.is_empty() && not_requested {
             let message =
-                "without `client_auth_type` nobody would be checked; want RequireAndVerifyClientCert";
-            self.wrong("tls_server_config.client_allowed_sans", message);
+                "without `client_auth_type` the SANs have no effect; want RequireAndVerifyClientCert";
+            self.problem("tls_server_config.client_allowed_sans", message);
         }
-        if authorities.is_none() && asked.is_verified() {
-            let message = "nobody could vouch for clients; want `client_ca_file` or `client_ca` too";
-            self.wrong("tls_server_config.client_auth_type", message);
+        if authorities.is_none() && mode.is_verified() {
+            let message = "the client CA is missing; want `client_ca_file` or `client_ca`";
+            self.problem("tls_server_config.client_auth_type", message);
         }
     }
 
-    /// Which versions are spoken. Those before TLS 1.2 never are, whatever is asked for.
-    fn versions(&mut self, least: Option<String>, most: Option<String>) -> (bool, bool) {
-        let mut place = |name: &str, word: Option<String>, usual: &str| {
-            let word = word.unwrap_or_else(|| usual.to_owned());
-            let place = VERSIONS.iter().position(|own| *own == word);
-            if place.is_none() {
-                self.unknown(&format!("tls_server_config.{name}"), &word, VERSIONS.to_vec());
+    /// Whether TLS 1.2 and TLS 1.3 are enabled. Earlier versions are never enabled.
+    fn versions(&mut self, min: Option<String>, max: Option<String>) -> (bool, bool) {
+        let mut index = |name: &str, version: Option<String>, default: &str| {
+            let version = version.unwrap_or_else(|| default.to_owned());
+            let index = VERSIONS.iter().position(|known| *known == version);
+            if index.is_none() {
+                self.unknown(&format!("tls_server_config.{name}"), &version, VERSIONS.to_vec());
             }
-            place
+            index
         };
-        let (Some(least), Some(most)) =
-            (place("min_version", least, "TLS12"), place("max_version", most, "TLS13"))
+        let (Some(min), Some(max)) = (index("min_version", min, "TLS12"), index("max_version", max, "TLS13"))
         else {
             return (true, true);
         };
-        if most < 2 {
-            self.wrong("tls_server_config.max_version", "versions before TLS12 are not spoken");
-        } else if least > most {
-            self.wrong("tls_server_config.min_version", "it is above `max_version`");
+        if max < 2 {
+            self.problem("tls_server_config.max_version", "versions before TLS12 are not supported");
+        } else if min > max {
+            self.problem("tls_server_config.min_version", "`min_version` is higher than `max_version`");
         }
-        (least <= 2, most >= 3)
+        (min <= 2, max >= 3)
     }
 
     fn words(&mut self, key: &str, words: Option<Vec<String>>, known: &[&'static str]) -> Vec<Box<str>> {
@@ -346,9 +326,9 @@ impl Found<'_> {
     }
 
     fn unknown(&mut self, key: &str, word: &str, known: Vec<&'static str>) {
-        let message = format!("`{word}` is not allowed here; want one of {}", known.join(", "));
+        let message = format!("unknown value `{word}`; want one of {}", known.join(", "));
         let suggestion = nearest(word, known).map(Into::into);
-        self.problems.push(Problem { suggestion, ..wrong(key, message) });
+        self.problems.push(Problem { suggestion, ..invalid(key, message) });
     }
 
     fn pem(&self, file: Option<String>, text: Option<String>) -> Option<Pem> {
@@ -361,14 +341,14 @@ impl Found<'_> {
         for (name, value) in entry.headers.unwrap_or_default() {
             let key = format!("http_server_config.headers.{name}");
             let value = value.unwrap_or_default();
-            let Some((_, allowed)) = HEADERS.iter().find(|(own, _)| *own == name) else {
-                self.unknown(&key, &name, HEADERS.iter().map(|(own, _)| *own).collect());
+            let Some((_, allowed)) = HEADERS.iter().find(|(header, _)| *header == name) else {
+                self.unknown(&key, &name, HEADERS.iter().map(|(header, _)| *header).collect());
                 continue;
             };
             if !allowed.is_empty() && !allowed.contains(&value.as_str()) {
                 self.unknown(&key, &value, allowed.to_vec());
             } else if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
-                self.wrong(&key, "a header is one line of plain text");
+                self.problem(&key, "invalid header value; want one line of printable ASCII");
             } else if !value.is_empty() {
                 headers.push((name.into(), value.into()));
             }
@@ -380,13 +360,16 @@ impl Found<'_> {
         let mut users = BTreeMap::new();
         for (name, hash) in entries {
             let hash = hash.unwrap_or_default();
-            let good = HashParts::from_str(&hash).is_ok_and(|parts| (4..=31).contains(&parts.get_cost()));
-            if !good {
-                // The hash itself is not told: it may be a password by mistake.
-                let message = "this is no bcrypt hash; `htpasswd -nBC 10 NAME` prints one";
-                self.wrong(&format!("basic_auth_users.{name}"), message);
+            let is_hash = HashParts::from_str(&hash).is_ok_and(|parts| (4..=31).contains(&parts.get_cost()));
+            if !is_hash {
+                // The message omits the value, which may be a password by mistake.
+                let message = "invalid bcrypt hash; create one with `htpasswd -nBC 10 NAME`";
+                self.problem(&format!("basic_auth_users.{name}"), message);
             } else if name.contains(':') {
-                self.wrong(&format!("basic_auth_users.{name}"), "no browser can send a name with a colon");
+                self.problem(
+                    &format!("basic_auth_users.{name}"),
+                    "invalid user name; basic authentication does not allow a colon",
+                );
             }
             users.insert(name.into(), hash.into());
         }
@@ -396,25 +379,28 @@ impl Found<'_> {
     fn rate_limit(&mut self, entry: &RateEntry) -> Option<RateLimit> {
         let text =
             entry.interval.as_deref().map(str::trim).filter(|text| !text.is_empty() && *text != "0")?;
-        let parsed = text.parse::<SignedDuration>().ok().and_then(|own| Duration::try_from(own).ok());
-        if parsed.is_some_and(|interval| interval > LONGEST_INTERVAL) {
-            self.wrong("rate_limit.interval", format!("`{text}` is too long; want at most 24h"));
+        let parsed =
+            text.parse::<SignedDuration>().ok().and_then(|interval| Duration::try_from(interval).ok());
+        if parsed.is_some_and(|interval| interval > MAX_INTERVAL) {
+            self.problem("rate_limit.interval", format!("`{text}` is too long; want at most 24h"));
             return None;
         }
         let Some(interval) = parsed else {
-            let message = format!("`{text}` is no length of time; want something like 100ms or 1s");
-            self.wrong("rate_limit.interval", message);
+            let message = format!("invalid duration `{text}`; want for example 100ms or 1s");
+            self.problem("rate_limit.interval", message);
             return None;
         };
         let burst = entry.burst.unwrap_or_default();
         if burst == 0 {
-            self.wrong("rate_limit", "without a `burst` of at least 1 nothing would ever be answered");
+            self.problem(
+                "rate_limit",
+                "with a `burst` of 0 every request would be rejected; want at least 1",
+            );
         }
         Some(RateLimit { interval, burst }).filter(|limit| !limit.interval.is_zero())
     }
 }
 
-/// A text that says something.
-fn written(text: Option<String>) -> Option<String> {
+fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

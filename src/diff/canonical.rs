@@ -1,20 +1,18 @@
-//! The canonical document: an object without what says nothing about what was declared.
-//!
-//! Values that the API server assigns by itself: no one declared them, so they are never drift.
+//! The canonical document of an object, which `jcs-v1` hashes: it contains only what a manifest can declare.
 
 use serde_json::{Map, Value};
 
 use super::quantity::Quantity;
 use crate::types::Kind;
 
-/// Reduces an object to what a baseline can declare: no status, of the metadata only labels and annotations (without
-/// `prefix` and those that Kubernetes writes), no empty and no assigned values, quantities in canonical form.
+/// Removes the status, all metadata except labels and annotations, labels and annotations with `prefix` or of Kubernetes, and
+/// empty and server-assigned values. Writes quantities in canonical form.
 pub(super) fn canonical_document(document: Value, kind: &Kind, prefix: &str) -> Value {
     let Value::Object(mut members) = document else {
         return document;
     };
     members.remove("status");
-    // Items of a list carry neither; an object of its own carries both.
+    // The items of a list response have neither.
     members.insert("apiVersion".to_owned(), kind.api_version().into());
     members.insert("kind".to_owned(), Value::from(&*kind.kind));
     let metadata = members.remove("metadata").map(|metadata| declared_metadata(metadata, prefix));
@@ -23,7 +21,7 @@ pub(super) fn canonical_document(document: Value, kind: &Kind, prefix: &str) -> 
     }
     let mut document = Value::Object(members);
     remove_assigned(&mut document, kind);
-    normalise(&mut document);
+    prune_and_canonicalize(&mut document);
     document
 }
 
@@ -31,23 +29,24 @@ fn declared_metadata(metadata: Value, prefix: &str) -> Value {
     let Value::Object(mut metadata) = metadata else {
         return Value::Null;
     };
-    let mut kept = Map::new();
+    let mut declared = Map::new();
     for part in ["labels", "annotations"] {
         if let Some(Value::Object(mut pairs)) = metadata.remove(part) {
             pairs.retain(|key, _| is_declared_key(key, prefix));
-            kept.insert(part.to_owned(), Value::Object(pairs));
+            declared.insert(part.to_owned(), Value::Object(pairs));
         }
     }
-    Value::Object(kept)
+    Value::Object(declared)
 }
 
-/// Labels and annotations under `kubernetes.io` belong to Kubernetes, those under our prefix to us.
+/// Whether a label or annotation may be part of a manifest: keys under `kubernetes.io` belong to Kubernetes, those under
+/// `prefix` to this exporter.
 pub fn is_declared_key(key: &str, prefix: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     domain != prefix && domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io")
 }
 
-/// Maps whose values are quantities, wherever they stand.
+/// Fields, at any path, whose value is a map of quantities.
 const QUANTITY_MAPS: &[&str] = &[
     "limits",
     "requests",
@@ -60,32 +59,32 @@ const QUANTITY_MAPS: &[&str] = &[
     "defaultRequest",
     "maxLimitRequestRatio",
 ];
-/// Fields that are quantities themselves.
+/// Fields, at any path, that are quantities.
 const QUANTITIES: &[&str] = &["sizeLimit", "divisor", "averageValue"];
 
-/// Prunes empty values and writes quantities in one way, from the leaves up.
-fn normalise(value: &mut Value) {
+/// Prunes empty values from the leaves up, and writes quantities in canonical form.
+fn prune_and_canonicalize(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
                 if QUANTITIES.contains(&name.as_str()) {
-                    canonical_quantity(member);
-                } else if let (true, Value::Object(amounts)) =
+                    canonicalize_quantity(member);
+                } else if let (true, Value::Object(quantities)) =
                     (QUANTITY_MAPS.contains(&name.as_str()), &mut *member)
                 {
-                    amounts.values_mut().for_each(canonical_quantity);
+                    quantities.values_mut().for_each(canonicalize_quantity);
                 }
-                normalise(member);
+                prune_and_canonicalize(member);
             }
             members.retain(|_, member| !is_empty(member));
         }
-        // An empty element of a list means something (`egress: [{}]` allows all): elements stay.
-        Value::Array(elements) => elements.iter_mut().for_each(normalise),
+        // An empty list element has a meaning: `egress: [{}]` allows all traffic.
+        Value::Array(elements) => elements.iter_mut().for_each(prune_and_canonicalize),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn canonical_quantity(value: &mut Value) {
+fn canonicalize_quantity(value: &mut Value) {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -106,8 +105,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Removes from a document what the server assigned. `*` stands for every element of a list.
-pub(super) fn remove_assigned(document: &mut Value, kind: &Kind) {
+/// Removes fields that the API server assigns: they are never drift.
+fn remove_assigned(document: &mut Value, kind: &Kind) {
     for (group, name, paths) in ASSIGNED {
         if *group == &*kind.group && *name == &*kind.kind {
             paths.iter().for_each(|path| remove(document, path));
@@ -115,8 +114,10 @@ pub(super) fn remove_assigned(document: &mut Value, kind: &Kind) {
     }
 }
 
+/// `*` is every element of a list.
 type Path = &'static [&'static str];
 
+/// The server-assigned fields by group and kind.
 const ASSIGNED: &[(&str, &str, &[Path])] = &[
     (
         "",
@@ -150,7 +151,7 @@ const ASSIGNED: &[(&str, &str, &[Path])] = &[
 fn remove(value: &mut Value, path: &[&str]) {
     match (path, value) {
         ([last], Value::Object(members))
-            // A Service without an address says so itself: `clusterIP: None` is declared, never assigned.
+            // `clusterIP: None` declares a headless Service; the server never assigns it.
             if members.get(*last).and_then(Value::as_str) != Some("None") => {
                 members.remove(*last);
             }
@@ -179,21 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn status_and_the_servers_metadata_are_left_out() {
+    fn status_and_server_metadata_are_removed() {
         check(
             &Kind::deployment(),
             json!({"metadata": {"name": "web", "uid": "1", "managedFields": [],
-            "labels": {"app": "web", "app.kubernetes.io/name": "web"},
-            "annotations": {"tfdrift.jin.dev/spec-hash": "x", "team": "shop",
-                "kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3"}},
-            "spec": {"replicas": 2}, "status": {"replicas": 2}}),
+                "labels": {"app": "web", "app.kubernetes.io/name": "web"},
+                "annotations": {"tfdrift.jin.dev/spec-hash": "x", "team": "shop",
+                    "kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3"}},
+                "spec": {"replicas": 2}, "status": {"replicas": 2}}),
             &json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2},
-            "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}}}),
+                "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}}}),
         );
     }
 
     #[test]
-    fn empty_values_are_pruned_but_list_elements_stay() {
+    fn empty_values_are_pruned_except_list_elements() {
         check(
             &Kind::service(),
             json!({"metadata": {}, "spec": {"a": null, "b": "", "c": [], "d": {"e": {}}, "f": [{}, ""], "g": 0, "h": false}}),
@@ -202,17 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_equal_by_value() {
+    fn quantities_are_canonical() {
         check(
             &Kind::deployment(),
             json!({"spec": {"x": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}], "sizeLimit": "2048Ki"}}),
             &json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi"}}),
+                "spec": {"x": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}], "sizeLimit": "2Mi"}}),
         );
     }
 
     #[test]
-    fn assigned_addresses_and_ports_are_left_out_but_a_headless_service_is_not_an_address() {
+    fn assigned_addresses_and_ports_are_removed_except_a_headless_cluster_ip() {
         check(
             &Kind::service(),
             json!({"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ports": [{"port": 80, "nodePort": 30001}]}}),

@@ -1,8 +1,4 @@
-//! Documents that are kept: packed small, and read again when something has to be compared.
-//!
-//! Live objects that are kept as documents.
-//!
-//! The labels that a baseline declares of an object.
+//! Packed documents: live and declared objects as compressed JSON, which are unpacked when they are compared.
 
 use std::cell::RefCell;
 
@@ -10,54 +6,51 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 use serde_json::Value;
 
 use super::{
-    declared::Schemas,
-    ownership::Owners,
-    redacted_text::is_sealed,
-    redaction::{seal_forged, seal_object},
-    terraform::{self, Comparison, OWN_MANAGERS},
+    manifest::Schemas,
+    ownership::FieldOwners,
+    redacted_text::is_redacted,
+    redaction::{redact_forged, redact_object},
+    terraform::{self, Comparison, TERRAFORM_MANAGERS},
 };
-use crate::types::{DeclaredBody, DeclaredObject, Document, FieldManager, Kind, Packed, RedactionPolicy};
+use crate::types::{DeclaredBody, DeclaredObject, Document, FieldManager, Kind, PackedJson, RedactionPolicy};
 
-/// What objects and states have in common: of it, a document only has to say where it is. What is packed is never written
-/// down, so another dictionary harms nothing.
-const DICTIONARY: &[u8] = include_bytes!("packed/dictionary");
+/// Text that many objects and states contain. Packed documents are never stored, so a new version may change it.
+const DICTIONARY: &[u8] = include_bytes!("document/dictionary");
 
 thread_local! {
-    /// What packing and unpacking work with. Nothing of one document gets into the next: they are kept because they are 370 KiB large, which
-    /// made anew for each document cost more than packing it, and left holes in memory that nothing else fitted into.
-    static TOOLS: RefCell<Tools> = RefCell::new(Tools { packer: new_packer(), unpacker: Decompress::new(false) });
+    /// Reused, because its buffers take 370 KiB: allocating them for each document costs more than the compression, and
+    /// fragments the heap.
+    static CODEC: RefCell<Codec> = RefCell::new(Codec { packer: new_packer(), unpacker: Decompress::new(false) });
 }
 
-struct Tools {
+struct Codec {
     packer: Compress,
     unpacker: Decompress,
 }
 
-/// Packs a document.
-pub fn pack(document: &Value) -> Packed {
+pub fn pack(document: &Value) -> PackedJson {
     let text = document.to_string();
-    Packed::new(TOOLS.with_borrow_mut(|tools| tools.pack(text.as_bytes())))
+    PackedJson::new(CODEC.with_borrow_mut(|codec| codec.pack(text.as_bytes())))
 }
 
-/// The document that was packed.
-pub fn unpack(packed: &Packed) -> Value {
-    let text = TOOLS.with_borrow_mut(|tools| tools.unpack(packed.bytes()));
+pub fn unpack(packed: &PackedJson) -> Value {
+    let text = CODEC.with_borrow_mut(|codec| codec.unpack(packed.bytes()));
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-impl Tools {
+impl Codec {
     fn pack(&mut self, text: &[u8]) -> Vec<u8> {
         let packer = &mut self.packer;
         packer.reset();
         let mut bytes = Vec::with_capacity(text.len() / 4 + 64);
-        // Neither fails in memory; what came out wrong would be no document when it is unpacked.
+        // Neither call fails in memory; a truncated document would unpack to null.
         let _ = packer.set_dictionary(DICTIONARY);
         loop {
-            let rest = &text[taken(packer.total_in())..];
+            let rest = &text[to_usize(packer.total_in())..];
             match packer.compress_vec(rest, &mut bytes, FlushCompress::Finish) {
                 Ok(Status::StreamEnd) => break,
                 Ok(Status::Ok | Status::BufError) => bytes.reserve(bytes.capacity()),
-                // One that stopped midway is not sure to begin anew.
+                // After an error, `reset` does not guarantee a usable packer.
                 Err(_) => {
                     *packer = new_packer();
                     break;
@@ -74,7 +67,7 @@ impl Tools {
         let _ = unpacker.set_dictionary(DICTIONARY);
         let mut text = Vec::with_capacity(bytes.len() * 4 + 64);
         while let Ok(Status::Ok) =
-            unpacker.decompress_vec(&bytes[taken(unpacker.total_in())..], &mut text, FlushDecompress::None)
+            unpacker.decompress_vec(&bytes[to_usize(unpacker.total_in())..], &mut text, FlushDecompress::None)
         {
             text.reserve(text.capacity());
         }
@@ -86,15 +79,15 @@ fn new_packer() -> Compress {
     Compress::new(Compression::fast(), false)
 }
 
-fn taken(total: u64) -> usize {
+fn to_usize(total: u64) -> usize {
     usize::try_from(total).unwrap_or(usize::MAX)
 }
 
-/// A sign by which digests are told from texts, as JSON writes it.
-const FORGED: &str = "\\u0001";
+/// The prefix of redacted texts, as JSON escapes it.
+const ESCAPED_PREFIX: &str = "\\u0001";
 
-/// What is kept of a live object: all but what nobody declares, with digests in place of what may not be told.
-pub fn keep(mut object: Value, kind: &Kind, sealing: &RedactionPolicy) -> Document {
+/// Packs a live object without its status and other fields that the server writes, and redacts it by policy.
+pub fn pack_live_object(mut object: Value, kind: &Kind, policy: &RedactionPolicy) -> Document {
     if let Some(members) = object.as_object_mut() {
         members.remove("status");
     }
@@ -105,55 +98,55 @@ pub fn keep(mut object: Value, kind: &Kind, sealing: &RedactionPolicy) -> Docume
         }
         managers = metadata.remove("managedFields").unwrap_or_default();
     }
-    // What is sealed, and with which keys, may change while the object does not: its content is that of the plain object.
+    // The content is that of the plain object, so that a change of the policy is not a change of the object.
     let text = object.to_string();
-    let content = sealing.own_key().short_digest(text.as_bytes());
-    if text.contains(FORGED) {
-        seal_forged(&mut object, sealing.keys());
+    let content = policy.process_key().short_digest(text.as_bytes());
+    if text.contains(ESCAPED_PREFIX) {
+        redact_forged(&mut object, policy.keys());
     }
     if let Some(managers) = managers.as_array_mut() {
         managers.retain(|manager| manager["subresource"] != "status");
         object["metadata"]["managedFields"] = std::mem::take(managers).into();
     }
-    seal_object(&mut object, kind, sealing);
+    redact_object(&mut object, kind, policy);
     Document { packed: pack(&object), content }
 }
 
-/// Compares a kept object with what a state declares for it. `shapes`: what is known about a kind of the cluster's own.
-pub fn compare_kept(declared: &DeclaredObject, document: &Document, shapes: &Schemas) -> Comparison {
-    terraform::compare(declared, &unpack(&document.packed), shapes)
+/// Compares a packed live object with its declaration. `schemas` are those of custom resources.
+pub fn compare_document(declared: &DeclaredObject, document: &Document, schemas: &Schemas) -> Comparison {
+    terraform::compare(declared, &unpack(&document.packed), schemas)
 }
 
-/// Whether Terraform has written to an object.
+/// Whether the Terraform provider owns a field of the object.
 pub fn is_written_by_terraform(document: &Document) -> bool {
     let object = unpack(&document.packed);
-    Owners::of(&object).writers().any(|writer| OWN_MANAGERS.contains(&&*writer.manager))
+    FieldOwners::of(&object).managers().any(|owner| TERRAFORM_MANAGERS.contains(&&*owner.manager))
 }
 
-/// Who made an object, and when: of those who own something in it, the first.
+/// The field manager with the oldest entry, at the creation time of the object.
 pub fn creator(document: &Document) -> Option<FieldManager> {
     let object = unpack(&document.packed);
     let created = object["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
-    let owners = Owners::of(&object);
-    let first = owners.writers().filter(|writer| writer.time.is_some()).min_by_key(|writer| writer.time);
-    let manager = first.map(|writer| writer.manager.clone()).unwrap_or_default();
+    let owners = FieldOwners::of(&object);
+    let first = owners.managers().filter(|owner| owner.time.is_some()).min_by_key(|owner| owner.time);
+    let manager = first.map(|owner| owner.manager.clone()).unwrap_or_default();
     Some(FieldManager { manager, subresource: Box::default(), time: Some(created) })
 }
 
-/// The labels that are declared of an object, as far as they may be told. Whoever wrote it down may have left out anything.
+/// The declared labels of an object that are not redacted. The document may be malformed.
 pub fn declared_labels(object: &DeclaredObject) -> Box<[(Box<str>, Box<str>)]> {
-    let (packed, place) = match &object.body {
+    let (packed, pointer) = match &object.body {
         DeclaredBody::Attributes(packed) => (packed, "/metadata/0/labels"),
         DeclaredBody::Whole(packed) | DeclaredBody::Subset(packed) => (packed, "/metadata/labels"),
         DeclaredBody::Parts(_) | DeclaredBody::Opaque(_) => return Box::default(),
     };
     let document = unpack(packed);
-    let labels = document.pointer(place).and_then(Value::as_object).into_iter().flatten();
-    let told = labels.filter_map(|(name, value)| {
-        let value = value.as_str().filter(|value| !is_sealed(value))?;
+    let labels = document.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    let plain = labels.filter_map(|(name, value)| {
+        let value = value.as_str().filter(|value| !is_redacted(value))?;
         Some((name.as_str().into(), value.into()))
     });
-    told.collect()
+    plain.collect()
 }
 
 #[cfg(test)]
@@ -161,84 +154,87 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::{DICTIONARY, Packed, creator, declared_labels, is_written_by_terraform, pack, unpack};
+    use super::{
+        DICTIONARY, PackedJson, creator, declared_labels, is_written_by_terraform, pack, pack_live_object,
+        unpack,
+    };
     use crate::{
-        diff::seal,
+        diff::redact,
         types::{
-            DeclaredBody, DeclaredObject, Document, Kind, ObjectName, RedactionKey, RedactionPolicy,
+            DeclaredBody, DeclaredObject, Document, Kind, ObjectRef, RedactionKey, RedactionPolicy,
             UnknownReason,
         },
     };
 
     #[test]
-    fn what_was_packed_comes_out_again() {
+    fn unpack_restores_the_document() {
         let document = json!({"spec": {"replicas": 3, "name": "ä", "none": null, "list": [1.5, true]}});
         assert_eq!(unpack(&pack(&document)), document);
         assert_eq!(pack(&document), pack(&document.clone()));
     }
 
     #[test]
-    fn nothing_of_one_document_gets_into_the_next() {
+    fn codec_keeps_nothing_of_the_previous_document() {
         let document = json!({"spec": {"replicas": 3}});
         let packed = pack(&document);
         let other = pack(&json!({"data": "abc".repeat(100_000)}));
-        let torn = Packed::new(other.bytes()[..other.bytes().len() / 2].to_vec());
-        for odd in [&other, &torn, &Packed::new(vec![255; 99]), &Packed::new(Vec::new())] {
-            let _ = unpack(odd);
+        let truncated = PackedJson::new(other.bytes()[..other.bytes().len() / 2].to_vec());
+        for previous in [&other, &truncated, &PackedJson::new(vec![255; 99]), &PackedJson::new(Vec::new())] {
+            let _ = unpack(previous);
             assert_eq!(unpack(&packed), document);
         }
         assert_eq!(pack(&document), packed);
     }
 
     #[test]
-    fn what_objects_have_in_common_takes_no_room() {
+    fn dictionary_covers_common_fields() {
         let ports = json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]);
         let document = json!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"ports": ports,
-        "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None"}});
+            "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None"}});
         let (text, packed) = (document.to_string().len(), pack(&document).bytes().len());
         assert!(packed * 3 < text, "{packed} of {text}");
-        assert!(DICTIONARY.len() < 32 << 10, "no packer looks further back");
+        assert!(DICTIONARY.len() < 32 << 10, "the DEFLATE window");
     }
 
     proptest! {
         #[test]
-        fn large_and_small_texts_come_out_again(text in ".{0,200}", times in 0..400_usize) {
+        fn unpack_restores_documents_of_any_size(text in ".{0,200}", times in 0..400_usize) {
             let document = Value::from(text.repeat(times));
             prop_assert_eq!(unpack(&pack(&document)), document);
         }
     }
 
-    fn keep(object: Value) -> Document {
-        super::keep(object, &Kind::deployment(), &RedactionPolicy::new(RedactionKey::new([1; 32])))
+    fn pack_deployment(object: Value) -> Document {
+        pack_live_object(object, &Kind::deployment(), &RedactionPolicy::new(RedactionKey::new([1; 32])))
     }
 
     fn object(replicas: i64, status: i64, version: &str) -> Value {
         json!({"metadata": {"name": "web", "resourceVersion": version, "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [
-        {"manager": "HashiCorp", "time": "2026-01-01T00:00:01Z", "fieldsV1": {}},
-        {"manager": "kubectl", "subresource": "scale", "fieldsV1": {}},
-        {"manager": "controller", "subresource": "status", "time": version, "fieldsV1": {}}]},
-        "spec": {"replicas": replicas}, "status": {"replicas": status}})
+            {"manager": "HashiCorp", "time": "2026-01-01T00:00:01Z", "fieldsV1": {}},
+            {"manager": "kubectl", "subresource": "scale", "fieldsV1": {}},
+            {"manager": "controller", "subresource": "status", "time": version, "fieldsV1": {}}]},
+            "spec": {"replicas": replicas}, "status": {"replicas": status}})
     }
 
     #[test]
-    fn a_status_is_not_kept_and_does_not_count() {
-        assert_eq!(keep(object(1, 1, "1")), keep(object(1, 2, "2")));
-        assert_ne!(keep(object(1, 1, "1")).content, keep(object(2, 1, "1")).content);
+    fn status_is_not_packed_and_does_not_change_the_content() {
+        assert_eq!(pack_deployment(object(1, 1, "1")), pack_deployment(object(1, 2, "2")));
+        assert_ne!(pack_deployment(object(1, 1, "1")).content, pack_deployment(object(2, 1, "1")).content);
     }
 
     #[test]
-    fn whoever_made_an_object_is_known_by_the_time() {
-        let document = keep(object(1, 1, "1"));
+    fn creator_is_the_oldest_field_manager() {
+        let document = pack_deployment(object(1, 1, "1"));
         assert!(is_written_by_terraform(&document));
-        let writer = creator(&document).unwrap();
+        let creator = creator(&document).unwrap();
         assert_eq!(
-            (&*writer.manager, writer.time.unwrap().to_string()),
+            (&*creator.manager, creator.time.unwrap().to_string()),
             ("HashiCorp", "2026-01-01T00:00:00Z".into())
         );
     }
 
-    fn declared(body: DeclaredBody) -> DeclaredObject {
-        let object = ObjectName {
+    fn declared_object(body: DeclaredBody) -> DeclaredObject {
+        let object = ObjectRef {
             group: "".into(),
             version: "v1".into(),
             kind: "ConfigMap".into(),
@@ -251,14 +247,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(body: DeclaredBody, wanted: &[(&str, &str)]) {
-        let labels = declared_labels(&declared(body));
+    fn check(body: DeclaredBody, expected: &[(&str, &str)]) {
+        let labels = declared_labels(&declared_object(body));
         let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (&**name, &**value)).collect();
-        assert_eq!(labels, wanted);
+        assert_eq!(labels, expected);
     }
 
     #[test]
-    fn labels_are_found_where_each_sort_of_baseline_has_them() {
+    fn labels_are_read_from_every_kind_of_body() {
         let labels = json!({"team": "front", "number": 1});
         check(
             DeclaredBody::Attributes(pack(&json!({"metadata": [{"labels": labels}]}))),
@@ -272,17 +268,17 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_told_is_not() {
-        let team = seal(&RedactionKey::new([3; 32]), "front");
+    fn redacted_labels_are_left_out() {
+        let team = redact(&RedactionKey::new([3; 32]), "front");
         let labels = json!({"team": team, "tier": "web"});
         check(DeclaredBody::Subset(pack(&json!({"metadata": {"labels": labels}}))), &[("tier", "web")]);
     }
 
     #[test]
-    fn whatever_is_written_down_is_read_or_left_out() {
-        let odd =
+    fn malformed_labels_are_left_out() {
+        let malformed =
             [json!(null), json!([]), json!("x"), json!({}), json!([{"labels": []}]), json!({"labels": 1})];
-        for metadata in odd {
+        for metadata in malformed {
             let document = json!({"metadata": metadata});
             for body in [DeclaredBody::Attributes, DeclaredBody::Whole, DeclaredBody::Subset] {
                 check(body(pack(&document)), &[]);

@@ -1,12 +1,10 @@
-//! What kind of field a path leads to.
-//!
-//! Finding the value at a path.
+//! Fields by their path: their class, and their value in an object.
 
 use serde_json::Value;
 
 use crate::types::{FieldClass, FieldPath, Segment};
 
-/// The class of the field at `path`, in an object of any kind.
+/// The class of the field at `path`, for objects of any kind.
 pub fn class_of(path: &FieldPath) -> FieldClass {
     let fields: Vec<&str> = path
         .segments()
@@ -22,11 +20,11 @@ pub fn class_of(path: &FieldPath) -> FieldClass {
     if let ["data" | "binaryData" | "stringData", ..] = *fields.as_slice() {
         return FieldClass::Data;
     }
-    // The outermost name that says anything decides: a port in a probe belongs to the probe.
-    fields.iter().find_map(|name| by_name(name)).unwrap_or(FieldClass::Other)
+    // The outermost classified name decides: a port in a probe belongs to the probe.
+    fields.iter().find_map(|name| class_of_name(name)).unwrap_or(FieldClass::Other)
 }
 
-fn by_name(name: &str) -> Option<FieldClass> {
+fn class_of_name(name: &str) -> Option<FieldClass> {
     Some(match name {
         "replicas" | "minReplicas" | "maxReplicas" => FieldClass::Replicas,
         "image" | "imagePullPolicy" => FieldClass::Image,
@@ -50,23 +48,23 @@ fn by_name(name: &str) -> Option<FieldClass> {
     })
 }
 
-/// The value at a path, if there is one. Of several elements that have the keys, the first.
-pub fn find<'a>(object: &'a Value, path: &FieldPath) -> Option<&'a Value> {
+/// The value at a path. If several elements have the same keys, it is in the first.
+pub fn value_at<'a>(object: &'a Value, path: &FieldPath) -> Option<&'a Value> {
     path.segments().iter().try_fold(object, |at, segment| match segment {
         Segment::Field(name) => at.get(&**name),
         Segment::Index(index) => at.as_array()?.get(*index),
-        Segment::Value(value) => at.as_array()?.iter().find(|element| is(element, value)),
+        Segment::Value(value) => at.as_array()?.iter().find(|element| is_scalar(element, value)),
         Segment::Element(keys) => at.as_array()?.iter().find(|element| {
-            keys.iter().all(|(key, value)| element.get(&**key).is_some_and(|own| is(own, value)))
+            keys.iter().all(|(key, value)| element.get(&**key).is_some_and(|member| is_scalar(member, value)))
         }),
     })
 }
 
-fn is(value: &Value, text: &str) -> bool {
+fn is_scalar(value: &Value, text: &str) -> bool {
     match value {
-        Value::String(own) => own == text,
-        Value::Number(own) => own.to_string() == *text,
-        Value::Bool(own) => text.parse() == Ok(*own),
+        Value::String(string) => string == text,
+        Value::Number(number) => number.to_string() == *text,
+        Value::Bool(bool) => text.parse() == Ok(*bool),
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }
@@ -75,10 +73,10 @@ fn is(value: &Value, text: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{FieldClass, class_of, find};
+    use super::{FieldClass, class_of, value_at};
 
     #[test]
-    fn the_outermost_telling_name_decides() {
+    fn outermost_classified_name_decides() {
         for (path, class) in [
             ("spec.replicas", FieldClass::Replicas),
             ("spec.template.spec.containers[name=web].image", FieldClass::Image),
@@ -100,32 +98,32 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(path: &str, wanted: &Value) {
+    fn check(path: &str, expected: &Value) {
         let ready = json!({"type": "Ready", "observed": 3, "reason": "Applied"});
         let object =
             json!({"status": {"phase": "Ready", "conditions": [{"type": "Synced"}, 7, ready], "set": ["a"]}});
         assert_eq!(
-            find(&object, &path.parse().unwrap()),
-            Some(wanted).filter(|wanted| !wanted.is_null()),
+            value_at(&object, &path.parse().unwrap()),
+            Some(expected).filter(|expected| !expected.is_null()),
             "{path}"
         );
     }
 
     #[test]
-    fn a_path_leads_to_one_value_or_to_none() {
+    fn value_at_resolves_fields_indices_keys_and_values() {
         check("status.phase", &json!("Ready"));
         check("status.conditions[type=Ready].reason", &json!("Applied"));
         check("status.conditions[observed=3].reason", &json!("Applied"));
         check("status.conditions[0].type", &json!("Synced"));
         check("status.set[=a]", &json!("a"));
-        for nothing in [
+        for missing in [
             "status.phase.more",
             "status.conditions[9]",
             "status.conditions[type=X].a",
             "spec[0]",
             "status[0]",
         ] {
-            check(nothing, &Value::Null);
+            check(missing, &Value::Null);
         }
     }
 }

@@ -1,10 +1,4 @@
-//! Hashes of objects: what is recorded, and what the object has now.
-//!
-//! The hash that opr8r records of what it has applied.
-//!
-//! JSON exactly as Go's `encoding/json` writes it.
-//!
-//! The judgement on one object by the hash it carries.
+//! Hash baselines: the hash of an object by each algorithm, the hash that was recorded, and the judgement on both.
 
 use std::io::Write as _;
 
@@ -15,60 +9,43 @@ use super::{
     canonical::canonical_document,
     quantity::{Quantity, QuantityError},
     spec_view::{
-        Amount, Container, DeploymentView, IntOrText, Pairs, ServiceView, SpecView, Strategy, Text,
+        Container, DeploymentView, IntOrText, Pairs, QuantityText, ServiceView, SpecView, Strategy, Text,
         or_default,
     },
 };
 use crate::types::{
-    Algorithm, Digest, FieldClass, FieldManager, Finding, HashBaseline, Judgement, Kind, LiveObject,
-    ObservedState, Progress, Record, RecordSpec, UnknownReason,
+    Algorithm, ControllerStatus, Digest, FieldClass, FieldManager, Finding, HashBaseline, Judgement, Kind,
+    LiveObject, ObservedState, Progress, StatusHashSpec, UnknownReason,
 };
 
-/// A recorded hash.
+/// A hash in an annotation or a status, with the algorithm that its prefix names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// How it was made.
+pub struct RecordedHash {
     pub algorithm: Algorithm,
-    /// The hash.
     pub digest: Digest,
 }
 
-/// An object could not be hashed.
 #[derive(Debug, thiserror::Error)]
 pub enum FingerprintError {
-    /// The algorithm covers other kinds only.
     #[error("{algorithm} has no definition for {kind}; use jcs-v1")]
-    NoDefinition {
-        /// The algorithm.
-        algorithm: &'static str,
-        /// The kind that it does not cover.
-        kind: String,
-    },
-    /// The object is not what its kind should look like.
+    NoDefinition { algorithm: &'static str, kind: String },
     #[error("not a valid {kind}: {source}")]
-    Shape {
-        /// The kind it should be.
-        kind: String,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// A resource amount cannot be read.
+    Invalid { kind: String, source: serde_json::Error },
     #[error(transparent)]
     Quantity(#[from] QuantityError),
-    /// tfdrift-operator's own order of these elements is not defined.
-    #[error("two {what} sort alike in a list of more than {GO_STABLE}, so tfdrift-v1 gives no fixed hash")]
-    Ambiguous {
-        /// The elements in question.
-        what: &'static str,
-    },
+    /// tfdrift-operator sorts these elements in an undefined order.
+    #[error(
+        "two {what} sort alike in a list of more than {MAX_STABLE_SORT}, so tfdrift-v1 gives no fixed hash"
+    )]
+    Ambiguous { what: &'static str },
 }
 
-/// Up to this length Go's `sort.Slice` keeps equal elements in order; beyond it does not.
-const GO_STABLE: usize = 12;
+/// Go's `sort.Slice` is stable up to this length.
+const MAX_STABLE_SORT: usize = 12;
 
 impl Algorithm {
-    /// The one that people expect for a kind: `tfdrift-v1` where it has a definition.
-    pub fn usual_for(kind: &Kind) -> Self {
+    /// `tfdrift-v1` for the kinds that it defines, else `jcs-v1`.
+    pub fn default_for(kind: &Kind) -> Self {
         match (&*kind.group, &*kind.kind) {
             SpecView::DEPLOYMENT | SpecView::SERVICE => Self::TfdriftV1,
             _ => Self::JcsV1,
@@ -76,8 +53,9 @@ impl Algorithm {
     }
 }
 
-impl Recorded {
-    /// Reads a recorded hash; white space around it, which shells and templates leave, does not count.
+impl RecordedHash {
+    /// Parses `<algorithm>:<hex>`, or the bare hex digits of `tfdrift-v1`. Ignores surrounding white space, which shells and
+    /// templates add.
     pub fn parse(text: &str) -> Result<Self, UnknownReason> {
         let text = text.trim();
         let (algorithm, hex) = match text.split_once(':') {
@@ -91,7 +69,7 @@ impl Recorded {
         Ok(Self { algorithm, digest })
     }
 
-    /// Reads a hash that was recorded where this algorithm is known to be used: bare, or with its name or `sha256` in front.
+    /// Parses a hash of a known algorithm: bare hex digits, or with the prefix `sha256` or the name of the algorithm.
     pub fn parse_as(algorithm: Algorithm, text: &str) -> Result<Self, UnknownReason> {
         let text = text.trim();
         let hex = match text.split_once(':') {
@@ -104,7 +82,7 @@ impl Recorded {
     }
 }
 
-/// Hashes a whole object given as JSON text. `prefix` is the one of our own annotations, which are left out.
+/// Hashes the JSON text of an object. Annotations with `prefix`, which record hashes, are not part of it.
 pub fn fingerprint(
     algorithm: Algorithm,
     kind: &Kind,
@@ -112,40 +90,40 @@ pub fn fingerprint(
     prefix: &str,
 ) -> Result<Digest, FingerprintError> {
     #[derive(Deserialize)]
-    struct Whole<'a> {
+    struct WithSpec<'a> {
         #[serde(borrow)]
         spec: Option<&'a RawValue>,
     }
-    let shape = |source| FingerprintError::Shape { kind: kind.kind.to_string(), source };
+    let invalid = |source| FingerprintError::Invalid { kind: kind.kind.to_string(), source };
     let no_definition =
         || FingerprintError::NoDefinition { algorithm: algorithm.name(), kind: kind.kind.to_string() };
     let spec = || {
-        let whole: Whole<'_> = serde_json::from_str(object)?;
-        Ok(whole.spec.map_or("{}", RawValue::get))
+        let object: WithSpec<'_> = serde_json::from_str(object)?;
+        Ok(object.spec.map_or("{}", RawValue::get))
     };
     match algorithm {
         Algorithm::JcsV1 => {
-            let document: Value = serde_json::from_str(object).map_err(shape)?;
-            sha256_jcs(&canonical_document(document, kind, prefix)).map_err(shape)
+            let document: Value = serde_json::from_str(object).map_err(invalid)?;
+            sha256_jcs(&canonical_document(document, kind, prefix)).map_err(invalid)
         }
-        Algorithm::Opr8rV1 if *kind.kind != *RecordSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
-        Algorithm::Opr8rV1 => spec().and_then(opr8r).map_err(shape),
+        Algorithm::Opr8rV1 if *kind.kind != *StatusHashSpec::SIMPLE_RESOURCE.1 => Err(no_definition()),
+        Algorithm::Opr8rV1 => spec().and_then(opr8r).map_err(invalid),
         Algorithm::Sha256Jcs => {
-            spec().and_then(serde_json::from_str).and_then(|spec: Value| sha256_jcs(&spec)).map_err(shape)
+            spec().and_then(serde_json::from_str).and_then(|spec: Value| sha256_jcs(&spec)).map_err(invalid)
         }
         Algorithm::TfdriftV1 => {
-            let mut view = spec().and_then(|spec| SpecView::read(kind, spec)).map_err(shape)?;
+            let mut view = spec().and_then(|spec| SpecView::read(kind, spec)).map_err(invalid)?;
             tfdrift(&mut view).ok_or_else(no_definition)?
         }
     }
 }
 
-/// The digest of the RFC 8785 text of a value.
+/// The SHA-256 of a value in the JSON Canonicalization Scheme (RFC 8785).
 pub fn sha256_jcs(value: &Value) -> Result<Digest, serde_json::Error> {
     serde_json_canonicalizer::to_vec(value).map(|text| Digest::of(&text))
 }
 
-/// `tfdrift-v1` of a spec, whose lists are put in order on the way; none for kinds that it does not define.
+/// The `tfdrift-v1` hash of a spec, whose lists are sorted in place; [`None`] for kinds that it does not define.
 pub fn tfdrift(spec: &mut SpecView<'_>) -> Option<Result<Digest, FingerprintError>> {
     match spec {
         SpecView::Deployment(spec) => Some(tfdrift_deployment(spec)),
@@ -160,13 +138,13 @@ fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, Fingerpri
     if let Some(template) = &mut spec.template {
         metadata = template.metadata.as_ref();
         if let Some(pod) = &mut template.spec {
-            order(&mut pod.containers, "containers", |a, b| a.name.cmp(&b.name))?;
+            sort_like_go(&mut pod.containers, "containers", |a, b| a.name.cmp(&b.name))?;
             for container in &mut pod.containers {
-                order(&mut container.env, "variables", |a, b| a.name.cmp(&b.name))?;
-                order(&mut container.ports, "ports", |a, b| {
+                sort_like_go(&mut container.env, "variables", |a, b| a.name.cmp(&b.name))?;
+                sort_like_go(&mut container.ports, "ports", |a, b| {
                     a.number.cmp(&b.number).then_with(|| a.name.cmp(&b.name))
                 })?;
-                containers.push(ContainerAmounts::read(container)?);
+                containers.push(ContainerResources::read(container)?);
             }
         }
     }
@@ -188,7 +166,7 @@ fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, Fingerpri
 }
 
 fn tfdrift_service(spec: &mut ServiceView<'_>) -> Result<Digest, FingerprintError> {
-    order(&mut spec.ports, "ports", |a, b| a.port.cmp(&b.port).then_with(|| a.name.cmp(&b.name)))?;
+    sort_like_go(&mut spec.ports, "ports", |a, b| a.port.cmp(&b.port).then_with(|| a.name.cmp(&b.name)))?;
     let mut json = GoJson::default();
     json.object(|json| {
         json.key("type").string(&spec.service_type.0);
@@ -212,44 +190,46 @@ fn tfdrift_service(spec: &mut ServiceView<'_>) -> Result<Digest, FingerprintErro
     Ok(Digest::of(&json.finish()))
 }
 
-/// Sorts as the operator does, where what it does is defined.
-fn order<T: PartialEq>(
+/// Sorts like tfdrift-operator; fails if the order is undefined.
+fn sort_like_go<T: PartialEq>(
     list: &mut [T],
     what: &'static str,
     compare: impl Fn(&T, &T) -> std::cmp::Ordering,
 ) -> Result<(), FingerprintError> {
     list.sort_by(&compare);
-    let ambiguous = list.len() > GO_STABLE
+    let ambiguous = list.len() > MAX_STABLE_SORT
         && list.windows(2).any(|pair| compare(&pair[0], &pair[1]).is_eq() && pair[0] != pair[1]);
     if ambiguous { Err(FingerprintError::Ambiguous { what }) } else { Ok(()) }
 }
 
-/// A container with its resource amounts in canonical form.
-struct ContainerAmounts<'v, 'a> {
+/// A container with its parsed resource quantities.
+struct ContainerResources<'v, 'a> {
     container: &'v Container<'a>,
     limits: Vec<(&'v str, Quantity)>,
     requests: Vec<(&'v str, Quantity)>,
 }
 
-impl<'v, 'a> ContainerAmounts<'v, 'a> {
+impl<'v, 'a> ContainerResources<'v, 'a> {
     fn read(container: &'v Container<'a>) -> Result<Self, QuantityError> {
         let Some(resources) = &container.resources else {
             return Ok(Self { container, limits: Vec::new(), requests: Vec::new() });
         };
         Ok(Self {
             container,
-            limits: read_amounts(&resources.limits)?,
-            requests: read_amounts(&resources.requests)?,
+            limits: parse_quantities(&resources.limits)?,
+            requests: parse_quantities(&resources.requests)?,
         })
     }
 }
 
-fn read_amounts<'v>(pairs: &'v Pairs<'_, Amount<'_>>) -> Result<Vec<(&'v str, Quantity)>, QuantityError> {
+fn parse_quantities<'v>(
+    pairs: &'v Pairs<'_, QuantityText<'_>>,
+) -> Result<Vec<(&'v str, Quantity)>, QuantityError> {
     pairs.0.iter().map(|(name, amount)| Ok((&*name.0, Quantity::parse(&amount.text())?))).collect()
 }
 
-fn write_container(json: &mut GoJson, amounts: ContainerAmounts<'_, '_>) {
-    let container = amounts.container;
+fn write_container(json: &mut GoJson, resources: ContainerResources<'_, '_>) {
+    let container = resources.container;
     json.object(|json| {
         json.key("name").string(&container.name.0);
         json.key("image").string(&container.image.0);
@@ -271,8 +251,8 @@ fn write_container(json: &mut GoJson, amounts: ContainerAmounts<'_, '_>) {
             });
         }
         json.key("resources").object(|json| {
-            write_amounts(json, "limits", amounts.limits);
-            write_amounts(json, "requests", amounts.requests);
+            write_quantities(json, "limits", resources.limits);
+            write_quantities(json, "requests", resources.requests);
             let claims = container.resources.as_ref().map_or(&[][..], |resources| &resources.claims);
             if !claims.is_empty() {
                 json.key("claims").list(claims, |json, claim| {
@@ -286,11 +266,11 @@ fn write_container(json: &mut GoJson, amounts: ContainerAmounts<'_, '_>) {
     });
 }
 
-fn write_amounts(json: &mut GoJson, name: &str, amounts: Vec<(&str, Quantity)>) {
-    if !amounts.is_empty() {
+fn write_quantities(json: &mut GoJson, name: &str, quantities: Vec<(&str, Quantity)>) {
+    if !quantities.is_empty() {
         json.key(name).object(|json| {
-            for (resource, amount) in amounts {
-                json.key(resource).string(&amount.to_string());
+            for (resource, quantity) in quantities {
+                json.key(resource).string(&quantity.to_string());
             }
         });
     }
@@ -324,7 +304,7 @@ fn write_strategy(json: &mut GoJson, strategy: Option<&Strategy<'_>>) {
     });
 }
 
-/// `spec` of a `SimpleResource`, as opr8r's typed client reads it.
+/// The `spec` of a `SimpleResource`, as the typed client of opr8r decodes it.
 #[derive(Default, Deserialize)]
 #[serde(expecting = "spec must be an object")]
 struct SimpleResource<'a> {
@@ -336,8 +316,8 @@ struct SimpleResource<'a> {
     vars: Pairs<'a, Text<'a>>,
 }
 
-/// `opr8r-v1` of the JSON text of a spec: `<length>:<prefix>`, then `<key>=<value>` by keys, with nothing between them.
-pub(super) fn opr8r(spec: &str) -> Result<Digest, serde_json::Error> {
+/// The `opr8r-v1` hash of a spec: SHA-256 of `<length>:<prefix>`, then `<key>=<value>` sorted by key, without separators.
+fn opr8r(spec: &str) -> Result<Digest, serde_json::Error> {
     let spec: Option<SimpleResource<'_>> = serde_json::from_str(spec)?;
     let SimpleResource { length, prefix, vars } = spec.unwrap_or_default();
     let mut text = format!("{length}:{}", prefix.0);
@@ -347,31 +327,24 @@ pub(super) fn opr8r(spec: &str) -> Result<Digest, serde_json::Error> {
     Ok(Digest::of(text.as_bytes()))
 }
 
-/// Writes one JSON text; commas are set by what stands before.
+/// Writes JSON exactly as Go's `encoding/json`. The last byte decides whether a comma follows.
 #[derive(Debug, Default)]
-pub(super) struct GoJson {
+struct GoJson {
     out: Vec<u8>,
 }
 
 impl GoJson {
-    /// The finished text.
-    pub(super) fn finish(self) -> Vec<u8> {
+    fn finish(self) -> Vec<u8> {
         self.out
     }
 
-    /// An object whose members `members` writes.
-    pub(super) fn object(&mut self, members: impl FnOnce(&mut Self)) {
+    fn object(&mut self, members: impl FnOnce(&mut Self)) {
         self.out.push(b'{');
         members(self);
         self.out.push(b'}');
     }
 
-    /// A list with one element per item.
-    pub(super) fn list<T>(
-        &mut self,
-        items: impl IntoIterator<Item = T>,
-        mut element: impl FnMut(&mut Self, T),
-    ) {
+    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut element: impl FnMut(&mut Self, T)) {
         self.out.push(b'[');
         for item in items {
             self.separate(b'[');
@@ -380,28 +353,26 @@ impl GoJson {
         self.out.push(b']');
     }
 
-    /// The name of the next member.
-    pub(super) fn key(&mut self, name: &str) -> &mut Self {
+    fn key(&mut self, name: &str) -> &mut Self {
         self.separate(b'{');
         self.string(name);
         self.out.push(b':');
         self
     }
 
-    /// A member that is left out when it is empty.
-    pub(super) fn text_unless_empty(&mut self, name: &str, text: &str) {
+    /// Like `omitempty`.
+    fn text_unless_empty(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
             self.key(name).string(text);
         }
     }
 
-    /// A whole number.
-    pub(super) fn number(&mut self, number: impl Into<i64>) {
+    fn number(&mut self, number: impl Into<i64>) {
         write!(self.out, "{}", number.into()).expect("writing to memory cannot fail");
     }
 
-    /// A string with Go's escapes, those for HTML included.
-    pub(super) fn string(&mut self, text: &str) {
+    /// Escapes HTML too, as Go does by default.
+    fn string(&mut self, text: &str) {
         self.out.push(b'"');
         if text.bytes().all(is_plain) {
             self.out.extend_from_slice(text.as_bytes());
@@ -434,63 +405,60 @@ impl GoJson {
     }
 }
 
-/// Whether a byte stands for itself: most strings hold no other, and are copied at once.
+/// Whether a byte needs no escape. Most strings contain no other byte and are copied at once.
 fn is_plain(byte: u8) -> bool {
-    // 0xe2 begins the two line separators that Go escapes.
+    // 0xe2 is the first byte of U+2028 and U+2029, which Go escapes.
     byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
 }
 
-/// Judges an object against its own stamp.
+/// Judges an object against the hash in its annotation.
 pub fn judge(object: &LiveObject) -> Judgement {
-    judge_stamp(&object.stamp)
+    judge_baseline(&object.hash_baseline)
 }
 
-/// Judges an object by what its controller recorded. `rests`: it is at work, or behind, and that does not count yet.
-pub fn judge_record(record: &Record, rests: bool) -> Judgement {
+/// Judges an object against the hash or generation in its status. `in_grace_period`: its controller may still be reconciling.
+pub fn judge_record(record: &ControllerStatus, in_grace_period: bool) -> Judgement {
     if record.progress == Progress::Failed {
         return Judgement::Unknown(UnknownReason::PhaseError);
     }
-    if rests {
+    if in_grace_period {
         return Judgement::InFlight;
     }
-    match &record.standing {
-        // Whoever is to record something has not: that is no proof that nothing is declared.
-        ObservedState::Hash(HashBaseline::Unasked | HashBaseline::Absent)
+    match &record.observed_state {
+        // A missing status is no proof that the object has no baseline.
+        ObservedState::Hash(HashBaseline::NotRequested | HashBaseline::Absent)
         | ObservedState::Generation { observed: None, .. } => Judgement::Unknown(UnknownReason::NoStatus),
-        ObservedState::Hash(stamp) => judge_stamp(stamp),
+        ObservedState::Hash(baseline) => judge_baseline(baseline),
         ObservedState::Generation { observed: Some(observed), current, .. } if observed >= current => {
             Judgement::InSync
         }
-        ObservedState::Generation { observed: Some(observed), current, writer } => {
-            drifted(generation_text(*observed), generation_text(*current), writer.as_ref())
+        ObservedState::Generation { observed: Some(observed), current, owner } => {
+            drifted(format!("generation {observed}"), format!("generation {current}"), owner.as_ref())
         }
     }
 }
 
-/// A generation as a value that is shown.
-fn generation_text(generation: i64) -> String {
-    format!("generation {generation}")
-}
-
-/// A hash that differs is one finding on the path `spec`.
-fn judge_stamp(stamp: &HashBaseline) -> Judgement {
-    match stamp {
-        HashBaseline::Unasked | HashBaseline::Absent => Judgement::NoBaseline,
+fn judge_baseline(baseline: &HashBaseline) -> Judgement {
+    match baseline {
+        HashBaseline::NotRequested | HashBaseline::Absent => Judgement::NoBaseline,
         HashBaseline::Unusable(reason) => Judgement::Unknown(*reason),
         HashBaseline::Match(_) => Judgement::InSync,
-        HashBaseline::Mismatch(mismatch) => {
-            drifted(mismatch.expected.to_string(), mismatch.actual.to_string(), mismatch.culprit())
-        }
+        HashBaseline::Mismatch(mismatch) => drifted(
+            mismatch.expected.to_string(),
+            mismatch.actual.to_string(),
+            mismatch.responsible_manager(),
+        ),
     }
 }
 
-fn drifted(expected: String, actual: String, writer: Option<&FieldManager>) -> Judgement {
+/// A hash does not reveal which field differs: the finding is on the whole `spec`.
+fn drifted(expected: String, actual: String, owner: Option<&FieldManager>) -> Judgement {
     Judgement::Drifted(vec![Finding {
         path: "spec".into(),
         class: FieldClass::Hash,
         expected: expected.into(),
         actual: actual.into(),
-        writer: writer.cloned(),
+        owner: owner.cloned(),
     }])
 }
 
@@ -498,9 +466,9 @@ fn drifted(expected: String, actual: String, writer: Option<&FieldManager>) -> J
 mod tests {
     use super::{GoJson, opr8r};
 
-    /// The digests are those of the texts on the right, by `printf %s TEXT | sha256sum`.
+    /// A comment is the hashed text: `printf %s TEXT | sha256sum`.
     #[test]
-    fn the_hash_is_that_of_a_text_that_can_be_written_by_hand() {
+    fn opr8r_hashes_length_prefix_and_sorted_variables() {
         for (spec, digest) in [
             // 16:testspecial=trueupper=true
             (
@@ -531,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opr8r_itself_could_not_read_has_no_hash() {
+    fn opr8r_rejects_specs_that_its_client_cannot_decode() {
         for spec in [
             r#"{"length": "16"}"#,
             r#"{"length": 1.5}"#,
@@ -549,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_escaped_as_go_escapes_them() {
+    fn go_json_escapes_strings_like_go() {
         let mut json = GoJson::default();
         json.string("a<b>&\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}\u{2028}é");
         assert_eq!(
@@ -559,10 +527,10 @@ mod tests {
     }
 
     #[test]
-    fn commas_stand_between_members_and_elements_only() {
+    fn go_json_separates_members_and_elements() {
         let mut json = GoJson::default();
         json.object(|json| {
-            json.key("a").list([1, 2], super::GoJson::number);
+            json.key("a").list([1, 2], GoJson::number);
             json.key("b").object(|_| ());
             json.text_unless_empty("c", "");
         });

@@ -1,49 +1,47 @@
-//! Who owns a single field of an object, from its `managedFields`.
+//! Field ownership: which field manager last set a field, by the object's `managedFields`.
 
 use serde_json::{Map, Value};
 
 use crate::types::{FieldManager, FieldPath, Segment};
 
-/// The field managers of an object and what each of them owns.
+/// The field managers of an object, each with the fields that it owns.
 #[derive(Debug)]
-pub struct Owners<'a> {
-    entries: Vec<Entry<'a>>,
+pub struct FieldOwners<'a> {
+    entries: Vec<ManagedFieldsEntry<'a>>,
 }
 
 #[derive(Debug)]
-struct Entry<'a> {
-    writer: FieldManager,
+struct ManagedFieldsEntry<'a> {
+    manager: FieldManager,
     fields: &'a Value,
 }
 
-impl<'a> Owners<'a> {
-    /// The owners that an object names.
+impl<'a> FieldOwners<'a> {
     pub fn of(object: &'a Value) -> Self {
         let entries = object["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
-        Self { entries: entries.iter().filter_map(Entry::read).collect() }
+        Self { entries: entries.iter().filter_map(ManagedFieldsEntry::read).collect() }
     }
 
-    /// Who last set the field at `path`: of all that own it, the one with the newest time. Where somebody owns the field itself,
-    /// others own the parent alone, and not with all that is in it.
+    /// The manager that last set the field at `path`: of all its owners, the one with the newest time. An owner of the field
+    /// itself takes precedence over an owner of a parent.
     ///
-    /// Whoever changes a field takes it from those who set another value, so several owners have set the same one.
-    /// Writes through `scale` carry no time.
+    /// A manager that changes a field takes it from owners of another value, so that several owners share the same value.
+    /// Writes through the `scale` subresource have no time.
     pub fn owner(&self, path: &FieldPath) -> Option<&FieldManager> {
-        let owning = self.entries.iter().filter_map(|entry| {
+        let owners = self.entries.iter().filter_map(|entry| {
             let ownership = ownership(entry.fields, path.segments())?;
-            Some((ownership, &entry.writer))
+            Some((ownership, &entry.manager))
         });
-        owning.max_by_key(|(ownership, writer)| (*ownership, writer.time)).map(|(_, writer)| writer)
+        owners.max_by_key(|(ownership, manager)| (*ownership, manager.time)).map(|(_, manager)| manager)
     }
 
-    /// Everybody who owns something.
-    pub fn writers(&self) -> impl Iterator<Item = &FieldManager> {
-        self.entries.iter().map(|entry| &entry.writer)
+    pub fn managers(&self) -> impl Iterator<Item = &FieldManager> {
+        self.entries.iter().map(|entry| &entry.manager)
     }
 
-    /// The names that a manager owns in the map at `path`.
-    pub(super) fn names_of(&self, manager: &str, path: &[&str]) -> impl Iterator<Item = &'a str> {
-        let fields = self.entries.iter().filter(move |entry| &*entry.writer.manager == manager);
+    /// The keys that a manager owns in the map at `path`.
+    pub(super) fn keys_owned_by(&self, manager: &str, path: &[&str]) -> impl Iterator<Item = &'a str> {
+        let fields = self.entries.iter().filter(move |entry| &*entry.manager.manager == manager);
         let at = |fields: &'a Value| {
             let map = path.iter().try_fold(fields, |at, name| at.get(format!("f:{name}")))?;
             map.as_object()
@@ -53,28 +51,28 @@ impl<'a> Owners<'a> {
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ManagedFieldsEntry<'a> {
     fn read(entry: &'a Value) -> Option<Self> {
         let text = |name: &str| entry[name].as_str().unwrap_or("");
-        let writer = FieldManager {
+        let manager = FieldManager {
             manager: text("manager").into(),
             subresource: text("subresource").into(),
             time: text("time").parse().ok(),
         };
-        Some(Self { writer, fields: entry.get("fieldsV1")? })
+        Some(Self { manager, fields: entry.get("fieldsV1")? })
     }
 }
 
-/// How a field is owned.
+/// Ordered by precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ownership {
-    /// With all of a parent.
+    /// The manager owns a whole parent.
     Parent,
-    /// By itself, or something within it.
+    /// The manager owns the field, or a field within it.
     Itself,
 }
 
-/// How a set of fields holds a path, if it does.
+/// Whether and how `fieldsV1` contains a path.
 fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
     let members = fields.as_object()?;
     let Some((first, rest)) = path.split_first() else {
@@ -96,23 +94,24 @@ fn ownership(fields: &Value, path: &[Segment]) -> Option<Ownership> {
     }
 }
 
-fn is_element(name: &str, keys: &[(Box<str>, Box<str>)]) -> bool {
-    let Some(Ok(Value::Object(named))) = name.strip_prefix("k:").map(serde_json::from_str) else {
+/// Whether a `k:` entry of `fieldsV1` is the element with these keys.
+fn is_element(entry: &str, keys: &[(Box<str>, Box<str>)]) -> bool {
+    let Some(Ok(Value::Object(entry_keys))) = entry.strip_prefix("k:").map(serde_json::from_str) else {
         return false;
     };
-    let same = |(key, value): &(Box<str>, Box<str>)| match named.get(&**key) {
+    let same = |(key, value): &(Box<str>, Box<str>)| match entry_keys.get(&**key) {
         Some(Value::String(text)) => **text == **value,
         Some(Value::Number(number)) => number.as_i64().is_some_and(|number| value.parse() == Ok(number)),
         Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => false,
     };
-    named.len() == keys.len() && keys.iter().all(same)
+    entry_keys.len() == keys.len() && keys.iter().all(same)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Owners;
+    use super::FieldOwners;
 
     fn object() -> Value {
         let container = |fields: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": fields}}});
@@ -129,12 +128,12 @@ mod tests {
     #[track_caller]
     fn check(path: &str, manager: Option<&str>) {
         let object = object();
-        let owners = Owners::of(&object);
-        assert_eq!(owners.owner(&path.parse().unwrap()).map(|writer| &*writer.manager), manager, "{path}");
+        let owners = FieldOwners::of(&object);
+        assert_eq!(owners.owner(&path.parse().unwrap()).map(|owner| &*owner.manager), manager, "{path}");
     }
 
     #[test]
-    fn the_newest_owner_of_exactly_the_path_is_the_writer() {
+    fn newest_owner_of_the_field_is_its_owner() {
         check("spec.containers[name=web].image", Some("kubectl-edit"));
         check("spec.containers[name=web].name", Some("HashiCorp"));
         check("spec.containers[name=db].image", None);
@@ -144,18 +143,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_owns_a_map_did_not_write_what_another_one_owns_in_it() {
+    fn owner_of_a_key_takes_precedence_over_the_owner_of_its_map() {
         let object = json!({"metadata": {"managedFields": [
             {"manager": "kubectl-edit", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}},
             {"manager": "HashiCorp", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:data": {}}},
         ]}});
-        let owners = Owners::of(&object);
-        let manager = |path: &str| owners.owner(&path.parse().unwrap()).map(|writer| &*writer.manager);
+        let owners = FieldOwners::of(&object);
+        let manager = |path: &str| owners.owner(&path.parse().unwrap()).map(|owner| &*owner.manager);
         assert_eq!((manager("data.a"), manager("data.b")), (Some("kubectl-edit"), Some("HashiCorp")));
     }
 
     #[test]
-    fn a_list_that_is_owned_as_a_whole_is_owned_in_its_elements() {
+    fn owner_of_an_atomic_list_owns_its_elements() {
         check("spec.tolerations[0].key", Some("HashiCorp"));
     }
 }

@@ -1,21 +1,20 @@
-//! Kubernetes quantities: read, and written back in the API server's own canonical form.
+//! Kubernetes quantities in the canonical form of the API server.
 //!
-//! The server keeps some texts as they were written although they are not canonical (`12.345`, `+5`);
-//! a hash over its output has to keep the same ones.
+//! The server keeps some texts verbatim although they are not canonical (`12.345`, `+5`). A hash of its output depends on
+//! them, so this parser keeps the same ones.
 
 use std::fmt;
 
-/// An amount such as `500m`, `1.5Gi` or `1e3`.
+/// A quantity such as `500m`, `1.5Gi` or `1e3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quantity {
-    /// The value in billionths, the finest that Kubernetes knows.
+    /// The value in billionths, the finest unit of Kubernetes.
     nanos: i128,
     format: Format,
-    /// The text as written, where the server keeps it.
+    /// The text, if the server keeps it verbatim.
     verbatim: Option<Box<str>>,
 }
 
-/// The text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a quantity")]
 pub struct QuantityError(Box<str>);
@@ -28,59 +27,54 @@ enum Format {
 }
 
 const NANOS: i128 = 1_000_000_000;
-/// Digits that the server handles as a machine integer; longer numbers take its slow way, which never keeps the text.
-const MACHINE_DIGITS: usize = 18;
+/// The server parses numbers with up to this many digits as int64 and may keep their text. It never keeps longer ones.
+const MAX_INT64_DIGITS: usize = 18;
 
 impl Quantity {
-    /// Reads a quantity as the API server does.
+    /// Parses a quantity like the API server.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        let wrong = || QuantityError(text.chars().take(64).collect());
+        let invalid = || QuantityError(text.chars().take(64).collect());
         if text == "0" {
             return Ok(Self { nanos: 0, format: Format::DecimalSi, verbatim: Some("0".into()) });
         }
-        let parts = Parts::split(text).ok_or_else(wrong)?;
-        let (format, exponent) = interpret_suffix(parts.suffix).ok_or_else(wrong)?;
-        let nanos = parts.nanos(format, exponent).ok_or_else(wrong)?;
+        let parts = QuantityParts::split(text).ok_or_else(invalid)?;
+        let (format, exponent) = parse_suffix(parts.suffix).ok_or_else(invalid)?;
+        let nanos = parts.nanos(format, exponent).ok_or_else(invalid)?;
         let verbatim = parts.is_kept_verbatim(format, exponent).then(|| text.into());
         let format =
             if format == Format::BinarySi && nanos > 0 && nanos < NANOS { Format::DecimalSi } else { format };
         Ok(Self { nanos, format, verbatim })
     }
 
-    /// Whether two texts are the same amount; not so if one of them is none.
+    /// Whether two texts are the same amount; `false` unless both are quantities.
     pub fn are_same(one: &str, other: &str) -> bool {
-        matches!((Self::parse(one), Self::parse(other)), (Ok(one), Ok(other)) if one.is_same_amount(&other))
+        matches!((Self::parse(one), Self::parse(other)), (Ok(one), Ok(other)) if one.nanos == other.nanos)
     }
 
-    /// Whether two texts are the same amount once they are rounded up to thousandths, as the server does it with amounts of
-    /// resources; not so if one of them is none.
+    /// Whether two texts are the same amount after the server rounds them up to thousandths, as it does in resource lists;
+    /// `false` unless both are quantities.
     pub fn are_same_in_thousandths(one: &str, other: &str) -> bool {
         let thousandths = |text| Self::parse(text).map(|quantity| div_up(quantity.nanos, NANOS / 1000));
         matches!((thousandths(one), thousandths(other)), (Ok(one), Ok(other)) if one == other)
     }
 
-    /// Whether both are the same amount, however it is written.
-    pub fn is_same_amount(&self, other: &Self) -> bool {
-        self.nanos == other.nanos
-    }
-
-    /// The value in billionths, the same for all ways to write it.
+    /// The value in billionths.
     pub(super) fn nanos(&self) -> i128 {
         self.nanos
     }
 
     /// The value in thousandths, rounded up.
     pub fn millis(&self) -> u64 {
-        saturate(div_up(self.nanos, NANOS / 1000))
+        saturating_u64(div_up(self.nanos, NANOS / 1000))
     }
 
     /// The value in whole units, rounded up.
     pub fn units(&self) -> u64 {
-        saturate(div_up(self.nanos, NANOS))
+        saturating_u64(div_up(self.nanos, NANOS))
     }
 }
 
-/// The canonical text.
+/// Writes the canonical form.
 impl fmt::Display for Quantity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = &self.verbatim {
@@ -109,17 +103,16 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// The pieces of a quantity's text.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
-    /// Digits before the point, without leading zeros; `0` when there are none left.
+    /// Digits before the point, without leading zeros; `0` if none remain.
     whole: &'a str,
     /// Digits after the point.
     fraction: &'a str,
     suffix: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> QuantityParts<'a> {
     fn split(text: &'a str) -> Option<Self> {
         let negative = text.starts_with('-');
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -143,7 +136,7 @@ impl<'a> Parts<'a> {
         Some(Self { negative, whole, fraction, suffix })
     }
 
-    /// The value in billionths, rounded away from zero; none if it is too large for us.
+    /// The value in billionths, rounded away from zero; [`None`] if it does not fit.
     fn nanos(&self, format: Format, exponent: i32) -> Option<i128> {
         let digits: i128 = [self.whole, self.fraction].concat().parse().ok()?;
         let fraction_digits = i32::try_from(self.fraction.len()).ok()?;
@@ -157,20 +150,20 @@ impl<'a> Parts<'a> {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// Whether the server's quick way takes this number and finds nothing to shorten in it.
+    /// Whether the fast path of the server accepts this number and has nothing to shorten.
     fn is_kept_verbatim(&self, format: Format, exponent: i32) -> bool {
         let digits = self.whole.len() + self.fraction.len();
         match format {
             Format::BinarySi => {
                 let size = self.whole.len() + usize::try_from(exponent * 3 / 10).unwrap_or(usize::MAX) + 1;
-                // A number with any of its three lowest bits set has no factor of 1,024 to strip.
-                let odd = self.whole.parse::<i64>().is_ok_and(|value| value & 0x07 != 0);
-                self.fraction.is_empty() && size <= 15 && odd
+                // A number with one of its three lowest bits set has no factor of 1024.
+                let has_low_bit = self.whole.parse::<i64>().is_ok_and(|value| value & 0x07 != 0);
+                self.fraction.is_empty() && size <= 15 && has_low_bit
             }
             Format::DecimalSi | Format::DecimalExponent => {
                 let scale = exponent.saturating_sub(i32::try_from(self.fraction.len()).unwrap_or(i32::MAX));
                 let shifted = [self.whole, self.fraction].concat();
-                digits <= MACHINE_DIGITS
+                digits <= MAX_INT64_DIGITS
                     && scale >= -9
                     && scale % 3 == 0
                     && !shifted.ends_with("000")
@@ -184,7 +177,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-fn interpret_suffix(suffix: &str) -> Option<(Format, i32)> {
+fn parse_suffix(suffix: &str) -> Option<(Format, i32)> {
     Some(match suffix {
         "n" => (Format::DecimalSi, -9),
         "u" => (Format::DecimalSi, -6),
@@ -221,7 +214,7 @@ fn decimal_suffix(exponent: i32) -> &'static str {
     }
 }
 
-/// `value × 10^places`, rounded up where digits are lost.
+/// `value × 10^places`, rounded up.
 fn shift_decimal(value: i128, places: i32) -> Option<i128> {
     if value == 0 {
         return Some(0);
@@ -234,8 +227,7 @@ fn shift_decimal(value: i128, places: i32) -> Option<i128> {
     }
 }
 
-/// Below zero is zero, too large is the largest.
-fn saturate(value: i128) -> u64 {
+fn saturating_u64(value: i128) -> u64 {
     u64::try_from(value.max(0)).unwrap_or(u64::MAX)
 }
 
@@ -262,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_written_in_the_servers_canonical_form() {
+    fn quantities_have_the_canonical_form_of_the_server() {
         for (written, canonical) in include_str!("../../tests/vectors/quantities.txt")
             .lines()
             .filter(|line| !line.starts_with('#'))
@@ -274,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_refuses_is_refused() {
+    fn quantities_that_the_server_rejects_are_invalid() {
         for text in include_str!("../../tests/vectors/quantities.txt")
             .lines()
             .filter_map(|line| line.strip_suffix(" error"))
@@ -285,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn exponents_beyond_all_measure_do_no_harm() {
+    fn extreme_exponents_do_not_overflow() {
         for text in ["1.5e-2147483648", "1e2147483647", "1e-2147483648", "0.1e2147483647", "1e99999999999"] {
             let _ = Quantity::parse(text);
         }
@@ -293,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_counted_in_thousandths() {
+    fn resource_quantities_are_compared_in_thousandths() {
         for (one, other, same) in [
             ("0.0001", "1m", true),
             ("1Gi", "1024Mi", true),
@@ -306,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_rounded_up_to_the_unit_asked_for() {
+    fn millis_and_units_are_rounded_up() {
         assert_eq!(Quantity::parse("250m").map(|q| q.millis()), Ok(250));
         assert_eq!(Quantity::parse("0.1m").map(|q| q.millis()), Ok(1));
         assert_eq!(Quantity::parse("1.5Gi").map(|q| q.units()), Ok(1_610_612_736));

@@ -1,10 +1,8 @@
-//! Values that may be compared and never told.
+//! Redacted texts: keyed digests that can be compared and not be read.
 //!
-//! A sealed text is a mark and its digests with blanks between them: live objects are sealed with the keys of all baselines that
-//! declare them, since nobody keeps what they were sealed from. Of what may be an amount there are, after another mark, digests
-//! of how much it is as well, so that `1Gi` and `1024Mi` stay the same where amounts are compared.
-//!
-//! Bytes in objects, which are base64 there.
+//! A redacted text is a prefix and its digests, separated by spaces. A live object is redacted with the keys of all baselines
+//! that declare it, because the plain value is not kept. A text that may be a quantity has digests of its amount too, after a
+//! second prefix, so that `1Gi` and `1024Mi` stay equal where quantities are compared.
 
 use base64::{
     Engine as _,
@@ -16,226 +14,220 @@ use serde_json::{Number, Value};
 use super::quantity::Quantity;
 use crate::types::{FieldPath, RedactionKey, Segment};
 
-/// What sealed texts begin with.
-const MARK: char = '\u{1}';
+const PREFIX: char = '\u{1}';
 
-/// Modes of files are numbers in objects, and octal digits in states.
-const LARGEST_MODE: i64 = 0o7777;
+/// File modes are numbers in objects, and octal digits in Terraform states.
+const MAX_FILE_MODE: i64 = 0o7777;
 
-/// A text as its digest alone.
-pub fn seal(key: &RedactionKey, text: &str) -> String {
-    seal_text(std::slice::from_ref(key), text)
+/// Replaces a text by its digest.
+pub fn redact(key: &RedactionKey, text: &str) -> String {
+    redact_text(std::slice::from_ref(key), text)
 }
 
-/// Replaces every scalar in a value of a state by its digest. Empty ones stay: they tell nothing.
-pub fn seal_all(key: &RedactionKey, value: &mut Value) {
+/// Replaces every scalar in a value of a Terraform state by its digest. Empty scalars stay: they disclose nothing.
+pub fn redact_all(key: &RedactionKey, value: &mut Value) {
     match value {
-        Value::Object(members) => members.values_mut().for_each(|member| seal_all(key, member)),
-        // Elements of a list count whatever they are.
+        Value::Object(members) => members.values_mut().for_each(|member| redact_all(key, member)),
+        // An element of a list differs from an absent one even if it is zero or false.
         Value::Array(elements) => elements.iter_mut().for_each(|element| match element {
-            Value::Object(_) | Value::Array(_) => seal_all(key, element),
-            scalar => seal_with(std::slice::from_ref(key), scalar),
+            Value::Object(_) | Value::Array(_) => redact_all(key, element),
+            scalar => redact_value(std::slice::from_ref(key), scalar),
         }),
-        // Zero and false are the same as absent, in states.
+        // Zero and false equal an absent attribute in a state.
         Value::Bool(false) => *value = Value::Null,
         Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::Null,
-        scalar => seal_with(std::slice::from_ref(key), scalar),
+        scalar => redact_value(std::slice::from_ref(key), scalar),
     }
 }
 
-/// Replaces every scalar in a value of an object by its digests under each key. Empty ones stay.
-pub(super) fn seal_with(keys: &[RedactionKey], value: &mut Value) {
+/// Replaces every scalar in a value of an object by its digests with each key. Empty and redacted scalars stay.
+pub(super) fn redact_value(keys: &[RedactionKey], value: &mut Value) {
     match value {
         Value::Null => {}
-        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_with(keys, element)),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_value(keys, element)),
         Value::Object(members) => {
-            members.iter_mut().for_each(|(name, member)| seal_member(keys, name, member));
+            members.iter_mut().for_each(|(name, member)| redact_member(keys, name, member));
         }
         Value::String(text) => {
-            if !text.is_empty() && !is_sealed(text) {
-                *text = seal_text(keys, text);
+            if !text.is_empty() && !is_redacted(text) {
+                *text = redact_text(keys, text);
             }
         }
-        Value::Bool(_) => *value = seal_text(keys, &value.to_string()).into(),
-        Value::Number(number) => *value = seal_number(keys, number).into(),
+        Value::Bool(_) => *value = redact_text(keys, &value.to_string()).into(),
+        Value::Number(number) => *value = redact_number(keys, number).into(),
     }
 }
 
-/// The same for the member of this name. Certificates are base64 in objects and texts in states, so these have the digests
-/// of both.
-pub(super) fn seal_member(keys: &[RedactionKey], name: &str, value: &mut Value) {
+/// Redacts the member of this name. A certificate is base64 in objects and plain text in states, so it has the digests of
+/// both.
+pub(super) fn redact_member(keys: &[RedactionKey], name: &str, value: &mut Value) {
     if let ("caBundle", Value::String(text)) = (name, &mut *value)
-        && !is_sealed(text)
-        && let Some(bytes) = decode(text)
+        && !is_redacted(text)
+        && let Some(bytes) = decode_base64(text)
     {
-        *text = written(keys, &[text.as_bytes(), String::from_utf8_lossy(&bytes).as_bytes()], None);
+        *text = join_digests(keys, &[text.as_bytes(), String::from_utf8_lossy(&bytes).as_bytes()], None);
     } else {
-        seal_with(keys, value);
+        redact_value(keys, value);
     }
 }
 
-/// Replaces a base64 text by the digests of the bytes that it stands for.
-pub(super) fn seal_encoded(keys: &[RedactionKey], value: &mut Value) {
+/// Replaces a base64 text by the digests of its bytes.
+pub(super) fn redact_base64(keys: &[RedactionKey], value: &mut Value) {
     if let Value::String(text) = value
-        && !is_sealed(text)
-        && let Some(bytes) = decode(text)
+        && !is_redacted(text)
+        && let Some(bytes) = decode_base64(text)
     {
-        *text = if bytes.is_empty() { String::new() } else { seal_bytes(keys, &bytes) };
+        *text = if bytes.is_empty() { String::new() } else { redact_bytes(keys, &bytes) };
     } else {
-        seal_with(keys, value);
+        redact_value(keys, value);
     }
 }
 
-/// Bytes as their digests under each key alone.
-///
-/// A state has texts: of bytes that are none it has what is left when all else was replaced. So these have both digests.
-fn seal_bytes(keys: &[RedactionKey], bytes: &[u8]) -> String {
+/// Bytes that are not UTF-8 have two digests: a state contains them as text with replacement characters.
+fn redact_bytes(keys: &[RedactionKey], bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let forms = [bytes, text.as_bytes()];
     let count = if forms[0] == forms[1] { 1 } else { 2 };
-    written(keys, &forms[..count], None)
+    join_digests(keys, &forms[..count], None)
 }
 
-/// A text as its digests under each key alone.
-pub(super) fn seal_text(keys: &[RedactionKey], text: &str) -> String {
-    written(keys, &[text.as_bytes()], amount(text))
+pub(super) fn redact_text(keys: &[RedactionKey], text: &str) -> String {
+    join_digests(keys, &[text.as_bytes()], canonical_amount(text))
 }
 
-fn seal_number(keys: &[RedactionKey], number: &Number) -> String {
+fn redact_number(keys: &[RedactionKey], number: &Number) -> String {
     let text = number.to_string();
-    match number.as_i64().filter(|mode| (0..=LARGEST_MODE).contains(mode)) {
-        Some(mode) => written(keys, &[text.as_bytes(), octal(mode).as_bytes()], amount(&text)),
-        None => seal_text(keys, &text),
+    match number.as_i64().filter(|mode| (0..=MAX_FILE_MODE).contains(mode)) {
+        Some(mode) => {
+            join_digests(keys, &[text.as_bytes(), octal_mode(mode).as_bytes()], canonical_amount(&text))
+        }
+        None => redact_text(keys, &text),
     }
 }
 
-/// The digests of all forms of a value, and that of the amount that it is.
-fn written(keys: &[RedactionKey], forms: &[&[u8]], amount: Option<String>) -> String {
+/// The redacted text with the digests of all forms of a value and of its amount.
+fn join_digests(keys: &[RedactionKey], forms: &[&[u8]], amount: Option<String>) -> String {
     let digests = keys.iter().flat_map(|key| forms.iter().map(|form| key.digest(form)));
-    let mut sealed = format!("{MARK}{}", digests.collect::<Vec<_>>().join(" "));
+    let mut redacted = format!("{PREFIX}{}", digests.collect::<Vec<_>>().join(" "));
     if let Some(amount) = amount {
         let digests: Vec<String> = keys.iter().map(|key| key.digest(amount.as_bytes())).collect();
-        sealed.push(MARK);
-        sealed.push_str(&digests.join(" "));
+        redacted.push(PREFIX);
+        redacted.push_str(&digests.join(" "));
     }
-    sealed
+    redacted
 }
 
-/// How much a text is, where it is an amount, however it is written. No text is spelled so.
-fn amount(text: &str) -> Option<String> {
-    Quantity::parse(text).ok().map(|quantity| format!("{MARK}{}", quantity.nanos()))
+/// One text for all notations of a quantity. The prefix keeps it apart from every plain text.
+fn canonical_amount(text: &str) -> Option<String> {
+    Quantity::parse(text).ok().map(|quantity| format!("{PREFIX}{}", quantity.nanos()))
 }
 
-/// The mode of a file as states have it.
-pub(super) fn octal(mode: i64) -> String {
+/// A file mode as Terraform states contain it.
+pub(super) fn octal_mode(mode: i64) -> String {
     format!("0{mode:o}")
 }
 
-/// Whether a text is sealed.
-pub fn is_sealed(text: &str) -> bool {
-    text.starts_with(MARK) && digests(text).next().is_some_and(RedactionKey::is_digest)
+pub fn is_redacted(text: &str) -> bool {
+    text.starts_with(PREFIX) && digests(text).next().is_some_and(RedactionKey::is_digest)
 }
 
-/// Whether a text is sealed, and not with this key: nothing can be said about it.
-pub(super) fn is_of_another_key(key: &RedactionKey, text: &str) -> bool {
-    is_sealed(text) && digest_of(key, text).is_none()
+/// Whether a text is redacted with other keys only, so that it cannot be compared.
+pub(super) fn has_unknown_key(key: &RedactionKey, text: &str) -> bool {
+    is_redacted(text) && digest_of(key, text).is_none()
 }
 
-/// A text as it may be shown: the digest where it is sealed, or has to be.
-pub(super) fn shown(key: &RedactionKey, text: &str, sealed: bool) -> Box<str> {
-    if is_sealed(text) {
+/// A text as it is shown to users: its digest if it is redacted, or if `is_sensitive` is set.
+pub(super) fn display(key: &RedactionKey, text: &str, is_sensitive: bool) -> Box<str> {
+    if is_redacted(text) {
         digest_of(key, text).unwrap_or("sealed").into()
-    } else if sealed && !text.is_empty() {
+    } else if is_sensitive && !text.is_empty() {
         key.digest(text.as_bytes()).into()
     } else {
         text.into()
     }
 }
 
-/// A path as it may be shown: elements of lists may be known by what is sealed.
-pub(super) fn shown_path(key: &RedactionKey, path: &FieldPath) -> FieldPath {
-    let shown = |segment: &Segment| match segment {
+/// A path as it is shown to users: the keys of list elements may be redacted.
+pub(super) fn display_path(key: &RedactionKey, path: &FieldPath) -> FieldPath {
+    let display = |segment: &Segment| match segment {
         Segment::Element(keys) => Segment::Element(
-            keys.iter().map(|(name, value)| (name.clone(), shown(key, value, false))).collect(),
+            keys.iter().map(|(name, value)| (name.clone(), display(key, value, false))).collect(),
         ),
-        Segment::Value(value) => Segment::Value(shown(key, value, false)),
+        Segment::Value(value) => Segment::Value(display(key, value, false)),
         Segment::Field(_) | Segment::Index(_) => segment.clone(),
     };
-    FieldPath::new(path.segments().iter().map(shown).collect())
+    FieldPath::new(path.segments().iter().map(display).collect())
 }
 
-/// Whether two texts are the same, sealed or not.
+/// Whether two texts, plain or redacted, are the same.
 pub(super) fn is_same(key: &RedactionKey, one: &str, other: &str) -> bool {
     one == other
-        || match (is_sealed(one), is_sealed(other)) {
-            (true, false) => digests(one).any(|own| own == key.digest(other.as_bytes())),
+        || match (is_redacted(one), is_redacted(other)) {
+            (true, false) => digests(one).any(|digest| digest == key.digest(other.as_bytes())),
             (false, true) => is_same(key, other, one),
-            (true, true) => have_common(digests(one), || digests(other)),
+            (true, true) => share_digest(digests(one), || digests(other)),
             (false, false) => false,
         }
 }
 
-/// Whether two texts are the same amount, sealed or not; not so if one of them is none.
-pub(super) fn is_same_amount(key: &RedactionKey, one: &str, other: &str) -> bool {
-    match (is_sealed(one), is_sealed(other)) {
-        (true, false) => amount(other).is_some_and(|other| {
-            let digest = key.digest(other.as_bytes());
-            amounts(one).any(|own| own == digest)
+/// Whether two texts, plain or redacted, are the same quantity; `false` unless both are quantities.
+pub(super) fn is_same_quantity(key: &RedactionKey, one: &str, other: &str) -> bool {
+    match (is_redacted(one), is_redacted(other)) {
+        (true, false) => canonical_amount(other).is_some_and(|other| {
+            let wanted = key.digest(other.as_bytes());
+            amount_digests(one).any(|digest| digest == wanted)
         }),
-        (false, true) => is_same_amount(key, other, one),
-        (true, true) => have_common(amounts(one), || amounts(other)),
+        (false, true) => is_same_quantity(key, other, one),
+        (true, true) => share_digest(amount_digests(one), || amount_digests(other)),
         (false, false) => Quantity::are_same(one, other),
     }
 }
 
-/// Whether two texts are the same to the byte. Bytes that are no text may be the same by what a state has of them, and not
-/// by this.
-pub(super) fn is_exactly(key: &RedactionKey, one: &str, other: &str) -> bool {
+/// Whether two texts are the same bytes. Bytes that are not UTF-8 may be [the same](is_same) in a state and still differ here.
+pub(super) fn is_same_bytes(key: &RedactionKey, one: &str, other: &str) -> bool {
     one == other
-        || match (is_sealed(one), is_sealed(other)) {
+        || match (is_redacted(one), is_redacted(other)) {
             (true, true) => digest_of(key, one).is_some_and(|digest| digest_of(key, other) == Some(digest)),
             (true, false) => digest_of(key, one) == Some(&key.digest(other.as_bytes())),
-            (false, true) => is_exactly(key, other, one),
+            (false, true) => is_same_bytes(key, other, one),
             (false, false) => false,
         }
 }
 
-fn have_common<'a, I: Iterator<Item = &'a str>>(
+fn share_digest<'a, I: Iterator<Item = &'a str>>(
     mut some: impl Iterator<Item = &'a str>,
     others: impl Fn() -> I,
 ) -> bool {
     some.any(|digest| others().any(|other| other == digest))
 }
 
-/// The digests of a sealed text.
-fn digests(sealed: &str) -> impl Iterator<Item = &str> {
-    part(sealed, 1)
+fn digests(redacted: &str) -> impl Iterator<Item = &str> {
+    part(redacted, 1)
 }
 
-/// The digests of how much it is.
-fn amounts(sealed: &str) -> impl Iterator<Item = &str> {
-    part(sealed, 2)
+fn amount_digests(redacted: &str) -> impl Iterator<Item = &str> {
+    part(redacted, 2)
 }
 
-fn part(sealed: &str, number: usize) -> impl Iterator<Item = &str> {
-    sealed.split(MARK).nth(number).unwrap_or_default().split(' ').filter(|digest| !digest.is_empty())
+fn part(redacted: &str, number: usize) -> impl Iterator<Item = &str> {
+    redacted.split(PREFIX).nth(number).unwrap_or_default().split(' ').filter(|digest| !digest.is_empty())
 }
 
-/// The digest of the value itself, which is the first of each key.
-fn digest_of<'a>(key: &RedactionKey, sealed: &'a str) -> Option<&'a str> {
-    digests(sealed).find(|digest| digest.split(':').nth(1) == Some(key.id()))
+/// The digest of the value itself: the first with this key.
+fn digest_of<'a>(key: &RedactionKey, redacted: &'a str) -> Option<&'a str> {
+    digests(redacted).find(|digest| digest.split(':').nth(1) == Some(key.id()))
 }
 
-/// Go takes bits that stand for nothing.
-const READER: GeneralPurpose =
+/// Go ignores non-zero trailing bits.
+const GO_BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// The bytes that a text stands for, as the API server reads it: ends of lines do not count. None where it is no base64.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+/// Decodes base64 as the API server does: it ignores line breaks.
+pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     if text.contains(['\n', '\r']) {
-        return READER.decode(text.replace(['\n', '\r'], "")).ok();
+        return GO_BASE64.decode(text.replace(['\n', '\r'], "")).ok();
     }
-    READER.decode(text).ok()
+    GO_BASE64.decode(text).ok()
 }
 
 #[cfg(test)]
@@ -245,8 +237,8 @@ mod tests {
     use sha2::Sha256;
 
     use super::{
-        decode, is_exactly, is_of_another_key, is_same, is_same_amount, seal, seal_all, seal_bytes,
-        seal_text, seal_with, shown,
+        decode_base64, display, has_unknown_key, is_same, is_same_bytes, is_same_quantity, redact,
+        redact_all, redact_bytes, redact_text, redact_value,
     };
     use crate::types::RedactionKey;
 
@@ -255,71 +247,73 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_text_is_recognised_and_never_shown() {
+    fn redacted_text_equals_its_plain_text_and_is_shown_as_digest() {
         let key = key(1);
-        let sealed = seal(&key, "hunter2");
-        assert!(is_same(&key, &sealed, "hunter2") && is_same(&key, "hunter2", &sealed));
-        assert!(!is_same(&key, &sealed, "hunter3") && !is_same(&key, &sealed, &seal(&key, "hunter3")));
-        assert!(shown(&key, &sealed, false).starts_with(&format!("hmac:{}:", key.id())));
-        assert_eq!(shown(&key, &sealed, false), shown(&key, "hunter2", true));
+        let redacted = redact(&key, "hunter2");
+        assert!(is_same(&key, &redacted, "hunter2") && is_same(&key, "hunter2", &redacted));
+        assert!(!is_same(&key, &redacted, "hunter3") && !is_same(&key, &redacted, &redact(&key, "hunter3")));
+        assert!(display(&key, &redacted, false).starts_with(&format!("hmac:{}:", key.id())));
+        assert_eq!(display(&key, &redacted, false), display(&key, "hunter2", true));
     }
 
     #[test]
-    fn nothing_of_a_sealed_value_is_left() {
+    fn redaction_removes_every_scalar() {
         let mut value = json!({"a": ["hunter2", 7, true, null, ""], "b": {"c": "hunter2"}});
-        seal_all(&key(1), &mut value);
+        redact_all(&key(1), &mut value);
         let text = value.to_string();
         assert!(!text.contains("hunter") && !text.contains("7,") && !text.contains("true"), "{text}");
     }
 
     #[test]
-    fn digests_of_different_keys_are_never_the_same() {
+    fn digests_of_different_keys_differ() {
         let (one, other) = (key(1), key(2));
-        assert!(!is_same(&one, &seal(&one, "hunter2"), &seal(&other, "hunter2")));
-        let live = seal_bytes(&[one.clone(), other.clone()], b"hunter2");
+        assert!(!is_same(&one, &redact(&one, "hunter2"), &redact(&other, "hunter2")));
+        let live = redact_bytes(&[one.clone(), other.clone()], b"hunter2");
         for key in [&one, &other] {
-            assert!(is_same(key, &seal(key, "hunter2"), &live) && is_same(key, "hunter2", &live));
-            assert!(!is_same(key, &seal(key, "hunter3"), &live));
-            assert_eq!(shown(key, &live, false), shown(key, "hunter2", true));
-            assert!(!is_of_another_key(key, &live));
+            assert!(is_same(key, &redact(key, "hunter2"), &live) && is_same(key, "hunter2", &live));
+            assert!(!is_same(key, &redact(key, "hunter3"), &live));
+            assert_eq!(display(key, &live, false), display(key, "hunter2", true));
+            assert!(!has_unknown_key(key, &live));
         }
-        assert!(is_of_another_key(&key(3), &live) && !is_of_another_key(&key(3), "hunter2"));
-        assert_eq!(&*shown(&key(3), &live, false), "sealed");
+        assert!(has_unknown_key(&key(3), &live) && !has_unknown_key(&key(3), "hunter2"));
+        assert_eq!(&*display(&key(3), &live, false), "sealed");
     }
 
     #[test]
-    fn amounts_are_the_same_however_they_are_written_and_texts_are_not() {
+    fn quantities_are_equal_in_any_notation_and_texts_are_not() {
         let (one, other) = (key(1), key(2));
-        let live = seal_text(&[one.clone(), other.clone()], "1Gi");
+        let live = redact_text(&[one.clone(), other.clone()], "1Gi");
         for key in [&one, &other] {
-            for declared in ["1024Mi".to_owned(), seal(key, "1024Mi")] {
-                assert!(is_same_amount(key, &declared, &live) && is_same_amount(key, &live, &declared));
+            for declared in ["1024Mi".to_owned(), redact(key, "1024Mi")] {
+                assert!(is_same_quantity(key, &declared, &live) && is_same_quantity(key, &live, &declared));
                 assert!(!is_same(key, &declared, &live));
             }
             for declared in
-                ["1Mi".to_owned(), seal(key, "1Mi"), "x".to_owned(), seal(key, "x"), String::new()]
+                ["1Mi".to_owned(), redact(key, "1Mi"), "x".to_owned(), redact(key, "x"), String::new()]
             {
-                assert!(!is_same_amount(key, &declared, &live), "{declared}");
+                assert!(!is_same_quantity(key, &declared, &live), "{declared}");
             }
         }
-        assert!(is_same_amount(&one, "1Gi", "1024Mi") && !is_same_amount(&key(3), "1024Mi", &live));
+        assert!(is_same_quantity(&one, "1Gi", "1024Mi") && !is_same_quantity(&key(3), "1024Mi", &live));
     }
 
     #[test]
-    fn a_mode_is_known_by_its_octal_digits() {
+    fn file_mode_equals_its_octal_digits() {
         let key = key(1);
         let mut mode = json!(420);
-        seal_with(std::slice::from_ref(&key), &mut mode);
-        let sealed = mode.as_str().unwrap();
+        redact_value(std::slice::from_ref(&key), &mut mode);
+        let redacted = mode.as_str().unwrap();
         assert!(
-            is_same(&key, "0644", sealed) && is_same(&key, "420", sealed) && !is_same(&key, "644", sealed)
+            is_same(&key, "0644", redacted)
+                && is_same(&key, "420", redacted)
+                && !is_same(&key, "644", redacted)
         );
     }
 
     #[test]
-    fn zero_and_false_are_absent_in_a_state_and_elements_of_lists_count() {
+    fn zero_and_false_are_absent_in_a_state_unless_they_are_list_elements() {
         let mut value = json!({"a": 0, "b": false, "c": [0, false], "d": [{"e": 0}]});
-        seal_all(&key(1), &mut value);
+        redact_all(&key(1), &mut value);
         assert_eq!(
             (&value["a"], &value["b"], &value["d"][0]["e"]),
             (&Value::Null, &Value::Null, &Value::Null)
@@ -330,35 +324,35 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_known_by_what_a_state_makes_of_them() {
+    fn bytes_that_are_not_utf8_equal_their_text_in_a_state() {
         let key = key(1);
-        let sealed = seal_bytes(std::slice::from_ref(&key), b"a\xffb");
-        assert!(is_same(&key, &sealed, "a\u{fffd}b") && !is_same(&key, &sealed, "ab"));
-        let other = seal_bytes(std::slice::from_ref(&key), b"a\xfeb");
-        assert!(is_same(&key, &sealed, &other) && !is_exactly(&key, &sealed, &other));
-        assert!(is_exactly(&key, &sealed, &sealed) && !is_exactly(&key, &sealed, "a\u{fffd}b"));
+        let redacted = redact_bytes(std::slice::from_ref(&key), b"a\xffb");
+        assert!(is_same(&key, &redacted, "a\u{fffd}b") && !is_same(&key, &redacted, "ab"));
+        let other = redact_bytes(std::slice::from_ref(&key), b"a\xfeb");
+        assert!(is_same(&key, &redacted, &other) && !is_same_bytes(&key, &redacted, &other));
+        assert!(is_same_bytes(&key, &redacted, &redacted) && !is_same_bytes(&key, &redacted, "a\u{fffd}b"));
     }
 
     #[test]
-    fn the_digests_are_those_of_rfc_4231() {
-        // Test case 2: the key is shorter than the 32 bytes of ours, and padded with zeros as HMAC does it itself.
+    fn digests_match_rfc_4231() {
+        // Test case 2: HMAC pads its shorter key with zeros, as this key is.
         let mut bytes = [0; 32];
         bytes[..4].copy_from_slice(b"Jefe");
-        let sealed = seal(&RedactionKey::new(bytes), "what do ya want for nothing?");
-        assert!(sealed.ends_with(":5bdcc146bf60754e6a042426089575c7"), "{sealed}");
+        let redacted = redact(&RedactionKey::new(bytes), "what do ya want for nothing?");
+        assert!(redacted.ends_with(":5bdcc146bf60754e6a042426089575c7"), "{redacted}");
         let plain =
             Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap().chain_update("what do ya want for nothing?");
         assert_eq!(plain.finalize().into_bytes()[..4], [0x5b, 0xdc, 0xc1, 0x46]);
     }
 
     #[test]
-    fn ends_of_lines_and_bits_that_are_left_over_do_not_count() {
+    fn base64_ignores_line_breaks_and_trailing_bits() {
         for text in ["aHVudGVyMg==", "aHVudGVy\r\nMg==\n", "aHVudGVyMh=="] {
-            assert_eq!(decode(text).as_deref(), Some(&b"hunter2"[..]), "{text:?}");
+            assert_eq!(decode_base64(text).as_deref(), Some(&b"hunter2"[..]), "{text:?}");
         }
-        assert_eq!(decode(""), Some(Vec::new()));
+        assert_eq!(decode_base64(""), Some(Vec::new()));
         for text in ["aHVudGVyMg", "hunter 2", "ä"] {
-            assert_eq!(decode(text), None, "{text}");
+            assert_eq!(decode_base64(text), None, "{text}");
         }
     }
 }

@@ -1,8 +1,6 @@
-//! Borrowed views of the parts of Deployments and Services that are hashed and shown.
+//! Borrowed views of Deployments, Services and Pods, with the fields that are hashed or shown.
 //!
-//! They read what a typed Go client would read: absent and null are the zero value, unknown fields are skipped.
-//!
-//! Borrowed views of pods and their templates: what is hashed of them, and what is shown.
+//! They decode like a typed Go client: absent and null are the zero value, unknown fields are ignored.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,14 +11,10 @@ use serde::{
 
 use crate::types::Kind;
 
-/// The spec of an object, as far as its kind is known here.
 #[derive(Debug)]
 pub enum SpecView<'a> {
-    /// A Deployment's.
     Deployment(DeploymentView<'a>),
-    /// A Service's.
     Service(ServiceView<'a>),
-    /// Any other kind's.
     Other,
 }
 
@@ -28,7 +22,7 @@ impl<'a> SpecView<'a> {
     pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
     pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
 
-    /// Reads the JSON text of a spec.
+    /// Decodes the JSON text of a spec.
     pub fn read(kind: &Kind, spec: &'a str) -> Result<Self, serde_json::Error> {
         match (&*kind.group, &*kind.kind) {
             Self::DEPLOYMENT => serde_json::from_str(spec).map(Self::Deployment),
@@ -38,30 +32,24 @@ impl<'a> SpecView<'a> {
     }
 }
 
-/// `spec` of a Deployment.
 #[derive(Debug, Default, Deserialize)]
 #[serde(expecting = "spec must be an object")]
 pub struct DeploymentView<'a> {
-    /// Declared replicas.
     pub replicas: Option<i32>,
-    /// Whether its rollouts wait until somebody says otherwise.
     #[serde(default, deserialize_with = "or_default")]
     pub paused: bool,
     #[serde(borrow)]
     pub(super) strategy: Option<Strategy<'a>>,
-    /// What its pods look like.
     #[serde(borrow)]
     pub template: Option<TemplateView<'a>>,
 }
 
-/// `spec` of a Service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "spec must be an object")]
 pub struct ServiceView<'a> {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     #[serde(borrow, default, rename = "type")]
     pub service_type: Text<'a>,
-    /// The name that an `ExternalName` stands for.
     #[serde(borrow, default)]
     pub external_name: Text<'a>,
     #[serde(borrow, default)]
@@ -71,12 +59,10 @@ pub struct ServiceView<'a> {
 }
 
 impl ServiceView<'_> {
-    /// The first port that is served.
     pub fn first_port(&self) -> Option<i32> {
         self.ports.first().map(|port| port.port)
     }
 
-    /// The labels by which it finds its pods.
     pub fn selector(&self) -> impl Iterator<Item = (&str, &str)> {
         self.selector.iter()
     }
@@ -119,16 +105,15 @@ pub(super) struct ServicePort<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
-/// A quantity, which people also write as a number.
+/// A quantity, which may be a number in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Amount<'a> {
+pub(super) enum QuantityText<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     Number(serde_json::Number),
 }
 
-impl Amount<'_> {
-    /// The quantity's text.
+impl QuantityText<'_> {
     pub(super) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text.trim()),
@@ -137,7 +122,6 @@ impl Amount<'_> {
     }
 }
 
-/// A whole number or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(super) enum IntOrText<'a> {
@@ -150,7 +134,6 @@ pub(super) enum IntOrText<'a> {
 pub(super) struct Pairs<'a, V>(pub(super) Vec<(Text<'a>, V)>);
 
 impl Pairs<'_, Text<'_>> {
-    /// Names and values.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&*name.0, &*value.0))
     }
@@ -162,7 +145,7 @@ impl<V> Default for Pairs<'_, V> {
     }
 }
 
-/// Null is the default, as it is for Go.
+/// Null is the zero value, as in Go.
 pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -216,24 +199,22 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// The template that a workload makes its pods from.
+/// A Pod template.
 #[derive(Debug, Deserialize)]
 pub struct TemplateView<'a> {
     #[serde(borrow)]
     pub(super) metadata: Option<TemplateMetadata<'a>>,
-    /// What the pods are to be.
     #[serde(borrow)]
     pub spec: Option<PodView<'a>>,
 }
 
 impl TemplateView<'_> {
-    /// The labels of the pods.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.iter().flat_map(|metadata| metadata.labels.iter())
     }
 }
 
-/// `spec` of a pod.
+/// The `spec` of a Pod.
 #[derive(Debug, Deserialize)]
 pub struct PodView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
@@ -243,7 +224,7 @@ pub struct PodView<'a> {
 }
 
 impl PodView<'_> {
-    /// The quantities that its containers request under this name, as written.
+    /// The requests of all containers for this resource, as written.
     pub fn requests(&self, resource: &str) -> impl Iterator<Item = Cow<'_, str>> {
         self.containers
             .iter()
@@ -258,14 +239,15 @@ impl PodView<'_> {
         self.containers.iter().find_map(|container| container.ports.first()).map(|port| port.number)
     }
 
-    /// The name of the first Secret that it takes something from: all of it as variables, else single variables, else a volume.
+    /// The name of the first Secret that the Pod refers to: in `envFrom`, else in `env`, else in a volume.
     pub fn first_secret(&self) -> Option<&str> {
-        let whole = self.containers.iter().flat_map(|container| &container.env_from.0);
-        let whole = whole.filter_map(|from| from.secret_ref.as_ref());
-        let single = self.containers.iter().flat_map(|container| &container.env);
-        let single = single.filter_map(|variable| variable.value_from.0.as_ref()?.secret_key_ref.as_ref());
-        let mounted = self.volumes.iter().filter_map(|volume| volume.secret.as_ref());
-        let names = whole.chain(single).map(|own| &own.name).chain(mounted.map(|own| &own.secret_name));
+        let env_from = self.containers.iter().flat_map(|container| &container.env_from.0);
+        let env_from = env_from.filter_map(|from| from.secret_ref.as_ref());
+        let env = self.containers.iter().flat_map(|container| &container.env);
+        let env = env.filter_map(|variable| variable.value_from.0.as_ref()?.secret_key_ref.as_ref());
+        let volumes = self.volumes.iter().filter_map(|volume| volume.secret.as_ref());
+        let references = env_from.chain(env).map(|reference| &reference.name);
+        let names = references.chain(volumes.map(|volume| &volume.secret_name));
         names.map(|name| &*name.0).find(|name| !name.is_empty())
     }
 }
@@ -319,9 +301,9 @@ pub(super) struct ContainerPort<'a> {
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Resources<'a> {
     #[serde(borrow, default)]
-    pub(super) limits: Pairs<'a, Amount<'a>>,
+    pub(super) limits: Pairs<'a, QuantityText<'a>>,
     #[serde(borrow, default)]
-    pub(super) requests: Pairs<'a, Amount<'a>>,
+    pub(super) requests: Pairs<'a, QuantityText<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(super) claims: Vec<ResourceClaim<'a>>,
 }
@@ -334,7 +316,7 @@ pub(super) struct ResourceClaim<'a> {
     pub(super) request: Text<'a>,
 }
 
-/// What is shown and no hash knows: two containers are the same whatever it is.
+/// A field that is shown and not hashed: it does not take part in comparisons.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 struct Unhashed<T>(T);
@@ -351,18 +333,18 @@ impl<T> Eq for Unhashed<T> {}
 #[serde(rename_all = "camelCase")]
 struct EnvFrom<'a> {
     #[serde(borrow)]
-    secret_ref: Option<Named<'a>>,
+    secret_ref: Option<SecretReference<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ValueFrom<'a> {
     #[serde(borrow)]
-    secret_key_ref: Option<Named<'a>>,
+    secret_key_ref: Option<SecretReference<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Named<'a> {
+struct SecretReference<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
 }

@@ -1,7 +1,8 @@
-//! What the baselines declare, by object.
+//! The index of all baselines: which of them declare an object, and which of them are of this cluster.
 
 use std::{
     collections::{BTreeMap, HashMap},
+    mem,
     sync::Arc,
 };
 
@@ -12,254 +13,263 @@ use crate::{
     types::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, RedactionKey, Source},
 };
 
-/// Where something is declared: a source, and the name of a baseline.
-pub(super) type Place = (Source, Arc<str>);
+/// A source, and the name of a baseline in it.
+pub(super) type BaselineId = (Source, Arc<str>);
 
-/// All baselines, and what they declare for each object.
+/// All baselines, and their declarations by object.
 #[derive(Debug, Default)]
 pub(super) struct Baselines {
-    all: BTreeMap<Place, BaselineState>,
+    states: BTreeMap<BaselineId, BaselineState>,
     declarations: HashMap<ObjectKey, Vec<Declaration>>,
-    /// The kinds of these objects, each once.
+    /// The kinds of the declared objects, which their keys share.
     kinds: Vec<Arc<Kind>>,
 }
 
-/// One baseline, and what we have found out about it.
+/// A baseline with its derived state.
 #[derive(Clone, Debug)]
 pub struct BaselineState {
-    /// The baseline as it was last read.
+    /// The baseline as last read.
     pub baseline: Arc<Baseline>,
-    /// Whether it declares objects of this cluster.
-    pub belonging: ClusterMatch,
-    /// Whether its objects are being changed by whoever holds its lock.
+    pub cluster_match: ClusterMatch,
+    /// Whether its lock is held and not stale: an apply may be changing its objects.
     pub in_flight: bool,
-    /// Since when the lock is held of which was told that it is held for too long.
-    told_stale: Option<Timestamp>,
+    /// The creation time of the stale lock that was last reported.
+    reported_stale_lock: Option<Timestamp>,
 }
 
 /// Whether a baseline declares objects of this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterMatch {
-    /// Not all of its kinds have been listed yet.
+    /// Not all of its kinds are synced.
     Undecided,
-    /// An object of it was found here, or settings say so.
+    /// One of its objects was found here, or the settings say so.
     Here,
-    /// None of its objects was found here.
+    /// All of its kinds are synced, and none of its objects was found.
     Elsewhere,
 }
 
-/// What was decided about baselines.
+/// The result of [`Baselines::decide_cluster`].
 #[derive(Debug, Default)]
-pub(super) struct Decided {
-    /// Those of other clusters.
-    pub(super) elsewhere: Vec<Place>,
-    /// Objects on which opinions change.
-    pub(super) touched: Vec<ObjectKey>,
+pub(super) struct ClusterDecision {
+    /// Baselines of other clusters.
+    pub(super) elsewhere: Vec<BaselineId>,
+    /// Objects that have to be reconciled.
+    pub(super) affected: Vec<ObjectKey>,
 }
 
-/// What one baseline declares for an object.
+/// The declaration of an object in one baseline.
 #[derive(Clone, Debug)]
 struct Declaration {
-    place: Place,
+    baseline: BaselineId,
     object: Arc<DeclaredObject>,
 }
 
 impl Baselines {
     /// All baselines, by source and name.
     pub(super) fn all(&self) -> impl Iterator<Item = &BaselineState> {
-        self.all.values()
+        self.states.values()
     }
 
-    /// What is declared for an object by baselines of one source, each with its baseline.
+    pub(super) fn get(&self, source: Source, name: &Arc<str>) -> Option<&BaselineState> {
+        self.states.get(&(source, name.clone()))
+    }
+
+    /// The declarations of an object in the baselines of one source.
     pub(super) fn declared(
         &self,
         source: Source,
         key: &ObjectKey,
     ) -> impl Iterator<Item = (&BaselineState, &DeclaredObject)> {
-        let declarations = self.declarations.get(key).into_iter().flatten();
-        let of_source = declarations.filter(move |own| own.place.0 == source);
-        of_source.filter_map(|own| Some((self.all.get(&own.place)?, &*own.object)))
+        let of_source = self.declarations_of(key).filter(move |declaration| declaration.baseline.0 == source);
+        of_source
+            .filter_map(|declaration| Some((self.states.get(&declaration.baseline)?, &*declaration.object)))
     }
 
-    /// The labels of an object that is not there, by the word of the first baseline that declares some.
-    pub(super) fn labels(&self, key: &ObjectKey) -> Box<[(Box<str>, Box<str>)]> {
-        let declarations = self.declarations.get(key).into_iter().flatten();
-        let mut labels = declarations.map(|own| declared_labels(&own.object));
-        labels.find(|own| !own.is_empty()).unwrap_or_default()
+    /// The labels that the first baseline with any labels declares for an object.
+    pub(super) fn labels_of(&self, key: &ObjectKey) -> Box<[(Box<str>, Box<str>)]> {
+        let mut labels = self.declarations_of(key).map(|declaration| declared_labels(&declaration.object));
+        labels.find(|labels| !labels.is_empty()).unwrap_or_default()
     }
 
-    /// What of an object may not be told by the word of any baseline, and the key of its digests.
-    pub(super) fn marked(&self, key: &ObjectKey) -> impl Iterator<Item = (Vec<Box<str>>, &RedactionKey)> {
-        let declarations = self.declarations.get(key).into_iter().flatten().map(|own| &*own.object);
-        let marking = declarations.filter(|own| !own.sensitive.is_empty());
-        marking.map(|own| {
-            // Fields may be called otherwise in another version.
-            let is_read_so = own.object.version == key.kind.version;
-            let fields = if is_read_so { sensitive_fields(own) } else { vec![Box::default()] };
-            (fields, &own.key)
+    /// The fields of an object that any baseline marks as sensitive, with that baseline's redaction key.
+    pub(super) fn sensitive_fields_of(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Iterator<Item = (Vec<Box<str>>, &RedactionKey)> {
+        let declared = self.declarations_of(key).map(|declaration| &*declaration.object);
+        declared.filter(|declared| !declared.sensitive.is_empty()).map(|declared| {
+            // Fields may have other names in another version, so there all of them are sensitive.
+            let is_same_version = declared.object.version == key.kind.version;
+            let fields = if is_same_version { sensitive_fields(declared) } else { vec![Box::default()] };
+            (fields, &declared.key)
         })
     }
 
-    /// One baseline.
-    pub(super) fn get(&self, source: Source, name: &Arc<str>) -> Option<&BaselineState> {
-        self.all.get(&(source, name.clone()))
-    }
-
-    /// Another baseline that declares all of an object, where this one has not declared it before.
-    pub(super) fn other_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
-        let own = self.declarations.get(&key_of(object))?;
-        // Sources stand side by side; what two baselines of one source declare is one claim.
-        let own: Vec<&Declaration> = own.iter().filter(|own| own.place.0 == baseline.source).collect();
-        let is_own = |own: &&Declaration| *own.place.1 == *baseline.name;
-        if object.is_part() || own.iter().any(is_own) {
-            return None;
-        }
-        own.iter().find(|own| !own.object.is_part()).map(|own| &*own.place.1)
-    }
-
-    /// Baselines whose lock has just ceased to hold, though somebody still has it.
-    pub(super) fn take_stale_locks(&mut self, now: Timestamp) -> Vec<Place> {
-        let mut stale = Vec::new();
-        for state in self.all.values_mut() {
-            let lock = state.baseline.lock.as_ref();
-            let since = lock
-                .and_then(|lock| lock.created.filter(|_| lock.holds_until.is_some_and(|until| until <= now)));
-            if since.is_some() && state.told_stale != since {
-                stale.push((state.baseline.source, state.baseline.name.clone()));
-            }
-            state.told_stale = since;
-        }
-        stale
-    }
-
-    /// Whether anything declares this object.
     pub(super) fn is_declared(&self, key: &ObjectKey) -> bool {
         self.declarations.contains_key(key)
     }
 
-    /// Every object of a kind that anything declares.
+    /// All declared objects of a kind.
     pub(super) fn keys_of_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
         self.declarations.keys().filter(|key| key.kind.is_same_type(kind)).cloned().collect()
     }
 
-    /// Takes a baseline in. Says on which objects opinions may change.
-    pub(super) fn put(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> Vec<ObjectKey> {
-        let place = (baseline.source, baseline.name.clone());
-        let old = self.all.get(&place).cloned();
+    /// The name of another baseline of the same source that declares the whole object, if `baseline` newly
+    /// declares the whole object, too.
+    pub(super) fn conflicting_owner(&self, baseline: &Baseline, object: &DeclaredObject) -> Option<&str> {
+        let declarations = self.declarations.get(&declared_key(object))?;
+        let of_source: Vec<&Declaration> =
+            declarations.iter().filter(|declaration| declaration.baseline.0 == baseline.source).collect();
+        let is_known = of_source.iter().any(|declaration| *declaration.baseline.1 == *baseline.name);
+        if object.is_partial() || is_known {
+            return None;
+        }
+        let owner = of_source.iter().find(|declaration| !declaration.object.is_partial());
+        owner.map(|declaration| &*declaration.baseline.1)
+    }
+
+    /// Adds or replaces a baseline. Returns the objects that have to be reconciled.
+    pub(super) fn upsert(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> Vec<ObjectKey> {
+        let id = (baseline.source, baseline.name.clone());
+        let old = self.states.get(&id).cloned();
         let in_flight = baseline.is_in_flight(now);
-        let belonging = match &old {
-            _ if baseline.here => ClusterMatch::Here,
-            // What was here once is here for as long as it is the same one.
-            Some(old) if is_same_line(&old.baseline, baseline) => old.belonging,
+        let cluster_match = match &old {
+            _ if baseline.this_cluster => ClusterMatch::Here,
+            Some(old) if is_same_lineage(&old.baseline, baseline) => old.cluster_match,
             Some(_) | None => ClusterMatch::Undecided,
         };
-        let told_stale = old.as_ref().and_then(|old| old.told_stale);
-        let state = BaselineState { baseline: baseline.clone(), belonging, in_flight, told_stale };
-        let all_change = old.as_ref().is_none_or(|old| {
+        let reported_stale_lock = old.as_ref().and_then(|old| old.reported_stale_lock);
+        let state =
+            BaselineState { baseline: baseline.clone(), cluster_match, in_flight, reported_stale_lock };
+        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|drift_kind| drift_kind.fault);
+        let affects_all = old.as_ref().is_none_or(|old| {
             old.in_flight != in_flight
-                || old.belonging != belonging
-                || old.baseline.fault.as_ref().map(|own| own.fault)
-                    != baseline.fault.as_ref().map(|own| own.fault)
+                || old.cluster_match != cluster_match
+                || fault(&old.baseline) != fault(baseline)
         });
-        let before = old.as_ref().map_or(&[][..], |old| &old.baseline.objects);
+        let old_objects = old.as_ref().map_or(&[][..], |old| &old.baseline.objects);
         let identity = |object: &'_ Arc<DeclaredObject>| (object.address.clone(), object.object.clone());
-        let mut left: HashMap<_, &Arc<DeclaredObject>> =
-            before.iter().map(|object| (identity(object), object)).collect();
-        let mut touched = Vec::new();
+        let mut removed: HashMap<_, &Arc<DeclaredObject>> =
+            old_objects.iter().map(|object| (identity(object), object)).collect();
+        let mut affected = Vec::new();
         for object in &baseline.objects {
-            let known = left.remove(&identity(object));
-            if !known.is_some_and(|known| Arc::ptr_eq(known, object)) {
-                touched.push(self.declare(&place, object));
-            } else if all_change {
-                touched.push(key_of(object));
+            let old = removed.remove(&identity(object));
+            if !old.is_some_and(|old| Arc::ptr_eq(old, object)) {
+                affected.push(self.add_declaration(&id, object));
+            } else if affects_all {
+                affected.push(declared_key(object));
             }
         }
-        let gone: Vec<Arc<DeclaredObject>> = left.into_values().cloned().collect();
-        touched.extend(gone.iter().map(|object| self.undeclare(&place, object)));
-        self.all.insert(place, state);
-        touched
+        let removed: Vec<Arc<DeclaredObject>> = removed.into_values().cloned().collect();
+        affected.extend(removed.iter().map(|object| self.remove_declaration(&id, object)));
+        self.states.insert(id, state);
+        affected
     }
 
-    /// Forgets a baseline. Says on which objects opinions may change.
+    /// Removes a baseline. Returns the objects that have to be reconciled.
     pub(super) fn remove(&mut self, source: Source, name: &Arc<str>) -> Vec<ObjectKey> {
-        let place = (source, name.clone());
-        let Some(old) = self.all.remove(&place) else { return Vec::new() };
-        old.baseline.objects.iter().map(|object| self.undeclare(&place, object)).collect()
+        let id = (source, name.clone());
+        let Some(old) = self.states.remove(&id) else { return Vec::new() };
+        old.baseline.objects.iter().map(|object| self.remove_declaration(&id, object)).collect()
     }
 
-    /// Looks whether locks have begun or ceased to hold. Says on which objects opinions may change.
-    pub(super) fn look_at_locks(&mut self, now: Timestamp) -> Vec<ObjectKey> {
-        let mut touched = Vec::new();
-        for state in self.all.values_mut() {
+    /// Updates `in_flight` of all baselines. Returns the objects that have to be reconciled.
+    pub(super) fn refresh_locks(&mut self, now: Timestamp) -> Vec<ObjectKey> {
+        let mut affected = Vec::new();
+        for state in self.states.values_mut() {
             let in_flight = state.baseline.is_in_flight(now);
-            if std::mem::replace(&mut state.in_flight, in_flight) != in_flight {
-                touched.extend(state.baseline.objects.iter().map(|object| key_of(object)));
+            if mem::replace(&mut state.in_flight, in_flight) != in_flight {
+                affected.extend(state.baseline.objects.iter().map(|object| declared_key(object)));
             }
         }
-        touched
+        affected
     }
 
-    /// Looks whether an object proves that baselines declare objects of this cluster. Says on which other objects opinions
-    /// change.
-    pub(super) fn learn_from(&mut self, object: &LiveObject) -> Vec<ObjectKey> {
-        let mut touched = Vec::new();
-        for Declaration { place, object: declared } in
-            self.declarations.get(&object.key).into_iter().flatten()
-        {
-            let Some(state) = self.all.get_mut(place).filter(|own| own.belonging != ClusterMatch::Here)
-            else {
-                continue;
-            };
-            if is_proof(&state.baseline, declared, object) {
-                state.belonging = ClusterMatch::Here;
-                touched.extend(state.baseline.objects.iter().map(|object| key_of(object)));
+    /// Baselines whose lock became stale since the last call.
+    pub(super) fn newly_stale_locks(&mut self, now: Timestamp) -> Vec<BaselineId> {
+        let mut stale = Vec::new();
+        for state in self.states.values_mut() {
+            let is_stale = |end: Option<Timestamp>| end.is_some_and(|end| end <= now);
+            let lock = state.baseline.lock.as_ref();
+            let created = lock.and_then(|lock| lock.created.filter(|_| is_stale(lock.in_flight_until)));
+            if created.is_some() && state.reported_stale_lock != created {
+                stale.push((state.baseline.source, state.baseline.name.clone()));
+            }
+            state.reported_stale_lock = created;
+        }
+        stale
+    }
+
+    /// Matches all baselines to this cluster that the existence of this object proves to be of it. Returns
+    /// the objects that have to be reconciled.
+    pub(super) fn match_by_object(&mut self, object: &LiveObject) -> Vec<ObjectKey> {
+        let mut affected = Vec::new();
+        for declaration in self.declarations.get(&object.key).into_iter().flatten() {
+            let Some(state) = self.states.get_mut(&declaration.baseline) else { continue };
+            if state.cluster_match != ClusterMatch::Here
+                && proves_cluster(&state.baseline, &declaration.object, object)
+            {
+                state.cluster_match = ClusterMatch::Here;
+                affected.extend(state.baseline.objects.iter().map(|object| declared_key(object)));
             }
         }
-        touched
+        affected
     }
 
-    /// Decides about baselines all of whose objects were looked for. `is_looked_for`: none where nobody can look.
-    pub(super) fn decide(&mut self, is_looked_for: impl Fn(&ObjectKey) -> Option<bool>) -> Decided {
-        let mut decided = Decided::default();
-        for state in self.all.values_mut().filter(|own| own.belonging == ClusterMatch::Undecided) {
-            let keys: Vec<ObjectKey> = state.baseline.objects.iter().map(|object| key_of(object)).collect();
-            let looked: Vec<bool> = keys.iter().filter_map(&is_looked_for).collect();
-            if !looked.is_empty() && looked.iter().all(|looked| *looked) {
-                state.belonging = ClusterMatch::Elsewhere;
-                decided.elsewhere.push((state.baseline.source, state.baseline.name.clone()));
-                decided.touched.extend(keys);
+    /// Decides that undecided baselines are of another cluster if all of their objects that can be watched
+    /// are synced. `is_synced` returns none for objects that cannot be watched.
+    pub(super) fn decide_cluster(
+        &mut self,
+        is_synced: impl Fn(&ObjectKey) -> Option<bool>,
+    ) -> ClusterDecision {
+        let mut decision = ClusterDecision::default();
+        let undecided =
+            self.states.values_mut().filter(|state| state.cluster_match == ClusterMatch::Undecided);
+        for state in undecided {
+            let keys: Vec<ObjectKey> =
+                state.baseline.objects.iter().map(|object| declared_key(object)).collect();
+            let synced: Vec<bool> = keys.iter().filter_map(&is_synced).collect();
+            if !synced.is_empty() && synced.iter().all(|synced| *synced) {
+                state.cluster_match = ClusterMatch::Elsewhere;
+                decision.elsewhere.push((state.baseline.source, state.baseline.name.clone()));
+                decision.affected.extend(keys);
             }
         }
-        decided
+        decision
     }
 
-    fn declare(&mut self, place: &Place, object: &Arc<DeclaredObject>) -> ObjectKey {
-        let mut key = key_of(object);
+    fn declarations_of(&self, key: &ObjectKey) -> impl Iterator<Item = &Declaration> {
+        self.declarations.get(key).into_iter().flatten()
+    }
+
+    fn add_declaration(&mut self, baseline: &BaselineId, object: &Arc<DeclaredObject>) -> ObjectKey {
+        let mut key = declared_key(object);
         match self.kinds.iter().find(|kind| kind.is_same_type(&key.kind)) {
             Some(kind) => key.kind = kind.clone(),
             None => self.kinds.push(key.kind.clone()),
         }
         let declarations = self.declarations.entry(key.clone()).or_default();
-        declarations.retain(|own| own.place != *place || own.object.address != object.address);
-        declarations.push(Declaration { place: place.clone(), object: object.clone() });
-        // What declares all of an object comes first, and the order does not depend on who was read first.
+        declarations.retain(|known| known.baseline != *baseline || known.object.address != object.address);
+        declarations.push(Declaration { baseline: baseline.clone(), object: object.clone() });
+        // Declarations of whole objects are first. The order must not depend on which baseline was read
+        // first.
         declarations.sort_by(|a, b| {
-            (a.object.is_part(), &a.place, &a.object.address).cmp(&(
-                b.object.is_part(),
-                &b.place,
+            (a.object.is_partial(), &a.baseline, &a.object.address).cmp(&(
+                b.object.is_partial(),
+                &b.baseline,
                 &b.object.address,
             ))
         });
         key
     }
 
-    fn undeclare(&mut self, place: &Place, object: &DeclaredObject) -> ObjectKey {
-        let key = key_of(object);
+    fn remove_declaration(&mut self, baseline: &BaselineId, object: &DeclaredObject) -> ObjectKey {
+        let key = declared_key(object);
         if let Some(declarations) = self.declarations.get_mut(&key) {
-            declarations.retain(|own| {
-                own.place != *place
-                    || own.object.address != object.address
-                    || own.object.object != object.object
+            declarations.retain(|known| {
+                known.baseline != *baseline
+                    || known.object.address != object.address
+                    || known.object.object != object.object
             });
             if declarations.is_empty() {
                 self.declarations.remove(&key);
@@ -269,29 +279,29 @@ impl Baselines {
     }
 }
 
-/// Whether two versions of a baseline are of the same one, as far as both say.
-fn is_same_line(old: &Baseline, new: &Baseline) -> bool {
+/// Whether two versions of a baseline have the same lineage, as far as both have one.
+fn is_same_lineage(old: &Baseline, new: &Baseline) -> bool {
     match (&old.version, &new.version) {
         (Some(old), Some(new)) => old.lineage == new.lineage,
         (None, _) | (_, None) => true,
     }
 }
 
-/// A uid tells. Where a whole state has none, as with nothing but manifests in it, it has to do that Terraform wrote to an
-/// object of that name.
-fn is_proof(baseline: &Baseline, declared: &DeclaredObject, object: &LiveObject) -> bool {
+/// Whether a live object proves that a baseline is of this cluster. The uid does. In a baseline without any
+/// uid, for example of manifests only, an object that Terraform wrote suffices.
+fn proves_cluster(baseline: &Baseline, declared: &DeclaredObject, object: &LiveObject) -> bool {
     match &declared.uid {
         Some(uid) => *uid == object.uid,
         None => {
-            baseline.objects.iter().all(|own| own.uid.is_none())
+            baseline.objects.iter().all(|declared| declared.uid.is_none())
                 && object.document.as_deref().is_some_and(is_written_by_terraform)
         }
     }
 }
 
-/// The object that is declared. Its kind's plural is not known here, and no part of the identity.
-fn key_of(object: &DeclaredObject) -> ObjectKey {
+/// The key of a declared object. The plural of its kind is unknown here, and not part of the identity.
+fn declared_key(object: &DeclaredObject) -> ObjectKey {
     let name = &object.object;
-    let kind = Kind::unseen(&name.group, &name.version, &name.kind);
+    let kind = Kind::undiscovered(&name.group, &name.version, &name.kind);
     ObjectKey { kind: Arc::new(kind), namespace: (*name.namespace).into(), name: (*name.name).into() }
 }

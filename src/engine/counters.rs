@@ -1,4 +1,5 @@
-//! What happened since the start: counters that outlive the objects they were counted on.
+//! Counters: episodes since the start, which outlive the objects that they were counted on, and the
+//! differences that each rule matches now.
 
 use std::{
     cmp::Ordering,
@@ -9,82 +10,79 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    rules::{Origin, Rule, RuleSet},
-    types::{Actor, Cause, Episode, Kind, Severity, ShortText, Source, Verdict},
+    rules::{Rule, RuleOrigin, RuleSet},
+    types::{Actor, Episode, Kind, ResolutionCause, Severity, ShortText, Source, Verdict},
 };
 
 /// Upper bounds of `drift_resolved_age_seconds`: 1m 5m 15m 1h 4h 1d 3d 7d 30d.
 pub const AGE_BOUNDS: [u32; 9] = [60, 300, 900, 3_600, 14_400, 86_400, 259_200, 604_800, 2_592_000];
 
-/// Detections and resolutions, by what they are counted by.
+/// Episodes of drift since the start.
 #[derive(Clone, Debug, Default)]
 pub struct DriftCounters {
-    /// Episodes that began, by place.
-    pub detections: BTreeMap<Place, u64>,
-    /// Episodes that ended, by place and cause.
-    pub resolutions: BTreeMap<(Place, Cause), u64>,
-    /// Episodes that began, by the tool that began them.
+    /// Episodes that started.
+    pub detections: BTreeMap<CounterKey, u64>,
+    /// Episodes that ended.
+    pub resolutions: BTreeMap<(CounterKey, ResolutionCause), u64>,
+    /// Episodes that started, by the actor and severity of the worst difference.
     pub actors: BTreeMap<(Source, Actor, Severity), u64>,
-    /// How old ended episodes were.
-    pub ages: BTreeMap<(Source, Cause, Severity), Ages>,
+    /// The ages of ended episodes.
+    pub ages: BTreeMap<(Source, ResolutionCause, Severity), AgeHistogram>,
 }
 
-/// Where something is counted: bounded by kinds, whatever their version, and namespaces.
+/// The labels of a counter. Their number is bounded by kinds and namespaces; versions of a kind share a
+/// counter.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// The kind.
+pub struct CounterKey {
     pub kind: Arc<Kind>,
-    /// The namespace.
     pub namespace: ShortText,
-    /// The source.
     pub source: Source,
 }
 
-impl Place {
-    fn order(&self) -> (&str, &str, &str, Source) {
+impl CounterKey {
+    fn labels(&self) -> (&str, &str, &str, Source) {
         (&self.kind.group, &self.kind.kind, &self.namespace, self.source)
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for CounterKey {
     fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
+        self.labels() == other.labels()
     }
 }
 
-impl Eq for Place {}
+impl Eq for CounterKey {}
 
-impl PartialOrd for Place {
+impl PartialOrd for CounterKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Place {
+impl Ord for CounterKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.order().cmp(&other.order())
+        self.labels().cmp(&other.labels())
     }
 }
 
-/// A histogram of ages in seconds.
+/// A histogram with the upper bounds [`AGE_BOUNDS`], in seconds.
 #[derive(Clone, Debug, Default)]
-pub struct Ages {
-    /// How many fell under each bound and not under the one before; the last one has no bound.
+pub struct AgeHistogram {
+    /// Not cumulative; the last bucket is unbounded.
     pub buckets: [u64; AGE_BOUNDS.len() + 1],
-    /// The sum of all ages.
     pub sum: f64,
 }
 
 impl DriftCounters {
-    /// A ledger in which every tool stands at zero, so that the first detection is seen as an increase.
+    /// Every actor starts at zero, so that `increase()` sees the first detection.
     pub(super) fn new(sources: &[Source]) -> Self {
-        let mut ledger = Self::default();
-        sources.iter().for_each(|source| ledger.know(*source));
-        ledger
+        let mut counters = Self::default();
+        sources.iter().for_each(|source| counters.init_source(*source));
+        counters
     }
 
-    /// Starts counting at zero for a source.
-    pub(super) fn know(&mut self, source: Source) {
+    /// Exposes the counters of a source with the value zero.
+    pub(super) fn init_source(&mut self, source: Source) {
         for actor in Actor::ALL {
             for severity in Severity::ALL {
                 self.actors.entry((source, *actor, *severity)).or_insert(0);
@@ -92,55 +90,71 @@ impl DriftCounters {
         }
     }
 
-    /// Whether this place is counted already.
-    pub(super) fn knows(&self, place: &Place) -> bool {
-        self.detections.contains_key(place)
+    pub(super) fn contains(&self, key: &CounterKey) -> bool {
+        self.detections.contains_key(key)
     }
 
-    /// Starts counting at zero here.
-    pub(super) fn open(&mut self, place: Place) {
-        if place.source != Source::Nothing {
-            self.know(place.source);
+    /// Exposes the counters of a key with the value zero.
+    pub(super) fn init_key(&mut self, key: CounterKey) {
+        if key.source != Source::Unclaimed {
+            self.init_source(key.source);
         }
-        for cause in Cause::ALL {
-            self.resolutions.entry((place.clone(), *cause)).or_insert(0);
+        for cause in ResolutionCause::ALL {
+            self.resolutions.entry((key.clone(), *cause)).or_insert(0);
         }
-        self.detections.entry(place).or_insert(0);
+        self.detections.entry(key).or_insert(0);
     }
 
-    /// Forgets a place that has no object any more, unless something was counted there.
-    pub(super) fn close(&mut self, place: &Place) {
-        let of_place = |cause: &Cause| (place.clone(), *cause);
-        let counted = self.detections.get(place).is_some_and(|count| *count > 0)
-            || Cause::ALL
-                .iter()
-                .any(|cause| self.resolutions.get(&of_place(cause)).is_some_and(|count| *count > 0));
+    /// Drops the counters of a key without objects, unless an episode was counted.
+    pub(super) fn drop_if_zero(&mut self, key: &CounterKey) {
+        let with_cause = |cause: &ResolutionCause| (key.clone(), *cause);
+        let is_counted = |count: Option<&u64>| count.is_some_and(|count| *count > 0);
+        let counted = is_counted(self.detections.get(key))
+            || ResolutionCause::ALL.iter().any(|cause| is_counted(self.resolutions.get(&with_cause(cause))));
         if !counted {
-            self.detections.remove(place);
-            for cause in Cause::ALL {
-                self.resolutions.remove(&of_place(cause));
+            self.detections.remove(key);
+            for cause in ResolutionCause::ALL {
+                self.resolutions.remove(&with_cause(cause));
             }
         }
     }
 
-    /// Counts an episode that began.
-    pub(super) fn began(&mut self, place: Place, episode: &Episode) {
+    pub(super) fn count_detection(&mut self, key: CounterKey, episode: &Episode) {
         let worst = episode.worst();
-        *self.actors.entry((place.source, worst.actor, worst.severity)).or_insert(0) += 1;
-        *self.detections.entry(place).or_insert(0) += 1;
+        *self.actors.entry((key.source, worst.actor, worst.severity)).or_insert(0) += 1;
+        *self.detections.entry(key).or_insert(0) += 1;
     }
 
-    /// Counts an episode that ended.
-    pub(super) fn ended(&mut self, place: Place, episode: &Episode, cause: Cause, now: Timestamp) {
+    pub(super) fn count_resolution(
+        &mut self,
+        key: CounterKey,
+        episode: &Episode,
+        cause: ResolutionCause,
+        now: Timestamp,
+    ) {
         let severity = episode.worst().severity;
         let age = now.duration_since(episode.onset).as_secs_f64().max(0.0);
-        self.ages.entry((place.source, cause, severity)).or_default().add(age);
-        *self.resolutions.entry((place, cause)).or_insert(0) += 1;
+        self.ages.entry((key.source, cause, severity)).or_default().observe(age);
+        *self.resolutions.entry((key, cause)).or_insert(0) += 1;
+    }
+
+    /// Only the counters of visible objects. Counters without a namespace are dropped.
+    /// `is_visible` takes a group, a kind and a namespace.
+    pub(super) fn scoped_to(&self, is_visible: &impl Fn(&str, &str, &str) -> bool) -> Self {
+        let is_visible = |key: &CounterKey| is_visible(&key.kind.group, &key.kind.kind, &key.namespace);
+        let detections = self.detections.iter().filter(|(key, _)| is_visible(key));
+        let resolutions = self.resolutions.iter().filter(|((key, _), _)| is_visible(key));
+        Self {
+            detections: detections.map(|(key, count)| (key.clone(), *count)).collect(),
+            resolutions: resolutions.map(|(key, count)| (key.clone(), *count)).collect(),
+            actors: BTreeMap::new(),
+            ages: BTreeMap::new(),
+        }
     }
 }
 
-impl Ages {
-    fn add(&mut self, seconds: f64) {
+impl AgeHistogram {
+    fn observe(&mut self, seconds: f64) {
         let bucket =
             AGE_BOUNDS.iter().position(|bound| seconds <= f64::from(*bound)).unwrap_or(AGE_BOUNDS.len());
         self.buckets[bucket] += 1;
@@ -148,101 +162,103 @@ impl Ages {
     }
 }
 
-/// The rules that hold, and how many differences each of them matches now.
+/// The rules in effect, and the number of differences that each of them matches now.
 #[derive(Clone, Debug)]
-pub struct RuleBook {
+pub struct ActiveRules {
     set: Arc<RuleSet>,
-    /// By the place of the rule.
+    /// By the position of the rule in the set.
     matches: Vec<u64>,
-    /// The places of rules that are not told of.
+    /// The positions of rules that the caller may not see.
     hidden: BTreeSet<usize>,
 }
 
-impl RuleBook {
-    /// These rules, which have matched nothing yet.
+impl ActiveRules {
     pub(super) fn new(set: Arc<RuleSet>) -> Self {
         let matches = vec![0; set.rules().len()];
         Self { set, matches, hidden: BTreeSet::new() }
     }
 
-    /// What is left where only some namespaces may be seen, and these verdicts in them: rules of other teams are not told of.
-    pub(super) fn only<'a>(
+    /// Only the matches in these verdicts, without the rules of teams in other namespaces.
+    pub(super) fn scoped_to<'a>(
         &self,
-        sees: impl Fn(&str) -> bool,
+        is_visible: impl Fn(&str) -> bool,
         verdicts: impl Iterator<Item = &'a Verdict>,
     ) -> Self {
-        let is_hidden = |rule: &Rule| matches!(rule.origin(), Origin::Team { namespace } if !sees(namespace));
+        let is_hidden =
+            |rule: &Rule| matches!(rule.origin(), RuleOrigin::Team { namespace } if !is_visible(namespace));
         let rules = self.set.rules().iter().enumerate();
         let hidden = rules.filter(|(_, rule)| is_hidden(rule)).map(|(at, _)| at).collect();
-        let mut left = Self { hidden, ..Self::new(self.set.clone()) };
-        verdicts.for_each(|verdict| left.add(verdict));
-        left
+        let mut scoped = Self { hidden, ..Self::new(self.set.clone()) };
+        verdicts.for_each(|verdict| scoped.add(verdict));
+        scoped
     }
 
-    /// Whether both have the same rules, which match as much.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn same_content(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.set, &other.set) && (&self.matches, &self.hidden) == (&other.matches, &other.hidden)
     }
 
-    /// The rules.
     pub fn set(&self) -> &Arc<RuleSet> {
         &self.set
     }
 
-    /// Every rule with the number of differences that it matches, ignored ones included.
+    /// Every visible rule with the number of differences that it matches, ignored differences included.
     pub fn matches(&self) -> impl Iterator<Item = (&Rule, u64)> {
         let rules = self.set.rules().iter().zip(self.matches.iter().copied()).enumerate();
-        rules.filter(|(at, _)| !self.hidden.contains(at)).map(|(_, own)| own)
+        rules.filter(|(at, _)| !self.hidden.contains(at)).map(|(_, rule)| rule)
     }
 
-    /// Counts what a claim has.
+    /// Adds the matches of a claim's differences.
     pub(super) fn add(&mut self, verdict: &Verdict) {
-        self.change(verdict, |count| count + 1);
+        self.update(verdict, |count| count + 1);
     }
 
-    /// No longer counts what a claim had.
-    pub(super) fn take(&mut self, verdict: &Verdict) {
-        self.change(verdict, |count| count.saturating_sub(1));
+    /// Subtracts the matches of a claim's differences.
+    fn subtract(&mut self, verdict: &Verdict) {
+        self.update(verdict, |count| count.saturating_sub(1));
     }
 
-    fn change(&mut self, verdict: &Verdict, change: impl Fn(u64) -> u64) {
+    fn update(&mut self, verdict: &Verdict, update: impl Fn(u64) -> u64) {
         for rule in verdict.differences().flat_map(|difference| &*difference.matched) {
             if let Some(at) = self.set.position(rule) {
-                self.matches[at] = change(self.matches[at]);
+                self.matches[at] = update(self.matches[at]);
             }
         }
     }
 }
 
-impl Default for RuleBook {
+impl Default for ActiveRules {
     fn default() -> Self {
         Self::new(Arc::default())
     }
 }
 
-/// Keeps the number of matches of each rule right when a claim comes, changes or goes.
-pub(super) fn count_matches(book: &mut Arc<RuleBook>, before: Option<&Verdict>, after: Option<&Verdict>) {
-    let matched = |verdict: Option<&Verdict>| {
-        verdict.is_some_and(|own| own.differences().any(|difference| !difference.matched.is_empty()))
+/// Updates the matches when a claim is added, changed or removed.
+pub(super) fn update_rule_matches(
+    rules: &mut Arc<ActiveRules>,
+    before: Option<&Verdict>,
+    after: Option<&Verdict>,
+) {
+    let has_matches = |verdict: Option<&Verdict>| {
+        verdict.is_some_and(|verdict| verdict.differences().any(|difference| !difference.matched.is_empty()))
     };
-    // Most claims match nothing, and a published book is not copied for them.
-    if before == after || !(matched(before) || matched(after)) {
+    // Most claims match nothing; the published rules are not copied for them.
+    if before == after || !(has_matches(before) || has_matches(after)) {
         return;
     }
-    let book = Arc::make_mut(book);
-    before.into_iter().for_each(|verdict| book.take(verdict));
-    after.into_iter().for_each(|verdict| book.add(verdict));
+    let rules = Arc::make_mut(rules);
+    before.into_iter().for_each(|verdict| rules.subtract(verdict));
+    after.into_iter().for_each(|verdict| rules.add(verdict));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Ages;
+    use super::AgeHistogram;
 
     #[test]
-    fn ages_fall_into_the_first_bucket_whose_bound_they_do_not_exceed() {
-        let mut ages = Ages::default();
+    fn age_is_counted_in_the_first_bucket_that_includes_it() {
+        let mut ages = AgeHistogram::default();
         for seconds in [0.0, 60.0, 60.1, 3_600_000.0] {
-            ages.add(seconds);
+            ages.observe(seconds);
         }
         assert_eq!(ages.buckets, [2, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
     }

@@ -1,261 +1,290 @@
-//! Applies changes to what is known. The only writer.
+//! The engine folds events into the state and is its only writer. Readers get immutable snapshots.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    mem,
     sync::Arc,
+    time::Instant,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use super::{
-    Blocks, Claim, Details, DriftCounters, EngineMetrics, Entry, EpisodeNote, History, KindState, Place,
-    RuleBook, Snapshot, Transition, Turn, WatchState,
+    ActiveRules, Claim, ClaimBlocks, ClaimDetails, ClaimEntry, CounterKey, DriftCounters, EngineMetrics,
+    EpisodeChange, EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
     baselines::Baselines,
-    claim::{Rater, Step, only_baseline_moved, rated_alike, view},
-    counters::count_matches,
+    claim::{Rater, has_same_rule_inputs, object_view, only_baseline_moved},
+    counters::update_rule_matches,
     metrics::{CLAIMED_TWICE, DUPLICATE_ADDRESS, NOT_YAML, OTHER_CLUSTER, STALE_LOCK, UNCHANGED},
-    reconcile::{Moment, Opinion, Presence, absence, object, of_type, opinions, presence},
-    snapshot::is_answer,
-    store::{Autoscalers, Staged, same_version},
+    reconcile::{
+        Presence, ReconcileContext, SourceVerdict, absence, find_kind, find_object, presence, source_verdicts,
+    },
+    snapshot::is_refused,
+    store::{AutoscalerIndex, StagedList, is_same_version},
 };
 use crate::{
-    diff::declared::ClusterSchemas,
+    diff::manifest::ClusterSchemas,
     rules::RuleSet,
     types::{
-        Baseline, BaselineFault, Cause, Clock, Event, HashBaseline, Judgement, Kind, LiveObject, ObjectKey,
-        Plan, Record, RuleInputs, SkipReason, Source, Verdict, VerdictKind, WatchHealth, WatchSpec,
+        Baseline, BaselineFault, Clock, ControllerStatus, Event, HashBaseline, Judgement, Kind, LiveObject,
+        ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source, Verdict, VerdictKind, WatchHealth,
+        WatchPlan, WatchSpec,
     },
 };
 
-/// Episodes are counted on an object for this long after the last one.
+/// A claim keeps its count of episodes for this long after the last one.
 const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 
-/// Holds the state and folds changes into it.
+/// The state, and everything that is needed to update it.
 #[derive(Debug)]
 pub struct Engine {
     clock: Clock,
     metrics: EngineMetrics,
+    /// The state as readers see it after the next publish.
     snapshot: Snapshot,
-    /// Lists under way.
-    staged: HashMap<Arc<WatchSpec>, Staged>,
-    /// Streams that took over from others that asked for something else: what their first list lacks was not deleted.
+    /// Lists in progress, by watch.
+    staged: HashMap<Arc<WatchSpec>, StagedList>,
+    /// Watches that select other objects than the watches they replace: objects that are not in their first
+    /// list are not deleted, but no longer selected.
     reselected: HashSet<Arc<WatchSpec>>,
-    /// Claims whose episodes are counted, each once, by when to look whether they have kept quiet for a day.
-    flapping: VecDeque<(Timestamp, ObjectKey, Source)>,
-    /// Goes into blocks whose claims change; never used twice.
-    version: u64,
-    /// What is declared elsewhere than on the objects.
+    /// Claims with a count of episodes, each once, ordered by the time from which the window is measured.
+    episode_counts: VecDeque<(Timestamp, ObjectKey, Source)>,
+    /// The version of the last changed block; never reused.
+    block_version: u64,
+    /// Desired state that is not stored on the objects themselves.
     baselines: Baselines,
-    /// How kinds of the cluster's own are compared.
-    shapes: Arc<ClusterSchemas>,
-    /// Which objects are scaled by others.
-    autoscalers: Autoscalers,
-    /// Objects whose controllers are at work or behind, and that does not count yet.
-    resting: Resting,
-    /// When it was last looked which rules have expired.
-    looked: Timestamp,
+    /// The schemas of custom resources.
+    schemas: Arc<ClusterSchemas>,
+    autoscalers: AutoscalerIndex,
+    /// Objects in a grace period, by its end.
+    grace_periods: HashMap<ObjectKey, Timestamp>,
+    /// Rules that expired up to this time have been handled.
+    rules_checked_at: Timestamp,
 }
 
-/// Objects about which nothing is said yet, by when something will be.
-pub(super) type Resting = HashMap<ObjectKey, Timestamp>;
-
 impl Engine {
-    /// An engine that knows these streams and rules, and nothing else.
+    /// `sources` are the enabled sources.
     pub fn new(
-        plan: &Plan,
+        plan: &WatchPlan,
         rules: Arc<RuleSet>,
         sources: &[Source],
         history: History,
         metrics: EngineMetrics,
         clock: Clock,
     ) -> Self {
-        let ledger = Arc::new(DriftCounters::new(sources));
-        let awaited = sources.iter().filter(|source| !source.is_on_object());
+        let with_baselines = sources.iter().filter(|source| !source.is_on_object());
         let snapshot = Snapshot {
-            ledger,
+            counters: Arc::new(DriftCounters::new(sources)),
             history,
-            rules: Arc::new(RuleBook::new(rules)),
-            sources: awaited.map(|source| (*source, WatchHealth::Starting)).collect(),
+            rules: Arc::new(ActiveRules::new(rules)),
+            sources: with_baselines.map(|source| (*source, WatchHealth::Starting)).collect(),
             ..Snapshot::default()
         };
-        sources.iter().for_each(|source| metrics.know_on_objects(*source));
-        let looked = clock.now();
+        sources.iter().for_each(|source| metrics.init_object_source(*source));
+        let now = clock.now();
         let mut engine = Self {
             clock,
             metrics,
             snapshot,
             staged: HashMap::new(),
             reselected: HashSet::new(),
-            flapping: VecDeque::new(),
-            version: 0,
+            episode_counts: VecDeque::new(),
+            block_version: 0,
             baselines: Baselines::default(),
-            shapes: Arc::default(),
-            autoscalers: Autoscalers::default(),
-            resting: Resting::default(),
-            looked,
+            schemas: Arc::default(),
+            autoscalers: AutoscalerIndex::default(),
+            grace_periods: HashMap::new(),
+            rules_checked_at: now,
         };
-        engine.replan(plan, looked);
+        engine.apply_plan(plan, now);
         engine
     }
 
-    /// The picture to publish.
+    /// The state to publish. Cheap: the parts are shared.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot.clone()
     }
 
-    /// Applies one change. Says whether there is anything new to publish.
-    pub fn apply(&mut self, change: Event) -> bool {
-        let begun = std::time::Instant::now();
+    /// Applies one event. Returns whether there is a change to publish.
+    pub fn apply(&mut self, event: Event) -> bool {
+        let started = Instant::now();
         let now = self.clock.now();
-        let changed = match change {
-            Event::Plan(plan) => self.replan(&plan, now),
-            Event::ListStarted(stream) => {
-                if kind_state(&self.snapshot, &stream).is_some() {
-                    self.staged.insert(stream, Staged::default());
+        let changed = match event {
+            Event::WatchPlan(plan) => self.apply_plan(&plan, now),
+            Event::ListStarted(watch) => {
+                if kind_of_watch(&self.snapshot, &watch).is_some() {
+                    self.staged.insert(watch, StagedList::default());
                 }
                 false
             }
-            Event::Listed(stream, object) => {
-                if let Some((staged, state)) =
-                    self.staged.get_mut(&stream).zip(kind_state(&self.snapshot, &stream))
+            Event::Listed(watch, object) => {
+                if let Some((staged, kind)) =
+                    self.staged.get_mut(&watch).zip(kind_of_watch(&self.snapshot, &watch))
                 {
-                    staged.add(object, &state.blocks);
+                    staged.add(object, &kind.blocks);
                 }
                 false
             }
-            Event::ListEnded(stream) => self.commit(&stream, now),
-            Event::Applied(stream, object) => {
-                let seen = self.see(&stream, object, true, now);
-                self.metrics.took(begun.elapsed());
-                seen
+            Event::ListEnded(watch) => self.commit_list(&watch, now),
+            Event::Applied(watch, object) => {
+                let changed = self.apply_object(&watch, object, true, now);
+                self.metrics.observe_duration(started.elapsed());
+                changed
             }
-            Event::Deleted { stream, namespace, name } => {
-                let key = ObjectKey { kind: stream.kind.clone(), namespace, name };
-                kind_state(&self.snapshot, &stream).is_some()
-                    && self.lose(&key, Moment { counted: true, cause: Cause::Deleted, now })
+            Event::Deleted { stream: watch, namespace, name } => {
+                let key = ObjectKey { kind: watch.kind.clone(), namespace, name };
+                kind_of_watch(&self.snapshot, &watch).is_some()
+                    && self.delete_object(
+                        &key,
+                        ReconcileContext { counted: true, cause: ResolutionCause::Deleted, now },
+                    )
             }
-            Event::WatchHealth(stream, health) => self.stream_fares(&stream, health, now),
-            Event::Baseline(baseline) => self.take_baseline(&baseline, now),
-            Event::BaselineRemoved(source, name) => self.lose_baseline(source, &name, now),
-            Event::SourceHealth(source, health) => self.source_fares(source, health),
-            Event::SourceRemoved(source) => self.lose_source(source),
+            Event::WatchHealth(watch, health) => self.set_watch_health(&watch, health, now),
+            Event::Baseline(baseline) => self.apply_baseline(&baseline, now),
+            Event::BaselineRemoved(source, name) => self.remove_baseline(source, &name, now),
+            Event::SourceHealth(source, health) => self.set_source_health(source, health),
+            Event::SourceRemoved(source) => self.remove_source(source),
             Event::Tick => {
-                let expired = self.let_rules_expire(now);
-                let unlocked = self.let_locks_expire(now);
-                let rested = self.let_rests_end(now);
-                self.forget_old_episodes(now) || expired || unlocked || rested
+                let rules = self.expire_rules(now);
+                let locks = self.expire_locks(now);
+                let grace_periods = self.expire_grace_periods(now);
+                self.expire_episode_counts(now) || rules || locks || grace_periods
             }
         };
-        self.rate_scaled_again(now) || changed
+        self.rerate_autoscaled(now) || changed
     }
 
-    /// Makes a complete list the truth about its stream.
-    fn commit(&mut self, stream: &Arc<WatchSpec>, now: Timestamp) -> bool {
-        let Some(staged) = self.staged.remove(stream) else {
+    // Reconciliation: from the verdicts of the sources to the claims on one object.
+
+    /// Re-evaluates all claims on one object. Returns whether the state changed.
+    fn reconcile(&mut self, key: &ObjectKey, presence: &Presence, context: ReconcileContext) -> bool {
+        let before = self.entries(key).to_vec();
+        let verdicts = source_verdicts(key, presence, &self.baselines, &self.schemas, context.now);
+        self.track_grace_period(key, presence, context.now);
+        if before.is_empty() && verdicts.is_empty() {
             return false;
-        };
-        let Some(state) = kind_state(&self.snapshot, stream) else {
-            return false;
-        };
-        let commit = staged.commit(&state.blocks, stream);
-        // What stands at the first list began before we looked; what a later one shows began while we watched.
-        let counted = state.streams.iter().any(|own| own.spec == *stream && own.listed);
-        let cause = if self.reselected.remove(stream) { Cause::Rule } else { Cause::Deleted };
-        if let Some(own) = self.stream_mut(stream) {
-            own.listed = true;
-            own.answered = true;
-            own.health = WatchHealth::Up;
         }
-        for key in commit.gone {
-            self.lose(&key, Moment { counted, cause, now });
-        }
-        // Where a baseline belongs is found out before anything is said about its objects.
-        let proved: Vec<ObjectKey> =
-            commit.changed.iter().flat_map(|object| self.baselines.learn_from(object)).collect();
-        // A first list may have many thousands of names, which are of use only where something was proved.
-        let seen: HashSet<ObjectKey> = if proved.is_empty() {
-            HashSet::new()
-        } else {
-            commit.changed.iter().map(|object| object.key.clone()).collect()
+        let object = match presence {
+            Presence::Exists(object) => object.clone(),
+            Presence::Absent | Presence::Unwatched | Presence::NotSynced => self.placeholder(key, &before),
         };
-        for object in commit.changed {
-            self.see(stream, object, counted, now);
+        let mut after = Vec::with_capacity(verdicts.len());
+        for verdict in verdicts {
+            let previous = before.iter().find(|entry| entry.claim.source == verdict.source);
+            // The drift that a new source reports on a known object is older than the source.
+            let counted = context.counted && (previous.is_some() || before.is_empty());
+            let context = ReconcileContext { counted, ..context };
+            after.push(Arc::new(self.update_claim(previous, verdict, &object, context)));
         }
-        self.accept_proof(proved, &seen, now);
-        self.settle_kind(&stream.kind, counted, now);
-        self.snapshot.note_readiness();
-        self.snapshot.sequence += 1;
-        true
+        for entry in &before {
+            if !after.iter().any(|updated| updated.claim.source == entry.claim.source) {
+                self.end_claim(entry, context);
+            }
+        }
+        self.store_claims(key, &before, after)
     }
 
-    /// Takes in an object. `counted`: an episode that shows now began while we watched.
-    fn see(
+    /// Folds the verdict of one source into its claim, and records the transition.
+    fn update_claim(
         &mut self,
-        stream: &WatchSpec,
-        mut object: Arc<LiveObject>,
-        counted: bool,
-        now: Timestamp,
-    ) -> bool {
-        let Some(state) = kind_state(&self.snapshot, stream) else {
-            return false;
-        };
-        let key = object.key.clone();
-        let known = state.blocks.object(&key.namespace, &key.name).cloned();
-        let known = known.filter(|known| same_version(known, &object) || known.uid == object.uid);
-        if known.as_ref().is_some_and(|known| same_version(known, &object)) {
-            return false;
-        }
-        // Nobody else has it yet, so it is not copied.
-        let own = Arc::make_mut(&mut object);
-        let told = known.as_ref().and_then(|known| known.report.as_deref());
-        own.report = own.report.take().map(|report| Box::new(report.after(told, now)));
-        if let Some(known) = known {
-            let stamp = std::mem::replace(&mut own.stamp, HashBaseline::Unasked);
-            own.stamp = stamp.after(&known.stamp, now);
-            if is_alike(&known, own) {
-                self.metrics.reconciled(&stream.kind, UNCHANGED);
-                return self.renew(&object);
+        previous: Option<&Arc<ClaimEntry>>,
+        verdict: SourceVerdict,
+        object: &Arc<LiveObject>,
+        context: ReconcileContext,
+    ) -> ClaimEntry {
+        let SourceVerdict { source, judgement, details } = verdict;
+        // A recreated object carries a new baseline.
+        let is_recreated = |entry: &ClaimEntry| source.is_on_object() && entry.object.uid != object.uid;
+        let (previous, recreated) = match previous {
+            Some(entry) if is_recreated(entry) => {
+                self.end_claim(entry, context);
+                (None, true)
             }
+            previous => (previous, false),
+        };
+        let view = object_view(object, source, &self.autoscalers);
+        let rater = Rater { rules: self.snapshot.rules.set(), object: view, now: context.now };
+        let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
+        let (mut claim, change) = match previous {
+            Some(entry) => {
+                let baseline_moved = match (&details, &entry.claim.details) {
+                    (Some(new), Some(old)) => {
+                        new.compared_content == old.compared_content
+                            || is_same_content_in_other_version(entry, old, object)
+                    }
+                    _ => only_baseline_moved(&entry.claim, object),
+                };
+                entry.claim.clone().judge(judgement, baseline_moved, &rater)
+            }
+            None => Claim::new(judgement, context.counted || recreated, &rater),
+        };
+        let old_details = previous.and_then(|entry| entry.claim.details.as_deref());
+        claim.details = details.map(|new| match old_details {
+            // The results of the last comparison stay valid until the next one.
+            Some(old) if !is_conclusive => Arc::new(ClaimDetails {
+                compared_content: old.compared_content,
+                blind_fields: old.blind_fields.clone(),
+                ..new
+            }),
+            Some(_) | None => Arc::new(new),
+        });
+        self.metrics.count_reconcile(&object.key.kind, claim.verdict.kind().as_str());
+        if let Verdict::Unknown(reason, _) = &claim.verdict {
+            self.metrics.count_unknown(source, *reason);
         }
-        let proved = self.baselines.learn_from(&object);
-        self.settle(&key, &Presence::Exists(object), Moment { counted, cause: Cause::Deleted, now });
-        self.accept_proof(proved, &HashSet::new(), now);
-        true
+        let entry = ClaimEntry { object: object.clone(), claim };
+        self.record_transition(previous.map(|entry| &**entry), Some(&entry), change, context.now);
+        entry
     }
 
-    /// Writes down what a step did: ledger, history, flapping.
-    fn record(&mut self, before: Option<&Entry>, after: Option<&Entry>, step: Step, now: Timestamp) {
+    /// Ends a claim that its source no longer makes.
+    fn end_claim(&mut self, entry: &ClaimEntry, context: ReconcileContext) {
+        let change = match entry.claim.verdict.episode() {
+            Some(_) => EpisodeChange::Ended(context.cause),
+            None => EpisodeChange::Unchanged,
+        };
+        self.record_transition(Some(entry), None, change, context.now);
+    }
+
+    /// Counts an episode that started or ended, and appends the transition to the history.
+    fn record_transition(
+        &mut self,
+        before: Option<&ClaimEntry>,
+        after: Option<&ClaimEntry>,
+        change: EpisodeChange,
+        now: Timestamp,
+    ) {
         let Some(entry) = after.or(before) else { return };
-        let place = counter_key_of(entry);
-        if !self.snapshot.ledger.knows(&place) {
-            Arc::make_mut(&mut self.snapshot.ledger).open(place.clone());
+        let counter = counter_key(entry);
+        if !self.snapshot.counters.contains(&counter) {
+            Arc::make_mut(&mut self.snapshot.counters).init_key(counter.clone());
         }
         let old = before.and_then(|entry| entry.claim.verdict.episode());
         let new = after.and_then(|entry| entry.claim.verdict.episode());
-        let turn = match step {
-            Step::Nothing => Turn::GoesOn,
-            Step::Began => {
+        match change {
+            EpisodeChange::Unchanged => {}
+            EpisodeChange::Started => {
                 if let Some(episode) = new {
-                    Arc::make_mut(&mut self.snapshot.ledger).began(place, episode);
+                    Arc::make_mut(&mut self.snapshot.counters).count_detection(counter, episode);
                 }
                 if entry.claim.episodes.is_some_and(|episodes| episodes.count == 1) {
-                    self.flapping.push_back((now, entry.object.key.clone(), entry.claim.source));
+                    self.episode_counts.push_back((now, entry.object.key.clone(), entry.claim.source));
                 }
-                Turn::Began
             }
-            Step::Ended(cause) => {
+            EpisodeChange::Ended(cause) => {
                 if let Some(episode) = old {
-                    Arc::make_mut(&mut self.snapshot.ledger).ended(place, episode, cause, now);
+                    Arc::make_mut(&mut self.snapshot.counters).count_resolution(counter, episode, cause, now);
                 }
-                Turn::Ended(cause)
             }
-        };
+        }
         let from = before.map(|entry| entry.claim.verdict.kind());
         let to = after.map(|entry| entry.claim.verdict.kind());
-        // An object that appears or goes without an episode is no news, nor is an apply that changes nothing.
-        let applies = [from, to].contains(&Some(VerdictKind::InFlight));
-        if step != Step::Nothing || (from != to && before.is_some() && after.is_some() && !applies) {
+        // Two moves are not worth a transition: an object that appears or disappears without an episode, and
+        // an apply that changes nothing.
+        let is_apply = [from, to].contains(&Some(VerdictKind::InFlight));
+        let is_move = from != to && before.is_some() && after.is_some() && !is_apply;
+        if change != EpisodeChange::Unchanged || is_move {
             self.snapshot.history.push(Transition {
                 sequence: 0,
                 time: now,
@@ -265,637 +294,617 @@ impl Engine {
                 from,
                 to,
                 reason: after.and_then(|entry| entry.claim.verdict.reason()),
-                episode: new.or(old).map(|episode| EpisodeNote::new(episode, turn)),
+                episode: new.or(old).map(|episode| EpisodeSummary::new(episode, change)),
             });
         }
     }
 
-    fn stream_fares(&mut self, stream: &Arc<WatchSpec>, health: WatchHealth, now: Timestamp) -> bool {
-        let Some(own) = self.stream_mut(stream) else {
-            return false;
-        };
-        let changed = own.health != health;
-        own.answered |= is_answer(&health);
-        let refused = changed && is_answer(&health);
-        own.health = health;
-        if refused {
-            self.settle_kind(&stream.kind, false, now);
-        }
-        self.snapshot.note_readiness();
-        self.snapshot.sequence += u64::from(changed);
-        changed
-    }
-
-    /// Drops the count of episodes from objects that have kept quiet for a day.
-    fn forget_old_episodes(&mut self, now: Timestamp) -> bool {
-        let mut changed = false;
-        while let Some((look, ..)) = self.flapping.front() {
-            if now.duration_since(*look) < FLAPPING_WINDOW {
-                break;
-            }
-            let Some((_, key, source)) = self.flapping.pop_front() else { break };
-            let entry = self.entries(&key).iter().find(|entry| entry.claim.source == source);
-            let Some((entry, episodes)) = entry.and_then(|entry| Some((entry, entry.claim.episodes?))) else {
-                continue;
-            };
-            if now.duration_since(episodes.last) < FLAPPING_WINDOW {
-                let at = self.flapping.partition_point(|(look, ..)| *look <= episodes.last);
-                self.flapping.insert(at, (episodes.last, key, source));
-                continue;
-            }
-            let mut entry = Entry::clone(entry);
-            entry.claim.episodes = None;
-            changed |= self.put(entry);
-        }
-        changed
-    }
-
-    fn stream_mut(&mut self, stream: &WatchSpec) -> Option<&mut WatchState> {
-        let state = of_type_mut(&mut self.snapshot.kinds, &stream.kind)?;
-        state.streams.iter_mut().find(|own| *own.spec == *stream)
-    }
-
-    /// Knows these streams from now on, and no others. What none of them covers is let go of; what a new one covers
-    /// stands until its first list. Says whether anything changed.
-    fn replan(&mut self, plan: &Plan, now: Timestamp) -> bool {
-        let kinds = kinds_of(plan, &self.snapshot.kinds);
-        if same_streams(&kinds, &self.snapshot.kinds) {
-            return false;
-        }
-        let lost = self.let_go(plan, &kinds, now);
-        self.note_reselected(&kinds);
-        let old = std::mem::take(&mut self.snapshot.kinds);
-        for state in old.iter().filter(|old| !plan.watches(&old.kind)) {
-            self.metrics.forget(&state.kind);
-        }
-        self.snapshot.kinds = kinds
-            .into_iter()
-            .map(|mut new| {
-                if let Some(old) = old.iter().find(|old| old.kind.is_same_type(&new.kind)) {
-                    new.blocks = old.blocks.clone();
-                }
-                Arc::new(new)
-            })
-            .collect();
-        let open = |spec: &Arc<WatchSpec>| plan.streams.contains(spec);
-        self.staged.retain(|spec, _| open(spec));
-        self.reselected.retain(open);
-        for (key, cause) in lost {
-            self.lose(&key, Moment { counted: true, cause, now });
-        }
-        // What cannot be watched has no stream that would tell.
-        for state in self.snapshot.kinds.clone() {
-            if state.streams.iter().any(|stream| is_answer(&stream.health)) {
-                self.settle_kind(&state.kind, false, now);
-            }
-        }
-        self.snapshot.note_readiness();
-        self.snapshot.sequence += 1;
-        true
-    }
-
-    /// Forgets the objects of kinds that are no longer wanted. Gives those of other kinds that no stream brings any more:
-    /// something may go on declaring them.
-    fn let_go(&mut self, plan: &Plan, kinds: &[KindState], now: Timestamp) -> Vec<(ObjectKey, Cause)> {
-        let mut lost = Vec::new();
-        for old in self.snapshot.kinds.clone() {
-            let new = kinds.iter().find(|new| new.kind.is_same_type(&old.kind));
-            let covered = |key: &ObjectKey| {
-                let brings = |stream: &WatchState| stream.spec.brings(&key.namespace, &key.name);
-                new.is_some_and(|new| new.streams.iter().any(brings))
-            };
-            // Who takes a kind out of the cluster takes its objects with it; who takes it out of the settings does not.
-            let cause = if plan.lacks(&old.kind) { Cause::Deleted } else { Cause::Rule };
-            for entry in old.blocks.entries().filter(|entry| !covered(&entry.object.key)) {
-                match new {
-                    Some(_) => lost.push((entry.object.key.clone(), cause)),
-                    None => drop(self.forget(&entry.object.key, cause, now)),
-                }
-            }
-        }
-        lost
-    }
-
-    /// Notes which new streams ask for something else than those that they take over from.
-    fn note_reselected(&mut self, kinds: &[KindState]) {
-        for new in kinds {
-            let old = self.snapshot.kinds.iter().find(|old| old.kind.is_same_type(&new.kind));
-            let before: Vec<&Arc<WatchSpec>> =
-                old.iter().flat_map(|old| &old.streams).map(|stream| &stream.spec).collect();
-            for stream in &new.streams {
-                let known = before.iter().any(|before| before.asks_like(&stream.spec));
-                if !known {
-                    self.reselected.insert(stream.spec.clone());
-                }
-            }
-        }
-    }
-
-    /// All claims on an object.
-    fn entries(&self, key: &ObjectKey) -> &[Arc<Entry>] {
-        let state = self.snapshot.kinds.iter().find(|state| state.kind.is_same_type(&key.kind));
-        state.map_or(&[], |state| state.blocks.get(&key.namespace, &key.name))
-    }
-
-    /// Asks all sources about an object anew, and goes on from what was known.
-    fn settle(&mut self, key: &ObjectKey, presence: &Presence, moment: Moment) -> bool {
-        let before = self.entries(key).to_vec();
-        let opinions = opinions(key, presence, &self.baselines, &self.shapes, moment.now);
-        self.note_rest(key, presence, moment.now);
-        if before.is_empty() && opinions.is_empty() {
-            return false;
-        }
-        let object = match presence {
-            Presence::Exists(object) => object.clone(),
-            Presence::Absent | Presence::Unwatched | Presence::Unseen => {
-                // What was read on it goes on counting for rules and series; else what is declared of it now does, so that a
-                // restart changes neither.
-                let was_read = |entry: &&Arc<Entry>| entry.object.extras.were_read();
-                let declared =
-                    || Arc::new(RuleInputs { labels: self.baselines.labels(key), ..RuleInputs::default() });
-                let known = before.first().filter(was_read);
-                let extras = known.map_or_else(declared, |entry| entry.object.extras.clone());
-                Arc::new(LiveObject { extras, ..LiveObject::absent(self.known_key(key)) })
-            }
-        };
-        let mut after = Vec::with_capacity(opinions.len());
-        for opinion in opinions {
-            let known = before.iter().find(|entry| entry.claim.source == opinion.source);
-            // Something new that is said about an object that was there stood before it was said.
-            let counted = moment.counted && (known.is_some() || before.is_empty());
-            after.push(Arc::new(self.follow(known, opinion, &object, Moment { counted, ..moment })));
-        }
-        for ended in &before {
-            if !after.iter().any(|entry| entry.claim.source == ended.claim.source) {
-                self.end(ended, moment);
-            }
-        }
-        self.replace(key, &before, after)
-    }
-
-    /// What becomes of a claim by what its source says now.
-    fn follow(
+    /// Replaces all claims on an object, and keeps the indexes and counters consistent. `before` are the
+    /// claims that are stored now.
+    fn store_claims(
         &mut self,
-        known: Option<&Arc<Entry>>,
-        opinion: Opinion,
-        object: &Arc<LiveObject>,
-        moment: Moment,
-    ) -> Entry {
-        let Opinion { source, judgement, details } = opinion;
-        // What stands on the object that it is about is another one on another object of that name.
-        let is_another = |known: &Entry| source.is_on_object() && known.object.uid != object.uid;
-        let (known, reborn) = match known {
-            Some(known) if is_another(known) => {
-                self.end(known, moment);
-                (None, true)
-            }
-            known => (known, false),
-        };
-        let view = view(object, source, &self.autoscalers);
-        let rater = Rater { rules: self.snapshot.rules.set(), object: view, now: moment.now };
-        let settles = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
-        let (mut claim, step) = match known {
-            Some(known) => {
-                let moved = match (&details, &known.claim.details) {
-                    (Some(new), Some(old)) => {
-                        new.compared == old.compared || is_read_again(known, old, object)
-                    }
-                    _ => only_baseline_moved(&known.claim, object),
-                };
-                known.claim.clone().judged(judgement, moved, &rater)
-            }
-            None => Claim::new(judgement, moment.counted || reborn, &rater),
-        };
-        let before = known.and_then(|known| known.claim.details.as_deref());
-        claim.details = details.map(|new| match before {
-            // What could not be compared is still as it was when it last could.
-            Some(old) if !settles => {
-                Arc::new(Details { compared: old.compared, blind: old.blind.clone(), ..new })
-            }
-            Some(_) | None => Arc::new(new),
-        });
-        self.metrics.reconciled(&object.key.kind, claim.verdict.kind().as_str());
-        if let Verdict::Unknown(reason, _) = &claim.verdict {
-            self.metrics.could_not_judge(source, *reason);
-        }
-        let entry = Entry { object: object.clone(), claim };
-        self.record(known.map(|known| &**known), Some(&entry), step, moment.now);
-        entry
-    }
-
-    /// A claim is no longer made.
-    fn end(&mut self, entry: &Entry, moment: Moment) {
-        let step = match entry.claim.verdict.episode() {
-            Some(_) => Step::Ended(moment.cause),
-            None => Step::Nothing,
-        };
-        self.record(Some(entry), None, step, moment.now);
-    }
-
-    /// Takes in an object of which nothing changed that counts.
-    fn renew(&mut self, object: &Arc<LiveObject>) -> bool {
-        let before = self.entries(&object.key).to_vec();
-        let same = |entry: &Arc<Entry>| Entry { object: object.clone(), claim: entry.claim.clone() };
-        let after = before.iter().map(|entry| Arc::new(same(entry))).collect();
-        self.replace(&object.key, &before, after)
-    }
-
-    /// Puts one claim in the place of the one of the same source.
-    fn put(&mut self, entry: Entry) -> bool {
-        let (key, source) = (entry.object.key.clone(), entry.claim.source);
-        let before = self.entries(&key).to_vec();
-        let mut after = before.clone();
-        let Some(own) = after.iter_mut().find(|own| own.claim.source == source) else {
-            return false;
-        };
-        *own = Arc::new(entry);
-        self.replace(&key, &before, after)
-    }
-
-    /// Lets go of an object that is gone: what declares it elsewhere goes on declaring it.
-    fn lose(&mut self, key: &ObjectKey, moment: Moment) -> bool {
-        // Streams that choose here tell of every object that nobody wants: that must cost nothing.
-        if self.entries(key).is_empty() {
-            return false;
-        }
-        let presence = self.presence_without_object(key);
-        self.settle(key, &presence, moment)
-    }
-
-    /// Lets go of all that is known of an object.
-    fn forget(&mut self, key: &ObjectKey, cause: Cause, now: Timestamp) -> bool {
-        let before = self.entries(key).to_vec();
-        if before.is_empty() {
-            return false;
-        }
-        for entry in &before {
-            self.end(entry, Moment { counted: true, cause, now });
-        }
-        self.replace(key, &before, Vec::new())
-    }
-
-    /// Makes these all claims on an object.
-    fn replace(&mut self, key: &ObjectKey, before: &[Arc<Entry>], after: Vec<Arc<Entry>>) -> bool {
-        self.version += 1;
-        let version = self.version;
-        self.autoscalers.retarget(scaled_by(before), scaled_by(&after));
-        let Some(state) = of_type_mut(&mut self.snapshot.kinds, &key.kind) else {
+        key: &ObjectKey,
+        before: &[Arc<ClaimEntry>],
+        after: Vec<Arc<ClaimEntry>>,
+    ) -> bool {
+        self.block_version += 1;
+        self.autoscalers.retarget(scale_target(before), scale_target(&after));
+        let Some(kind) = find_kind_mut(&mut self.snapshot.kinds, &key.kind) else {
             return false;
         };
         for source in Source::ALL {
             let (old, new) = (verdict_of(before, *source), verdict_of(&after, *source));
-            count_matches(&mut self.snapshot.rules, old, new);
+            update_rule_matches(&mut self.snapshot.rules, old, new);
         }
-        let series_changed = state.blocks.replace(&key.namespace, &key.name, after, version);
-        let is_empty =
-            |entry: &&Arc<Entry>| state.blocks.is_empty_namespace(&key.namespace, entry.claim.source);
-        for entry in before.iter().filter(is_empty) {
-            Arc::make_mut(&mut self.snapshot.ledger).close(&counter_key_of(entry));
+        let series_changed = kind.blocks.replace(&key.namespace, &key.name, after, self.block_version);
+        let was_last =
+            |entry: &&Arc<ClaimEntry>| kind.blocks.has_no_claims(&key.namespace, entry.claim.source);
+        for entry in before.iter().filter(was_last) {
+            Arc::make_mut(&mut self.snapshot.counters).drop_if_zero(&counter_key(entry));
         }
         self.snapshot.sequence += u64::from(series_changed);
         true
     }
 
-    /// Takes in a baseline as it is from now on.
-    fn take_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
-        self.complain(baseline);
-        let mut touched = self.baselines.put(baseline, now);
-        // What is here already may prove where the baseline belongs.
-        let live: Vec<Arc<LiveObject>> =
-            touched.iter().filter_map(|key| object(&self.snapshot.kinds, key)).cloned().collect();
-        touched.extend(live.iter().flat_map(|object| self.baselines.learn_from(object)));
-        self.settle_again(touched, Cause::Absorbed, now);
-        self.decide_baselines(now);
-        self.show_baselines()
-    }
-
-    /// A baseline is gone, and what it declared with it.
-    fn lose_baseline(&mut self, source: Source, name: &Arc<str>, now: Timestamp) -> bool {
-        let touched = self.baselines.remove(source, name);
-        self.settle_again(touched, Cause::Rule, now);
-        self.show_baselines()
-    }
-
-    /// Counts and logs what is wrong with a baseline and was not before.
-    fn complain(&self, baseline: &Baseline) {
-        let before = self.baselines.get(baseline.source, &baseline.name).map(|own| &own.baseline);
-        let fault = |own: &Baseline| own.fault.as_ref().map(|own| own.fault);
-        if let Some(new) = fault(baseline).filter(|_| before.and_then(|own| fault(own)) != fault(baseline)) {
-            self.metrics.baseline_failed(baseline.source, new.as_str());
+    /// Reconciles these objects, except declared ones whose kind is not synced: their claims stay as they
+    /// are.
+    fn reconcile_all(&mut self, keys: Vec<ObjectKey>, context: ReconcileContext) {
+        for key in keys {
+            let presence = presence(&self.snapshot.kinds, &key);
+            if !matches!(presence, Presence::NotSynced) || !self.baselines.is_declared(&key) {
+                self.reconcile(&key, &presence, context);
+            }
         }
-        for (reason, word, what) in [
-            (SkipReason::Duplicate, DUPLICATE_ADDRESS, "Something is there twice; the first of each counts."),
-            (SkipReason::NotYaml, NOT_YAML, "Documents are no YAML; they are not compared."),
+    }
+
+    /// Reconciles the declared objects of a kind that do not exist, after one of its first lists ended.
+    fn reconcile_absent(&mut self, kind: &Kind, counted: bool, now: Timestamp) {
+        for key in self.baselines.keys_of_kind(kind) {
+            let presence = presence(&self.snapshot.kinds, &key);
+            if matches!(presence, Presence::Absent | Presence::Unwatched) {
+                self.reconcile(
+                    &key,
+                    &presence,
+                    ReconcileContext { counted, cause: ResolutionCause::Deleted, now },
+                );
+            }
+        }
+        self.match_baselines(now);
+    }
+
+    /// Stands in for an object that does not exist. It keeps the labels that were last read, or else the
+    /// declared ones: rules and series must not depend on whether the exporter was restarted.
+    fn placeholder(&self, key: &ObjectKey, before: &[Arc<ClaimEntry>]) -> Arc<LiveObject> {
+        let was_read = |entry: &&Arc<ClaimEntry>| entry.object.rule_inputs.read_from_object();
+        let declared =
+            || Arc::new(RuleInputs { labels: self.baselines.labels_of(key), ..RuleInputs::default() });
+        let rule_inputs =
+            before.first().filter(was_read).map_or_else(declared, |entry| entry.object.rule_inputs.clone());
+        Arc::new(LiveObject { rule_inputs, ..LiveObject::absent(self.watched_key(key)) })
+    }
+
+    /// The key with the kind in the version in which the cluster serves it.
+    fn watched_key(&self, key: &ObjectKey) -> ObjectKey {
+        let Some(state) = find_kind(&self.snapshot.kinds, &key.kind) else { return key.clone() };
+        let selects = |watch: &&WatchState| watch.spec.delivers(&key.namespace, &key.name);
+        let kind = state.watches.iter().find(selects).map_or(&state.kind, |watch| &watch.spec.kind);
+        ObjectKey { kind: kind.clone(), ..key.clone() }
+    }
+
+    /// All claims on an object.
+    fn entries(&self, key: &ObjectKey) -> &[Arc<ClaimEntry>] {
+        let kind = find_kind(&self.snapshot.kinds, &key.kind);
+        kind.map_or(&[], |kind| kind.blocks.get(&key.namespace, &key.name))
+    }
+
+    // Live objects.
+
+    /// Applies a live object. `counted`: an episode that is detected now started while we watched.
+    fn apply_object(
+        &mut self,
+        watch: &WatchSpec,
+        mut object: Arc<LiveObject>,
+        counted: bool,
+        now: Timestamp,
+    ) -> bool {
+        let Some(kind) = kind_of_watch(&self.snapshot, watch) else {
+            return false;
+        };
+        let key = object.key.clone();
+        let cached = kind.blocks.object(&key.namespace, &key.name).cloned();
+        let cached = cached.filter(|cached| is_same_version(cached, &object) || cached.uid == object.uid);
+        if cached.as_ref().is_some_and(|cached| is_same_version(cached, &object)) {
+            return false;
+        }
+        // The event has the only reference, so this does not copy the object.
+        let received = Arc::make_mut(&mut object);
+        let last_report = cached.as_ref().and_then(|cached| cached.report.as_deref());
+        received.report = received.report.take().map(|report| Box::new(report.after(last_report, now)));
+        if let Some(cached) = cached {
+            let hash_baseline = mem::replace(&mut received.hash_baseline, HashBaseline::NotRequested);
+            received.hash_baseline = hash_baseline.after(&cached.hash_baseline, now);
+            if is_equivalent(&cached, received) {
+                self.metrics.count_reconcile(&watch.kind, UNCHANGED);
+                return self.refresh_object(&object);
+            }
+        }
+        let matched = self.baselines.match_by_object(&object);
+        let context = ReconcileContext { counted, cause: ResolutionCause::Deleted, now };
+        self.reconcile(&key, &Presence::Exists(object), context);
+        self.reconcile_matched(matched, &HashSet::new(), now);
+        true
+    }
+
+    /// Stores a new version of an object that no source and no rule can distinguish from the cached one.
+    fn refresh_object(&mut self, object: &Arc<LiveObject>) -> bool {
+        let before = self.entries(&object.key).to_vec();
+        let refresh =
+            |entry: &Arc<ClaimEntry>| ClaimEntry { object: object.clone(), claim: entry.claim.clone() };
+        let after = before.iter().map(|entry| Arc::new(refresh(entry))).collect();
+        self.store_claims(&object.key, &before, after)
+    }
+
+    /// Handles the deletion of an object. Claims of sources that still declare it remain.
+    fn delete_object(&mut self, key: &ObjectKey, context: ReconcileContext) -> bool {
+        // A watch that selects objects on our side reports the deletion of each unselected object: that must
+        // be cheap.
+        if self.entries(key).is_empty() {
+            return false;
+        }
+        let presence =
+            find_kind(&self.snapshot.kinds, &key.kind).map_or(Presence::NotSynced, |kind| absence(kind, key));
+        self.reconcile(key, &presence, context)
+    }
+
+    /// Drops an object and ends all claims on it.
+    fn drop_object(&mut self, key: &ObjectKey, cause: ResolutionCause, now: Timestamp) {
+        let before = self.entries(key).to_vec();
+        if before.is_empty() {
+            return;
+        }
+        for entry in &before {
+            self.end_claim(entry, ReconcileContext { counted: true, cause, now });
+        }
+        self.store_claims(key, &before, Vec::new());
+    }
+
+    /// Replaces the objects of a watch by its complete list.
+    fn commit_list(&mut self, watch: &Arc<WatchSpec>, now: Timestamp) -> bool {
+        let Some(staged) = self.staged.remove(watch) else {
+            return false;
+        };
+        let Some(kind) = kind_of_watch(&self.snapshot, watch) else {
+            return false;
+        };
+        let diff = staged.diff(&kind.blocks, watch);
+        // Drift in the first list started before we watched; drift in a relist started since then.
+        let counted = kind.watches.iter().any(|state| state.spec == *watch && state.synced);
+        let cause =
+            if self.reselected.remove(watch) { ResolutionCause::Rule } else { ResolutionCause::Deleted };
+        if let Some(state) = self.watch_state_mut(watch) {
+            state.synced = true;
+            state.answered = true;
+            state.health = WatchHealth::Up;
+        }
+        for key in diff.deleted {
+            self.delete_object(&key, ReconcileContext { counted, cause, now });
+        }
+        // All baselines are matched to the cluster before the first of their objects is judged.
+        let matched: Vec<ObjectKey> =
+            diff.changed.iter().flat_map(|object| self.baselines.match_by_object(object)).collect();
+        // A first list may have many thousand names, so they are collected only if a baseline matched.
+        let reconciled: HashSet<ObjectKey> = if matched.is_empty() {
+            HashSet::new()
+        } else {
+            diff.changed.iter().map(|object| object.key.clone()).collect()
+        };
+        for object in diff.changed {
+            self.apply_object(watch, object, counted, now);
+        }
+        self.reconcile_matched(matched, &reconciled, now);
+        self.reconcile_absent(&watch.kind, counted, now);
+        self.snapshot.update_readiness();
+        self.snapshot.sequence += 1;
+        true
+    }
+
+    // Watches.
+
+    /// Replaces the set of watches. Objects that no watch selects any more are dropped; objects that a new
+    /// watch selects remain until its first list. Returns whether anything changed.
+    fn apply_plan(&mut self, plan: &WatchPlan, now: Timestamp) -> bool {
+        let kinds = planned_kinds(plan, &self.snapshot.kinds);
+        if has_same_watches(&kinds, &self.snapshot.kinds) {
+            return false;
+        }
+        let unselected = self.drop_unwatched(plan, &kinds, now);
+        self.mark_reselected(&kinds);
+        let old_kinds = mem::take(&mut self.snapshot.kinds);
+        for old in old_kinds.iter().filter(|old| !plan.watches(&old.kind)) {
+            self.metrics.drop_kind(&old.kind);
+        }
+        self.snapshot.kinds = kinds
+            .into_iter()
+            .map(|mut kind| {
+                if let Some(old) = find_kind(&old_kinds, &kind.kind) {
+                    kind.blocks = old.blocks.clone();
+                }
+                Arc::new(kind)
+            })
+            .collect();
+        let is_open = |spec: &Arc<WatchSpec>| plan.streams.contains(spec);
+        self.staged.retain(|spec, _| is_open(spec));
+        self.reselected.retain(is_open);
+        for (key, cause) in unselected {
+            self.delete_object(&key, ReconcileContext { counted: true, cause, now });
+        }
+        // A kind that cannot be watched has no list whose end would trigger this.
+        for kind in self.snapshot.kinds.clone() {
+            if kind.watches.iter().any(|watch| is_refused(&watch.health)) {
+                self.reconcile_absent(&kind.kind, false, now);
+            }
+        }
+        self.snapshot.update_readiness();
+        self.snapshot.sequence += 1;
+        true
+    }
+
+    /// Drops the objects of kinds that are not in the new plan. Returns the objects of remaining kinds that
+    /// no watch selects any more: a source may still declare them.
+    fn drop_unwatched(
+        &mut self,
+        plan: &WatchPlan,
+        kinds: &[KindState],
+        now: Timestamp,
+    ) -> Vec<(ObjectKey, ResolutionCause)> {
+        let mut unselected = Vec::new();
+        for old in self.snapshot.kinds.clone() {
+            let new = kinds.iter().find(|new| new.kind.is_same_type(&old.kind));
+            let is_selected = |key: &ObjectKey| {
+                let selects = |watch: &WatchState| watch.spec.delivers(&key.namespace, &key.name);
+                new.is_some_and(|new| new.watches.iter().any(selects))
+            };
+            // Removing a kind from the cluster deletes its objects; removing it from the settings does not.
+            let cause =
+                if plan.is_not_served(&old.kind) { ResolutionCause::Deleted } else { ResolutionCause::Rule };
+            for entry in old.blocks.entries().filter(|entry| !is_selected(&entry.object.key)) {
+                match new {
+                    Some(_) => unselected.push((entry.object.key.clone(), cause)),
+                    None => self.drop_object(&entry.object.key, cause, now),
+                }
+            }
+        }
+        unselected
+    }
+
+    /// Marks the new watches that select other objects than all watches of their kind before.
+    fn mark_reselected(&mut self, kinds: &[KindState]) {
+        for new in kinds {
+            let old = find_kind(&self.snapshot.kinds, &new.kind);
+            let old_specs: Vec<&Arc<WatchSpec>> =
+                old.iter().flat_map(|old| &old.watches).map(|watch| &watch.spec).collect();
+            for watch in &new.watches {
+                if !old_specs.iter().any(|old| old.is_same_request(&watch.spec)) {
+                    self.reselected.insert(watch.spec.clone());
+                }
+            }
+        }
+    }
+
+    fn set_watch_health(&mut self, watch: &Arc<WatchSpec>, health: WatchHealth, now: Timestamp) -> bool {
+        let Some(state) = self.watch_state_mut(watch) else {
+            return false;
+        };
+        let changed = state.health != health;
+        let refused = is_refused(&health);
+        state.answered |= refused;
+        state.health = health;
+        if changed && refused {
+            self.reconcile_absent(&watch.kind, false, now);
+        }
+        self.snapshot.update_readiness();
+        self.snapshot.sequence += u64::from(changed);
+        changed
+    }
+
+    fn watch_state_mut(&mut self, watch: &WatchSpec) -> Option<&mut WatchState> {
+        let kind = find_kind_mut(&mut self.snapshot.kinds, &watch.kind)?;
+        kind.watches.iter_mut().find(|state| *state.spec == *watch)
+    }
+
+    // Baselines and their sources.
+
+    fn apply_baseline(&mut self, baseline: &Arc<Baseline>, now: Timestamp) -> bool {
+        self.report_baseline_problems(baseline);
+        let mut affected = self.baselines.upsert(baseline, now);
+        // A cached object may prove that the baseline is of this cluster.
+        let live: Vec<Arc<LiveObject>> =
+            affected.iter().filter_map(|key| find_object(&self.snapshot.kinds, key)).cloned().collect();
+        affected.extend(live.iter().flat_map(|object| self.baselines.match_by_object(object)));
+        self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Absorbed, now));
+        self.match_baselines(now);
+        self.share_baselines();
+        true
+    }
+
+    fn remove_baseline(&mut self, source: Source, name: &Arc<str>, now: Timestamp) -> bool {
+        let affected = self.baselines.remove(source, name);
+        self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+        self.share_baselines();
+        true
+    }
+
+    /// Counts and logs the problems that a baseline has and its previous version does not have.
+    fn report_baseline_problems(&self, baseline: &Baseline) {
+        let before = self.baselines.get(baseline.source, &baseline.name).map(|state| &state.baseline);
+        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|drift_kind| drift_kind.fault);
+        if let Some(new) =
+            fault(baseline).filter(|_| before.and_then(|before| fault(before)) != fault(baseline))
+        {
+            self.metrics.count_baseline_error(baseline.source, new.as_str());
+        }
+        for (reason, label, message) in [
+            (
+                SkipReason::Duplicate,
+                DUPLICATE_ADDRESS,
+                "Duplicate addresses; only the first of each is compared.",
+            ),
+            (SkipReason::NotYaml, NOT_YAML, "Invalid YAML documents; they are not compared."),
             (
                 SkipReason::Unreadable,
                 BaselineFault::Unreadable.as_str(),
-                "Files cannot be read; what they declare is not known.",
+                "Unreadable files; the objects that they declare are unknown.",
             ),
         ] {
-            let count = |own: &Baseline| own.skipped.iter().filter(|own| own.reason == reason).count();
-            if count(baseline) > before.map_or(0, |own| count(own)) {
-                warn!(state = %baseline.name, count = count(baseline), "{what}");
-                self.metrics.baseline_failed(baseline.source, word);
+            let count = |baseline: &Baseline| {
+                baseline.skipped.iter().filter(|skipped| skipped.reason == reason).count()
+            };
+            if count(baseline) > before.map_or(0, |before| count(before)) {
+                warn!(state = %baseline.name, count = count(baseline), "{message}");
+                self.metrics.count_baseline_error(baseline.source, label);
             }
         }
         for object in &baseline.objects {
-            if let Some(other) = self.baselines.other_owner(baseline, object) {
+            if let Some(other) = self.baselines.conflicting_owner(baseline, object) {
                 warn!(state = %baseline.name, address = %object.address, other = %other, "Two baselines declare one object.");
-                self.metrics.baseline_failed(baseline.source, CLAIMED_TWICE);
+                self.metrics.count_baseline_error(baseline.source, CLAIMED_TWICE);
             }
         }
     }
 
-    /// A source is switched off.
-    fn lose_source(&mut self, source: Source) -> bool {
-        let was_there = self.snapshot.sources.remove(&source).is_some();
-        self.snapshot.note_readiness();
-        self.snapshot.sequence += u64::from(was_there);
-        was_there
-    }
-
-    /// Whether the baselines of a source can be found.
-    fn source_fares(&mut self, source: Source, health: WatchHealth) -> bool {
-        Arc::make_mut(&mut self.snapshot.ledger).know(source);
-        self.metrics.know(source);
+    fn set_source_health(&mut self, source: Source, health: WatchHealth) -> bool {
+        Arc::make_mut(&mut self.snapshot.counters).init_source(source);
+        self.metrics.init_baseline_source(source);
         let before = self.snapshot.sources.insert(source, health);
-        self.snapshot.note_readiness();
+        self.snapshot.update_readiness();
         let changed = before.as_ref() != self.snapshot.sources.get(&source);
         self.snapshot.sequence += u64::from(changed);
         changed
     }
 
-    /// Locks hold for some time at most.
-    fn let_locks_expire(&mut self, now: Timestamp) -> bool {
-        let touched = self.baselines.look_at_locks(now);
-        for (source, name) in self.baselines.take_stale_locks(now) {
-            warn!(%source, state = %name, "It is being written for longer than anybody writes; differences count again.");
-            self.metrics.baseline_failed(source, STALE_LOCK);
-        }
-        let changed = !touched.is_empty();
-        self.settle_again(touched, Cause::Rule, now);
-        changed && self.show_baselines()
+    /// Handles a source that the settings no longer enable.
+    fn remove_source(&mut self, source: Source) -> bool {
+        let existed = self.snapshot.sources.remove(&source).is_some();
+        self.snapshot.update_readiness();
+        self.snapshot.sequence += u64::from(existed);
+        existed
     }
 
-    /// Baselines are of this cluster, as has just been found out by one of these objects.
-    /// `done`: what has been asked about since.
-    fn accept_proof(&mut self, mut keys: Vec<ObjectKey>, done: &HashSet<ObjectKey>, now: Timestamp) {
-        if !keys.is_empty() {
-            keys.retain(|key| !done.contains(key));
-            self.settle_again(keys, Cause::Rule, now);
-            self.show_baselines();
+    /// Reconciles the objects of baselines whose lock was taken, released or expired.
+    fn expire_locks(&mut self, now: Timestamp) -> bool {
+        let affected = self.baselines.refresh_locks(now);
+        for (source, name) in self.baselines.newly_stale_locks(now) {
+            warn!(%source, state = %name, "The lock is held for longer than an apply may take; drift is reported again.");
+            self.metrics.count_baseline_error(source, STALE_LOCK);
         }
-    }
-
-    /// Asks all sources again about these objects, because something changed that they say. `cause`: why claims end that are
-    /// no longer made.
-    fn settle_again(&mut self, keys: Vec<ObjectKey>, cause: Cause, now: Timestamp) {
-        self.settle_at(keys, Moment { counted: false, cause, now });
-    }
-
-    /// Asks all sources again about these objects. `moment`: in which circumstances.
-    fn settle_at(&mut self, keys: Vec<ObjectKey>, moment: Moment) {
-        for key in keys {
-            let presence = self.presence(&key);
-            // Of what was not looked for nothing is said, and what was said stands.
-            if !matches!(presence, Presence::Unseen) || !self.baselines.is_declared(&key) {
-                self.settle(&key, &presence, moment);
-            }
+        if affected.is_empty() {
+            return false;
         }
-    }
-
-    /// Asks again about declared objects of a kind that are not there: its streams have been answered.
-    fn settle_kind(&mut self, kind: &Kind, counted: bool, now: Timestamp) {
-        for key in self.baselines.keys_of_kind(kind) {
-            let presence = self.presence(&key);
-            if matches!(presence, Presence::Absent | Presence::Unwatched) {
-                self.settle(&key, &presence, Moment { counted, cause: Cause::Deleted, now });
-            }
-        }
-        self.decide_baselines(now);
-    }
-
-    /// Finds out which baselines are of another cluster, where all of their objects were looked for.
-    fn decide_baselines(&mut self, now: Timestamp) {
-        let kinds = &self.snapshot.kinds;
-        let is_looked_for = |key: &ObjectKey| match presence(kinds, key) {
-            Presence::Exists(_) | Presence::Absent => Some(true),
-            Presence::Unwatched => None,
-            Presence::Unseen => Some(false),
-        };
-        let decided = self.baselines.decide(is_looked_for);
-        for (source, name) in decided.elsewhere {
-            warn!(%source, state = %name, "None of its objects is in this cluster; it is not compared.");
-            self.metrics.baseline_failed(source, OTHER_CLUSTER);
-        }
-        let touched = decided.touched;
-        if !touched.is_empty() {
-            self.settle_again(touched, Cause::Rule, now);
-            self.show_baselines();
-        }
-    }
-
-    /// Publishes what is known about the baselines.
-    fn show_baselines(&mut self) -> bool {
-        self.snapshot.baselines = self.baselines.all().cloned().collect();
-        self.snapshot.sequence += 1;
+        self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+        self.share_baselines();
         true
     }
 
-    fn presence(&self, key: &ObjectKey) -> Presence {
-        presence(&self.snapshot.kinds, key)
+    /// Reconciles the objects of baselines that were just matched to this cluster, except those in
+    /// `reconciled`.
+    fn reconcile_matched(
+        &mut self,
+        mut keys: Vec<ObjectKey>,
+        reconciled: &HashSet<ObjectKey>,
+        now: Timestamp,
+    ) {
+        if !keys.is_empty() {
+            keys.retain(|key| !reconciled.contains(key));
+            self.reconcile_all(keys, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+            self.share_baselines();
+        }
     }
 
-    /// What is known about an object that a stream has just told to be gone.
-    fn presence_without_object(&self, key: &ObjectKey) -> Presence {
-        of_type(&self.snapshot.kinds, &key.kind).map_or(Presence::Unseen, |state| absence(state, key))
+    /// Finds baselines of other clusters: all of their kinds are synced, and no object matched.
+    fn match_baselines(&mut self, now: Timestamp) {
+        let kinds = &self.snapshot.kinds;
+        let decision = self.baselines.decide_cluster(|key| match presence(kinds, key) {
+            Presence::Exists(_) | Presence::Absent => Some(true),
+            Presence::Unwatched => None,
+            Presence::NotSynced => Some(false),
+        });
+        for (source, name) in decision.elsewhere {
+            warn!(%source, state = %name, "No object of the baseline is in this cluster; it is not compared.");
+            self.metrics.count_baseline_error(source, OTHER_CLUSTER);
+        }
+        if !decision.affected.is_empty() {
+            self.reconcile_all(decision.affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+            self.share_baselines();
+        }
     }
 
-    /// The same object, under the kind as the cluster has it, in the version that it would come in.
-    fn known_key(&self, key: &ObjectKey) -> ObjectKey {
-        let Some(state) = of_type(&self.snapshot.kinds, &key.kind) else { return key.clone() };
-        let brings = |stream: &&WatchState| stream.spec.brings(&key.namespace, &key.name);
-        let kind = state.streams.iter().find(brings).map_or(&state.kind, |stream| &stream.spec.kind);
-        ObjectKey { kind: kind.clone(), ..key.clone() }
+    /// Copies the baselines into the snapshot.
+    fn share_baselines(&mut self) {
+        self.snapshot.baselines = self.baselines.all().cloned().collect();
+        self.snapshot.sequence += 1;
     }
 
-    /// Makes new rules hold, for everything that is known already too.
-    pub fn take_rules(&mut self, set: Arc<RuleSet>) {
+    // Rules, schemas, autoscalers and time.
+
+    /// Replaces the rules, and rerates all differences.
+    pub fn set_rules(&mut self, rules: Arc<RuleSet>) {
         let now = self.clock.now();
-        self.snapshot.rules = Arc::new(RuleBook::new(set));
-        self.rate_again(now);
-        self.looked = now;
+        self.snapshot.rules = Arc::new(ActiveRules::new(rules));
+        self.rerate_all(now);
+        self.rules_checked_at = now;
     }
 
-    /// Looks at everything again when a rule has expired since the last time.
-    fn let_rules_expire(&mut self, now: Timestamp) -> bool {
-        let expired = self.snapshot.rules.set().expire_between(self.looked, now);
-        self.looked = now;
+    /// Replaces the schemas of custom resources, and reconciles the objects whose schema changed. Returns
+    /// whether there is a change to publish.
+    pub fn set_schemas(&mut self, schemas: &Arc<ClusterSchemas>) -> bool {
+        let changed_kinds = schemas.changed_since(&self.schemas);
+        self.schemas = schemas.clone();
+        let is_affected = |entry: &&Arc<ClaimEntry>| {
+            let kind = &entry.object.key.kind;
+            changed_kinds.contains(&(kind.api_version().into(), kind.kind.clone()))
+        };
+        let entries = self.snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries());
+        let keys: HashSet<ObjectKey> =
+            entries.filter(is_affected).map(|entry| entry.object.key.clone()).collect();
+        let awaits_schemas = schemas.any_pending();
+        let changed = !keys.is_empty() || self.snapshot.awaits_schemas != awaits_schemas;
+        self.snapshot.awaits_schemas = awaits_schemas;
+        let context = ReconcileContext::uncounted(ResolutionCause::Rule, self.clock.now());
+        self.reconcile_all(keys.into_iter().collect(), context);
+        self.snapshot.sequence += u64::from(changed);
+        changed
+    }
+
+    /// Rerates all differences if a rule expired since the last check.
+    fn expire_rules(&mut self, now: Timestamp) -> bool {
+        let expired = self.snapshot.rules.set().any_expires_between(self.rules_checked_at, now);
+        self.rules_checked_at = now;
         if expired {
-            self.rate_again(now);
+            self.rerate_all(now);
         }
         expired
     }
 
-    /// Rates all differences again. They are kept, so this needs nothing else.
-    fn rate_again(&mut self, now: Timestamp) {
-        let set = self.snapshot.rules.set().clone();
-        let differs = |entry: &&Arc<Entry>| entry.claim.verdict.differences().next().is_some();
-        let entries = self.snapshot.kinds.iter().flat_map(|state| state.blocks.entries().filter(differs));
-        let entries: Vec<Arc<Entry>> = entries.cloned().collect();
-        let label_names = set.label_names();
-        let mut book = RuleBook::new(set.clone());
-        for before in entries {
-            book.add(&self.rate_claim_again(&before, &set, &label_names, now).verdict);
+    /// Applies the rules to all stored differences again. The objects are not compared again.
+    fn rerate_all(&mut self, now: Timestamp) {
+        let rules = self.snapshot.rules.set().clone();
+        let differs = |entry: &&Arc<ClaimEntry>| entry.claim.verdict.differences().next().is_some();
+        let entries = self.snapshot.kinds.iter().flat_map(|kind| kind.blocks.entries().filter(differs));
+        let entries: Vec<Arc<ClaimEntry>> = entries.cloned().collect();
+        let label_names = rules.label_names();
+        let mut active = ActiveRules::new(rules.clone());
+        for entry in entries {
+            active.add(&self.rerate_claim(&entry, &rules, &label_names, now).verdict);
         }
-        self.snapshot.rules = Arc::new(book);
+        self.snapshot.rules = Arc::new(active);
         self.snapshot.sequence += 1;
     }
 
-    /// Rates the claims on objects again that have an autoscaler now, or none any more: who scaled them is told otherwise.
-    fn rate_scaled_again(&mut self, now: Timestamp) -> bool {
-        let changed = self.autoscalers.take_changed();
-        if changed.is_empty() {
+    /// Rerates the claims on objects that gained their first or lost their last autoscaler: it explains who
+    /// scaled them.
+    fn rerate_autoscaled(&mut self, now: Timestamp) -> bool {
+        let keys = self.autoscalers.take_changed();
+        if keys.is_empty() {
             return false;
         }
-        let set = self.snapshot.rules.set().clone();
-        let label_names = set.label_names();
-        let mut news = false;
-        for before in changed.iter().flat_map(|key| self.entries(key).to_vec()).collect::<Vec<_>>() {
-            news |= self.rate_claim_again(&before, &set, &label_names, now) != before.claim;
+        let rules = self.snapshot.rules.set().clone();
+        let label_names = rules.label_names();
+        let mut changed = false;
+        for entry in keys.iter().flat_map(|key| self.entries(key).to_vec()).collect::<Vec<_>>() {
+            changed |= self.rerate_claim(&entry, &rules, &label_names, now) != entry.claim;
         }
-        news
+        changed
     }
 
-    /// Rates one claim again. If it comes out as it was it is left alone. So is one on an object of which less was read than the
-    /// rules ask for: it is rated when the object has been read again, which is under way, and until then the opinion stands
-    /// that was formed with all that had to be known.
-    fn rate_claim_again(
+    /// Rerates one claim. The rating stays as it is while the cached object lacks labels that the rules need:
+    /// the object is being listed again with these labels, and is rated then.
+    fn rerate_claim(
         &mut self,
-        before: &Arc<Entry>,
-        set: &RuleSet,
+        before: &Arc<ClaimEntry>,
+        rules: &RuleSet,
         label_names: &[Box<str>],
         now: Timestamp,
     ) -> Claim {
-        if before.object.exists && !before.object.extras.cover(label_names) {
+        if before.object.exists && !before.object.rule_inputs.covers_labels(label_names) {
             return before.claim.clone();
         }
-        let object = view(&before.object, before.claim.source, &self.autoscalers);
-        let (claim, step) = before.claim.clone().rated_again(&Rater { rules: set, object, now });
+        let object = object_view(&before.object, before.claim.source, &self.autoscalers);
+        let (claim, change) = before.claim.clone().rerate(&Rater { rules, object, now });
         if claim != before.claim {
-            let entry = Entry { object: before.object.clone(), claim: claim.clone() };
-            self.record(Some(before), Some(&entry), step, now);
-            self.put(entry);
+            let entry = ClaimEntry { object: before.object.clone(), claim: claim.clone() };
+            self.record_transition(Some(before), Some(&entry), change, now);
+            self.replace_claim(entry);
         }
         claim
     }
 
-    /// Compares with these shapes from now on, everything that is known already too. Says whether anything may have changed.
-    pub fn take_shapes(&mut self, shapes: &Arc<ClusterSchemas>) -> bool {
-        let changed = shapes.changes_since(&self.shapes);
-        self.shapes = shapes.clone();
-        let is_meant = |entry: &&Arc<Entry>| {
-            let kind = &entry.object.key.kind;
-            changed.contains(&(kind.api_version().into(), kind.kind.clone()))
+    /// Replaces the stored claim of the same source on the same object.
+    fn replace_claim(&mut self, entry: ClaimEntry) -> bool {
+        let (key, source) = (entry.object.key.clone(), entry.claim.source);
+        let before = self.entries(&key).to_vec();
+        let mut after = before.clone();
+        let Some(stored) = after.iter_mut().find(|stored| stored.claim.source == source) else {
+            return false;
         };
-        let of_kinds = self.snapshot.kinds.iter().flat_map(|state| state.blocks.entries());
-        let keys: HashSet<ObjectKey> =
-            of_kinds.filter(is_meant).map(|entry| entry.object.key.clone()).collect();
-        let awaits = shapes.awaits_any();
-        let news = !keys.is_empty() || self.snapshot.awaits_shapes != awaits;
-        self.snapshot.awaits_shapes = awaits;
-        let moment = Moment { counted: false, cause: Cause::Rule, now: self.clock.now() };
-        self.settle_at(keys.into_iter().collect(), moment);
-        self.snapshot.sequence += u64::from(news);
-        news
+        *stored = Arc::new(entry);
+        self.store_claims(&key, &before, after)
     }
 
-    /// Remembers when to look at an object again.
-    fn note_rest(&mut self, key: &ObjectKey, presence: &Presence, now: Timestamp) {
-        let until = match presence {
-            Presence::Exists(object) => object.record().and_then(Record::rests_until),
-            Presence::Absent | Presence::Unwatched | Presence::Unseen => None,
+    /// Notes when the grace period of an object ends, if it is in one.
+    fn track_grace_period(&mut self, key: &ObjectKey, presence: &Presence, now: Timestamp) {
+        let end = match presence {
+            Presence::Exists(object) => object.controller_status().and_then(ControllerStatus::grace_ends),
+            Presence::Absent | Presence::Unwatched | Presence::NotSynced => None,
         };
-        match until.filter(|until| now < *until) {
-            Some(until) => drop(self.resting.insert(key.clone(), until)),
-            None => drop(self.resting.remove(key)),
+        match end.filter(|end| now < *end) {
+            Some(end) => drop(self.grace_periods.insert(key.clone(), end)),
+            None => drop(self.grace_periods.remove(key)),
         }
     }
 
-    /// Asks again about objects that have rested for long enough.
-    fn let_rests_end(&mut self, now: Timestamp) -> bool {
-        let due: Vec<ObjectKey> =
-            self.resting.iter().filter(|(_, until)| **until <= now).map(|(key, _)| key.clone()).collect();
-        for key in &due {
-            self.resting.remove(key);
+    /// Reconciles objects whose grace period is over.
+    fn expire_grace_periods(&mut self, now: Timestamp) -> bool {
+        let expired: Vec<ObjectKey> =
+            self.grace_periods.iter().filter(|(_, end)| **end <= now).map(|(key, _)| key.clone()).collect();
+        for key in &expired {
+            self.grace_periods.remove(key);
         }
-        let changed = !due.is_empty();
-        // What has lasted while we watched begins to count now.
-        self.settle_at(due, Moment { counted: true, cause: Cause::Rule, now });
+        let changed = !expired.is_empty();
+        // The deviation lasted while we watched, so its episode counts.
+        self.reconcile_all(expired, ReconcileContext { counted: true, cause: ResolutionCause::Rule, now });
+        changed
+    }
+
+    /// Drops the counts of episodes of claims that had none for [`FLAPPING_WINDOW`].
+    fn expire_episode_counts(&mut self, now: Timestamp) -> bool {
+        let mut changed = false;
+        while let Some((since, ..)) = self.episode_counts.front() {
+            if now.duration_since(*since) < FLAPPING_WINDOW {
+                break;
+            }
+            let Some((_, key, source)) = self.episode_counts.pop_front() else { break };
+            let entry = self.entries(&key).iter().find(|entry| entry.claim.source == source);
+            let Some((entry, episodes)) = entry.and_then(|entry| Some((entry, entry.claim.episodes?))) else {
+                continue;
+            };
+            if now.duration_since(episodes.last) < FLAPPING_WINDOW {
+                let at = self.episode_counts.partition_point(|(since, ..)| *since <= episodes.last);
+                self.episode_counts.insert(at, (episodes.last, key, source));
+                continue;
+            }
+            let mut entry = ClaimEntry::clone(entry);
+            entry.claim.episodes = None;
+            changed |= self.replace_claim(entry);
+        }
         changed
     }
 }
 
-/// The kind of a stream. None for a stream that is not open any more: what it said last comes too late.
-fn kind_state<'a>(snapshot: &'a Snapshot, stream: &WatchSpec) -> Option<&'a Arc<KindState>> {
-    snapshot.kinds.iter().find(|state| state.has_stream(stream))
+/// The kind of a watch. None for a watch that is closed: its last events arrive too late.
+fn kind_of_watch<'a>(snapshot: &'a Snapshot, watch: &WatchSpec) -> Option<&'a Arc<KindState>> {
+    snapshot.kinds.iter().find(|kind| kind.has_watch(watch))
 }
 
-pub(super) fn counter_key_of(entry: &Entry) -> Place {
-    Place {
-        kind: entry.object.key.kind.clone(),
-        namespace: entry.object.key.namespace.clone(),
-        source: entry.claim.source,
-    }
-}
-
-pub(super) fn of_type_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
+fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {
     kinds.iter_mut().find(|state| state.kind.is_same_type(kind)).map(Arc::make_mut)
 }
 
-/// Whether an object is as it was when it was last compared, and only read otherwise: in another version of its kind.
-fn is_read_again(known: &Entry, compared: &Details, object: &LiveObject) -> bool {
-    let Entry { object: before, .. } = known;
-    !object.resource_version.is_empty()
-        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
-        && before.document.as_ref().map(|document| document.content) == compared.compared
-}
-
-/// Whether no source and no rule can find a difference between two versions of an object.
-pub(super) fn is_alike(a: &LiveObject, b: &LiveObject) -> bool {
-    a.key.kind == b.key.kind
-        && a.stamp == b.stamp
-        && a.document == b.document
-        && a.report == b.report
-        && a.applied == b.applied
-        && rated_alike(a, b)
-}
-
-/// What the object scales that these claims are on.
-fn scaled_by(entries: &[Arc<Entry>]) -> Option<&ObjectKey> {
-    entries.first().and_then(|entry| entry.object.facts.scales.as_deref())
-}
-
-/// The verdict that a source's claim has among these.
-fn verdict_of(entries: &[Arc<Entry>], source: Source) -> Option<&Verdict> {
-    entries.iter().find(|entry| entry.claim.source == source).map(|entry| &entry.claim.verdict)
-}
-
-/// The kinds of a plan without objects, in the order of their names; streams that were open before are as they were.
-fn kinds_of(plan: &Plan, old: &[Arc<KindState>]) -> Vec<KindState> {
+/// The kinds of a plan without objects, ordered by name. Watches that are open already keep their state.
+fn planned_kinds(plan: &WatchPlan, old_kinds: &[Arc<KindState>]) -> Vec<KindState> {
     let mut kinds: Vec<KindState> = Vec::new();
-    let opened = plan.streams.iter().map(|spec| {
-        let known = old.iter().flat_map(|old| &old.streams).find(|own| own.spec == *spec);
-        known.cloned().unwrap_or_else(|| new_stream(spec, WatchHealth::Starting))
+    let open = plan.streams.iter().map(|spec| {
+        let old = old_kinds.iter().flat_map(|old| &old.watches).find(|watch| watch.spec == *spec);
+        old.cloned().unwrap_or_else(|| new_watch(spec, WatchHealth::Starting))
     });
-    let unwatched = plan.unwatched.iter().map(|own| new_stream(&own.spec, own.health.clone()));
-    for stream in opened.chain(unwatched) {
-        match kinds.iter_mut().find(|state| state.kind.is_same_type(&stream.spec.kind)) {
-            Some(state) => state.streams.push(stream),
+    let unwatched =
+        plan.unwatched.iter().map(|unwatched| new_watch(&unwatched.spec, unwatched.health.clone()));
+    for watch in open.chain(unwatched) {
+        match kinds.iter_mut().find(|kind| kind.kind.is_same_type(&watch.spec.kind)) {
+            Some(kind) => kind.watches.push(watch),
             None => kinds.push(KindState {
-                kind: stream.spec.kind.clone(),
-                streams: vec![stream],
-                blocks: Blocks::default(),
+                kind: watch.spec.kind.clone(),
+                watches: vec![watch],
+                blocks: ClaimBlocks::default(),
             }),
         }
     }
@@ -903,12 +912,49 @@ fn kinds_of(plan: &Plan, old: &[Arc<KindState>]) -> Vec<KindState> {
     kinds
 }
 
-fn new_stream(spec: &Arc<WatchSpec>, health: WatchHealth) -> WatchState {
-    WatchState { spec: spec.clone(), answered: is_answer(&health), health, listed: false }
+fn new_watch(spec: &Arc<WatchSpec>, health: WatchHealth) -> WatchState {
+    WatchState { spec: spec.clone(), answered: is_refused(&health), health, synced: false }
 }
 
-fn same_streams(new: &[KindState], old: &[Arc<KindState>]) -> bool {
-    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| new.streams == old.streams)
+fn has_same_watches(new: &[KindState], old: &[Arc<KindState>]) -> bool {
+    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| new.watches == old.watches)
+}
+
+fn counter_key(entry: &ClaimEntry) -> CounterKey {
+    let key = &entry.object.key;
+    CounterKey { kind: key.kind.clone(), namespace: key.namespace.clone(), source: entry.claim.source }
+}
+
+/// Whether no source and no rule can distinguish two versions of an object.
+fn is_equivalent(a: &LiveObject, b: &LiveObject) -> bool {
+    a.key.kind == b.key.kind
+        && a.hash_baseline == b.hash_baseline
+        && a.document == b.document
+        && a.report == b.report
+        && a.applied == b.applied
+        && has_same_rule_inputs(a, b)
+}
+
+/// Whether an object did not change since the last comparison, and was only read in another version of its
+/// kind.
+fn is_same_content_in_other_version(
+    previous: &ClaimEntry,
+    compared: &ClaimDetails,
+    object: &LiveObject,
+) -> bool {
+    let before = &previous.object;
+    !object.resource_version.is_empty()
+        && (&before.uid, &before.resource_version) == (&object.uid, &object.resource_version)
+        && before.document.as_ref().map(|document| document.content) == compared.compared_content
+}
+
+/// The object that an autoscaler scales; none if the claims are not on an autoscaler.
+fn scale_target(entries: &[Arc<ClaimEntry>]) -> Option<&ObjectKey> {
+    entries.first().and_then(|entry| entry.object.info.scales.as_deref())
+}
+
+fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
+    entries.iter().find(|entry| entry.claim.source == source).map(|entry| &entry.claim.verdict)
 }
 
 #[cfg(test)]
@@ -921,7 +967,7 @@ mod tests {
     use crate::{
         engine::{Engine, EngineMetrics, History},
         types::{
-            Clock, Digest, Event, HashBaseline, Kind, LiveObject, ObjectKey, Plan, Source, WatchHealth,
+            Clock, Digest, Event, HashBaseline, Kind, LiveObject, ObjectKey, Source, WatchHealth, WatchPlan,
             WatchSpec,
         },
     };
@@ -931,7 +977,7 @@ mod tests {
             exists: true,
             uid: "uid".into(),
             resource_version: "1".into(),
-            stamp: HashBaseline::Match(Digest::of(b"")),
+            hash_baseline: HashBaseline::Match(Digest::of(b"")),
             ..LiveObject::absent(ObjectKey {
                 kind: spec.kind.clone(),
                 namespace: "shop".into(),
@@ -941,16 +987,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_closed_stream_says_comes_too_late() {
-        let spec = Arc::new(WatchSpec::whole(Arc::new(Kind::service())));
-        let open = Plan { streams: vec![spec.clone()], ..Plan::default() };
+    fn events_of_a_closed_watch_are_ignored() {
+        let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
+        let open = WatchPlan { streams: vec![spec.clone()], ..WatchPlan::default() };
         let metrics = EngineMetrics::register(&mut Registry::default());
         let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
         let mut engine =
             Engine::new(&open, Arc::default(), &[Source::Annotation], History::default(), metrics, clock);
         assert!(engine.apply(Event::Applied(spec.clone(), object(&spec))));
         engine.apply(Event::ListStarted(spec.clone()));
-        assert!(engine.apply(Event::Plan(Arc::new(Plan::default()))));
+        assert!(engine.apply(Event::WatchPlan(Arc::new(WatchPlan::default()))));
         assert!(engine.snapshot().kinds.is_empty());
         for late in [
             Event::Listed(spec.clone(), object(&spec)),
@@ -961,12 +1007,12 @@ mod tests {
             Event::Deleted { stream: spec.clone(), namespace: "shop".into(), name: "web".into() },
             Event::WatchHealth(spec.clone(), WatchHealth::Up),
         ] {
-            let told = format!("{late:?}");
-            assert!(!engine.apply(late), "{told}");
+            let event = format!("{late:?}");
+            assert!(!engine.apply(late), "{event}");
         }
-        assert!(engine.apply(Event::Plan(Arc::new(open.clone()))));
-        assert!(!engine.apply(Event::Plan(Arc::new(open))), "the same plan is no news");
+        assert!(engine.apply(Event::WatchPlan(Arc::new(open.clone()))));
+        assert!(!engine.apply(Event::WatchPlan(Arc::new(open))), "the same plan changes nothing");
         let snapshot = engine.snapshot();
-        assert_eq!((snapshot.kinds[0].blocks.count(), snapshot.kinds[0].streams[0].listed), (0, false));
+        assert_eq!((snapshot.kinds[0].blocks.count(), snapshot.kinds[0].watches[0].synced), (0, false));
     }
 }

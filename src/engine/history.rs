@@ -1,60 +1,63 @@
-//! The last transitions, oldest first.
+//! The most recent transitions of claims, and their JSON form in the history file.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::types::{
-    Actor, Cause, Episode, FieldClass, ObjectKey, Severity, Source, UnknownReason, VerdictKind,
+    Actor, ClosedSet, Episode, FieldClass, Kind, ObjectKey, ResolutionCause, Severity, Source, UnknownReason,
+    VerdictKind,
 };
 
-/// One claim that moved from one verdict to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A claim that moved from one verdict to another. One line of the history file is its JSON form, which other
+/// versions of the exporter read: names and words in it never change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// Counts up from 1; a gap means that older ones have left the ring.
+    /// Counts from 1. A gap means that older transitions were dropped.
     pub sequence: u64,
-    /// When we saw it.
+    /// The time of detection.
     pub time: Timestamp,
-    /// The object.
+    #[serde(flatten, with = "flat_key")]
     pub key: ObjectKey,
-    /// The object's uid.
     pub uid: Box<str>,
-    /// The source of the claim.
+    #[serde(with = "word")]
     pub source: Source,
-    /// The verdict before; none for an object that was not known.
+    /// None for an object that was not known before.
+    #[serde(default, with = "optional_word")]
     pub from: Option<VerdictKind>,
-    /// The verdict after; none for an object that is gone.
+    /// None for an object that was deleted.
+    #[serde(default, with = "optional_word")]
     pub to: Option<VerdictKind>,
     /// Why the verdict is `unknown`.
+    #[serde(default, with = "optional_word")]
     pub reason: Option<UnknownReason>,
-    /// What it says about the episode that began, goes on or ended.
-    pub episode: Option<EpisodeNote>,
+    pub episode: Option<EpisodeSummary>,
 }
 
-/// What a transition tells about an episode. Values of fields are never kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EpisodeNote {
-    /// Whether it began or ended with this transition.
-    pub turn: Turn,
-    /// Since when it drifted.
+/// The episode of a transition. It has no values of fields, so history and Events need no redaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpisodeSummary {
+    #[serde(rename = "turn")]
+    pub change: EpisodeChange,
     pub onset: Timestamp,
-    /// How bad the worst difference is.
+    /// Severity, actor, field manager and field class are those of the worst difference.
+    #[serde(with = "word")]
     pub severity: Severity,
-    /// The class of tool that made it.
+    #[serde(with = "word")]
     pub actor: Actor,
-    /// The raw name of that tool's field manager.
     pub manager: Option<Box<str>>,
-    /// The class of the field.
+    #[serde(with = "word")]
     pub field: FieldClass,
     /// The paths that differ.
     pub paths: Vec<Box<str>>,
 }
 
-impl EpisodeNote {
-    pub(super) fn new(episode: &Episode, turn: Turn) -> Self {
+impl EpisodeSummary {
+    pub(super) fn new(episode: &Episode, change: EpisodeChange) -> Self {
         let worst = episode.worst();
         Self {
-            turn,
+            change,
             onset: episode.onset,
             severity: worst.severity,
             actor: worst.actor,
@@ -65,32 +68,122 @@ impl EpisodeNote {
     }
 }
 
-/// What happened to the episode.
+/// The effect of a transition on the episode of its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It began.
-    Began,
-    /// It goes on.
-    GoesOn,
-    /// It ended.
-    Ended(Cause),
+pub enum EpisodeChange {
+    Started,
+    /// The episode continues, or there is none.
+    Unchanged,
+    Ended(ResolutionCause),
 }
 
-/// A ring of transitions that is cheap to clone: whole chunks are shared.
+impl Serialize for EpisodeChange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Started => "began",
+            Self::Unchanged => "goes_on",
+            Self::Ended(cause) => cause.as_str(),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for EpisodeChange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match &*Box::<str>::deserialize(deserializer)? {
+            "began" => Ok(Self::Started),
+            "goes_on" => Ok(Self::Unchanged),
+            cause => parse_word(cause).map(Self::Ended),
+        }
+    }
+}
+
+/// The JSON form of a closed set.
+mod word {
+    use super::{ClosedSet, Deserialize, Deserializer, Serializer, parse_word};
+
+    pub(super) fn serialize<T: ClosedSet, S: Serializer>(
+        member: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(member.word())
+    }
+
+    pub(super) fn deserialize<'de, T: ClosedSet, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        parse_word(&Box::<str>::deserialize(deserializer)?)
+    }
+}
+
+/// The same, or null.
+mod optional_word {
+    use super::{ClosedSet, Deserialize, Deserializer, Serialize as _, Serializer, parse_word};
+
+    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
+    pub(super) fn serialize<T: ClosedSet, S: Serializer>(
+        member: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        member.map(T::word).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: ClosedSet, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        let word = Option::<Box<str>>::deserialize(deserializer)?;
+        word.map(|word| parse_word(&word)).transpose()
+    }
+}
+
+fn parse_word<T: ClosedSet, E: serde::de::Error>(word: &str) -> Result<T, E> {
+    let member = T::members().iter().copied().find(|member| member.word() == word);
+    member.ok_or_else(|| E::custom(format_args!("unknown value `{word}`")))
+}
+
+/// The JSON form of a key: the fields of the kind and of the object on one level.
+mod flat_key {
+    use super::{Arc, Deserialize, Deserializer, Kind, ObjectKey, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct FlatKey {
+        group: Box<str>,
+        version: Box<str>,
+        kind: Box<str>,
+        plural: Box<str>,
+        namespaced: bool,
+        namespace: Box<str>,
+        name: Box<str>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+        let Kind { group, version, kind, plural, namespaced } = Kind::clone(&key.kind);
+        let (namespace, name) = (key.namespace.as_str().into(), key.name.as_str().into());
+        FlatKey { group, version, kind, plural, namespaced, namespace, name }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
+        let FlatKey { group, version, kind, plural, namespaced, namespace, name } =
+            FlatKey::deserialize(deserializer)?;
+        let kind = Arc::new(Kind { group, version, kind, plural, namespaced });
+        Ok(ObjectKey { kind, namespace: (*namespace).into(), name: (*name).into() })
+    }
+}
+
+/// A ring of transitions, oldest first. Cheap to clone: whole chunks are shared.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     chunks: VecDeque<Arc<Vec<Arc<Transition>>>>,
-    /// The oldest that is told of, or was left out.
+    /// The sequence number of the oldest transition in the ring, visible or not.
     first: Option<u64>,
     last: u64,
 }
 
-/// How many transitions are kept; a chunk at a time is forgotten.
+/// The most transitions that are kept. The oldest chunk is dropped as a whole.
 const CAPACITY: usize = 10_100;
 const CHUNK: usize = 100;
 
 impl History {
-    /// A history that goes on from an earlier one, whose sequence numbers are kept.
+    /// Continues an earlier history, including its sequence numbers.
     pub fn restore(transitions: impl IntoIterator<Item = Transition>) -> Self {
         let mut history = Self::default();
         for transition in transitions {
@@ -105,7 +198,6 @@ impl History {
         self.last
     }
 
-    /// All transitions, newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Transition>> {
         self.chunks.iter().rev().flat_map(|chunk| chunk.iter().rev())
     }
@@ -114,31 +206,31 @@ impl History {
     pub fn after(&self, sequence: u64) -> impl Iterator<Item = &Arc<Transition>> {
         self.chunks
             .iter()
-            .flat_map(move |chunk| &chunk[chunk.partition_point(|own| own.sequence <= sequence)..])
+            .flat_map(move |chunk| &chunk[chunk.partition_point(|known| known.sequence <= sequence)..])
     }
 
-    /// The transitions after this sequence number, oldest first, to keep.
+    /// The same, to keep.
     pub fn since(&self, sequence: u64) -> Vec<Arc<Transition>> {
         self.after(sequence).cloned().collect()
     }
 
-    /// Whether everything that followed this sequence number is still here. Not so if the ring has moved on, nor if
-    /// the number was given by another history.
+    /// Whether all transitions after this sequence number are still in the ring. False for numbers of another
+    /// history.
     pub fn reaches_back_to(&self, sequence: u64) -> bool {
         sequence.saturating_add(1) >= self.first.unwrap_or(1) && sequence <= self.last
     }
 
-    /// What is left where only some transitions may be seen. Numbers stay as they are.
-    pub(super) fn only(&self, sees: impl Fn(&Transition) -> bool) -> Self {
-        let rest_of = |chunk: &Arc<Vec<Arc<Transition>>>| {
-            let left: Vec<_> = chunk.iter().filter(|own| sees(own)).cloned().collect();
-            if left.len() == chunk.len() { chunk.clone() } else { Arc::new(left) }
+    /// Only the visible transitions. Sequence numbers do not change.
+    pub(super) fn filtered(&self, is_visible: impl Fn(&Transition) -> bool) -> Self {
+        let filter = |chunk: &Arc<Vec<Arc<Transition>>>| {
+            let visible: Vec<_> = chunk.iter().filter(|transition| is_visible(transition)).cloned().collect();
+            if visible.len() == chunk.len() { chunk.clone() } else { Arc::new(visible) }
         };
-        let chunks = self.chunks.iter().map(rest_of).filter(|chunk| !chunk.is_empty());
+        let chunks = self.chunks.iter().map(filter).filter(|chunk| !chunk.is_empty());
         Self { chunks: chunks.collect(), ..*self }
     }
 
-    /// Adds a transition and numbers it.
+    /// Appends a transition with the next sequence number.
     pub(super) fn push(&mut self, transition: Transition) {
         self.last += 1;
         self.append(Arc::new(Transition { sequence: self.last, ..transition }));
@@ -181,26 +273,66 @@ mod tests {
     }
 
     #[test]
-    fn a_history_tells_what_it_can_still_be_asked_for() {
+    fn history_reaches_back_to_its_oldest_transition() {
         let empty = History::default();
         assert!(empty.reaches_back_to(0));
-        assert!(!empty.reaches_back_to(1), "that number was given by another history");
+        assert!(!empty.reaches_back_to(1), "the number of another history");
 
         let mut full = History::default();
         let pushed = CAPACITY as u64 + 1;
         (0..pushed).for_each(|_| full.push(transition(0)));
         let oldest = full.after(0).next().unwrap().sequence;
-        assert!(oldest > 1, "the ring has moved on");
+        assert!(oldest > 1, "the ring dropped the oldest");
         assert!(!full.reaches_back_to(0) && !full.reaches_back_to(oldest - 2));
         assert!(full.reaches_back_to(oldest - 1) && full.reaches_back_to(pushed));
         assert!(!full.reaches_back_to(pushed + 1) && !full.reaches_back_to(u64::MAX));
     }
 
     #[test]
-    fn what_follows_a_number_comes_oldest_first_across_chunks() {
+    fn transitions_after_a_number_are_oldest_first_across_chunks() {
         let history = History::restore((1..=250).map(transition));
-        let after: Vec<u64> = history.after(98).map(|own| own.sequence).collect();
+        let after: Vec<u64> = history.after(98).map(|transition| transition.sequence).collect();
         assert_eq!(after, (99..=250).collect::<Vec<_>>());
         assert_eq!(history.since(250).len(), 0);
+    }
+
+    /// Lines that versions before this one wrote.
+    const LINES: [&str; 4] = [
+        r#"{"sequence":7,"time":"2026-01-01T00:00:00Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"in_sync","to":"drifted","reason":null,"episode":{"turn":"began","onset":"2025-12-31T23:59:59.5Z","severity":"warning","actor":"kubectl","manager":"kubectl-edit","field":"hash","paths":["spec","spec.\"a\""]}}"#,
+        r#"{"sequence":8,"time":"2026-01-01T00:00:01.25Z","group":"","version":"v1","kind":"Node","plural":"nodes","namespaced":false,"namespace":"","name":"one","uid":"u","source":"terraform","from":"drifted","to":null,"reason":null,"episode":{"turn":"deleted","onset":"2025-12-31T23:59:59Z","severity":"critical","actor":"none","manager":null,"field":"existence","paths":[]}}"#,
+        r#"{"sequence":9,"time":"2026-01-01T00:00:02Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":"drifted","to":"unknown","reason":"bad_hash","episode":{"turn":"goes_on","onset":"2025-12-31T23:59:59Z","severity":"info","actor":"kubectl","manager":"kubectl","field":"other","paths":["spec"]}}"#,
+        r#"{"sequence":10,"time":"2026-01-01T00:00:03Z","group":"apps","version":"v1","kind":"Deployment","plural":"deployments","namespaced":true,"namespace":"shop","name":"web","uid":"u","source":"annotation","from":null,"to":"in_sync","reason":null,"episode":null}"#,
+    ];
+
+    #[test]
+    fn lines_of_the_history_file_are_read_and_written_byte_for_byte() {
+        for line in LINES {
+            let transition: Transition = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::to_string(&transition).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn lines_without_optional_fields_or_with_unknown_fields_are_read() {
+        let line = LINES[3].replace(r#""from":null,"#, r#""later":{"a":[1]},"#);
+        let line = line.replace(r#","reason":null,"episode":null"#, "");
+        let transition: Transition = serde_json::from_str(&line).unwrap();
+        assert_eq!(serde_json::to_string(&transition).unwrap(), LINES[3]);
+    }
+
+    #[test]
+    fn lines_with_unknown_words_are_invalid() {
+        for (word, other) in [
+            ("\"annotation\"", "\"magic\""),
+            ("\"in_sync\"", "\"dubious\""),
+            ("\"began\"", "\"ended\""),
+            ("\"warning\"", "\"Warning\""),
+            ("\"kubectl\"", "null"),
+            ("\"hash\"", "\"\""),
+        ] {
+            let line = LINES[0].replacen(word, other, 1);
+            assert_ne!(line, LINES[0]);
+            assert!(serde_json::from_str::<Transition>(&line).is_err(), "{line}");
+        }
     }
 }

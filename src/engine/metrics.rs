@@ -1,4 +1,6 @@
-//! What the engine counts about itself.
+//! The engine's own metrics.
+
+use std::time::Duration;
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -8,44 +10,62 @@ use prometheus_client::{
 
 use crate::types::{BaselineFault, Kind, Source, UnknownReason, VerdictKind};
 
-/// Counters of the engine.
 #[derive(Clone, Debug)]
 pub struct EngineMetrics {
-    reconciles: Family<Labels, Counter>,
+    reconciles: Family<ReconcileLabels, Counter>,
     duration: Histogram,
-    baseline_errors: Family<BaselineLabels, Counter>,
+    baseline_errors: Family<BaselineErrorLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct ReconcileLabels {
     group: String,
     kind: String,
     result: &'static str,
 }
 
+impl ReconcileLabels {
+    fn new(kind: &Kind, result: &'static str) -> Self {
+        Self { group: kind.group.to_string(), kind: kind.kind.to_string(), result }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BaselineLabels {
+struct BaselineErrorLabels {
     source: &'static str,
     reason: &'static str,
 }
 
+/// The value of `result` for an object in which no source and no rule finds a change.
+pub(super) const UNCHANGED: &str = "unchanged";
+
+// Values of `reason` beside those of `BaselineFault`.
+/// Two resources in a baseline have one address, or two documents are of one object.
+pub(super) const DUPLICATE_ADDRESS: &str = "duplicate_address";
+pub(super) const NOT_YAML: &str = "not_yaml";
+/// Two baselines declare the whole of one object.
+pub(super) const CLAIMED_TWICE: &str = "claimed_twice";
+/// No object of the baseline is in this cluster.
+pub(super) const OTHER_CLUSTER: &str = "other_cluster";
+/// The lock is held for longer than an apply may take.
+pub(super) const STALE_LOCK: &str = "stale_lock";
+
 impl EngineMetrics {
-    /// Registers the counters.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             reconciles: Family::default(),
             duration: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0]),
             baseline_errors: Family::default(),
         };
-        metrics.know_on_objects(Source::Annotation);
+        metrics.init_object_source(Source::Annotation);
         registry.register(
             "drift_reconciles",
-            "Objects that were read and judged, by verdict; unchanged: nothing that counts differed",
+            "Reconciled objects by verdict; unchanged: no source and no rule found a change",
             metrics.reconciles.clone(),
         );
         registry.register(
             "drift_reconcile_duration_seconds",
-            "Time from taking one change from the queue to having judged it",
+            "Duration of one reconciliation, from the queue to the verdicts",
             metrics.duration.clone(),
         );
         registry.register(
@@ -56,77 +76,61 @@ impl EngineMetrics {
         metrics
     }
 
-    pub(super) fn reconciled(&self, kind: &Kind, result: &'static str) {
-        let labels = Labels { group: kind.group.to_string(), kind: kind.kind.to_string(), result };
-        self.reconciles.get_or_create_owned(&labels).inc();
+    pub(super) fn count_reconcile(&self, kind: &Kind, result: &'static str) {
+        self.reconciles.get_or_create_owned(&ReconcileLabels::new(kind, result)).inc();
     }
 
     /// Drops the series of a kind that is no longer watched.
-    pub(super) fn forget(&self, kind: &Kind) {
+    pub(super) fn drop_kind(&self, kind: &Kind) {
         let verdicts = VerdictKind::ALL.iter().map(|verdict| verdict.as_str());
         for result in verdicts.chain([UNCHANGED]) {
-            let labels = Labels { group: kind.group.to_string(), kind: kind.kind.to_string(), result };
-            self.reconciles.remove(&labels);
+            self.reconciles.remove(&ReconcileLabels::new(kind, result));
         }
     }
 
-    /// Counts a claim that could not be judged, where its baseline is to blame.
-    pub(super) fn could_not_judge(&self, source: Source, reason: UnknownReason) {
-        if errors_of(source).contains(&reason) {
-            self.baseline_failed(source, reason.as_str());
-        }
-    }
-
-    /// Starts counting at zero for a source whose baselines stand on the objects.
-    pub(super) fn know_on_objects(&self, source: Source) {
-        for reason in errors_of(source) {
-            self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason.as_str()));
-        }
-    }
-
-    /// Starts counting at zero for a source that has baselines of its own.
-    pub(super) fn know(&self, source: Source) {
-        let odd = [DUPLICATE_ADDRESS, NOT_YAML, CLAIMED_TWICE, OTHER_CLUSTER, STALE_LOCK];
-        for reason in BaselineFault::ALL.iter().map(|fault| fault.as_str()).chain(odd) {
-            self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason));
-        }
-    }
-
-    /// Counts what is wrong with a baseline.
-    pub(super) fn baseline_failed(&self, source: Source, reason: &'static str) {
-        self.baseline_errors.get_or_create_owned(&baseline_labels(source, reason)).inc();
-    }
-
-    pub(super) fn took(&self, duration: std::time::Duration) {
+    pub(super) fn observe_duration(&self, duration: Duration) {
         self.duration.observe(duration.as_secs_f64());
+    }
+
+    /// Counts a claim that is `unknown` because the baseline on the object is invalid.
+    pub(super) fn count_unknown(&self, source: Source, reason: UnknownReason) {
+        if invalid_on_object(source).contains(&reason) {
+            self.count_baseline_error(source, reason.as_str());
+        }
+    }
+
+    pub(super) fn count_baseline_error(&self, source: Source, reason: &'static str) {
+        self.baseline_error(source, reason).inc();
+    }
+
+    /// Exposes the counters of a source with baselines on the objects with the value zero.
+    pub(super) fn init_object_source(&self, source: Source) {
+        for reason in invalid_on_object(source) {
+            self.baseline_error(source, reason.as_str());
+        }
+    }
+
+    /// Exposes the counters of a source with baselines of its own with the value zero.
+    pub(super) fn init_baseline_source(&self, source: Source) {
+        let others = [DUPLICATE_ADDRESS, NOT_YAML, CLAIMED_TWICE, OTHER_CLUSTER, STALE_LOCK];
+        for reason in BaselineFault::ALL.iter().map(|fault| fault.as_str()).chain(others) {
+            self.baseline_error(source, reason);
+        }
+    }
+
+    fn baseline_error(&self, source: Source, reason: &'static str) -> Counter {
+        let labels = BaselineErrorLabels { source: source.as_str(), reason };
+        self.baseline_errors.get_or_create_owned(&labels)
     }
 }
 
-/// The result for an object of which nothing that counts differed.
-pub(super) const UNCHANGED: &str = "unchanged";
-
-/// A baseline has two resources of one address, or two documents of one object.
-pub(super) const DUPLICATE_ADDRESS: &str = "duplicate_address";
-/// A document of a baseline is no YAML.
-pub(super) const NOT_YAML: &str = "not_yaml";
-/// Two baselines declare all of one object.
-pub(super) const CLAIMED_TWICE: &str = "claimed_twice";
-/// None of a baseline's objects is in this cluster.
-pub(super) const OTHER_CLUSTER: &str = "other_cluster";
-/// A lock is held for longer than anybody applies.
-pub(super) const STALE_LOCK: &str = "stale_lock";
-
-/// What is wrong with baselines that stand on objects and could not be used.
-fn errors_of(source: Source) -> &'static [UnknownReason] {
+/// The reasons that mean that the baseline on an object is invalid.
+fn invalid_on_object(source: Source) -> &'static [UnknownReason] {
     match source {
         Source::Annotation | Source::StatusHash => {
             &[UnknownReason::BadHash, UnknownReason::UnknownAlgorithm, UnknownReason::Unhashable]
         }
         Source::LastApplied => &[UnknownReason::UnreadableBaseline],
-        Source::Terraform | Source::Helm | Source::Manifest | Source::Nothing => &[],
+        Source::Terraform | Source::Helm | Source::Manifest | Source::Unclaimed => &[],
     }
-}
-
-fn baseline_labels(source: Source, reason: &'static str) -> BaselineLabels {
-    BaselineLabels { source: source.as_str(), reason }
 }

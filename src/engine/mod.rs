@@ -1,9 +1,13 @@
-//! What we know: one task applies changes and publishes an immutable snapshot.
+//! The state of the exporter: one task reconciles events and publishes an immutable snapshot.
+//!
+//! [`Engine::apply`] is the entry point. `reconcile` computes the verdict of each source on one object,
+//! `claim` folds it into the claim of that source, and `store` holds the claims in blocks that snapshots
+//! share.
 
 mod baselines;
 mod claim;
 mod counters;
-#[expect(clippy::module_inception, reason = "the engine itself")]
+#[expect(clippy::module_inception, reason = "the file of `Engine`")]
 mod engine;
 mod history;
 mod metrics;
@@ -13,11 +17,11 @@ mod snapshot;
 mod store;
 
 pub use baselines::{BaselineState, ClusterMatch};
-pub use claim::{Claim, DeclaredBy, Details, Entry, Episodes};
-pub use counters::{AGE_BOUNDS, Ages, DriftCounters, Place, RuleBook};
+pub use claim::{Claim, ClaimDetails, ClaimEntry, DeclaredBy, EpisodeCount};
+pub use counters::{AGE_BOUNDS, ActiveRules, AgeHistogram, CounterKey, DriftCounters};
 pub use engine::Engine;
-pub use history::{EpisodeNote, History, Transition, Turn};
+pub use history::{EpisodeChange, EpisodeSummary, History, Transition};
 pub use metrics::EngineMetrics;
-pub use run::{QUEUE, StatePublisher, StateReader, run, state_channel};
+pub use run::{EVENT_QUEUE_CAPACITY, StatePublisher, StateReader, run, state_channel};
 pub use snapshot::{KindState, Snapshot, WatchState};
-pub use store::{Block, Blocks};
+pub use store::{ClaimBlock, ClaimBlocks};

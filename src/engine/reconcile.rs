@@ -1,135 +1,177 @@
-//! What each source says about one object, before what was known about it counts.
+//! The pure part of reconciliation: whether an object exists, and the verdict of each source on it, without
+//! regard to the claims so far.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::{
-    ClusterMatch, Details, KindState, WatchState,
-    baselines::{BaselineState, Baselines},
-    claim::DeclaredBy,
-    snapshot::is_answer,
+    BaselineState, ClaimDetails, ClusterMatch, DeclaredBy, KindState, WatchState, baselines::Baselines,
+    snapshot::is_refused,
 };
 use crate::{
     diff::{
-        compare_kept, creator, declared::ClusterSchemas, judge, judge_record, seal_findings,
+        compare_document, creator, judge, judge_record, manifest::ClusterSchemas, redact_findings,
         terraform::Comparison,
     },
     types::{
-        Cause, DeclaredBody, DeclaredObject, Document, FieldClass, Finding, HashBaseline, Judgement, Kind,
-        LiveObject, ObjectKey, ObjectName, Source, UnknownReason,
+        DeclaredBody, DeclaredObject, Document, FieldClass, Finding, HashBaseline, Judgement, Kind,
+        LiveObject, ObjectKey, ObjectRef, ResolutionCause, Source, UnknownReason,
     },
 };
 
-/// The circumstances in which something is found out.
+/// The circumstances of one reconciliation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    /// Whether an episode that shows now began while we watched.
+pub(super) struct ReconcileContext {
+    /// Whether an episode that is detected now started while we watched. Only such episodes are counted.
     pub(super) counted: bool,
-    /// Why claims end that are no longer made.
-    pub(super) cause: Cause,
-    /// The time.
+    /// The cause with which episodes of claims end that no source makes any more.
+    pub(super) cause: ResolutionCause,
     pub(super) now: Timestamp,
 }
 
-/// What is known about whether an object exists.
+impl ReconcileContext {
+    pub(super) fn uncounted(cause: ResolutionCause, now: Timestamp) -> Self {
+        Self { counted: false, cause, now }
+    }
+}
+
+/// Whether an object exists, as far as the watches of its kind show.
 #[derive(Clone, Debug)]
 pub(super) enum Presence {
-    /// It does.
     Exists(Arc<LiveObject>),
-    /// It does not.
     Absent,
-    /// Its kind cannot be watched.
+    /// The API server refuses to list its kind.
     Unwatched,
-    /// Its kind was not listed yet, or nobody is to look for it.
-    Unseen,
+    /// No watch that selects it is synced yet, or no watch selects it.
+    NotSynced,
 }
 
-/// What one source says about an object.
+pub(super) fn presence(kinds: &[Arc<KindState>], key: &ObjectKey) -> Presence {
+    match (find_object(kinds, key), find_kind(kinds, &key.kind)) {
+        (Some(object), _) => Presence::Exists(object.clone()),
+        (None, Some(kind)) => absence(kind, key),
+        (None, None) => Presence::NotSynced,
+    }
+}
+
+/// The presence of an object that is not in the cache.
+pub(super) fn absence(kind: &KindState, key: &ObjectKey) -> Presence {
+    let is_authoritative = |watch: &&WatchState| watch.spec.is_authoritative_for(&key.namespace, &key.name);
+    let mut watches = kind.watches.iter().filter(is_authoritative);
+    if watches.clone().any(|watch| watch.synced) {
+        return Presence::Absent;
+    }
+    let refused = |watch: &WatchState| is_refused(&watch.health);
+    let unwatchable = kind.watches.iter().any(|watch| watch.spec.matches_nothing() && refused(watch));
+    if watches.any(refused) || unwatchable { Presence::Unwatched } else { Presence::NotSynced }
+}
+
+pub(super) fn find_object<'a>(kinds: &'a [Arc<KindState>], key: &ObjectKey) -> Option<&'a Arc<LiveObject>> {
+    find_kind(kinds, &key.kind)?.blocks.object(&key.namespace, &key.name)
+}
+
+/// The kind of this group and name, in whatever version.
+pub(super) fn find_kind<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<&'a Arc<KindState>> {
+    kinds.iter().find(|state| state.kind.is_same_type(kind))
+}
+
+/// The judgement of one source on an object.
 #[derive(Debug)]
-pub(super) struct Opinion {
+pub(super) struct SourceVerdict {
     pub(super) source: Source,
     pub(super) judgement: Judgement,
-    pub(super) details: Option<Details>,
+    pub(super) details: Option<ClaimDetails>,
 }
 
-/// What all sources say about an object, in the order of the sources. On an object that exists there is at least one opinion.
-pub(super) fn opinions(
+impl SourceVerdict {
+    fn plain(source: Source, judgement: Judgement) -> Self {
+        Self { source, judgement, details: None }
+    }
+}
+
+/// The verdicts of all sources on an object, in the order of the sources. An object that exists has at least
+/// one.
+pub(super) fn source_verdicts(
     key: &ObjectKey,
     presence: &Presence,
     baselines: &Baselines,
-    shapes: &ClusterSchemas,
+    schemas: &ClusterSchemas,
     now: Timestamp,
-) -> Vec<Opinion> {
-    let elsewhere = Source::ALL.iter().filter(|source| !source.is_on_object());
-    let mut opinions: Vec<Opinion> =
-        elsewhere.filter_map(|source| by_baselines(*source, key, presence, baselines, shapes)).collect();
+) -> Vec<SourceVerdict> {
+    let with_baselines = Source::ALL.iter().filter(|source| !source.is_on_object());
+    let mut verdicts: Vec<SourceVerdict> = with_baselines
+        .filter_map(|source| baseline_verdict(*source, key, presence, baselines, schemas))
+        .collect();
     if let Presence::Exists(object) = presence {
-        let plain = |source, judgement| Opinion { source, judgement, details: None };
-        opinions.extend(by_kubectl(object, shapes));
-        if let Some(record) = object.record() {
-            opinions.push(plain(Source::StatusHash, judge_record(record, record.rests(now))));
+        verdicts.extend(last_applied_verdict(object, schemas));
+        if let Some(record) = object.controller_status() {
+            let judgement = judge_record(record, record.in_grace_period(now));
+            verdicts.push(SourceVerdict::plain(Source::StatusHash, judgement));
         }
-        // A Job is watched for how it runs, and nobody asks it for a hash.
-        let is_only_watched = object.report.as_ref().is_some_and(|report| report.run.is_some());
-        match (&object.stamp, opinions.is_empty()) {
-            (HashBaseline::Unasked | HashBaseline::Absent, false) => {}
-            (HashBaseline::Absent, true) if is_only_watched => {
-                opinions.push(plain(Source::Nothing, Judgement::NoBaseline));
+        // A Job is watched for its runs, not for a hash.
+        let is_job = object.report.as_ref().is_some_and(|report| report.run.is_some());
+        match (&object.hash_baseline, verdicts.is_empty()) {
+            (HashBaseline::NotRequested | HashBaseline::Absent, false) => {}
+            (HashBaseline::Absent, true) if is_job => {
+                verdicts.push(SourceVerdict::plain(Source::Unclaimed, Judgement::NoBaseline));
             }
-            (HashBaseline::Unasked, true) => opinions.push(plain(Source::Nothing, Judgement::NoBaseline)),
-            (_, _) => opinions.push(plain(Source::Annotation, judge(object))),
+            (HashBaseline::NotRequested, true) => {
+                verdicts.push(SourceVerdict::plain(Source::Unclaimed, Judgement::NoBaseline));
+            }
+            (_, _) => verdicts.push(SourceVerdict::plain(Source::Annotation, judge(object))),
         }
     }
-    for (fields, seal_key) in baselines.marked(key) {
-        for opinion in &mut opinions {
-            if let Judgement::Drifted(findings) = &mut opinion.judgement {
-                seal_findings(findings, &fields, seal_key);
+    // A field that one baseline marks as sensitive is redacted in the findings of all sources.
+    for (fields, redaction_key) in baselines.sensitive_fields_of(key) {
+        for verdict in &mut verdicts {
+            if let Judgement::Drifted(findings) = &mut verdict.judgement {
+                redact_findings(findings, &fields, redaction_key);
             }
         }
     }
-    opinions.sort_by_key(|opinion| opinion.source);
-    opinions
+    verdicts.sort_by_key(|verdict| verdict.source);
+    verdicts
 }
 
-/// What the baselines of one source that declare an object say together.
-fn by_baselines(
+/// The merged verdict of all baselines of one source that declare an object.
+fn baseline_verdict(
     source: Source,
     key: &ObjectKey,
     presence: &Presence,
     baselines: &Baselines,
-    shapes: &ClusterSchemas,
-) -> Option<Opinion> {
+    schemas: &ClusterSchemas,
+) -> Option<SourceVerdict> {
     match presence {
-        Presence::Unseen => return None,
-        // It was read before anybody asked for its fields, and is being read again.
+        Presence::NotSynced => return None,
+        // The object was listed before a baseline needed its fields, and is being listed again.
         Presence::Exists(object) if object.document.is_none() => return None,
         Presence::Exists(_) | Presence::Absent | Presence::Unwatched => {}
     }
-    let mut details = Details::default();
+    let mut details = ClaimDetails::default();
     let (mut judgements, mut declared_by) = (Vec::new(), Vec::new());
     for (state, declared) in baselines.declared(source, key) {
-        // Nothing is said before it is known where it belongs, unless nobody will ever find out.
-        if state.belonging == ClusterMatch::Undecided && !matches!(presence, Presence::Unwatched) {
+        // The cluster of a baseline is decided before its objects are judged, unless they cannot be watched
+        // at all.
+        if state.cluster_match == ClusterMatch::Undecided && !matches!(presence, Presence::Unwatched) {
             continue;
         }
         let (address, baseline) = (declared.address.clone(), state.baseline.name.clone());
-        let judgement = judge_declared(state, declared, presence, shapes, &mut details);
-        declared_by.push((rank(&judgement), DeclaredBy { address, baseline }));
+        let judgement = judge_declared(state, declared, presence, schemas, &mut details);
+        declared_by.push((certainty_rank(&judgement), DeclaredBy { address, baseline }));
         judgements.push(judgement);
     }
-    // Whoever has something to say comes before those who have not.
     declared_by.sort_by_key(|(rank, _)| *rank);
-    details.declared_by = declared_by.into_iter().map(|(_, own)| own).collect();
-    let judgement = together(judgements)?;
+    details.declared_by = declared_by.into_iter().map(|(_, declared_by)| declared_by).collect();
+    let judgement = merge_judgements(judgements)?;
     if let Presence::Exists(object) = presence {
-        details.compared = object.document.as_ref().map(|document| document.content);
+        details.compared_content = object.document.as_ref().map(|document| document.content);
     }
-    Some(Opinion { source, judgement, details: Some(details) })
+    Some(SourceVerdict { source, judgement, details: Some(details) })
 }
 
-/// What kubectl wrote down on an object says about it.
-fn by_kubectl(object: &LiveObject, shapes: &ClusterSchemas) -> Option<Opinion> {
+/// The verdict of kubectl's last-applied annotation.
+fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceVerdict> {
     let (applied, document) = (object.applied.as_ref()?, object.document.as_ref()?);
     let declared = &applied.declared;
     let judgement = match &declared.body {
@@ -137,17 +179,17 @@ fn by_kubectl(object: &LiveObject, shapes: &ClusterSchemas) -> Option<Opinion> {
         _ if declared.object.version != object.key.kind.version => {
             Judgement::Unknown(UnknownReason::OtherVersion)
         }
-        _ => match compare(declared, document, shapes) {
+        _ => match compare(declared, document, schemas) {
             Some(comparison) => judge_comparison(comparison),
             None => Judgement::InFlight,
         },
     };
-    let details = Details { compared: Some(applied.rest), ..Details::default() };
-    Some(Opinion { source: Source::LastApplied, judgement, details: Some(details) })
+    let details = ClaimDetails { compared_content: Some(applied.rest), ..ClaimDetails::default() };
+    Some(SourceVerdict { source: Source::LastApplied, judgement, details: Some(details) })
 }
 
-/// The smaller, the more it says.
-fn rank(judgement: &Judgement) -> u8 {
+/// Orders judgements by how much they say: drift, in sync, unknown.
+fn certainty_rank(judgement: &Judgement) -> u8 {
     match judgement {
         Judgement::Drifted(_) | Judgement::Missing(_) | Judgement::Replaced(_) => 0,
         Judgement::InSync => 1,
@@ -155,30 +197,30 @@ fn rank(judgement: &Judgement) -> u8 {
     }
 }
 
-/// What one declaration says about an object.
+/// Judges an object by one declaration. Adds the blind fields to `details`.
 fn judge_declared(
     state: &BaselineState,
     declared: &DeclaredObject,
     presence: &Presence,
-    shapes: &ClusterSchemas,
-    details: &mut Details,
+    schemas: &ClusterSchemas,
+    details: &mut ClaimDetails,
 ) -> Judgement {
     if state.in_flight {
         return Judgement::InFlight;
     }
-    if let Some(trouble) = &state.baseline.fault {
-        return Judgement::Unknown(trouble.fault.unknown_reason());
+    if let Some(drift_kind) = &state.baseline.fault {
+        return Judgement::Unknown(drift_kind.fault.unknown_reason());
     }
     if matches!(presence, Presence::Unwatched) {
         return Judgement::Unknown(UnknownReason::Unwatched);
     }
-    if state.belonging == ClusterMatch::Elsewhere {
+    if state.cluster_match == ClusterMatch::Elsewhere {
         return Judgement::Unknown(UnknownReason::OtherCluster);
     }
     let object = match presence {
         Presence::Exists(object) => object,
         Presence::Absent => return Judgement::Missing(missing(declared)),
-        Presence::Unwatched | Presence::Unseen => return Judgement::Unknown(UnknownReason::Unwatched),
+        Presence::Unwatched | Presence::NotSynced => return Judgement::Unknown(UnknownReason::Unwatched),
     };
     if let Some(uid) = declared.uid.as_ref().filter(|uid| **uid != object.uid) {
         return Judgement::Replaced(replaced(uid, object));
@@ -192,36 +234,38 @@ fn judge_declared(
     let Some(document) = object.document.as_ref().filter(|document| !document.is_unreadable()) else {
         return Judgement::Unknown(UnknownReason::Unreadable);
     };
-    let Some(comparison) = compare(declared, document, shapes) else {
+    let Some(comparison) = compare(declared, document, schemas) else {
         return Judgement::InFlight;
     };
     for path in &comparison.blind {
-        if !details.blind.contains(path) {
-            details.blind.push(path.clone());
+        if !details.blind_fields.contains(path) {
+            details.blind_fields.push(path.clone());
         }
     }
     judge_comparison(comparison)
 }
 
-/// Compares an object with what is declared for it; none while it is being read how its kind is compared.
-fn compare(declared: &DeclaredObject, document: &Document, shapes: &ClusterSchemas) -> Option<Comparison> {
-    let ObjectName { group, version, kind, .. } = &declared.object;
+/// None while the schema of the kind is being read.
+fn compare(declared: &DeclaredObject, document: &Document, schemas: &ClusterSchemas) -> Option<Comparison> {
+    let ObjectRef { group, version, kind, .. } = &declared.object;
     let api_version = format!("{group}/{version}");
-    let shapes = shapes.of(api_version.trim_start_matches('/'), kind)?;
-    Some(compare_kept(declared, document, shapes))
+    let schemas = schemas.of(api_version.trim_start_matches('/'), kind)?;
+    Some(compare_document(declared, document, schemas))
 }
 
 fn judge_comparison(comparison: Comparison) -> Judgement {
     match comparison.findings {
-        // The baseline has just come with a key of its own, and the object is being read once more.
-        _ if comparison.other_key => Judgement::InFlight,
+        // The baseline is new and has its own redaction key; the object is being listed again to redact it
+        // with that key.
+        _ if comparison.unknown_key => Judgement::InFlight,
         findings if findings.is_empty() => Judgement::InSync,
         findings => Judgement::Drifted(findings),
     }
 }
 
-/// Several declarations of one object are one claim: it is as declared if it is as each of them says that can be asked.
-fn together(judgements: Vec<Judgement>) -> Option<Judgement> {
+/// Several declarations of one object are one claim, which is in sync if the object matches every declaration
+/// that can be compared.
+fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
     let mut findings: Vec<Finding> = Vec::new();
     let mut unknown = None;
     let mut in_sync = false;
@@ -229,8 +273,9 @@ fn together(judgements: Vec<Judgement>) -> Option<Judgement> {
         match judgement {
             Judgement::InFlight | Judgement::Missing(_) | Judgement::Replaced(_) => return Some(judgement),
             Judgement::Drifted(mut more) => {
-                // One declaration may have two findings in one place of a list: what is gone, and what came.
-                more.retain(|finding| !findings.iter().any(|own| own.path == finding.path));
+                // One declaration may report a path twice: the element that was removed from a list, and the
+                // element that was added. Only paths of other declarations are duplicates.
+                more.retain(|finding| !findings.iter().any(|known| known.path == finding.path));
                 findings.extend(more);
             }
             Judgement::InSync => in_sync = true,
@@ -250,7 +295,7 @@ fn missing(declared: &DeclaredObject) -> Finding {
         class: FieldClass::Existence,
         expected: declared.object.name.clone(),
         actual: Box::default(),
-        writer: None,
+        owner: None,
     }
 }
 
@@ -260,41 +305,13 @@ fn replaced(uid: &str, object: &LiveObject) -> Finding {
         class: FieldClass::Existence,
         expected: uid.into(),
         actual: object.uid.clone(),
-        writer: object.document.as_deref().and_then(creator),
+        owner: object.document.as_deref().and_then(creator),
     }
-}
-
-pub(super) fn presence(kinds: &[Arc<KindState>], key: &ObjectKey) -> Presence {
-    match (object(kinds, key), of_type(kinds, &key.kind)) {
-        (Some(object), _) => Presence::Exists(object.clone()),
-        (None, Some(state)) => absence(state, key),
-        (None, None) => Presence::Unseen,
-    }
-}
-
-pub(super) fn object<'a>(kinds: &'a [Arc<KindState>], key: &ObjectKey) -> Option<&'a Arc<LiveObject>> {
-    of_type(kinds, &key.kind)?.blocks.object(&key.namespace, &key.name)
-}
-
-pub(super) fn of_type<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<&'a Arc<KindState>> {
-    kinds.iter().find(|state| state.kind.is_same_type(kind))
-}
-
-/// What it means that an object does not come.
-pub(super) fn absence(state: &KindState, key: &ObjectKey) -> Presence {
-    let would_bring = |stream: &&WatchState| stream.spec.misses_nothing(&key.namespace, &key.name);
-    let mut streams = state.streams.iter().filter(would_bring);
-    if streams.clone().any(|stream| stream.listed) {
-        return Presence::Absent;
-    }
-    let refused = |stream: &WatchState| is_answer(&stream.health);
-    let unwatchable = state.streams.iter().any(|stream| stream.spec.is_nothing() && refused(stream));
-    if streams.any(refused) || unwatchable { Presence::Unwatched } else { Presence::Unseen }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldClass, Finding, Judgement, together};
+    use super::{FieldClass, Finding, Judgement, merge_judgements};
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
         let finding = |(path, expected, actual): &(&str, &str, &str)| Finding {
@@ -302,19 +319,19 @@ mod tests {
             class: FieldClass::Other,
             expected: (*expected).into(),
             actual: (*actual).into(),
-            writer: None,
+            owner: None,
         };
         Judgement::Drifted(values.iter().map(finding).collect())
     }
 
     #[test]
-    fn of_a_place_that_two_declare_the_first_is_told_with_all_that_it_says() {
+    fn merged_judgement_keeps_all_findings_of_the_first_declaration_of_a_path() {
         let replaced = [("spec.tags[0]", "a", ""), ("spec.tags[0]", "", "c")];
         let other = [("spec.size", "1", "2")];
         for (one, another) in [(&replaced[..], &other[..]), (&other, &replaced)] {
             let all = [one, another].concat();
-            assert_eq!(together(vec![drifted(one), drifted(another)]), Some(drifted(&all)));
+            assert_eq!(merge_judgements(vec![drifted(one), drifted(another)]), Some(drifted(&all)));
         }
-        assert_eq!(together(vec![drifted(&replaced), drifted(&replaced)]), Some(drifted(&replaced)));
+        assert_eq!(merge_judgements(vec![drifted(&replaced), drifted(&replaced)]), Some(drifted(&replaced)));
     }
 }

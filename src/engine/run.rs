@@ -1,4 +1,4 @@
-//! The task that owns the state, and the handle that everyone else reads through.
+//! The task that owns the engine, and the handle through which all others read the published snapshots.
 
 use std::sync::{
     Arc,
@@ -10,66 +10,67 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Engine, Snapshot};
 use crate::{
-    diff::declared::ClusterSchemas,
+    diff::manifest::ClusterSchemas,
     rules::RuleSet,
     types::{Clock, Event},
 };
 
-/// Changes that wait at most; a full queue slows the readers of the API server down, and loses nothing.
-pub const QUEUE: usize = 1024;
+/// The capacity of the engine's queue. A full queue slows down the watches, and loses no event.
+pub const EVENT_QUEUE_CAPACITY: usize = 1024;
+/// The most events that are applied before a snapshot is published.
 const BATCH: usize = 256;
 
-/// Reads what was last published. Cheap to clone.
+/// Reads the published snapshots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StateReader {
     published: watch::Receiver<Arc<Snapshot>>,
-    beat: Arc<AtomicI64>,
+    heartbeat: Arc<AtomicI64>,
 }
 
-/// Publishes snapshots to the readers.
 #[derive(Debug)]
 pub struct StatePublisher {
     published: watch::Sender<Arc<Snapshot>>,
-    beat: Arc<AtomicI64>,
+    /// When the engine last took events from its queue, in Unix seconds; 0 before that.
+    heartbeat: Arc<AtomicI64>,
 }
 
-/// A publisher and the first of its readers.
 pub fn state_channel(first: Snapshot) -> (StatePublisher, StateReader) {
     let (sender, receiver) = watch::channel(Arc::new(first));
-    let beat = Arc::new(AtomicI64::new(0));
-    (StatePublisher { published: sender, beat: beat.clone() }, StateReader { published: receiver, beat })
+    let heartbeat = Arc::new(AtomicI64::new(0));
+    let publisher = StatePublisher { published: sender, heartbeat: heartbeat.clone() };
+    (publisher, StateReader { published: receiver, heartbeat })
 }
 
-/// Applies changes in batches and publishes after each, until nobody can send any more. The newest rules, and the newest word about
-/// the cluster's own kinds, hold from the moment they are there, for everything that is known already too.
+/// Applies events in batches and publishes a snapshot after each, until all senders are gone. New rules and
+/// schemas take effect before the events that are queued.
 pub async fn run(
     mut engine: Engine,
-    mut changes: mpsc::Receiver<Event>,
+    mut events: mpsc::Receiver<Event>,
     mut rules: watch::Receiver<Arc<RuleSet>>,
-    mut shapes: watch::Receiver<Arc<ClusterSchemas>>,
+    mut schemas: watch::Receiver<Arc<ClusterSchemas>>,
     publisher: StatePublisher,
     clock: Clock,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut edition = 0;
     loop {
-        let mut news = false;
+        let mut changed = false;
         tokio::select! {
             biased;
             Ok(()) = rules.changed() => {
-                engine.take_rules(rules.borrow_and_update().clone());
-                news = true;
+                engine.set_rules(rules.borrow_and_update().clone());
+                changed = true;
             }
-            Ok(()) = shapes.changed() => news = engine.take_shapes(&shapes.borrow_and_update().clone()),
-            received = changes.recv_many(&mut batch, BATCH) => if received == 0 {
+            Ok(()) = schemas.changed() => changed = engine.set_schemas(&schemas.borrow_and_update().clone()),
+            received = events.recv_many(&mut batch, BATCH) => if received == 0 {
                 return;
             }
         }
-        for change in batch.drain(..) {
-            news |= engine.apply(change);
+        for event in batch.drain(..) {
+            changed |= engine.apply(event);
         }
-        publisher.beat.store(clock.now().as_second(), Ordering::Relaxed);
-        if news {
+        publisher.heartbeat.store(clock.now().as_second(), Ordering::Relaxed);
+        if changed {
             edition += 1;
             publisher.published.send_replace(Arc::new(Snapshot { edition, ..engine.snapshot() }));
         }
@@ -77,25 +78,24 @@ pub async fn run(
 }
 
 impl StateReader {
-    /// What was last published.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.published.borrow().clone()
     }
 
-    /// What was last published; `changed` then waits for something newer.
-    pub fn newest(&mut self) -> Arc<Snapshot> {
+    /// The latest snapshot, and marks it as seen: `changed` waits for a newer one.
+    pub fn snapshot_and_update(&mut self) -> Arc<Snapshot> {
         self.published.borrow_and_update().clone()
     }
 
-    /// Waits for something newer than what was last taken. False when there will be none.
+    /// Waits for a snapshot that is not marked as seen. False if the engine has stopped.
     pub async fn changed(&mut self) -> bool {
         self.published.changed().await.is_ok()
     }
 
-    /// How long ago the engine last took something from its queue; none before the first time.
-    pub fn since_last_beat(&self, now: Timestamp) -> Option<SignedDuration> {
-        let beat = self.beat.load(Ordering::Relaxed);
-        let beat = (beat != 0).then(|| Timestamp::from_second(beat).ok()).flatten()?;
-        Some(now.duration_since(beat))
+    /// The time since the engine last took events from its queue; none before the first time.
+    pub fn since_last_heartbeat(&self, now: Timestamp) -> Option<SignedDuration> {
+        let heartbeat = self.heartbeat.load(Ordering::Relaxed);
+        let heartbeat = (heartbeat != 0).then(|| Timestamp::from_second(heartbeat).ok()).flatten()?;
+        Some(now.duration_since(heartbeat))
     }
 }

@@ -1,92 +1,138 @@
-//! What everyone else reads: an immutable picture of one moment.
+//! The immutable view of the state that all readers share, and its restriction to the permissions of one
+//! caller.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-use super::{BaselineState, Blocks, DriftCounters, Entry, History, RuleBook};
+use super::{ActiveRules, BaselineState, ClaimBlocks, ClaimEntry, DriftCounters, History};
 use crate::types::{
-    Baseline, BaselineTrouble, DownReason, Kind, Lock, Scope, Source, UnknownReason, VerdictKind,
-    WatchHealth, WatchSpec,
+    Baseline, BaselineError, DownReason, Kind, Lock, Scope, Source, UnknownReason, VerdictKind, WatchHealth,
+    WatchSpec,
 };
 
-/// Everything that is known at one moment.
+/// The state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Counts up with each change of what the series show; other facts may change without it.
+    /// Increases with each change of the series. Other parts may change without it.
     pub sequence: u64,
-    /// Counts up with each snapshot that is published: two of the same edition are the same in every way.
+    /// Increases with each published snapshot. Snapshots of one edition are equal.
     pub edition: u64,
-    /// The watched kinds, in order.
+    /// The watched kinds, ordered by name.
     pub kinds: Vec<Arc<KindState>>,
-    /// What happened since the start.
-    pub ledger: Arc<DriftCounters>,
-    /// The last transitions.
+    pub counters: Arc<DriftCounters>,
     pub history: History,
-    /// Whether at one moment every first list was answered and at least one could be listed. Streams that are opened
-    /// later do not take that back: what was known goes on being shown.
+    /// Whether every first list was answered, and at least one succeeded. Stays true when watches are added
+    /// later: their kinds do not hide the results so far.
     pub ready: bool,
-    /// Whether the server is still being asked how objects of some kinds are compared; nothing is said about these yet.
-    pub awaits_shapes: bool,
-    /// The rules that hold, and what they match.
-    pub rules: Arc<RuleBook>,
-    /// Whether the baselines of each source can be found, for sources that have baselines of their own.
+    /// Whether schemas of custom resources are still being read; their objects are not judged before that.
+    pub awaits_schemas: bool,
+    pub rules: Arc<ActiveRules>,
+    /// The health of each enabled source that has baselines of its own.
     pub sources: BTreeMap<Source, WatchHealth>,
-    /// Those baselines, by source and name.
+    /// The baselines, by source and name.
     pub baselines: Arc<[BaselineState]>,
 }
 
 /// One watched kind.
 #[derive(Clone, Debug)]
 pub struct KindState {
-    /// The kind.
     pub kind: Arc<Kind>,
-    /// Its streams, which never overlap, and what is wanted of it and cannot be watched.
-    pub streams: Vec<WatchState>,
-    /// Its objects.
-    pub blocks: Blocks,
+    /// Watches that never overlap, and entries for requested parts of the kind that cannot be watched.
+    pub watches: Vec<WatchState>,
+    /// The objects of the kind with their claims.
+    pub blocks: ClaimBlocks,
 }
 
-/// One stream.
+/// One watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchState {
-    /// What it watches.
     pub spec: Arc<WatchSpec>,
-    /// How it fares.
     pub health: WatchHealth,
-    /// Whether it was ever listed completely.
-    pub listed: bool,
-    /// Whether the first list was ever answered: with a list, or with a plain no.
+    /// Whether a list was ever complete.
+    pub synced: bool,
+    /// Whether the first list is done: it was complete, or the API server refused it.
     pub answered: bool,
 }
 
 impl Snapshot {
-    /// All streams of all kinds.
-    pub fn streams(&self) -> impl Iterator<Item = &WatchState> {
-        self.kinds.iter().flat_map(|kind| &kind.streams)
+    /// All watches of all kinds.
+    pub fn watches(&self) -> impl Iterator<Item = &WatchState> {
+        self.kinds.iter().flat_map(|kind| &kind.watches)
     }
 
-    pub(super) fn note_readiness(&mut self) {
-        let loaded = |health: &WatchHealth| *health == WatchHealth::Up || is_answer(health);
-        let nothing_declared = self.baselines.iter().all(|own| own.baseline.objects.is_empty());
+    pub(super) fn update_readiness(&mut self) {
+        let is_answered = |health: &WatchHealth| *health == WatchHealth::Up || is_refused(health);
+        let nothing_declared = self.baselines.iter().all(|state| state.baseline.objects.is_empty());
         let all_up = self.sources.values().all(|health| *health == WatchHealth::Up);
-        let found_nothing = self.kinds.is_empty() && !self.sources.is_empty() && all_up && nothing_declared;
+        let nothing_to_watch =
+            self.kinds.is_empty() && !self.sources.is_empty() && all_up && nothing_declared;
         self.ready = self.ready
-            || (self.sources.values().all(loaded)
-                && self.streams().all(|stream| stream.answered)
-                && (found_nothing || self.streams().any(|stream| stream.listed)));
+            || (self.sources.values().all(is_answered)
+                && self.watches().all(|watch| watch.answered)
+                && (nothing_to_watch || self.watches().any(|watch| watch.synced)));
+    }
+
+    /// Only the parts that a caller may see: objects of the kinds for which `visible_scope` has a scope, in
+    /// the namespaces of that scope. Parts that cannot be attributed to namespaces are dropped.
+    #[must_use]
+    pub fn scoped_to<'a>(&self, visible_scope: impl Fn(&Kind) -> Option<&'a Scope>) -> Self {
+        // Looked up once per kind, not per object and transition.
+        let scopes: HashMap<(&str, &str), &Scope> = self
+            .kinds
+            .iter()
+            .filter_map(|state| Some(((&*state.kind.group, &*state.kind.kind), visible_scope(&state.kind)?)))
+            .collect();
+        let is_visible = |group: &str, kind: &str, namespace: &str| {
+            scopes.get(&(group, kind)).is_some_and(|scope| scope.has(namespace))
+        };
+        let scope_kind = |state: &Arc<KindState>| state.scoped_to(visible_scope(&state.kind)?);
+        let kinds: Vec<Arc<KindState>> = self.kinds.iter().filter_map(scope_kind).collect();
+        let is_visible_namespace = |namespace: &str| scopes.values().any(|scope| scope.has(namespace));
+        let entries = kinds.iter().flat_map(|kind| kind.blocks.entries());
+        let rules = self.rules.scoped_to(is_visible_namespace, entries.map(|entry| &entry.claim.verdict));
+        let baselines = self.baselines.iter().filter_map(|state| state.scoped_to(&is_visible));
+        Self {
+            sequence: self.sequence,
+            edition: self.edition,
+            counters: Arc::new(self.counters.scoped_to(&is_visible)),
+            history: self.history.filtered(|transition| {
+                let key = &transition.key;
+                is_visible(&key.kind.group, &key.kind.kind, &key.namespace)
+            }),
+            ready: self.ready,
+            awaits_schemas: self.awaits_schemas,
+            rules: Arc::new(rules),
+            sources: self.sources.iter().map(|(source, health)| (*source, without_message(health))).collect(),
+            baselines: baselines.collect(),
+            kinds,
+        }
+    }
+
+    /// Whether two snapshots have the same content, whatever their sequence and edition. Entries are compared
+    /// by reference: unchanged ones are shared.
+    pub fn same_content(&self, other: &Self) -> bool {
+        let newest = |snapshot: &Self| snapshot.history.newest_first().next().map(|newest| newest.sequence);
+        (self.ready, self.awaits_schemas, newest(self)) == (other.ready, other.awaits_schemas, newest(other))
+            && self.sources == other.sources
+            && self.rules.same_content(&other.rules)
+            && self.kinds.len() == other.kinds.len()
+            && self.kinds.iter().zip(&other.kinds).all(|(own, other)| own.same_content(other))
+            && self.counters.detections == other.counters.detections
+            && self.counters.resolutions == other.counters.resolutions
+            && self.baselines.len() == other.baselines.len()
+            && self.baselines.iter().zip(&*other.baselines).all(|(own, other)| own.same_content(other))
     }
 }
 
 impl KindState {
-    /// Whether this is one of its streams.
-    pub(super) fn has_stream(&self, stream: &WatchSpec) -> bool {
-        self.kind.is_same_type(&stream.kind) && self.streams.iter().any(|own| *own.spec == *stream)
+    pub(super) fn has_watch(&self, watch: &WatchSpec) -> bool {
+        self.kind.is_same_type(&watch.kind) && self.watches.iter().any(|state| *state.spec == *watch)
     }
 
-    /// The verdict and reason to show for an entry: a claim whose stream is down is `unknown`, whatever it was.
-    pub fn shown_verdict(&self, entry: &Entry) -> (VerdictKind, Option<UnknownReason>) {
+    /// The verdict to report: a claim whose watch is down is `unknown`, whatever its last verdict.
+    pub fn reported_verdict(&self, entry: &ClaimEntry) -> (VerdictKind, Option<UnknownReason>) {
         if self.is_stale(&entry.object.key.namespace, &entry.object.key.name) {
             (VerdictKind::Unknown, Some(UnknownReason::Stale))
         } else {
@@ -94,139 +140,80 @@ impl KindState {
         }
     }
 
-    /// Whether changes of this object do not reach us.
+    /// Whether the watch that selects this object is down.
     pub fn is_stale(&self, namespace: &str, name: &str) -> bool {
-        let is_down = |stream: &WatchState| matches!(stream.health, WatchHealth::Down { .. });
-        self.streams.iter().any(|stream| is_down(stream) && stream.spec.brings(namespace, name))
-    }
-}
-
-impl Snapshot {
-    /// What is left where only objects of some kinds in some namespaces may be seen: in those that `seen` has for a kind. What cannot be told
-    /// by namespace is not in it.
-    #[must_use]
-    pub fn only<'a>(&self, seen: impl Fn(&Kind) -> Option<&'a Scope>) -> Self {
-        // Found once for each kind, however many objects and transitions it has.
-        let scopes: HashMap<(&str, &str), &Scope> = self
-            .kinds
-            .iter()
-            .filter_map(|state| Some(((&*state.kind.group, &*state.kind.kind), seen(&state.kind)?)))
-            .collect();
-        let is_seen = |group: &str, kind: &str, namespace: &str| {
-            scopes.get(&(group, kind)).is_some_and(|scope| scope.has(namespace))
-        };
-        let of_kind = |state: &Arc<KindState>| state.only(seen(&state.kind)?);
-        let kinds: Vec<Arc<KindState>> = self.kinds.iter().filter_map(of_kind).collect();
-        let in_some_kind = |namespace: &str| scopes.values().any(|scope| scope.has(namespace));
-        let verdicts = || kinds.iter().flat_map(|own| own.blocks.entries()).map(|own| &own.claim.verdict);
-        let baselines = self.baselines.iter().filter_map(|own| own.only(&is_seen));
-        Self {
-            sequence: self.sequence,
-            edition: self.edition,
-            ledger: Arc::new(self.ledger.only(&is_seen)),
-            history: self
-                .history
-                .only(|own| is_seen(&own.key.kind.group, &own.key.kind.kind, &own.key.namespace)),
-            ready: self.ready,
-            awaits_shapes: self.awaits_shapes,
-            rules: Arc::new(self.rules.only(in_some_kind, verdicts())),
-            sources: self.sources.iter().map(|(source, health)| (*source, without_words(health))).collect(),
-            baselines: baselines.collect(),
-            kinds,
-        }
+        let is_down = |watch: &WatchState| matches!(watch.health, WatchHealth::Down { .. });
+        self.watches.iter().any(|watch| is_down(watch) && watch.spec.delivers(namespace, name))
     }
 
-    /// Whether two snapshots have the same in them, be they of different moments. Entries that did not change are the same ones.
-    pub fn has_the_same(&self, other: &Self) -> bool {
-        let newest = |own: &Self| own.history.newest_first().next().map(|transition| transition.sequence);
-        (self.ready, self.awaits_shapes, newest(self)) == (other.ready, other.awaits_shapes, newest(other))
-            && self.sources == other.sources
-            && self.rules.is_same(&other.rules)
-            && self.kinds.len() == other.kinds.len()
-            && self.kinds.iter().zip(&other.kinds).all(|(own, other)| own.has_the_same(other))
-            && self.ledger.detections == other.ledger.detections
-            && self.ledger.resolutions == other.ledger.resolutions
-            && self.baselines.len() == other.baselines.len()
-            && self.baselines.iter().zip(&*other.baselines).all(|(own, other)| own.is_same(other))
-    }
-}
-
-impl KindState {
-    /// None where nothing of the kind may be seen.
-    fn only(self: &Arc<Self>, seen: &Scope) -> Option<Arc<Self>> {
-        let mut streams = self.streams.clone();
-        streams.retain(|stream| stream.spec.namespace.as_deref().is_none_or(|name| seen.has(name)));
-        let blocks = self.blocks.only(|namespace| seen.has(namespace));
-        if !seen.has("") && blocks.entries().next().is_none() {
-            // A stream of all namespaces tells that the kind is watched, which is no secret to those who see some of it.
-            streams.retain(|stream| stream.spec.namespace.is_some());
-            if streams.is_empty() {
+    /// None if nothing of the kind is visible.
+    fn scoped_to(self: &Arc<Self>, scope: &Scope) -> Option<Arc<Self>> {
+        let mut watches = self.watches.clone();
+        watches.retain(|watch| watch.spec.namespace.as_deref().is_none_or(|name| scope.has(name)));
+        let blocks = self.blocks.scoped_to(|namespace| scope.has(namespace));
+        if !scope.has("") && blocks.entries().next().is_none() {
+            // A watch of all namespaces only shows that the kind is watched. Callers who see one of its
+            // objects know that.
+            watches.retain(|watch| watch.spec.namespace.is_some());
+            if watches.is_empty() {
                 return None;
             }
         }
-        Some(Arc::new(Self { kind: self.kind.clone(), streams, blocks }))
+        Some(Arc::new(Self { kind: self.kind.clone(), watches, blocks }))
     }
 
-    fn has_the_same(&self, other: &Self) -> bool {
+    fn same_content(&self, other: &Self) -> bool {
         self.kind == other.kind
-            && self.streams == other.streams
+            && self.watches == other.watches
             && self.blocks.entries().count() == other.blocks.entries().count()
             && self.blocks.entries().zip(other.blocks.entries()).all(|(own, other)| Arc::ptr_eq(own, other))
     }
 }
 
 impl BaselineState {
-    /// None where it declares nothing that may be seen.
-    fn only(&self, is_seen: &impl Fn(&str, &str, &str) -> bool) -> Option<Self> {
+    /// None if no object that it declares is visible. Messages and lock holders are dropped: they may name
+    /// objects that the caller may not see. So are skipped objects, whose namespace is unknown.
+    fn scoped_to(&self, is_visible: &impl Fn(&str, &str, &str) -> bool) -> Option<Self> {
         let whole = &self.baseline;
         let mut objects = whole.objects.clone();
-        objects.retain(|own| is_seen(&own.object.group, &own.object.kind, &own.object.namespace));
+        objects.retain(|declared| {
+            let name = &declared.object;
+            is_visible(&name.group, &name.kind, &name.namespace)
+        });
         if objects.is_empty() {
             return None;
         }
-        // Who writes it, and why it cannot be read, is told in words that may name what it is kept in.
-        let fault = whole.fault.as_ref().map(|own| BaselineTrouble { message: LOG.into(), ..own.clone() });
-        let lock = whole.lock.as_ref().map(|own| Lock { who: Box::default(), ..own.clone() });
-        // Nobody can tell where objects are that could not be read.
+        let fault = whole
+            .fault
+            .as_ref()
+            .map(|drift_kind| BaselineError { message: SEE_LOG.into(), ..drift_kind.clone() });
+        let lock = whole.lock.as_ref().map(|lock| Lock { who: Box::default(), ..lock.clone() });
         let baseline = Baseline { objects, skipped: Vec::new(), fault, lock, ..Baseline::clone(whole) };
-        let mut left = self.clone();
-        left.baseline = Arc::new(baseline);
-        Some(left)
+        let mut scoped = self.clone();
+        scoped.baseline = Arc::new(baseline);
+        Some(scoped)
     }
 
-    fn is_same(&self, other: &Self) -> bool {
-        (self.belonging, self.in_flight) == (other.belonging, other.in_flight)
+    fn same_content(&self, other: &Self) -> bool {
+        (self.cluster_match, self.in_flight) == (other.cluster_match, other.in_flight)
             && self.baseline == other.baseline
     }
 }
 
-/// Where those who may see everything find what is left out here.
-const LOG: &str = "the exporter's log says more";
+/// Replaces messages that a caller may not see.
+const SEE_LOG: &str = "the exporter's log says more";
 
-impl DriftCounters {
-    fn only(&self, is_seen: &impl Fn(&str, &str, &str) -> bool) -> Self {
-        let is_seen = |own: &super::Place| is_seen(&own.kind.group, &own.kind.kind, &own.namespace);
-        let detections = self.detections.iter().filter(|(place, _)| is_seen(place));
-        let resolutions = self.resolutions.iter().filter(|((place, _), _)| is_seen(place));
-        Self {
-            detections: detections.map(|(place, count)| (place.clone(), *count)).collect(),
-            resolutions: resolutions.map(|(place, count)| (place.clone(), *count)).collect(),
-            actors: BTreeMap::new(),
-            ages: BTreeMap::new(),
-        }
-    }
-}
-
-/// Why a source cannot be read is told in words that may name what it was looked for in.
-fn without_words(health: &WatchHealth) -> WatchHealth {
+/// The message of a source that is down may name objects that the caller may not see.
+fn without_message(health: &WatchHealth) -> WatchHealth {
     match health {
-        WatchHealth::Down { reason, .. } => WatchHealth::Down { reason: *reason, message: LOG.into() },
+        WatchHealth::Down { reason, .. } => WatchHealth::Down { reason: *reason, message: SEE_LOG.into() },
         WatchHealth::Starting | WatchHealth::Up => health.clone(),
     }
 }
 
-/// Whether a stream's health tells that its first list was answered with a plain no.
-pub(super) fn is_answer(health: &WatchHealth) -> bool {
+/// Whether the API server refused the list: another attempt has the same result until its configuration
+/// changes.
+pub(super) fn is_refused(health: &WatchHealth) -> bool {
     match health {
         WatchHealth::Starting | WatchHealth::Up => false,
         WatchHealth::Down { reason, .. } => match reason {
@@ -243,11 +230,13 @@ mod tests {
     use jiff::Timestamp;
 
     use crate::{
-        engine::{Blocks, DriftCounters, KindState, Place, Snapshot, WatchState, baselines::Baselines},
+        engine::{
+            ClaimBlocks, CounterKey, DriftCounters, KindState, Snapshot, WatchState, baselines::Baselines,
+        },
         types::{
-            Baseline, BaselineFault, BaselineTrouble, DeclaredBody, DeclaredObject, DownReason, Kind, Lock,
-            ObjectName, Origin, RedactionKey, Scope, SkipReason, Skipped, Source, UnknownReason, WatchHealth,
-            WatchSpec,
+            Baseline, BaselineError, BaselineFault, BaselineOrigin, DeclaredBody, DeclaredObject, DownReason,
+            Kind, Lock, ObjectRef, RedactionKey, Scope, SkipReason, SkippedResource, Source, UnknownReason,
+            WatchHealth, WatchSpec,
         },
     };
 
@@ -255,7 +244,7 @@ mod tests {
         Arc::new(DeclaredObject {
             address: format!("kubernetes_deployment_v1.{namespace}").into(),
             resource_type: "kubernetes_deployment_v1".into(),
-            object: ObjectName {
+            object: ObjectRef {
                 group: "apps".into(),
                 version: "v1".into(),
                 kind: "Deployment".into(),
@@ -270,7 +259,7 @@ mod tests {
     }
 
     fn baseline(name: &str, namespaces: &[&str]) -> Arc<Baseline> {
-        let skipped = Skipped {
+        let skipped = SkippedResource {
             address: "kubernetes_thing.secret".into(),
             resource_type: "kubernetes_thing".into(),
             reason: SkipReason::UnknownType,
@@ -278,11 +267,11 @@ mod tests {
         Arc::new(Baseline {
             source: Source::Terraform,
             name: name.into(),
-            origin: Origin::File,
+            origin: BaselineOrigin::File,
             version: None,
             objects: namespaces.iter().map(|namespace| declared(namespace)).collect(),
             skipped: vec![skipped],
-            fault: Some(BaselineTrouble {
+            fault: Some(BaselineError {
                 fault: BaselineFault::Unreadable,
                 message: "Secret attic/tfstate-own cannot be read".into(),
             }),
@@ -290,39 +279,39 @@ mod tests {
                 operation: "OperationTypeApply".into(),
                 who: "ann@attic".into(),
                 created: None,
-                holds_until: None,
+                in_flight_until: None,
             }),
-            here: true,
+            this_cluster: true,
         })
     }
 
-    fn kind(kind: Kind, streams: &[Option<&str>]) -> Arc<KindState> {
+    fn kind(kind: Kind, watches: &[Option<&str>]) -> Arc<KindState> {
         let kind = Arc::new(kind);
-        let stream = |namespace: Option<&str>| WatchState {
+        let watch = |namespace: Option<&str>| WatchState {
             spec: Arc::new(WatchSpec {
                 namespace: namespace.map(Into::into),
-                ..WatchSpec::whole(kind.clone())
+                ..WatchSpec::all(kind.clone())
             }),
             health: WatchHealth::Up,
-            listed: true,
+            synced: true,
             answered: true,
         };
-        let streams = streams.iter().copied().map(stream).collect();
-        Arc::new(KindState { kind, streams, blocks: Blocks::default() })
+        let watches = watches.iter().copied().map(watch).collect();
+        Arc::new(KindState { kind, watches, blocks: ClaimBlocks::default() })
     }
 
     #[test]
-    fn what_is_not_of_a_single_object_is_left_out_as_well() {
+    fn scoped_snapshot_drops_baselines_counters_and_watches_of_other_namespaces() {
         let mut baselines = Baselines::default();
         for (name, namespaces) in
             [("both", &["shop", "attic"][..]), ("own", &["shop"]), ("others", &["attic"])]
         {
-            baselines.put(&baseline(name, namespaces), Timestamp::UNIX_EPOCH);
+            baselines.upsert(&baseline(name, namespaces), Timestamp::UNIX_EPOCH);
         }
-        let mut ledger = DriftCounters::new(&[Source::Terraform]);
+        let mut counters = DriftCounters::new(&[Source::Terraform]);
         for namespace in ["shop", "attic"] {
             let kind = Arc::new(Kind::deployment());
-            ledger.open(Place { kind, namespace: namespace.into(), source: Source::Terraform });
+            counters.init_key(CounterKey { kind, namespace: namespace.into(), source: Source::Terraform });
         }
         let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "secrets in attic".into() };
         let snapshot = Snapshot {
@@ -331,27 +320,29 @@ mod tests {
                 kind(Kind::service(), &[None]),
                 kind(Kind::namespace(), &[None]),
             ],
-            ledger: Arc::new(ledger),
+            counters: Arc::new(counters),
             sources: [(Source::Terraform, down)].into(),
             baselines: baselines.all().cloned().collect(),
             ..Snapshot::default()
         };
         let shop = Scope::In(["shop".into()].into());
-        let seen = snapshot.only(|kind| (&*kind.kind == "Deployment").then_some(&shop));
+        let scoped = snapshot.scoped_to(|kind| (&*kind.kind == "Deployment").then_some(&shop));
 
-        let streams: Vec<String> = seen.streams().map(|stream| stream.spec.to_string()).collect();
-        assert_eq!(streams, ["deployments.apps in shop"]);
-        let left: Vec<_> = seen.baselines.iter().map(|own| &own.baseline).collect();
-        let counts: Vec<_> =
-            left.iter().map(|own| (&*own.name, own.objects.len(), own.skipped.len())).collect();
+        let watches: Vec<String> = scoped.watches().map(|watch| watch.spec.to_string()).collect();
+        assert_eq!(watches, ["deployments.apps in shop"]);
+        let baselines: Vec<_> = scoped.baselines.iter().map(|state| &state.baseline).collect();
+        let counts: Vec<_> = baselines
+            .iter()
+            .map(|baseline| (&*baseline.name, baseline.objects.len(), baseline.skipped.len()))
+            .collect();
         assert_eq!(counts, [("both", 1, 0), ("own", 1, 0)]);
-        assert!(seen.ledger.detections.keys().all(|place| &*place.namespace == "shop"));
-        assert!(seen.ledger.resolutions.keys().all(|(place, _)| &*place.namespace == "shop"));
-        assert!(!seen.ledger.detections.is_empty() && seen.ledger.actors.is_empty());
-        assert!(!format!("{seen:?}").contains("attic"), "{seen:?}");
+        assert!(scoped.counters.detections.keys().all(|key| &*key.namespace == "shop"));
+        assert!(scoped.counters.resolutions.keys().all(|(key, _)| &*key.namespace == "shop"));
+        assert!(!scoped.counters.detections.is_empty() && scoped.counters.actors.is_empty());
+        assert!(!format!("{scoped:?}").contains("attic"), "{scoped:?}");
         assert!(
-            left.iter().all(|own| own.fault.is_some() && own.lock.is_some()),
-            "that there are any is told"
+            baselines.iter().all(|baseline| baseline.fault.is_some() && baseline.lock.is_some()),
+            "the existence of faults and locks stays visible"
         );
     }
 }

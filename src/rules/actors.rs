@@ -1,42 +1,42 @@
-//! From a field manager's name to the class of tool behind it.
+//! Classifies field managers by the tool behind them.
 
 use regex::Regex;
 
+use ManagerPattern::{Contains, Is, StartsWith};
+
 use crate::types::{Actor, FieldClass, FieldManager, Finding};
 
-/// Tells tools by the names of their field managers.
+/// Classifies field managers by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Actors {
-    /// What the settings say; asked first, in order.
+    /// The classes of the settings, which precede the built-in table. The first match wins.
     pub(super) settings: Vec<(Regex, Actor)>,
 }
 
 impl Actors {
-    /// The class of tool that last set a field. It names a tool, never a person. `autoscaled`: an autoscaler sets the replicas of
-    /// the object.
+    /// The class of the tool that last set a field. `autoscaled`: an autoscaler targets the object.
     pub(super) fn classify(&self, finding: &Finding, autoscaled: bool) -> Actor {
-        let writer = finding.writer.as_ref();
-        let own = |writer: &FieldManager| {
-            self.settings.iter().find(|(manager, _)| manager.is_match(&writer.manager))
-        };
-        if let Some((_, told)) = writer.and_then(own) {
-            return *told;
+        let owner = finding.owner.as_ref();
+        let from_settings =
+            |owner: &FieldManager| self.settings.iter().find(|(manager, _)| manager.is_match(&owner.manager));
+        if let Some((_, actor)) = owner.and_then(from_settings) {
+            return *actor;
         }
-        let actor = writer.map_or(Actor::Nobody, |writer| built_in(writer, finding.class));
-        let scales = autoscaled && finding.class == FieldClass::Replicas && !is_switched_off(finding);
-        if scales && may_scale_for_others(actor) { Actor::Autoscaler } else { actor }
+        let actor = owner.map_or(Actor::Unknown, |owner| built_in(owner, finding.class));
+        let scales = autoscaled && finding.class == FieldClass::Replicas && !is_scaled_to_zero(finding);
+        if scales && may_act_for_autoscaler(actor) { Actor::Autoscaler } else { actor }
     }
 }
 
-/// Nobody owns a number of zero, and an autoscaler that finds one leaves its object alone: somebody has switched both off.
-fn is_switched_off(finding: &Finding) -> bool {
+/// An autoscaler does not scale an object with 0 replicas: somebody else switched it off. No manager owns a value of 0.
+fn is_scaled_to_zero(finding: &Finding) -> bool {
     matches!(&*finding.actual, "0" | "")
 }
 
-/// Whether nothing is known of a tool that speaks against it setting replicas because an autoscaler wants it to.
-fn may_scale_for_others(actor: Actor) -> bool {
+/// Whether a tool of this class may set replicas on behalf of an autoscaler.
+fn may_act_for_autoscaler(actor: Actor) -> bool {
     match actor {
-        Actor::Other | Actor::Controller | Actor::Nobody => true,
+        Actor::Other | Actor::Controller | Actor::Unknown => true,
         Actor::Terraform
         | Actor::Kubectl
         | Actor::Helm
@@ -46,24 +46,24 @@ fn may_scale_for_others(actor: Actor) -> bool {
     }
 }
 
-fn built_in(writer: &FieldManager, field: FieldClass) -> Actor {
-    let manager = writer.manager.to_ascii_lowercase();
-    // The horizontal autoscaler is part of this controller, and the only part that scales what people declare, through `scale`
-    // or, where an old API server does not tell, anyhow.
-    let scales = &*writer.subresource == "scale" || field == FieldClass::Replicas;
+fn built_in(owner: &FieldManager, field: FieldClass) -> Actor {
+    let manager = owner.manager.to_ascii_lowercase();
+    // Of all controllers in kube-controller-manager only the horizontal autoscaler scales workloads that people declare. It uses
+    // the subresource `scale`, which old API servers do not record.
+    let scales = &*owner.subresource == "scale" || field == FieldClass::Replicas;
     if manager == "kube-controller-manager" && scales {
         return Actor::Autoscaler;
     }
     MANAGERS.iter().find(|(pattern, _)| pattern.matches(&manager)).map_or(Actor::Other, |(_, actor)| *actor)
 }
 
-enum Pattern {
+enum ManagerPattern {
     Is(&'static str),
     StartsWith(&'static str),
     Contains(&'static str),
 }
 
-impl Pattern {
+impl ManagerPattern {
     fn matches(&self, manager: &str) -> bool {
         match self {
             Self::Is(name) => manager == *name,
@@ -73,33 +73,33 @@ impl Pattern {
     }
 }
 
-/// The first that matches wins. Names are those that the tools send as field manager or user agent.
-const MANAGERS: &[(Pattern, Actor)] = &[
-    (Pattern::Is("hashicorp"), Actor::Terraform),
-    (Pattern::StartsWith("terraform"), Actor::Terraform),
-    (Pattern::StartsWith("opentofu"), Actor::Terraform),
-    (Pattern::StartsWith("kubectl"), Actor::Kubectl),
-    (Pattern::StartsWith("k9s"), Actor::Kubectl),
-    (Pattern::Is("helm"), Actor::Helm),
-    (Pattern::StartsWith("helm-controller"), Actor::Gitops),
-    (Pattern::StartsWith("kustomize-controller"), Actor::Gitops),
-    (Pattern::StartsWith("argocd"), Actor::Gitops),
-    (Pattern::StartsWith("argo-cd"), Actor::Gitops),
-    (Pattern::StartsWith("flux"), Actor::Gitops),
-    (Pattern::StartsWith("rancher-fleet"), Actor::Gitops),
-    (Pattern::Contains("keda"), Actor::Autoscaler),
-    (Pattern::Contains("autoscaler"), Actor::Autoscaler),
-    (Pattern::StartsWith("vpa-"), Actor::Autoscaler),
-    (Pattern::Contains("dashboard"), Actor::Console),
-    (Pattern::Contains("console"), Actor::Console),
-    (Pattern::StartsWith("mozilla"), Actor::Console),
-    (Pattern::StartsWith("openlens"), Actor::Console),
-    (Pattern::StartsWith("node-fetch"), Actor::Console),
-    (Pattern::StartsWith("kube-"), Actor::Controller),
-    (Pattern::StartsWith("cloud-controller-manager"), Actor::Controller),
-    (Pattern::Contains("controller"), Actor::Controller),
-    (Pattern::Contains("operator"), Actor::Controller),
-    (Pattern::Is("manager"), Actor::Controller),
+/// Lower-case names that tools send as field manager or user agent. The first match wins.
+const MANAGERS: &[(ManagerPattern, Actor)] = &[
+    (Is("hashicorp"), Actor::Terraform),
+    (StartsWith("terraform"), Actor::Terraform),
+    (StartsWith("opentofu"), Actor::Terraform),
+    (StartsWith("kubectl"), Actor::Kubectl),
+    (StartsWith("k9s"), Actor::Kubectl),
+    (Is("helm"), Actor::Helm),
+    (StartsWith("helm-controller"), Actor::Gitops),
+    (StartsWith("kustomize-controller"), Actor::Gitops),
+    (StartsWith("argocd"), Actor::Gitops),
+    (StartsWith("argo-cd"), Actor::Gitops),
+    (StartsWith("flux"), Actor::Gitops),
+    (StartsWith("rancher-fleet"), Actor::Gitops),
+    (Contains("keda"), Actor::Autoscaler),
+    (Contains("autoscaler"), Actor::Autoscaler),
+    (StartsWith("vpa-"), Actor::Autoscaler),
+    (Contains("dashboard"), Actor::Console),
+    (Contains("console"), Actor::Console),
+    (StartsWith("mozilla"), Actor::Console),
+    (StartsWith("openlens"), Actor::Console),
+    (StartsWith("node-fetch"), Actor::Console),
+    (StartsWith("kube-"), Actor::Controller),
+    (StartsWith("cloud-controller-manager"), Actor::Controller),
+    (Contains("controller"), Actor::Controller),
+    (Contains("operator"), Actor::Controller),
+    (Is("manager"), Actor::Controller),
 ];
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     use super::{Actor, Actors, FieldClass, FieldManager, Finding};
 
     fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
-        let writer = |manager: &str| FieldManager {
+        let owner = |manager: &str| FieldManager {
             manager: manager.into(),
             subresource: subresource.into(),
             time: None,
@@ -119,7 +119,7 @@ mod tests {
             class,
             expected: "3".into(),
             actual: actual.into(),
-            writer: manager.map(writer),
+            owner: manager.map(owner),
         }
     }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn managers_are_classed_by_the_tool_behind_them() {
+    fn managers_are_classified_by_tool() {
         check("HashiCorp", "", Actor::Terraform);
         check("Terraform", "", Actor::Terraform);
         check("kubectl-edit", "", Actor::Kubectl);
@@ -142,14 +142,14 @@ mod tests {
         check("openshift-console", "", Actor::Console);
         check("my-operator", "", Actor::Controller);
         check("curl", "", Actor::Other);
-        let nobodys = finding(None, "", FieldClass::Image, "x");
-        assert_eq!(Actors::default().classify(&nobodys, false), Actor::Nobody);
+        let unowned = finding(None, "", FieldClass::Image, "x");
+        assert_eq!(Actors::default().classify(&unowned, false), Actor::Unknown);
     }
 
     #[test]
-    fn settings_are_asked_before_the_built_in_table() {
-        let told = [("^kubectl-ci$", Actor::Gitops), ("^our-", Actor::Other)];
-        let settings = told.map(|(manager, actor)| (Regex::new(manager).unwrap(), actor));
+    fn settings_precede_the_built_in_table() {
+        let classes = [("^kubectl-ci$", Actor::Gitops), ("^our-", Actor::Other)];
+        let settings = classes.map(|(manager, actor)| (Regex::new(manager).unwrap(), actor));
         let actors = Actors { settings: settings.into() };
         let check = |manager: &str, autoscaled: bool, actor: Actor| {
             let finding = finding(Some(manager), "", FieldClass::Replicas, "7");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_person_or_deployment_set_on_an_autoscaled_object_is_the_autoscalers() {
+    fn unclassified_managers_scale_for_the_autoscaler() {
         let check = |manager: Option<&str>, field: FieldClass, actual: &str, actor: Actor| {
             let finding = finding(manager, "", field, actual);
             assert_eq!(Actors::default().classify(&finding, true), actor, "{finding:?}");
@@ -180,18 +180,18 @@ mod tests {
         }
         check(Some("my-scaler"), FieldClass::Image, "7", Actor::Other);
         check(Some("my-operator"), FieldClass::Hash, "7", Actor::Controller);
-        check(None, FieldClass::Resources, "7", Actor::Nobody);
-        check(None, FieldClass::Replicas, "0", Actor::Nobody);
+        check(None, FieldClass::Resources, "7", Actor::Unknown);
+        check(None, FieldClass::Replicas, "0", Actor::Unknown);
         check(Some("my-scaler"), FieldClass::Replicas, "0", Actor::Other);
     }
 
     #[test]
-    fn the_autoscaler_is_told_from_a_person_who_scales() {
+    fn autoscaler_is_distinguished_from_kubectl_scale() {
         check("kube-controller-manager", "scale", Actor::Autoscaler);
         check("kubectl", "scale", Actor::Kubectl);
         check("kube-controller-manager", "", Actor::Controller);
         let controller = finding(Some("kube-controller-manager"), "", FieldClass::Replicas, "7");
         let replicas = Actors::default().classify(&controller, false);
-        assert_eq!(replicas, Actor::Autoscaler, "nothing else in it sets replicas");
+        assert_eq!(replicas, Actor::Autoscaler, "no other controller in it sets replicas");
     }
 }

@@ -1,10 +1,10 @@
-//! What sort of change a difference is.
+//! What sort of change a difference is, by its two values.
 
 use serde_json::Value;
 
 use crate::types::{ChangeKind, FieldClass, FieldPath, Finding};
 
-/// What the two values of a finding tell about the change. Two hashes tell nothing.
+/// The kind of change, if the two values show it. Hashes show nothing.
 pub(super) fn change_kind(finding: &Finding, path: Option<&FieldPath>) -> Option<ChangeKind> {
     if finding.class == FieldClass::Hash {
         return None;
@@ -13,15 +13,15 @@ pub(super) fn change_kind(finding: &Finding, path: Option<&FieldPath>) -> Option
         (true, false) => Some(ChangeKind::Added),
         (false, true) => Some(ChangeKind::Removed),
         (false, false) if is_reordered(&finding.expected, &finding.actual) => Some(ChangeKind::Reordered),
-        (false, false) if holds_a_version(finding, path) => {
+        (false, false) if is_version_field(finding, path) => {
             version_change(&finding.expected, &finding.actual)
         }
         (true, true) | (false, false) => None,
     }
 }
 
-/// Numbers look like versions too: three replicas are no major version, and 1.5 CPUs no patch of one.
-fn holds_a_version(finding: &Finding, path: Option<&FieldPath>) -> bool {
+/// Numbers look like versions too, so only certain fields count: 3 replicas are not a major version, 1.5 CPUs not a patch level.
+fn is_version_field(finding: &Finding, path: Option<&FieldPath>) -> bool {
     finding.class == FieldClass::Image
         || path.and_then(FieldPath::last_field).is_some_and(|name| {
             let name = name.to_lowercase();
@@ -30,27 +30,25 @@ fn holds_a_version(finding: &Finding, path: Option<&FieldPath>) -> bool {
 }
 
 fn is_reordered(expected: &str, actual: &str) -> bool {
-    // Both have the same elements, so they differ in length by white space at most, and are not worth reading otherwise.
     if !(expected.starts_with('[') && actual.starts_with('[')) {
         return false;
     }
-    let elements = |text: &str| {
+    let sorted_elements = |text: &str| {
         let list: Vec<Value> = serde_json::from_str(text).ok()?;
         let mut list: Vec<String> = list.iter().map(Value::to_string).collect();
         list.sort_unstable();
         Some(list)
     };
-    let expected = elements(expected);
-    expected.is_some() && expected == elements(actual)
+    let expected = sorted_elements(expected);
+    expected.is_some() && expected == sorted_elements(actual)
 }
 
-/// How the second version differs from the first. None where it is neither a newer patch level nor another major version, or
-/// where either is no version.
+/// Compares two versions, or two images of the same repository by their tags. Returns none for a change that is neither a newer
+/// patch level nor another major version.
 ///
-/// Images are compared by their tags if they come from the same repository. A digest pins content that a tag no longer
-/// tells, so an image with one has no version.
-pub(super) fn version_change(expected: &str, actual: &str) -> Option<ChangeKind> {
-    let (expected, actual) = (Version::read(expected)?, Version::read(actual)?);
+/// An image with a digest has no version, because the digest and not the tag selects its content.
+fn version_change(expected: &str, actual: &str) -> Option<ChangeKind> {
+    let (expected, actual) = (Version::parse(expected)?, Version::parse(actual)?);
     if expected.repository != actual.repository {
         return None;
     }
@@ -61,7 +59,7 @@ pub(super) fn version_change(expected: &str, actual: &str) -> Option<ChangeKind>
     (same_flavour && is_newer_patch(&expected.numbers, &actual.numbers)).then_some(ChangeKind::PatchVersion)
 }
 
-/// The same numbers with more behind them, or a higher third number.
+/// More components after the same ones, or a higher third component.
 fn is_newer_patch(expected: &[u64], actual: &[u64]) -> bool {
     const PATCH: usize = 2;
     if actual.len() > expected.len() {
@@ -74,7 +72,7 @@ fn is_newer_patch(expected: &[u64], actual: &[u64]) -> bool {
 }
 
 struct Version<'a> {
-    /// Empty for a version that is no image.
+    /// Empty for a version that is not an image.
     repository: &'a str,
     has_v: bool,
     /// At least one.
@@ -83,7 +81,7 @@ struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+    fn parse(text: &'a str) -> Option<Self> {
         if text.contains('@') {
             return None;
         }
@@ -119,7 +117,7 @@ mod tests {
             class,
             expected: expected.into(),
             actual: actual.into(),
-            writer: None,
+            owner: None,
         };
         assert_eq!(
             change_kind(&finding, path.parse().ok().as_ref()),
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_tell_what_was_done() {
+    fn change_is_derived_from_both_values() {
         check("spec.a", "", "x", Some(ChangeKind::Added));
         check("spec.a", "x", "", Some(ChangeKind::Removed));
         check("spec.a", "[1,{\"a\":2}]", "[{\"a\":2},1]", Some(ChangeKind::Reordered));
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_versions_are_not_taken_for_any() {
+    fn other_numbers_are_not_versions() {
         check("spec.replicas", "3", "5", None);
         check("spec.resources.limits.cpu", "1", "1.5", None);
     }
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_patch_level_is_told_from_everything_else() {
+    fn newer_patch_level_is_distinguished_from_other_changes() {
         for (expected, actual) in [
             ("15", "15.2"),
             ("postgres:15", "postgres:15.2"),
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn another_first_number_is_a_major_version_up_or_down() {
+    fn another_first_number_is_a_major_version() {
         check_version("postgres:15.2", "postgres:16", Some(ChangeKind::MajorVersion));
         check_version("postgres:16", "postgres:15-alpine", Some(ChangeKind::MajorVersion));
         check_version("v1.2", "v2.0", Some(ChangeKind::MajorVersion));

@@ -1,4 +1,4 @@
-//! Compiles rules from their specs, all of them or none.
+//! Compiles rules from their specs: all of them, or none and every problem.
 
 use std::{
     collections::HashMap,
@@ -9,31 +9,39 @@ use jiff::{Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
 use regex::RegexBuilder;
 
 use super::{
-    Origin, Rule, RuleInput, RuleProblem, RuleSet, RuleSpec, actors::Actors, condition::Condition,
+    Rule, RuleConfig, RuleOrigin, RuleProblem, RuleSet, RuleSpec, actors::Actors, condition::Condition,
     problem::Reporter, spec::Effects,
 };
 use crate::types::{Actor, FieldClass, Severity};
 
-/// A regular expression may not grow larger than this when compiled.
-const REGEX_BYTES: usize = 1 << 20;
-const LONGEST_NAME: usize = 100;
+/// The limit of a compiled regular expression.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+const MAX_NAME: usize = 100;
 
-/// Compiles the built-in rules, then those of the settings in order, then those of the teams.
-pub(super) fn compile(input: &RuleInput) -> Result<RuleSet, Vec<RuleProblem>> {
+/// The built-in rules, in order.
+pub fn built_in_rules() -> &'static [RuleSpec] {
+    static RULES: LazyLock<Vec<RuleSpec>> = LazyLock::new(|| {
+        serde_saphyr::from_str(include_str!("built_in.yaml")).expect("a test parses the built-in rules")
+    });
+    &RULES
+}
+
+/// Compiles the built-in rules, then the rules of the settings, then the rules of the teams.
+pub(super) fn compile(config: &RuleConfig) -> Result<RuleSet, Vec<RuleProblem>> {
     let mut compiler = Compiler::default();
     for (at, spec) in built_in_rules().iter().enumerate() {
-        compiler.rule(spec, Origin::BuiltIn, at);
+        compiler.add_rule(spec, RuleOrigin::BuiltIn, at);
     }
-    for (at, spec) in input.rules.iter().enumerate() {
-        compiler.rule(spec, Origin::Settings, at);
+    for (at, spec) in config.rules.iter().enumerate() {
+        compiler.add_rule(spec, RuleOrigin::Settings, at);
     }
-    for team in &input.teams {
+    for team in &config.teams {
         for (at, spec) in team.rules.iter().enumerate() {
-            compiler.rule(spec, Origin::Team { namespace: team.namespace.clone() }, at);
+            compiler.add_rule(spec, RuleOrigin::Team { namespace: team.namespace.clone() }, at);
         }
     }
-    let severities = compiler.severities(input);
-    let actors = compiler.actors(input);
+    let severities = compiler.severities(config);
+    let actors = compiler.actors(config);
     if !compiler.problems.is_empty() {
         return Err(compiler.problems);
     }
@@ -49,60 +57,61 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn rule(&mut self, spec: &RuleSpec, origin: Origin, at: usize) {
-        let place = format!("rules[{at}]");
-        let mut report = Reporter::new(&mut self.problems, origin.clone(), place.clone()).about(&spec.name);
+    fn add_rule(&mut self, spec: &RuleSpec, origin: RuleOrigin, at: usize) {
+        let key = format!("rules[{at}]");
+        let mut report = Reporter::new(&mut self.problems, origin.clone(), key.clone()).for_rule(&spec.name);
         check_name(&spec.name, &mut report);
-        let effects = Effects::read(&spec.effect, &mut report);
-        let mut condition = Condition::read(&spec.matches, &mut report);
+        let effects = Effects::compile(&spec.effect, &mut report);
+        let mut condition = Condition::compile(&spec.matches, &mut report);
         let expires = spec.expires.as_deref().and_then(|text| {
             parse_expiry(text)
                 .map_err(|message| report.problem("expires", format!("`{text}` is {message}")))
                 .ok()
         });
-        if let Origin::Team { namespace } = &origin {
-            for (at, other) in
-                spec.matches.namespaces.iter().enumerate().filter(|(_, own)| **own != **namespace)
-            {
-                let message = format!("`{other}` is not {namespace}, where alone this rule applies");
+        if let RuleOrigin::Team { namespace } = &origin {
+            let foreign =
+                spec.matches.namespaces.iter().enumerate().filter(|(_, name)| ***name != **namespace);
+            for (at, other) in foreign {
+                let message = format!("`{other}` is not {namespace}, the only namespace of this rule");
                 report.problem(&format!("match.namespaces[{at}]"), message);
             }
-            condition = condition.within(namespace);
+            condition = condition.limited_to(namespace);
         }
         let name: Arc<str> = match &origin {
-            Origin::Team { namespace } => format!("{namespace}/{}", spec.name).into(),
-            Origin::BuiltIn | Origin::Settings => spec.name.as_str().into(),
+            RuleOrigin::Team { namespace } => format!("{namespace}/{}", spec.name).into(),
+            RuleOrigin::BuiltIn | RuleOrigin::Settings => spec.name.as_str().into(),
         };
-        let is_base = origin == Origin::BuiltIn;
+        let is_base = origin == RuleOrigin::BuiltIn;
         let rule = Rule { name, origin, spec: spec.clone(), expires, condition, effects, is_base };
-        self.warn(&rule, place.clone());
-        self.place(rule, place);
+        self.warn(&rule, key.clone());
+        self.insert(rule, key);
     }
 
-    /// Puts a rule behind the others, or in the place of a built-in one of its name.
-    fn place(&mut self, rule: Rule, place: String) {
+    /// Appends a rule, or replaces the built-in rule of the same name.
+    fn insert(&mut self, rule: Rule, key: String) {
         let Some(&at) = self.by_name.get(&rule.name) else {
             self.by_name.insert(rule.name.clone(), self.rules.len());
             return self.rules.push(rule);
         };
-        if self.rules[at].origin == Origin::BuiltIn && rule.origin == Origin::Settings {
+        if self.rules[at].origin == RuleOrigin::BuiltIn && rule.origin == RuleOrigin::Settings {
             self.rules[at] = Rule { is_base: true, ..rule };
         } else {
-            let mut report = Reporter::new(&mut self.problems, rule.origin, place).about(&rule.spec.name);
+            let mut report = Reporter::new(&mut self.problems, rule.origin, key).for_rule(&rule.spec.name);
             report.problem("name", "another rule has this name already");
         }
     }
 
-    /// Notes what is allowed and hardly meant.
-    fn warn(&mut self, rule: &Rule, place: String) {
-        let mut report = Reporter::new(&mut self.warnings, rule.origin.clone(), place).about(&rule.spec.name);
+    /// Warns about rules that are valid and probably mistakes.
+    fn warn(&mut self, rule: &Rule, key: String) {
+        let mut report =
+            Reporter::new(&mut self.warnings, rule.origin.clone(), key).for_rule(&rule.spec.name);
         if rule.effects.off {
             let names = || self.rules.iter().map(|rule| &*rule.name);
-            if rule.origin != Origin::BuiltIn && !names().any(|name| *name == *rule.name) {
+            if rule.origin != RuleOrigin::BuiltIn && !names().any(|name| *name == *rule.name) {
                 let message = "it switches nothing off: no built-in rule has its name".to_owned();
                 report.unknown("name", message, &rule.name, names());
             }
-        } else if rule.condition.is_anything() {
+        } else if rule.condition.matches_everything() {
             let message = if rule.effects.ignore {
                 "it matches everything, so that nothing is ever reported as drifted"
             } else {
@@ -112,36 +121,35 @@ impl Compiler {
         }
     }
 
-    fn severities(&mut self, input: &RuleInput) -> HashMap<FieldClass, Severity> {
+    fn severities(&mut self, config: &RuleConfig) -> HashMap<FieldClass, Severity> {
         let mut severities = HashMap::new();
-        for (at, spec) in input.severities.iter().enumerate() {
-            let place = format!("severities[{at}]");
-            let mut report = Reporter::new(&mut self.problems, Origin::Settings, place);
-            let severity = report.word::<Severity>("severity", &spec.severity);
+        for (at, spec) in config.severities.iter().enumerate() {
+            let key = format!("severities[{at}]");
+            let mut report = Reporter::new(&mut self.problems, RuleOrigin::Settings, key);
+            let severity = report.member::<Severity>("severity", &spec.severity);
             for (at, word) in spec.fields.iter().enumerate() {
                 let key = format!("fields[{at}]");
-                let field = report.word::<FieldClass>(&key, word);
+                let field = report.member::<FieldClass>(&key, word);
                 let (Some(field), Some(severity)) = (field, severity) else { continue };
-                let before = *severities.entry(field).or_insert(severity);
-                if before != severity {
-                    report.problem(&key, format!("`{word}` is {before} already; a field has one severity"));
+                let first = *severities.entry(field).or_insert(severity);
+                if first != severity {
+                    report.problem(&key, format!("`{word}` is {first} already; a field has one severity"));
                 }
             }
         }
         severities
     }
 
-    fn actors(&mut self, input: &RuleInput) -> Actors {
+    fn actors(&mut self, config: &RuleConfig) -> Actors {
         let mut actors = Actors::default();
-        for (at, spec) in input.actors.iter().enumerate() {
-            let mut report = Reporter::new(&mut self.problems, Origin::Settings, format!("actors[{at}]"));
-            let actor = report.word::<Actor>("actor", &spec.actor);
+        for (at, spec) in config.actors.iter().enumerate() {
+            let mut report = Reporter::new(&mut self.problems, RuleOrigin::Settings, format!("actors[{at}]"));
+            let actor = report.member::<Actor>("actor", &spec.actor);
             if spec.manager.is_empty() {
-                let message =
-                    "empty, it would match every manager; want a regular expression for some of them";
+                let message = "an empty expression would match every manager; want a regular expression for some of them";
                 report.problem("manager", message);
             }
-            match RegexBuilder::new(&spec.manager).size_limit(REGEX_BYTES).build() {
+            match RegexBuilder::new(&spec.manager).size_limit(MAX_REGEX_BYTES).build() {
                 Ok(manager) => actors.settings.extend(actor.map(|actor| (manager, actor))),
                 Err(error) => report.problem("manager", error.to_string()),
             }
@@ -150,42 +158,33 @@ impl Compiler {
     }
 }
 
-/// Names become values of a label, and parts of names of teams' rules.
+/// Names are label values, and parts of the names of teams' rules.
 fn check_name(name: &str, report: &mut Reporter<'_>) {
     if name.is_empty() {
-        report.problem("name", "a rule needs a name");
-    } else if name.len() > LONGEST_NAME {
-        report.problem("name", format!("a name has at most {LONGEST_NAME} characters"));
+        report.problem("name", "the name of the rule is missing");
+    } else if name.len() > MAX_NAME {
+        report.problem("name", format!("a name has at most {MAX_NAME} characters"));
     } else if !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.')) {
         report.problem(
             "name",
-            format!("`{name}`: a name has letters, digits, dashes, dots and underscores only"),
+            format!("invalid name `{name}`; want letters, digits, dashes, dots and underscores only"),
         );
     }
 }
 
-/// The rules that are part of the program, in order, as they are written.
-pub fn built_in_rules() -> &'static [RuleSpec] {
-    &RULES
-}
-
-static RULES: LazyLock<Vec<RuleSpec>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("built_in.yaml")).expect("a test reads the built-in rules")
-});
-
-/// The first moment at which a rule no longer applies. A date counts until its day is over in UTC.
+/// The first moment at which a rule no longer applies. A date includes its whole day in UTC.
 fn parse_expiry(text: &str) -> Result<Timestamp, &'static str> {
-    const WRONG: &str = "neither a date (2027-01-31) nor an RFC 3339 time (2027-01-31T12:00:00Z)";
+    const INVALID: &str = "neither a date (2027-01-31) nor an RFC 3339 time (2027-01-31T12:00:00Z)";
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
-    // Jiff would read the date out of a time without an offset, and so move it.
+    // Jiff parses the date of a time without an offset, which would extend the rule.
     if text.len() != "2027-01-31".len() {
-        return Err(WRONG);
+        return Err(INVALID);
     }
-    let day = text.parse::<Date>().map_err(|_| WRONG)?;
+    let day = text.parse::<Date>().map_err(|_| INVALID)?;
     let next = day.checked_add(1.day()).and_then(|next| next.to_zoned(TimeZone::UTC));
-    next.map(|next| next.timestamp()).map_err(|_| WRONG)
+    next.map(|next| next.timestamp()).map_err(|_| INVALID)
 }
 
 #[cfg(test)]
@@ -193,7 +192,7 @@ mod tests {
     use super::parse_expiry;
 
     #[test]
-    fn a_date_counts_until_its_day_is_over() {
+    fn date_includes_its_whole_day() {
         assert_eq!(parse_expiry("2027-01-01").unwrap().to_string(), "2027-01-02T00:00:00Z");
         assert_eq!(parse_expiry("2027-01-01T12:00:00+01:00").unwrap().to_string(), "2027-01-01T11:00:00Z");
         for text in ["", "soon", "2027-02-30", "2027-01-01T12:00:00", "9999-12-31T"] {

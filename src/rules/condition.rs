@@ -1,4 +1,4 @@
-//! The conditions of a rule.
+//! The conditions of a rule, compiled from `match`.
 
 use std::cell::OnceCell;
 
@@ -8,7 +8,7 @@ use crate::types::{
     ValueDigest,
 };
 
-/// The conditions of a rule, understood. An empty list asks for nothing.
+/// The conditions of a rule. An empty list matches everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Condition {
     kinds: Vec<KindPattern>,
@@ -23,9 +23,9 @@ pub(super) struct Condition {
     changes: Vec<ChangeKind>,
 }
 
-/// What conditions are held against. What is costly to know is found out once, when the first rule asks.
+/// The input of conditions. Expensive parts are computed once, when the first rule needs them.
 #[derive(Debug)]
-pub(super) struct Subject<'a> {
+pub(super) struct MatchInput<'a> {
     object: &'a ObjectView<'a>,
     finding: &'a Finding,
     actor: Actor,
@@ -35,21 +35,21 @@ pub(super) struct Subject<'a> {
 }
 
 impl Condition {
-    /// Reads what was written.
-    pub(super) fn read(spec: &MatchSpec, report: &mut Reporter<'_>) -> Self {
-        let kinds = each(&spec.kinds, "match.kinds", report, |text| {
+    pub(super) fn compile(spec: &MatchSpec, report: &mut Reporter<'_>) -> Self {
+        let kinds = compile_each(&spec.kinds, "match.kinds", report, |text| {
             KindPattern::parse(text).map_err(|message| format!("`{text}`: {message}"))
         });
-        let paths = each(&spec.paths, "match.paths", report, |text| {
+        let paths = compile_each(&spec.paths, "match.paths", report, |text| {
             text.parse::<PathPattern>().map_err(|error: PathError| format!("`{text}`: {error}"))
         });
-        let values = each(&spec.values, "match.values", report, |value| match ValueDigest::parse(&value.0) {
-            None => Ok(ValueDigest::of(&value.0)),
-            Some(digest) => digest.map_err(str::to_owned),
-        });
+        let values =
+            compile_each(&spec.values, "match.values", report, |value| match ValueDigest::parse(&value.0) {
+                None => Ok(ValueDigest::of(&value.0)),
+                Some(digest) => digest.map_err(str::to_owned),
+            });
         for name in spec.labels.keys().filter(|name| name.is_empty() || name.contains('*')) {
             report
-                .problem("match.labels", format!("`{name}` is no label's name; only values may have stars"));
+                .problem("match.labels", format!("invalid label name `{name}`; only values may have stars"));
         }
         let globs = |texts: &[String]| texts.iter().map(|text| Glob::new(text)).collect();
         Self {
@@ -57,59 +57,57 @@ impl Condition {
             namespaces: globs(&spec.namespaces),
             names: globs(&spec.names),
             labels: spec.labels.iter().map(|(name, value)| ((**name).into(), Glob::new(value))).collect(),
-            sources: report.words("match.sources", &spec.sources),
+            sources: report.members("match.sources", &spec.sources),
             paths,
-            fields: report.words("match.fields", &spec.fields),
-            actors: report.words("match.actors", &spec.actors),
+            fields: report.members("match.fields", &spec.fields),
+            actors: report.members("match.actors", &spec.actors),
             values,
-            changes: report.words("match.changes", &spec.changes),
+            changes: report.members("match.changes", &spec.changes),
         }
     }
 
-    /// The same for one namespace only.
-    pub(super) fn within(self, namespace: &str) -> Self {
+    pub(super) fn limited_to(self, namespace: &str) -> Self {
         Self { namespaces: vec![Glob::new(namespace)], ..self }
     }
 
-    /// Whether a difference is one that the rule is about. What is cheap to ask is asked first.
-    pub(super) fn matches(&self, subject: &Subject<'_>) -> bool {
-        let (object, finding) = (subject.object, subject.finding);
+    /// Evaluates cheap conditions first.
+    pub(super) fn matches(&self, input: &MatchInput<'_>) -> bool {
+        let (object, finding) = (input.object, input.finding);
+        let has_label = |(name, value): &(Box<str>, Glob)| {
+            object.labels.iter().any(|(label, is)| label == name && value.matches(is))
+        };
         allows(&self.fields, &finding.class)
-            && allows(&self.actors, &subject.actor)
+            && allows(&self.actors, &input.actor)
             && allows(&self.sources, &object.source)
-            && any(&self.namespaces, |own| own.matches(&object.key.namespace))
-            && any(&self.kinds, |own| own.matches(&object.key.kind))
-            && any(&self.names, |own| own.matches(&object.key.name))
-            && self
-                .labels
-                .iter()
-                .all(|(name, value)| object.labels.iter().any(|(own, is)| own == name && value.matches(is)))
-            && any(&self.changes, |own| subject.change() == Some(*own))
-            && any(&self.paths, |own| subject.path().is_some_and(|path| own.matches(path)))
-            && any(&self.values, |own| *own == subject.value())
+            && any(&self.namespaces, |glob| glob.matches(&object.key.namespace))
+            && any(&self.kinds, |pattern| pattern.matches(&object.key.kind))
+            && any(&self.names, |glob| glob.matches(&object.key.name))
+            && self.labels.iter().all(has_label)
+            && any(&self.changes, |change| input.change() == Some(*change))
+            && any(&self.paths, |pattern| input.path().is_some_and(|path| pattern.matches(path)))
+            && any(&self.values, |value| *value == input.value())
     }
 
-    /// The namespaces it can match in, if they are known by name.
-    pub(super) fn namespaces(&self) -> Option<Vec<&str>> {
+    /// The only namespaces in which it can match, if all are exact names.
+    pub(super) fn exact_namespaces(&self) -> Option<Vec<&str>> {
         exact(&self.namespaces)
     }
 
-    /// The objects it can match on, if they are known by name.
-    pub(super) fn names(&self) -> Option<Vec<&str>> {
+    /// The only objects that it can match, if all are exact names.
+    pub(super) fn exact_names(&self) -> Option<Vec<&str>> {
         exact(&self.names)
     }
 
-    /// The names of the labels that it asks for.
     pub(super) fn label_names(&self) -> impl Iterator<Item = &str> {
         self.labels.iter().map(|(name, _)| &**name)
     }
 
-    /// Whether it matches every difference.
-    pub(super) fn is_anything(&self) -> bool {
-        let names_anything = |globs: &[Glob]| globs.is_empty() || globs.iter().any(Glob::is_anything);
-        (self.kinds.is_empty() || self.kinds.iter().any(KindPattern::is_anything))
-            && names_anything(&self.namespaces)
-            && names_anything(&self.names)
+    pub(super) fn matches_everything(&self) -> bool {
+        let allows_everything =
+            |globs: &[Glob]| globs.is_empty() || globs.iter().any(Glob::matches_everything);
+        (self.kinds.is_empty() || self.kinds.iter().any(KindPattern::matches_everything))
+            && allows_everything(&self.namespaces)
+            && allows_everything(&self.names)
             && self.labels.is_empty()
             && self.sources.is_empty()
             && (self.paths.is_empty() || self.paths.contains(&PathPattern::anything()))
@@ -120,7 +118,7 @@ impl Condition {
     }
 }
 
-impl<'a> Subject<'a> {
+impl<'a> MatchInput<'a> {
     pub(super) fn new(object: &'a ObjectView<'a>, finding: &'a Finding, actor: Actor) -> Self {
         let (path, value, change) = Default::default();
         Self { object, finding, actor, path, value, change }
@@ -139,16 +137,16 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Reads each member of a list, reporting those that are wrong.
-fn each<T, R>(
+/// Compiles each member of a list and reports the invalid ones.
+fn compile_each<T, R>(
     list: &[T],
     key: &str,
     report: &mut Reporter<'_>,
-    read: impl Fn(&T) -> Result<R, String>,
+    compile: impl Fn(&T) -> Result<R, String>,
 ) -> Vec<R> {
     let mut members = Vec::new();
-    for (at, written) in list.iter().enumerate() {
-        match read(written) {
+    for (at, spec) in list.iter().enumerate() {
+        match compile(spec) {
             Ok(member) => members.push(member),
             Err(message) => report.problem(&format!("{key}[{at}]"), message),
         }
@@ -156,7 +154,7 @@ fn each<T, R>(
     members
 }
 
-/// The texts of a list that has some, and no stars.
+/// None if the list is empty or any glob has a star.
 fn exact(globs: &[Glob]) -> Option<Vec<&str>> {
     let texts: Option<Vec<&str>> = globs.iter().map(Glob::exact).collect();
     texts.filter(|texts| !texts.is_empty())
@@ -170,30 +168,30 @@ fn any<T>(list: &[T], matches: impl FnMut(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(matches)
 }
 
-/// A kind as people write it: `Deployment`, `Deployment.apps`, `deployments.apps`, `*.apps` or `*`.
+/// `Deployment`, `Deployment.apps`, `deployments.apps`, `*.apps` or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KindPattern {
+struct KindPattern {
     /// In lower case; none for any.
     kind: Option<Box<str>>,
-    /// In lower case, empty for the group without a name; none for any.
+    /// In lower case, empty for the core group; none for any.
     group: Option<Box<str>>,
 }
 
 impl KindPattern {
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+    fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.to_lowercase();
         let (kind, group) = match text.split_once('.') {
             Some((kind, group)) => (kind, Some(group)),
             None => (&*text, None),
         };
         if kind.is_empty() {
-            return Err("a kind is missing");
+            return Err("the kind is missing");
         }
         if group == Some("") {
-            return Err("a group is missing after the dot; the one without a name is called `core`");
+            return Err("the group after the dot is missing; the core group is called `core`");
         }
-        let strange = |text: &str| text.contains(|c: char| c == '*' || c == '/' || c.is_whitespace());
-        if (kind != "*" && strange(kind)) || group.is_some_and(strange) {
+        let invalid = |text: &str| text.contains(|c: char| c == '*' || c == '/' || c.is_whitespace());
+        if (kind != "*" && invalid(kind)) || group.is_some_and(invalid) {
             return Err("write `Deployment`, `Deployment.apps`, `deployments.apps`, `*.apps` or `*`");
         }
         Ok(Self {
@@ -202,13 +200,13 @@ impl KindPattern {
         })
     }
 
-    pub(super) fn matches(&self, kind: &Kind) -> bool {
-        let is = |own: &str, other: &str| own.eq_ignore_ascii_case(other);
-        self.kind.as_deref().is_none_or(|own| is(own, &kind.kind) || is(own, &kind.plural))
-            && self.group.as_deref().is_none_or(|own| is(own, &kind.group))
+    fn matches(&self, kind: &Kind) -> bool {
+        let equals = |pattern: &str, name: &str| pattern.eq_ignore_ascii_case(name);
+        self.kind.as_deref().is_none_or(|name| equals(name, &kind.kind) || equals(name, &kind.plural))
+            && self.group.as_deref().is_none_or(|group| equals(group, &kind.group))
     }
 
-    pub(super) fn is_anything(&self) -> bool {
+    fn matches_everything(&self) -> bool {
         self.kind.is_none() && self.group.is_none()
     }
 }
@@ -218,7 +216,7 @@ mod tests {
     use super::{Kind, KindPattern};
 
     #[test]
-    fn a_kind_can_be_written_in_many_ways() {
+    fn kind_patterns_match_kind_plural_and_group() {
         let matches = |text: &str, kind: &Kind| KindPattern::parse(text).unwrap().matches(kind);
         for text in
             ["Deployment", "deployment", "deployments", "Deployment.apps", "deployments.apps", "*.apps", "*"]
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kind_is_refused() {
+    fn invalid_kind_patterns_are_rejected() {
         for text in ["", ".apps", "Deployment.", "Deploy*", "apps/v1", "*.*"] {
             assert!(KindPattern::parse(text).is_err(), "{text}");
         }

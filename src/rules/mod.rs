@@ -9,11 +9,11 @@ mod problem;
 mod rule_set;
 mod spec;
 
-pub use accept::{Accepted, Why, accepting, rules_as_yaml};
+pub use accept::{AcceptedField, Justification, acceptance_rules, rules_to_yaml};
 pub use compile::built_in_rules;
 pub use problem::RuleProblem;
 pub(crate) use problem::nearest;
-pub use rule_set::{ObjectView, Origin, Rule, RuleSet};
+pub use rule_set::{ObjectView, Rule, RuleOrigin, RuleSet};
 pub use spec::{
-    ActorSpec, EffectSpec, EffectsSpec, MatchSpec, RuleInput, RuleSpec, SeveritySpec, TeamRules, ValueSpec,
+    ActorSpec, EffectSpec, EffectsSpec, MatchSpec, RuleConfig, RuleSpec, SeveritySpec, TeamRules, ValueSpec,
 };

@@ -1,28 +1,26 @@
-//! What is wrong with a written rule, where, and what may have been meant.
+//! Problems in rules: where, why, and the probable intention.
 
 use std::fmt;
 
-use super::Origin;
+use super::RuleOrigin;
 use crate::types::ClosedSet;
 
-/// Something that is wrong, or looks wrong, in what was written.
+/// An error or a warning in a rule spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
-    /// Where the rule comes from.
-    pub origin: Origin,
-    /// The rule's name, where it is about a rule.
+    pub origin: RuleOrigin,
+    /// The name of the rule, if the problem is in a rule.
     pub rule: Option<Box<str>>,
-    /// Where it stands: `rules[2].match.paths[0]`. Within the rules of a team, counted from their own beginning.
+    /// `rules[2].match.paths[0]`. The rules of each team are counted from 0.
     pub key: Box<str>,
-    /// What is wrong.
     pub message: Box<str>,
-    /// The nearest right word, where one is near.
+    /// The most similar valid word.
     pub suggestion: Option<Box<str>>,
 }
 
 impl fmt::Display for RuleProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Origin::Team { namespace } = &self.origin {
+        if let RuleOrigin::Team { namespace } = &self.origin {
             write!(formatter, "namespace {namespace}: ")?;
         }
         formatter.write_str(&self.key)?;
@@ -37,32 +35,30 @@ impl fmt::Display for RuleProblem {
     }
 }
 
-/// Collects what is wrong with one thing that was written.
+/// Collects the problems of one spec.
 #[derive(Debug)]
 pub(super) struct Reporter<'a> {
-    found: &'a mut Vec<RuleProblem>,
-    origin: Origin,
+    problems: &'a mut Vec<RuleProblem>,
+    origin: RuleOrigin,
     rule: Option<Box<str>>,
-    place: String,
+    /// The key of the spec, a prefix of all keys.
+    prefix: String,
 }
 
 impl<'a> Reporter<'a> {
-    /// A reporter about what stands at this place.
-    pub(super) fn new(found: &'a mut Vec<RuleProblem>, origin: Origin, place: String) -> Self {
-        Self { found, origin, rule: None, place }
+    pub(super) fn new(problems: &'a mut Vec<RuleProblem>, origin: RuleOrigin, prefix: String) -> Self {
+        Self { problems, origin, rule: None, prefix }
     }
 
-    /// The same for a rule that has a name.
-    pub(super) fn about(self, rule: &str) -> Self {
+    pub(super) fn for_rule(self, rule: &str) -> Self {
         Self { rule: Some(rule.into()), ..self }
     }
 
-    /// Something is wrong under this key.
     pub(super) fn problem(&mut self, key: &str, message: impl Into<Box<str>>) {
         self.push(key, message.into(), None);
     }
 
-    /// Something is wrong under this key, and something else may have been meant.
+    /// Reports a problem with the most similar of `words` as suggestion.
     pub(super) fn unknown<'w>(
         &mut self,
         key: &str,
@@ -73,39 +69,37 @@ impl<'a> Reporter<'a> {
         self.push(key, message.into(), nearest(word, words).map(Into::into));
     }
 
-    /// This word is none of those that may stand here.
-    pub(super) fn no_such_word(&mut self, key: &str, word: &str, words: &[&str]) {
+    pub(super) fn not_one_of(&mut self, key: &str, word: &str, words: &[&str]) {
         let message = format!("`{word}` is not one of {}", words.join(", "));
         self.unknown(key, message, word, words.iter().copied());
     }
 
-    /// The member of a closed set that this word is.
-    pub(super) fn word<T: ClosedSet>(&mut self, key: &str, word: &str) -> Option<T> {
+    /// Parses a member of a closed set.
+    pub(super) fn member<T: ClosedSet>(&mut self, key: &str, word: &str) -> Option<T> {
         let found = T::members().iter().copied().find(|member| member.word() == word);
         if found.is_none() {
             let words: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-            self.no_such_word(key, word, &words);
+            self.not_one_of(key, word, &words);
         }
         found
     }
 
-    /// The members of a closed set that these words are.
-    pub(super) fn words<T: ClosedSet>(&mut self, key: &str, words: &[String]) -> Vec<T> {
+    pub(super) fn members<T: ClosedSet>(&mut self, key: &str, words: &[String]) -> Vec<T> {
         let mut members = Vec::new();
         for (at, word) in words.iter().enumerate() {
-            members.extend(self.word::<T>(&format!("{key}[{at}]"), word));
+            members.extend(self.member::<T>(&format!("{key}[{at}]"), word));
         }
         members
     }
 
     fn push(&mut self, key: &str, message: Box<str>, suggestion: Option<Box<str>>) {
-        let key = if key.is_empty() { self.place.clone() } else { format!("{}.{key}", self.place) };
+        let key = if key.is_empty() { self.prefix.clone() } else { format!("{}.{key}", self.prefix) };
         let (origin, rule) = (self.origin.clone(), self.rule.clone());
-        self.found.push(RuleProblem { origin, rule, key: key.into(), message, suggestion });
+        self.problems.push(RuleProblem { origin, rule, key: key.into(), message, suggestion });
     }
 }
 
-/// The word that was most likely meant, if any is near enough to have been.
+/// The most similar word, if it is similar enough to be the intended one.
 pub(crate) fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let word = word.to_lowercase();
     words
@@ -121,7 +115,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn the_nearest_word_is_suggested_only_when_it_is_near() {
+    fn only_similar_words_are_suggested() {
         let words = ["replicas", "image", "env"];
         assert_eq!(nearest("replica", words), Some("replicas"));
         assert_eq!(nearest("Image", words), Some("image"));

@@ -1,4 +1,4 @@
-//! A set of compiled rules and how it rates a difference.
+//! A set of compiled rules, and how it rates a difference.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,10 +8,10 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    RuleInput, RuleProblem, RuleSpec,
+    RuleConfig, RuleProblem, RuleSpec,
     actors::Actors,
     compile::compile,
-    condition::{Condition, Subject},
+    condition::{Condition, MatchInput},
     spec::Effects,
 };
 use crate::types::{
@@ -19,10 +19,10 @@ use crate::types::{
     Source,
 };
 
-/// Rules that were understood, ready to rate differences.
+/// Compiled rules.
 ///
-/// Any `ignore` wins. Else severity, expectation and advice each come from the last rule that says something about them:
-/// built-in rules first, then those of the settings in order, then those of the teams.
+/// Any matching `ignore` wins. Severity, expectation and advice each come from the last matching rule that sets them: built-in
+/// rules first, then the rules of the settings in order, then the rules of the teams.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
     rules: Vec<Rule>,
@@ -30,34 +30,84 @@ pub struct RuleSet {
     actors: Actors,
     warnings: Vec<RuleProblem>,
     by_name: HashMap<Arc<str>, usize>,
-    pub(super) index: Index,
+    index: RuleIndex,
 }
 
-/// What rules may ask about an object.
+/// The parts of an object that rules read.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectView<'a> {
-    /// Its identity.
     pub key: &'a ObjectKey,
-    /// Its labels; at least those that [`RuleSet::label_names`] has.
+    /// At least the labels of [`RuleSet::label_names`] that the object has.
     pub labels: &'a [(Box<str>, Box<str>)],
-    /// Paths whose differences the object itself asks to ignore, with commas between them.
-    pub mutes: &'a str,
-    /// Where the baseline is written that it differs from.
+    /// The annotation `<prefix>/ignore`: path patterns, separated by commas.
+    pub muted_paths: &'a str,
     pub source: Source,
-    /// Whether an autoscaler sets its replicas.
+    /// Whether an autoscaler targets the object.
     pub autoscaled: bool,
 }
 
-impl RuleSet {
-    /// Understands what was written, beside the built-in rules. Either all of it is right, or every problem is told.
-    pub fn compile(input: &RuleInput) -> Result<Self, Vec<RuleProblem>> {
-        compile(input)
+/// Where a rule comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleOrigin {
+    BuiltIn,
+    Settings,
+    /// A ConfigMap in this namespace. The rule applies in this namespace only, and cannot mute critical differences.
+    Team {
+        namespace: Box<str>,
+    },
+}
+
+/// One compiled rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub(super) name: Arc<str>,
+    pub(super) origin: RuleOrigin,
+    pub(super) spec: RuleSpec,
+    pub(super) expires: Option<Timestamp>,
+    pub(super) condition: Condition,
+    pub(super) effects: Effects,
+    /// A built-in rule, or a rule of the settings that replaces one.
+    pub(super) is_base: bool,
+}
+
+impl Rule {
+    /// Unique; `<namespace>/<name>` for the rule of a team.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
-    /// The built-in rules alone.
+    pub fn origin(&self) -> &RuleOrigin {
+        &self.origin
+    }
+
+    pub fn spec(&self) -> &RuleSpec {
+        &self.spec
+    }
+
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.expires
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.effects.off
+    }
+
+    /// Whether it is neither off nor expired.
+    pub fn applies(&self, now: Timestamp) -> bool {
+        !self.is_off() && self.expires.is_none_or(|expires| now < expires)
+    }
+}
+
+impl RuleSet {
+    /// Compiles the built-in rules and these. Returns every problem if any rule is invalid.
+    pub fn compile(config: &RuleConfig) -> Result<Self, Vec<RuleProblem>> {
+        compile(config)
+    }
+
+    /// The built-in rules only.
     pub fn built_in() -> Self {
         static BUILT_IN: LazyLock<RuleSet> = LazyLock::new(|| {
-            RuleSet::compile(&RuleInput::default()).expect("a test compiles the built-in rules")
+            RuleSet::compile(&RuleConfig::default()).expect("a test compiles the built-in rules")
         });
         BUILT_IN.clone()
     }
@@ -69,94 +119,93 @@ impl RuleSet {
         warnings: Vec<RuleProblem>,
     ) -> Self {
         let by_name = rules.iter().enumerate().map(|(at, rule)| (rule.name.clone(), at)).collect();
-        let index = Index::new(&rules);
+        let index = RuleIndex::new(&rules);
         Self { rules, severities, actors, warnings, by_name, index }
     }
 
-    /// All rules, in order.
+    /// All rules, in order of evaluation.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The place of the rule of this name in [`Self::rules`].
+    /// The index of a rule in [`Self::rules`].
     pub fn position(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// What is allowed and hardly meant.
+    /// Rules that are valid and probably mistakes.
     pub fn warnings(&self) -> &[RuleProblem] {
         &self.warnings
     }
 
-    /// The names of all labels that rules ask for. Whoever reads objects has to keep these.
+    /// The labels that rules match, sorted. The watch keeps these labels of every object.
     pub fn label_names(&self) -> Arc<[Box<str>]> {
         let names =
             self.rules.iter().filter(|rule| !rule.is_off()).flat_map(|rule| rule.condition.label_names());
         names.collect::<BTreeSet<_>>().into_iter().map(Into::into).collect()
     }
 
-    /// Whether a rule that applied at one time no longer does at another.
-    pub fn expire_between(&self, before: Timestamp, now: Timestamp) -> bool {
+    pub fn any_expires_between(&self, before: Timestamp, now: Timestamp) -> bool {
         self.rules.iter().any(|rule| rule.applies(before) != rule.applies(now))
     }
 
-    /// Rates a finding that was first seen at `now`.
+    /// Rates a finding that was first observed at `now`.
     ///
-    /// Its onset is when the newest owner of the field wrote it: that survives restarts with nothing stored anywhere.
-    /// Another machine's clock may run ahead of ours, so an onset is never later than now.
+    /// The onset is the time at which the owner wrote the field, so it survives restarts without stored state. The clock of the API
+    /// server may be ahead, so the onset is never later than `now`.
     pub fn rate(&self, object: &ObjectView<'_>, finding: Finding, now: Timestamp) -> Difference {
-        let onset = finding.writer.as_ref().and_then(|writer| writer.time).map_or(now, |time| time.min(now));
-        self.opinion(object, &finding, now).on(finding, onset)
+        let onset = finding.owner.as_ref().and_then(|owner| owner.time).map_or(now, |time| time.min(now));
+        self.rating(object, &finding, now).into_difference(finding, onset)
     }
 
-    /// Rates a difference that was rated by other rules, or at another time. Its onset stays.
+    /// Rates a difference again, after the rules or the time changed. The onset stays.
     pub fn rate_again(&self, object: &ObjectView<'_>, difference: &Difference, now: Timestamp) -> Difference {
         let finding = difference.finding.clone();
-        self.opinion(object, &finding, now).on(finding, difference.onset)
+        self.rating(object, &finding, now).into_difference(finding, difference.onset)
     }
 
-    fn opinion(&self, object: &ObjectView<'_>, finding: &Finding, now: Timestamp) -> Opinion {
+    fn rating(&self, object: &ObjectView<'_>, finding: &Finding, now: Timestamp) -> Rating {
         let actor = self.actors.classify(finding, object.autoscaled);
-        let subject = Subject::new(object, finding, actor);
+        let input = MatchInput::new(object, finding, actor);
         let mut matched = Vec::new();
-        let [mut base, mut settings, mut team] = std::array::from_fn(|_| Layer::default());
+        let [mut base, mut settings, mut team] = std::array::from_fn(|_| LayerEffects::default());
         for at in self.index.candidates(&object.key.namespace, &object.key.name) {
             let rule = &self.rules[at];
-            if !rule.applies(now) || !rule.condition.matches(&subject) {
+            if !rule.applies(now) || !rule.condition.matches(&input) {
                 continue;
             }
             matched.push(rule.name.clone());
             match &rule.origin {
-                Origin::BuiltIn | Origin::Settings if rule.is_base => base.add(rule),
-                Origin::BuiltIn | Origin::Settings => settings.add(rule),
-                Origin::Team { .. } => team.add(rule),
+                RuleOrigin::BuiltIn | RuleOrigin::Settings if rule.is_base => base.add(rule),
+                RuleOrigin::BuiltIn | RuleOrigin::Settings => settings.add(rule),
+                RuleOrigin::Team { .. } => team.add(rule),
             }
         }
-        if mutes(object.mutes, &finding.path) {
-            let name: Arc<str> = MUTED_BY_OBJECT.into();
+        if any_pattern_matches(object.muted_paths, &finding.path) {
+            let name: Arc<str> = MUTED_BY_ANNOTATION.into();
             matched.push(name.clone());
             team.ignored_by.get_or_insert(name);
         }
         let by_class = self.severities.get(&finding.class).copied();
         let severity = settings.severity.or(by_class).or(base.severity).unwrap_or(Severity::Warning);
-        // Teams may make things critical, and what is critical without them they cannot mute.
-        let severity = if severity == Severity::Critical || team.says_critical {
+        // Teams may raise a difference to critical, but cannot mute or lower a critical one.
+        let severity = if severity == Severity::Critical || team.sets_critical {
             Severity::Critical
         } else {
             team.severity.unwrap_or(severity)
         };
         if severity == Severity::Critical {
             team.ignored_by = None;
-            team.expectation = team.expectation.filter(|own| *own == Expectation::Unexpected);
+            team.expectation = team.expectation.filter(|expectation| *expectation == Expectation::Unexpected);
         }
         let expectation = team.expectation.or(settings.expectation).or(base.expectation);
-        Opinion {
+        Rating {
             severity,
             expectation: expectation.unwrap_or(Expectation::Unexpected),
-            // Where no rule knows better, a person has to look.
+            // Without a rule, a person has to review the difference.
             advice: team.advice.or(settings.advice).or(base.advice).unwrap_or(Advice::AlertOnly),
             actor,
-            // The same one whatever the order of the rules.
+            // The minimum does not depend on the order of the rules.
             ignored_by: [base.ignored_by, settings.ignored_by]
                 .into_iter()
                 .flatten()
@@ -173,11 +222,11 @@ impl Default for RuleSet {
     }
 }
 
-/// What stands in place of a rule's name where the object itself asked for it. No rule can be called that.
-const MUTED_BY_OBJECT: &str = "(annotation)";
+/// Stands for the annotation `<prefix>/ignore` in place of a rule's name. Rule names cannot contain parentheses.
+const MUTED_BY_ANNOTATION: &str = "(annotation)";
 
-/// Whether any of these patterns, with commas between them, matches a path. What is no pattern matches nothing.
-fn mutes(patterns: &str, path: &str) -> bool {
+/// Whether any of these comma-separated patterns matches a path. Invalid patterns match nothing.
+fn any_pattern_matches(patterns: &str, path: &str) -> bool {
     let mut patterns = patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()).peekable();
     if patterns.peek().is_none() {
         return false;
@@ -186,21 +235,21 @@ fn mutes(patterns: &str, path: &str) -> bool {
     patterns.filter_map(|pattern| pattern.parse::<PathPattern>().ok()).any(|pattern| pattern.matches(&path))
 }
 
-/// What the rules of one origin say; where several speak, the last one counts.
+/// The combined effects of the matching rules of one origin. A later rule overrides an earlier one.
 #[derive(Default)]
-struct Layer {
+struct LayerEffects {
     severity: Option<Severity>,
-    says_critical: bool,
+    sets_critical: bool,
     expectation: Option<Expectation>,
     advice: Option<Advice>,
     ignored_by: Option<Arc<str>>,
 }
 
-impl Layer {
+impl LayerEffects {
     fn add(&mut self, rule: &Rule) {
         let effects = rule.effects;
         self.severity = effects.severity.or(self.severity);
-        self.says_critical |= effects.severity == Some(Severity::Critical);
+        self.sets_critical |= effects.severity == Some(Severity::Critical);
         self.expectation = effects.expectation.or(self.expectation);
         self.advice = effects.advice.or(self.advice);
         if effects.ignore && self.ignored_by.as_ref().is_none_or(|other| rule.name < *other) {
@@ -209,8 +258,8 @@ impl Layer {
     }
 }
 
-/// What all rules together say.
-struct Opinion {
+/// The result of all rules for one finding.
+struct Rating {
     severity: Severity,
     expectation: Expectation,
     advice: Advice,
@@ -219,47 +268,44 @@ struct Opinion {
     matched: Arc<[Arc<str>]>,
 }
 
-impl Opinion {
-    fn on(self, finding: Finding, onset: Timestamp) -> Difference {
+impl Rating {
+    fn into_difference(self, finding: Finding, onset: Timestamp) -> Difference {
         let Self { severity, expectation, advice, actor, ignored_by, matched } = self;
         Difference { finding, severity, expectation, advice, actor, onset, ignored_by, matched }
     }
 }
 
-/// Rules by where they can match, each list in the order of the rules.
-///
-/// Many rules accept one thing on one object, or belong to the owners of one namespace: these cost nothing elsewhere.
+/// Rules by namespace and object name. Many rules accept one field of one object, or belong to one team: they cost nothing for
+/// other objects. Each list is in the order of the rules.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index {
-    /// Anywhere.
-    anywhere: Vec<usize>,
-    /// In single namespaces.
-    namespaces: HashMap<Box<str>, Namespace>,
+struct RuleIndex {
+    /// Rules that can match in any namespace.
+    all_namespaces: Vec<usize>,
+    namespaces: HashMap<Box<str>, NamespaceRules>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Namespace {
-    /// On any object of the namespace.
-    any: Vec<usize>,
-    /// On single objects.
-    names: HashMap<Box<str>, Vec<usize>>,
+struct NamespaceRules {
+    /// Rules that can match any object of the namespace.
+    all_objects: Vec<usize>,
+    objects: HashMap<Box<str>, Vec<usize>>,
 }
 
-impl Index {
-    pub(super) fn new(rules: &[Rule]) -> Self {
+impl RuleIndex {
+    fn new(rules: &[Rule]) -> Self {
         let mut index = Self::default();
         for (at, rule) in rules.iter().enumerate() {
-            let Some(namespaces) = rule.condition.namespaces() else {
-                index.anywhere.push(at);
+            let Some(namespaces) = rule.condition.exact_namespaces() else {
+                index.all_namespaces.push(at);
                 continue;
             };
             for namespace in namespaces.into_iter().collect::<BTreeSet<_>>() {
                 let namespace = index.namespaces.entry(namespace.into()).or_default();
-                match rule.condition.names() {
-                    None => namespace.any.push(at),
+                match rule.condition.exact_names() {
+                    None => namespace.all_objects.push(at),
                     Some(names) => {
                         for name in names.into_iter().collect::<BTreeSet<_>>() {
-                            namespace.names.entry(name.into()).or_default().push(at);
+                            namespace.objects.entry(name.into()).or_default().push(at);
                         }
                     }
                 }
@@ -268,12 +314,15 @@ impl Index {
         index
     }
 
-    /// The places of all rules that can match on this object, in order.
-    pub(super) fn candidates(&self, namespace: &str, name: &str) -> impl Iterator<Item = usize> {
-        let own = self.namespaces.get(namespace);
-        let named = own.and_then(|own| own.names.get(name));
-        let mut lists =
-            [&self.anywhere[..], own.map_or(&[][..], |own| &own.any), named.map_or(&[][..], |named| named)];
+    /// The indices of all rules that can match this object, in ascending order.
+    fn candidates(&self, namespace: &str, name: &str) -> impl Iterator<Item = usize> {
+        let namespace = self.namespaces.get(namespace);
+        let object = namespace.and_then(|namespace| namespace.objects.get(name));
+        let mut lists = [
+            &self.all_namespaces[..],
+            namespace.map_or(&[][..], |namespace| &namespace.all_objects),
+            object.map_or(&[][..], |object| object),
+        ];
         std::iter::from_fn(move || {
             let next = lists.iter_mut().filter(|list| !list.is_empty()).min_by_key(|list| list[0])?;
             let (first, rest) = next.split_first()?;
@@ -283,71 +332,12 @@ impl Index {
     }
 }
 
-/// Where a rule comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// It is part of the program.
-    BuiltIn,
-    /// It stands in the settings.
-    Settings,
-    /// The owners of a namespace wrote it. It applies there only, and mutes nothing that is critical.
-    Team {
-        /// The namespace.
-        namespace: Box<str>,
-    },
-}
-
-/// One rule that can be applied.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    pub(super) name: Arc<str>,
-    pub(super) origin: Origin,
-    pub(super) spec: RuleSpec,
-    pub(super) expires: Option<Timestamp>,
-    pub(super) condition: Condition,
-    pub(super) effects: Effects,
-    /// Whether it stands among the built-in rules: it is one of them, or took the place of one.
-    pub(super) is_base: bool,
-}
-
-impl Rule {
-    /// Its name, unlike all others; that of a team's rule begins with the namespace and a slash.
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    /// Where it comes from.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    /// The rule as it was written.
-    pub fn spec(&self) -> &RuleSpec {
-        &self.spec
-    }
-
-    /// When it ceases to apply.
-    pub fn expires(&self) -> Option<Timestamp> {
-        self.expires
-    }
-
-    /// Whether it is switched off.
-    pub fn is_off(&self) -> bool {
-        self.effects.off
-    }
-
-    /// Whether it applies at this time.
-    pub fn applies(&self, now: Timestamp) -> bool {
-        !self.is_off() && self.expires.is_none_or(|expires| now < expires)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use crate::{
-        rules::{RuleInput, RuleSet, RuleSpec},
+        rules::{RuleConfig, RuleSet, RuleSpec},
         types::Glob,
     };
 
@@ -360,8 +350,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_rule_that_can_match_is_found_once_and_in_order(
-            written in prop::collection::vec((texts(), texts()), 0..12),
+        fn index_returns_every_candidate_once_and_in_order(
+            specs in prop::collection::vec((texts(), texts()), 0..12),
         ) {
             let rule = |(at, (namespaces, names)): (usize, (Vec<String>, Vec<String>))| {
                 let mut rule: RuleSpec = serde_json::from_value(
@@ -369,9 +359,9 @@ mod tests {
                 (rule.matches.namespaces, rule.matches.names) = (namespaces, names);
                 rule
             };
-            let rules: Vec<RuleSpec> = written.into_iter().enumerate().map(rule).collect();
-            let set = RuleSet::compile(&RuleInput { rules, ..RuleInput::default() }).unwrap();
-            let any = |globs: &[String], text: &str| globs.is_empty() || globs.iter().any(|own| Glob::new(own).matches(text));
+            let rules: Vec<RuleSpec> = specs.into_iter().enumerate().map(rule).collect();
+            let set = RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() }).unwrap();
+            let any = |globs: &[String], text: &str| globs.is_empty() || globs.iter().any(|glob| Glob::new(glob).matches(text));
             for (namespace, name) in [("a", "a"), ("a", "b"), ("ab", "c"), ("d", "d")] {
                 let found: Vec<usize> = set.index.candidates(namespace, name).collect();
                 prop_assert!(found.is_sorted_by(|a, b| a < b));

@@ -99,29 +99,23 @@ pub struct ActorSpec {
     pub manager: String,
 }
 
-/// Everything that rules are made from, beside the built-in ones.
+/// The input of [`super::RuleSet::compile`]: the settings, and the rules of teams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleInput {
-    /// The rules of the settings.
+pub struct RuleConfig {
     pub rules: Vec<RuleSpec>,
-    /// The severities of the settings.
     pub severities: Vec<SeveritySpec>,
-    /// The actors of the settings.
     pub actors: Vec<ActorSpec>,
-    /// The rules of those who own a namespace.
     pub teams: Vec<TeamRules>,
 }
 
-/// The rules that the owners of one namespace wrote.
+/// The rules from the ConfigMaps of one namespace. They apply in this namespace only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TeamRules {
-    /// The only namespace in which they apply.
     pub namespace: Box<str>,
-    /// The rules.
     pub rules: Vec<RuleSpec>,
 }
 
-/// A value as it stands in a list of values. Whole numbers and truth values need no quotes.
+/// One entry of `match.values`. Integers and booleans need no quotes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValueSpec(pub String);
 
@@ -131,7 +125,7 @@ impl<'de> Deserialize<'de> for ValueSpec {
         impl de::Visitor<'_> for Scalar {
             type Value = ValueSpec;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a text, a whole number, true or false; anything else has to be quoted")
+                formatter.write_str("a string, an integer or a boolean; quote any other value")
             }
             fn visit_str<E>(self, value: &str) -> Result<ValueSpec, E> {
                 Ok(ValueSpec(value.to_owned()))
@@ -163,22 +157,22 @@ impl JsonSchema for ValueSpec {
     }
 }
 
-/// One word of a closed set.
+/// The schema of a member of a closed set.
 pub(super) fn word<T: ClosedSet>(_: &mut SchemaGenerator) -> Schema {
     let members: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
     json_schema!({"type": "string", "enum": members})
 }
 
-/// Some words of a closed set.
+/// The schema of a list of members of a closed set.
 fn words<T: ClosedSet>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": word::<T>(generator)})
 }
 
-/// The effects of a rule as they are written: one, or a list of them.
+/// The key `effect`: one effect or a list of effects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectsSpec(pub Vec<EffectSpec>);
 
-/// One effect as it is written: a word, or a key with a word.
+/// One effect: a word, or a map with one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EffectSpec {
     /// `ignore`, `expected`, `unexpected` or `off`.
@@ -189,7 +183,7 @@ pub enum EffectSpec {
     Advice(String),
 }
 
-/// The effects of a rule, understood.
+/// The compiled effects of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
     pub(super) off: bool,
@@ -202,55 +196,54 @@ pub(super) struct Effects {
 const WORDS: [&str; 4] = ["ignore", "expected", "unexpected", "off"];
 
 impl Effects {
-    /// Reads what was written.
-    pub(super) fn read(spec: &EffectsSpec, report: &mut Reporter<'_>) -> Self {
+    pub(super) fn compile(spec: &EffectsSpec, report: &mut Reporter<'_>) -> Self {
         let mut effects = Self::default();
         if spec.0.is_empty() {
-            report.problem("effect", "a rule without an effect does nothing; write `off` if that is meant");
+            report.problem("effect", "the effect is missing; want `off` to disable the rule");
         }
         for (at, effect) in spec.0.iter().enumerate() {
             let key = if spec.0.len() == 1 { "effect".to_owned() } else { format!("effect[{at}]") };
             effects.add(effect, &key, report);
         }
         if effects.off && spec.0.len() > 1 {
-            report.problem("effect", "`off` stands alone");
+            report.problem("effect", "`off` cannot be combined with other effects");
         }
         effects
     }
 
     fn add(&mut self, effect: &EffectSpec, key: &str, report: &mut Reporter<'_>) {
-        let is_news = match effect {
+        let is_first = match effect {
             EffectSpec::Word(word) => match word.as_str() {
                 "ignore" => !std::mem::replace(&mut self.ignore, true),
                 "off" => !std::mem::replace(&mut self.off, true),
                 "expected" => self.expectation.replace(Expectation::Expected).is_none(),
                 "unexpected" => self.expectation.replace(Expectation::Unexpected).is_none(),
-                other => return report.no_such_word(key, other, &WORDS),
+                other => return report.not_one_of(key, other, &WORDS),
             },
-            EffectSpec::Severity(severity) => match report.word(&format!("{key}.severity"), severity) {
+            EffectSpec::Severity(severity) => match report.member(&format!("{key}.severity"), severity) {
                 Some(severity) => self.severity.replace(severity).is_none(),
                 None => return,
             },
-            EffectSpec::Advice(advice) => match report.word(&format!("{key}.advice"), advice) {
+            EffectSpec::Advice(advice) => match report.member(&format!("{key}.advice"), advice) {
                 Some(advice) => self.advice.replace(advice).is_none(),
                 None => return,
             },
         };
-        if !is_news {
-            report.problem(key, "another effect of the same rule has said something about this already");
+        if !is_first {
+            report.problem(key, "another effect of this rule sets the same property");
         }
     }
 }
 
 impl<'de> Deserialize<'de> for EffectsSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(EffectsVisitor)
     }
 }
 
-struct Reader;
+struct EffectsVisitor;
 
-impl<'de> de::Visitor<'de> for Reader {
+impl<'de> de::Visitor<'de> for EffectsVisitor {
     type Value = EffectsSpec;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -262,7 +255,7 @@ impl<'de> de::Visitor<'de> for Reader {
         Ok(EffectsSpec(vec![EffectSpec::Word(word.to_owned())]))
     }
 
-    /// YAML 1.1 took a bare `off` for a truth value, and some readers still do.
+    /// In YAML 1.1 a bare `off` is a boolean, and some parsers still return one.
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<EffectsSpec, E> {
         if value {
             return Err(E::invalid_value(de::Unexpected::Bool(value), &self));
@@ -291,7 +284,7 @@ impl<'de> de::Visitor<'de> for Reader {
     }
 }
 
-/// `ignore`, or `severity critical, advice alert_only`, for people.
+/// `ignore`, or `severity critical, advice alert_only`.
 impl fmt::Display for EffectsSpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, effect) in self.0.iter().enumerate() {

@@ -6,11 +6,11 @@ mod http;
 mod log_buffer;
 mod metrics;
 mod query;
+mod redaction;
 mod ui;
-mod values;
 
 pub use self::http::{Exposed, Protection, ROUTES, Route, ServerLimits, listen, router, serve};
-pub use api::Listeners;
+pub use api::EventStreamLimit;
 pub use auth::{Auth, Peer, WebConfig};
 pub use log_buffer::{LogLine, LogLines};
 pub use metrics::{CATALOG, Metric, MetricKind, MetricsPage, build_info, process_metrics};

@@ -1,129 +1,539 @@
-//! Finding objects by what people call them: API and page ask the same way.
-//! Jobs that run Terraform, by what they ran for.
+//! Reads a snapshot: lookup by name, filter, sort and paging. The API, the gate and the pages share these, so that the
+//! same question has the same answer everywhere.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use crate::{
-    engine::{Entry, KindState, Snapshot, Transition},
-    types::{JobOutcome, JobRun, Kind, LiveObject, ObjectKey},
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
-/// A claim with the kind that it stands under.
-pub(super) type Found<'a> = (&'a KindState, &'a Entry);
+use jiff::Timestamp;
 
-/// An object's name as it stands in a URL: kind with or without group, namespace or `-`, name.
+#[cfg(test)]
+use crate::types::{Actor, Advice, Difference, Expectation, FieldClass, Finding};
+use crate::{
+    engine::{ClaimEntry, KindState, Snapshot, Transition},
+    rules::Rule,
+    types::{
+        ClosedSet, Episode, Health, JobOutcome, JobRun, Kind, LiveObject, ObjectKey, Severity, Source,
+        UnknownReason, VerdictKind, WorstDifference,
+    },
+};
+
+/// `deployment`, `deployments`, `deployment.apps` and `deployments.apps` name the same kind, in any case.
+fn matches_kind(kind: &Kind, name: &str) -> bool {
+    let (name, group) = name.split_once('.').map_or((name, None), |(name, group)| (name, Some(group)));
+    (name.eq_ignore_ascii_case(&kind.kind) || name.eq_ignore_ascii_case(&kind.plural))
+        && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
+}
+
+/// The member of a closed set with this spelling. The error lists the valid spellings.
+pub(super) fn parse_member<T: ClosedSet>(what: &str, text: &str) -> Result<T, String> {
+    let found = T::members().iter().copied().find(|member| member.word() == text);
+    found.ok_or_else(|| {
+        let valid: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
+        format!("unknown {what} `{text}`; valid values: {}", valid.join(", "))
+    })
+}
+
+/// An object as a URL names it: kind with or without group, namespace, name. The namespace is empty for cluster-scoped
+/// objects, which URLs write as `-`.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct ObjectRef {
     pub(super) kind: String,
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-impl Named {
+impl ObjectRef {
     pub(super) fn new((kind, namespace, name): (String, String, String)) -> Self {
         let namespace = if namespace == "-" { String::new() } else { namespace };
         Self { kind, namespace, name }
     }
 
-    /// The claims on the object, if it is known: at least one.
-    pub(super) fn find<'a>(&self, snapshot: &'a Snapshot) -> Option<(&'a KindState, &'a [Arc<Entry>])> {
-        let kinds = snapshot.kinds.iter().filter(|state| is_of_type(&state.kind, &self.kind));
-        let mut claims = kinds.map(|state| (&**state, state.blocks.get(&self.namespace, &self.name)));
-        claims.find(|(_, claims)| !claims.is_empty())
+    /// All claims on the object. Empty if the snapshot has no such object.
+    pub(super) fn find<'a>(&self, snapshot: &'a Snapshot) -> Vec<ClaimRow<'a>> {
+        let kinds =
+            snapshot.kinds.iter().enumerate().filter(|(_, state)| matches_kind(&state.kind, &self.kind));
+        let mut claims = kinds.map(|(kind_index, state)| {
+            let entries = state.blocks.get(&self.namespace, &self.name);
+            entries.iter().map(|entry| ClaimRow::new(kind_index, state, entry)).collect::<Vec<_>>()
+        });
+        claims.find(|claims| !claims.is_empty()).unwrap_or_default()
     }
 
-    /// The object of this name that was last heard of, whether it still exists or not.
+    /// The key of the object in the history, which also remembers deleted objects.
     pub(super) fn find_in_history<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a ObjectKey> {
         let mut keys = snapshot.history.newest_first().map(|transition| &transition.key);
         keys.find(|key| {
-            *key.name == self.name && *key.namespace == self.namespace && is_of_type(&key.kind, &self.kind)
+            *key.name == self.name && *key.namespace == self.namespace && matches_kind(&key.kind, &self.kind)
         })
     }
 }
 
-/// `deployment`, `deployments`, `deployment.apps` and `deployments.apps` all mean the same, in any case.
-pub(super) fn is_of_type(kind: &Kind, wanted: &str) -> bool {
-    let (name, group) = wanted.split_once('.').map_or((wanted, None), |(name, group)| (name, Some(group)));
-    (name.eq_ignore_ascii_case(&kind.kind) || name.eq_ignore_ascii_case(&kind.plural))
-        && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
-}
-
 /// The transitions of one object, newest first.
-pub(super) fn history_of<'a>(
+pub(super) fn transitions_of<'a>(
     snapshot: &'a Snapshot,
     key: &'a ObjectKey,
 ) -> impl Iterator<Item = &'a Transition> {
-    snapshot.history.newest_first().filter(move |transition| transition.key == *key).map(|own| &**own)
+    snapshot.history.newest_first().filter(move |transition| transition.key == *key).map(|found| &**found)
 }
 
-/// The newest run for each subject, and how the last one ended that did.
-///
-/// Jobs come and go with each run, under a new name; what they run for stays. So there is one of these for each custom
-/// resource, however often it is applied.
+/// The rules that match any difference of these claims, in evaluation order, with the number of differences that each
+/// rule matches in the whole snapshot.
+pub(super) fn matching_rules<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'_>]) -> Vec<(&'a Rule, u64)> {
+    let differences = claims.iter().flat_map(|row| row.entry.claim.verdict.differences());
+    let names: BTreeSet<&str> =
+        differences.flat_map(|difference| difference.matched.iter().map(|name| &**name)).collect();
+    snapshot.rules.matches().filter(|(rule, _)| names.contains(&**rule.name())).collect()
+}
+
+/// Claims are grouped by this ID: the Terraform address, the Helm release, else the label
+/// `app.kubernetes.io/instance`, else the uid.
+pub(super) fn deployment_id(entry: &ClaimEntry) -> &str {
+    let declared = entry.claim.declared_by().first();
+    let declared = declared.and_then(|declared| match entry.claim.source {
+        Source::Terraform => Some(&*declared.address),
+        Source::Helm => Some(&*declared.baseline),
+        _ => None,
+    });
+    declared.or(entry.object.info.instance.as_deref()).unwrap_or(&entry.object.uid)
+}
+
+/// One claim, the kind of its object, and its verdict as of now: `unknown` while the watch of the object is down.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClaimRow<'a> {
+    /// The index of `state` in [`Snapshot::kinds`].
+    pub(super) kind_index: usize,
+    pub(super) state: &'a KindState,
+    pub(super) entry: &'a Arc<ClaimEntry>,
+    pub(super) verdict: VerdictKind,
+    /// Why the verdict is `unknown`.
+    pub(super) reason: Option<UnknownReason>,
+}
+
+/// Identifies a claim within a snapshot, and orders claims as the snapshot does.
+type ClaimId<'a> = (&'a str, &'a str, &'a Kind, Source);
+
+impl<'a> ClaimRow<'a> {
+    pub(super) fn new(kind_index: usize, state: &'a KindState, entry: &'a Arc<ClaimEntry>) -> Self {
+        let (verdict, reason) = state.reported_verdict(entry);
+        Self { kind_index, state, entry, verdict, reason }
+    }
+
+    /// The current episode. For an `unknown` verdict, the episode that was open when the claim was last judged.
+    pub(super) fn episode(&self) -> Option<&'a Episode> {
+        self.entry.claim.verdict.episode()
+    }
+
+    pub(super) fn worst(&self) -> Option<WorstDifference<'a>> {
+        self.episode().map(Episode::worst)
+    }
+
+    pub(super) fn onset(&self) -> Option<Timestamp> {
+        self.episode().map(|episode| episode.onset)
+    }
+
+    /// Whether the claim is known to differ now.
+    pub(super) fn is_drifted(&self) -> bool {
+        matches!(self.verdict, VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced)
+    }
+
+    /// Whether the claim cannot be judged now, and had drifted when it was last judged.
+    pub(super) fn had_drifted(&self) -> bool {
+        matches!(self.verdict, VerdictKind::Unknown | VerdictKind::InFlight) && self.episode().is_some()
+    }
+
+    fn id(&self) -> ClaimId<'a> {
+        let key = &self.entry.object.key;
+        (&key.namespace, &key.name, &key.kind, self.entry.claim.source)
+    }
+
+    /// Drifted claims first, by severity and then the newest; the others by how much attention they need.
+    fn urgency(&self) -> Urgency {
+        let class = match self.verdict {
+            VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced => 0,
+            VerdictKind::Unknown => 1,
+            VerdictKind::InFlight => 2,
+            VerdictKind::NoBaseline => 3,
+            VerdictKind::Ignored => 4,
+            VerdictKind::InSync => 5,
+        };
+        (class, Reverse(self.worst().map(|worst| worst.severity)), Reverse(self.onset()))
+    }
+
+    /// Whether every word occurs in the names, tools, paths or rules of the claim. Ignored differences count, because a
+    /// rule's page links to the claims that it matches.
+    fn contains_all(&self, words: &[String]) -> bool {
+        let (key, claim) = (&self.entry.object.key, &self.entry.claim);
+        let mut text = format!("{} {} {}/{}", key.kind.kind, key.kind, key.namespace, key.name);
+        for declared in claim.declared_by() {
+            text.extend([" ", &declared.address, " ", &declared.baseline]);
+        }
+        for difference in claim.verdict.differences() {
+            let rules = difference.matched.iter().map(|rule| &**rule);
+            let parts = [
+                difference.actor.as_str(),
+                difference.manager().unwrap_or(""),
+                difference.finding.class.as_str(),
+                &difference.finding.path,
+            ];
+            text.extend(parts.into_iter().chain(rules).flat_map(|part| [" ", part]));
+        }
+        let text = text.to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
+/// Selects claims and transitions. A field that is `None` or empty selects everything.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    /// As in [`matches_kind`].
+    pub(super) kind: Option<String>,
+    /// `Some("")` selects cluster-scoped objects.
+    pub(super) namespace: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) source: Option<Source>,
+    pub(super) deployment_id: Option<String>,
+    /// Lower-case words, which all have to occur in the claim.
+    pub(super) words: Vec<String>,
+}
+
+impl Filter {
+    pub(super) fn selects_kind(&self, kind: &Kind) -> bool {
+        self.kind.as_deref().is_none_or(|name| matches_kind(kind, name))
+    }
+
+    /// Compares namespace, name and source. The kind is checked once per kind with [`Self::selects_kind`].
+    pub(super) fn selects_object(&self, key: &ObjectKey, source: Source) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| *namespace == *key.namespace)
+            && self.name.as_deref().is_none_or(|name| *name == *key.name)
+            && self.source.is_none_or(|selected| selected == source)
+    }
+
+    /// Compares everything but the kind.
+    pub(super) fn selects(&self, row: &ClaimRow<'_>) -> bool {
+        self.selects_object(&row.entry.object.key, row.entry.claim.source)
+            && self.deployment_id.as_deref().is_none_or(|id| id == deployment_id(row.entry))
+            && (self.words.is_empty() || row.contains_all(&self.words))
+    }
+
+    /// The kinds that this filter selects, with their indices.
+    pub(super) fn kinds<'a>(&self, snapshot: &'a Snapshot) -> impl Iterator<Item = (usize, &'a KindState)> {
+        let kinds = snapshot.kinds.iter().enumerate().filter(|(_, state)| self.selects_kind(&state.kind));
+        kinds.map(|(index, state)| (index, &**state))
+    }
+
+    /// The claims that this filter selects, kind by kind, in the order of [`ClaimRow::id`] within each kind.
+    pub(super) fn claims<'a>(&self, snapshot: &'a Snapshot) -> impl Iterator<Item = ClaimRow<'a>> {
+        let rows = self.kinds(snapshot).flat_map(|(index, state)| {
+            state.blocks.entries().map(move |entry| ClaimRow::new(index, state, entry))
+        });
+        rows.filter(|row| self.selects(row))
+    }
+}
+
+/// The number of claims by verdict.
+pub(super) type VerdictCounts = BTreeMap<VerdictKind, usize>;
+
+pub(super) fn count_by_source<'a>(
+    rows: impl Iterator<Item = ClaimRow<'a>>,
+) -> BTreeMap<Source, VerdictCounts> {
+    let mut counts: BTreeMap<Source, VerdictCounts> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(row.entry.claim.source).or_default().entry(row.verdict).or_default() += 1;
+    }
+    counts
+}
+
+/// A window into a sorted list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Page {
+    pub(super) offset: usize,
+    /// Everything after `offset` if `None`.
+    pub(super) limit: Option<usize>,
+}
+
+impl Page {
+    pub(super) fn of<T>(self, rows: &[T]) -> impl Iterator<Item = &T> {
+        rows.iter().skip(self.offset).take(self.limit.unwrap_or(usize::MAX))
+    }
+}
+
+/// The property that claims are sorted by. Equal claims follow in the order of [`ClaimRow::id`], so that pages never
+/// overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SortKey {
+    /// Namespace, then name.
+    Id,
+    Kind,
+    Verdict,
+    /// As [`ClaimRow::urgency`]: the most urgent first.
+    Urgency,
+    /// Name, then namespace, as the table of objects shows them.
+    Name,
+    /// The path of the worst difference.
+    FieldPath,
+    Actor,
+    Severity,
+    Onset,
+    /// The least healthy first.
+    Health,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sort {
+    pub(super) key: SortKey,
+    pub(super) descending: bool,
+}
+
+type Urgency = (u8, Reverse<Option<Severity>>, Reverse<Option<Timestamp>>);
+
+/// The value of a sort key. Values of different keys are never compared.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum SortValue<'a> {
+    Id,
+    Kind(&'a Kind),
+    Verdict(VerdictKind, Option<UnknownReason>),
+    Urgency(Urgency),
+    Name(&'a str, &'a str, &'a Kind),
+    FieldPath(&'a str),
+    Actor(&'static str, Option<&'a str>),
+    Severity(Severity),
+    Onset(Timestamp),
+    Health(u8),
+}
+
+/// Orders values in one direction, and missing values after all others.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum MissingLast<T> {
+    Ascending(T),
+    Descending(Reverse<T>),
+    Missing,
+}
+
+impl SortKey {
+    fn value<'a>(self, row: &ClaimRow<'a>) -> Option<SortValue<'a>> {
+        let key = &row.entry.object.key;
+        match self {
+            Self::Id => Some(SortValue::Id),
+            Self::Kind => Some(SortValue::Kind(&row.state.kind)),
+            Self::Verdict => Some(SortValue::Verdict(row.verdict, row.reason)),
+            Self::Urgency => Some(SortValue::Urgency(row.urgency())),
+            Self::Name => Some(SortValue::Name(&key.name, &key.namespace, &key.kind)),
+            Self::FieldPath => {
+                let first = row.episode().and_then(|episode| episode.differences.first());
+                first.map(|difference| SortValue::FieldPath(&difference.finding.path))
+            }
+            Self::Actor => row.worst().map(|worst| SortValue::Actor(worst.actor.as_str(), worst.manager)),
+            Self::Severity => row.worst().map(|worst| SortValue::Severity(worst.severity)),
+            Self::Onset => row.onset().map(SortValue::Onset),
+            Self::Health => Some(SortValue::Health(match row.entry.object.info.health {
+                Health::Unhealthy => 0,
+                Health::Degraded => 1,
+                Health::Unknown => 2,
+                Health::Healthy => 3,
+            })),
+        }
+    }
+}
+
+impl Sort {
+    /// The order of the API: missing values come first, and `descending` reverses everything.
+    pub(super) fn sort<'a>(self, rows: impl Iterator<Item = ClaimRow<'a>>) -> Vec<ClaimRow<'a>> {
+        let rank = |row: &ClaimRow<'a>| (self.key.value(row), row.id());
+        if self.descending { sort_by_rank(rows, |row| Reverse(rank(row))) } else { sort_by_rank(rows, rank) }
+    }
+
+    /// The order of the table of objects: missing values come last in both directions, and equal claims follow by
+    /// urgency.
+    pub(super) fn sort_table<'a>(self, rows: impl Iterator<Item = ClaimRow<'a>>) -> Vec<ClaimRow<'a>> {
+        let directed = |value: Option<SortValue<'a>>| match (value, self.descending) {
+            (None, _) => MissingLast::Missing,
+            (Some(value), false) => MissingLast::Ascending(value),
+            (Some(value), true) => MissingLast::Descending(Reverse(value)),
+        };
+        sort_by_rank(rows, |row| (directed(self.key.value(row)), row.urgency(), row.id()))
+    }
+}
+
+/// Ranks are computed once per row: computing them for every comparison takes longer than everything else. The sort is
+/// stable because it is faster on the sorted runs that a snapshot consists of.
+fn sort_by_rank<'a, R: Ord>(
+    rows: impl Iterator<Item = ClaimRow<'a>>,
+    rank: impl Fn(&ClaimRow<'a>) -> R,
+) -> Vec<ClaimRow<'a>> {
+    let mut ranked: Vec<(R, ClaimRow<'a>)> = rows.map(|row| (rank(&row), row)).collect();
+    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+    ranked.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The Jobs that run Terraform, by the namespace and name of the custom resource that they run for. Every run creates a
+/// Job with a new name, but the custom resource stays the same.
 #[derive(Debug, Default)]
-pub(super) struct Runs<'a>(BTreeMap<(&'a str, &'a str), Latest<'a>>);
+pub(super) struct TerraformJobs<'a>(BTreeMap<(&'a str, &'a str), LatestJobs<'a>>);
 
-/// What is known about the runs for one subject.
+/// The newest Jobs of one custom resource.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Latest<'a> {
-    /// The newest run.
-    pub(super) newest: Run<'a>,
-    /// The newest run that has ended, and how.
-    pub(super) ended: Option<(Run<'a>, &'a JobOutcome)>,
+pub(super) struct LatestJobs<'a> {
+    pub(super) newest: TerraformJob<'a>,
+    /// The newest Job that has ended, and its outcome.
+    pub(super) ended: Option<(TerraformJob<'a>, &'a JobOutcome)>,
 }
 
-/// One run, and the Job that it was.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run<'a> {
-    pub(super) job: &'a ObjectKey,
+pub(super) struct TerraformJob<'a> {
+    pub(super) key: &'a ObjectKey,
     pub(super) run: &'a JobRun,
 }
 
-impl<'a> Run<'a> {
-    /// The run that an object is, if it is one.
-    pub(super) fn of(object: &'a LiveObject) -> Option<Self> {
+impl<'a> TerraformJob<'a> {
+    /// `None` if the object is not a Job that runs Terraform.
+    fn new(object: &'a LiveObject) -> Option<Self> {
         let run = object.report.as_ref()?.run.as_ref()?;
-        Some(Self { job: &object.key, run })
+        Some(Self { key: &object.key, run })
     }
 
-    /// Later ones count; of two at the same moment the one with the greater name, so that all replicas say the same.
+    /// Jobs that start at the same time are ordered by name, so that all replicas report the same one.
     fn order(&self) -> impl Ord + use<'a> {
-        (self.run.begun(), &self.job.name)
+        (self.run.start_time(), &self.key.name)
     }
 }
 
-impl<'a> Runs<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
-        let mut runs = Self::default();
-        let jobs =
+impl<'a> TerraformJobs<'a> {
+    pub(super) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
+        let mut jobs = Self::default();
+        let kinds =
             snapshot.kinds.iter().filter(|state| (&*state.kind.group, &*state.kind.kind) == ("batch", "Job"));
-        for run in jobs.flat_map(|state| state.blocks.objects()).filter_map(|object| Run::of(object)) {
-            runs.add(run);
+        for job in
+            kinds.flat_map(|state| state.blocks.objects()).filter_map(|object| TerraformJob::new(object))
+        {
+            jobs.add(job);
         }
-        runs
+        jobs
     }
 
-    /// Every subject that has a run: its namespace, its name, and the runs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str, &Latest<'a>)> {
+    /// The namespace and name of every custom resource that has a Job, and its newest Jobs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str, &LatestJobs<'a>)> {
         self.0.iter().map(|((namespace, name), latest)| (*namespace, *name, latest))
     }
 
-    /// The newest run that belongs to an object: itself, or one for what its controller is to apply.
-    pub(super) fn belonging_to(&self, object: &'a LiveObject) -> Option<Run<'a>> {
+    /// The object itself if it is a Job, else the newest Job that runs for it.
+    pub(super) fn newest_for(&self, object: &'a LiveObject) -> Option<TerraformJob<'a>> {
         let key = (&*object.key.namespace, &*object.key.name);
-        let of_resource = || object.record().and_then(|_| self.0.get(&key)).map(|latest| latest.newest);
-        Run::of(object).or_else(of_resource)
+        let for_resource =
+            || object.controller_status().and_then(|_| self.0.get(&key)).map(|latest| latest.newest);
+        TerraformJob::new(object).or_else(for_resource)
     }
 
-    fn add(&mut self, run: Run<'a>) {
-        let ended = run.run.outcome.as_ref().map(|outcome| (run, outcome));
-        let subject = (&*run.job.namespace, &*run.run.subject);
-        let latest = self.0.entry(subject).or_insert(Latest { newest: run, ended });
-        if latest.newest.order() < run.order() {
-            latest.newest = run;
+    fn add(&mut self, job: TerraformJob<'a>) {
+        let ended = job.run.outcome.as_ref().map(|outcome| (job, outcome));
+        let subject = (&*job.key.namespace, &*job.run.subject);
+        let latest = self.0.entry(subject).or_insert(LatestJobs { newest: job, ended });
+        if latest.newest.order() < job.order() {
+            latest.newest = job;
         }
-        if ended.is_some() && latest.ended.is_none_or(|(own, _)| own.order() < run.order()) {
+        if ended.is_some() && latest.ended.is_none_or(|(newest, _)| newest.order() < job.order()) {
             latest.ended = ended;
         }
+    }
+}
+
+/// A difference for tests.
+#[cfg(test)]
+pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
+    Difference {
+        finding: Finding {
+            path: path.into(),
+            class,
+            expected: expected.into(),
+            actual: actual.into(),
+            owner: None,
+        },
+        severity: Severity::Warning,
+        expectation: Expectation::Unexpected,
+        advice: Advice::AlertOnly,
+        actor: Actor::Kubectl,
+        onset: Timestamp::UNIX_EPOCH,
+        ignored_by: None,
+        matched: Arc::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
+    use super::{ClaimRow, Sort, SortKey, difference_fixture};
+    use crate::{
+        engine::{Claim, ClaimBlocks, ClaimEntry, KindState},
+        types::{
+            Difference, DriftKind, Episode, FieldClass, Ignored, Kind, LastKnown, LiveObject, ObjectKey,
+            Severity, Source, UnknownReason, Verdict,
+        },
+    };
+
+    fn episode(severity: Severity, onset: i64) -> Episode {
+        let onset = Timestamp::from_second(onset).unwrap();
+        let difference = difference_fixture(FieldClass::Hash, "spec", "a", "b");
+        let differences = vec![Difference { severity, onset, ..difference }];
+        Episode { drift_kind: DriftKind::Drifted, onset, differences, ignored: Vec::new() }
+    }
+
+    #[test]
+    fn urgency_sorts_the_worst_first_and_in_sync_last() {
+        let unknown = |last_known| Verdict::Unknown(UnknownReason::BadHash, last_known);
+        let expected = [
+            ("critical", Verdict::Drifted(Box::new(episode(Severity::Critical, 1)))),
+            ("newer-warning", Verdict::Drifted(Box::new(episode(Severity::Warning, 9)))),
+            ("older-warning", Verdict::Drifted(Box::new(episode(Severity::Warning, 5)))),
+            ("info", Verdict::Drifted(Box::new(episode(Severity::Info, 10)))),
+            ("was-drifted", unknown(LastKnown::Episode(Box::new(episode(Severity::Warning, 3))))),
+            ("never-judged", unknown(LastKnown::NeverJudged)),
+            ("in-flight", Verdict::InFlight(LastKnown::InSync)),
+            ("no-baseline", Verdict::NoBaseline),
+            (
+                "ignored",
+                Verdict::Ignored(Box::new(Ignored {
+                    drift_kind: DriftKind::Drifted,
+                    differences: Vec::new(),
+                    onset: None,
+                })),
+            ),
+            ("a", Verdict::InSync),
+            ("b", Verdict::InSync),
+        ];
+        let kind = Arc::new(Kind::deployment());
+        let state = KindState { kind: kind.clone(), watches: Vec::new(), blocks: ClaimBlocks::default() };
+        let mut entries: Vec<Arc<ClaimEntry>> = expected
+            .iter()
+            .map(|(name, verdict)| {
+                Arc::new(ClaimEntry {
+                    object: Arc::new(LiveObject {
+                        exists: true,
+                        uid: "uid".into(),
+                        resource_version: "1".into(),
+                        ..LiveObject::absent(ObjectKey {
+                            kind: kind.clone(),
+                            namespace: "shop".into(),
+                            name: (*name).into(),
+                        })
+                    }),
+                    claim: Claim {
+                        source: Source::Annotation,
+                        verdict: verdict.clone(),
+                        episodes: None,
+                        details: None,
+                    },
+                })
+            })
+            .collect();
+        entries.sort_by(|a, b| a.object.key.name.cmp(&b.object.key.name));
+        let rows = entries.iter().map(|entry| ClaimRow::new(0, &state, entry));
+        let sorted = Sort { key: SortKey::Urgency, descending: false }.sort_table(rows);
+        let names: Vec<&str> = sorted.iter().map(|row| &*row.entry.object.key.name).collect();
+        assert_eq!(names, expected.map(|(name, _)| name));
     }
 }

@@ -1,4 +1,4 @@
-//! Kubernetes objects as people write them down: YAML or JSON, several documents, Lists.
+//! Kubernetes objects in YAML or JSON texts with several documents and Lists, parsed as Helm and kubectl do.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use crate::types::ObjectName;
+use crate::types::ObjectRef;
 
-/// The API server takes no longer name for any object.
-const LONGEST_NAME: usize = 253;
-/// A template's path is no longer.
-const LONGEST_PATH: usize = 1024;
+/// The longest name of any object that the API server accepts.
+const MAX_NAME: usize = 253;
+/// The longest path of a template.
+const MAX_PATH: usize = 1024;
 
-/// A document that could not be read.
+/// A document that is neither valid YAML nor valid JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub struct BadDocument {
-    /// Where in the text, counted from 1.
+pub struct DocumentError {
+    /// Line in the text, from 1.
     pub line: usize,
-    /// Where in that line, counted from 1.
+    /// Column in that line, from 1.
     pub column: usize,
-    /// What is wrong. It may quote what stands there.
+    /// May quote the document, and so a secret.
     pub message: String,
 }
 
@@ -33,12 +33,12 @@ pub struct Document {
     text: String,
 }
 
-/// Reads all objects; one bad document leaves the others alone.
-pub fn read_objects(text: &str) -> Vec<Result<Value, BadDocument>> {
+/// Parses all objects. An invalid document does not affect the others.
+pub fn read_objects(text: &str) -> Vec<Result<Value, DocumentError>> {
     documents(text).iter().flat_map(Document::objects).collect()
 }
 
-/// Takes a text apart. A line that begins with `---` always begins a document, so each can be read on its own.
+/// Splits a text at lines that begin with `---`, so that each document can be parsed on its own.
 pub fn documents(text: &str) -> Vec<Document> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parts = vec![Document { first_line: 1, text: String::new() }];
@@ -54,61 +54,61 @@ pub fn documents(text: &str) -> Vec<Document> {
     parts
 }
 
-/// The object that a document is; none where it does not say which.
-pub(super) fn object_of_document(document: &Value) -> Option<ObjectName> {
-    let (group, version) = split_version(document["apiVersion"].as_str().filter(|own| is_version(own))?);
+/// Identifies the object of a document; `None` if a part of its name is missing or invalid.
+pub(super) fn object_of_document(document: &Value) -> Option<ObjectRef> {
+    let (group, version) =
+        split_version(document["apiVersion"].as_str().filter(|text| is_api_version(text))?);
     let metadata = &document["metadata"];
-    let word = |value: &'_ Value| value.as_str().filter(|own| !own.is_empty()).map(str::to_owned);
-    Some(ObjectName {
+    let text = |value: &'_ Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    Some(ObjectRef {
         group: group.into(),
         version: version.into(),
-        kind: word(&document["kind"]).filter(|kind| is_name(kind))?.into(),
+        kind: text(&document["kind"]).filter(|kind| is_name(kind))?.into(),
         namespace: Some(metadata["namespace"].as_str().unwrap_or("")).filter(|name| is_name(name))?.into(),
-        name: word(&metadata["name"]).filter(|name| is_name(name))?.into(),
+        name: text(&metadata["name"]).filter(|name| is_name(name))?.into(),
     })
 }
 
-/// Whether it could be a group and a version: it becomes part of a path that the server is asked for.
-fn is_version(text: &str) -> bool {
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || ['.', '-'].contains(&sign);
-    text.len() <= LONGEST_NAME
+/// Whether a text is a valid group and version. It becomes part of the path of a request.
+fn is_api_version(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ['.', '-'].contains(&c);
+    text.len() <= MAX_NAME
         && text.matches('/').count() <= 1
-        && text.split('/').all(|part| {
-            part.starts_with(|sign: char| sign.is_ascii_alphanumeric()) && part.chars().all(is_plain)
-        })
+        && text
+            .split('/')
+            .all(|part| part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(is_plain))
 }
 
-/// Whether an object could be called so. What a template left behind is no name, and neither is a page of text.
+/// Whether a text may be a name. Rejects template expressions that were not rendered, and long texts.
 fn is_name(text: &str) -> bool {
-    text.len() <= LONGEST_NAME && !text.contains(['{', '}', '/', ' ']) && !text.contains(char::is_control)
+    text.len() <= MAX_NAME && !text.contains(['{', '}', '/', ' ']) && !text.contains(char::is_control)
 }
 
-/// `apps/v1` as group and version.
+/// Splits `apps/v1` into group and version.
 pub(super) fn split_version(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
 impl Document {
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The template that Helm made it from, as Helm writes it down in the first line.
+    /// The template that Helm rendered it from, from the comment in the first line.
     pub fn template(&self) -> Option<&str> {
         let line = self.text.lines().map(str::trim).find(|line| !line.is_empty())?;
         line.strip_prefix("# Source:")
             .map(str::trim)
-            .filter(|path| !path.is_empty() && path.len() <= LONGEST_PATH)
+            .filter(|path| !path.is_empty() && path.len() <= MAX_PATH)
     }
 
-    /// The objects in it.
-    pub fn objects(&self) -> Vec<Result<Value, BadDocument>> {
-        self.read().into_iter().flat_map(expand_list).collect()
+    /// Parses the document, and replaces Lists by their items.
+    pub fn objects(&self) -> Vec<Result<Value, DocumentError>> {
+        self.parse().into_iter().flat_map(expand_list).collect()
     }
 
-    fn read(&self) -> Vec<Result<Value, BadDocument>> {
-        // Directives and comments alone make no document.
+    fn parse(&self) -> Vec<Result<Value, DocumentError>> {
+        // Only directives and comments.
         if self.text.lines().all(|line| line.trim().is_empty() || line.starts_with(['%', '#'])) {
             return Vec::new();
         }
@@ -118,44 +118,39 @@ impl Document {
             Ok(documents) => return documents.into_iter().map(Ok).collect(),
             Err(error) => error,
         };
-        match read_yaml(&self.text) {
+        match parse_yaml(&self.text) {
             Ok(Value::Null) => Vec::new(),
             Ok(document) => vec![Ok(document)],
-            Err(_) if self.text.trim_start().starts_with(['{', '[']) => self.good_json(&json),
-            Err(yaml) => vec![Err(self.bad_yaml(&yaml))],
+            Err(_) if self.text.trim_start().starts_with(['{', '[']) => self.json_before(&json),
+            Err(yaml) => vec![Err(self.yaml_error(&yaml))],
         }
     }
 
-    /// The JSON documents before the first bad one, and what is wrong with that one.
-    fn good_json(&self, wrong: &serde_json::Error) -> Vec<Result<Value, BadDocument>> {
+    /// The JSON documents before the first invalid one, and its error.
+    fn json_before(&self, error: &serde_json::Error) -> Vec<Result<Value, DocumentError>> {
         let stream = serde_json::Deserializer::from_str(&self.text).into_iter::<Value>();
-        let good = stream.map_while(Result::ok).map(Ok);
-        // serde_json names the place in its message too.
-        let message = wrong.to_string();
+        let valid = stream.map_while(Result::ok).map(Ok);
+        // serde_json repeats the position in its message.
+        let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-        let line = wrong.line() + self.first_line - 1;
-        good.chain([Err(BadDocument { line, column: wrong.column(), message })]).collect()
+        let line = error.line() + self.first_line - 1;
+        valid.chain([Err(DocumentError { line, column: error.column(), message })]).collect()
     }
 
-    fn bad_yaml(&self, error: &serde_saphyr::Error) -> BadDocument {
+    fn yaml_error(&self, error: &serde_saphyr::Error) -> DocumentError {
         let location = error.location();
-        let number = |place: Option<u64>| place.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
-        BadDocument {
+        let number =
+            |position: Option<u64>| position.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
+        DocumentError {
             line: number(location.map(|location| location.line())) + self.first_line - 1,
             column: number(location.map(|location| location.column())),
-            message: error
-                .without_snippet()
-                .to_string()
-                .lines()
-                .next()
-                .unwrap_or("not valid YAML")
-                .to_owned(),
+            message: error.without_snippet().to_string().lines().next().unwrap_or("invalid YAML").to_owned(),
         }
     }
 }
 
-/// A List stands for its items, Lists among them too, which take their kind from it where they have none.
-fn expand_list(document: Result<Value, BadDocument>) -> Vec<Result<Value, BadDocument>> {
+/// Replaces a List by its items, recursively. Items without a kind inherit it from the List.
+fn expand_list(document: Result<Value, DocumentError>) -> Vec<Result<Value, DocumentError>> {
     let Ok(Value::Object(mut list)) = document else {
         return vec![document];
     };
@@ -168,7 +163,7 @@ fn expand_list(document: Result<Value, BadDocument>) -> Vec<Result<Value, BadDoc
         return vec![Ok(Value::Object(list))];
     };
     let api_version = list.remove("apiVersion").unwrap_or(Value::Null);
-    let adopt = |mut item: Value| {
+    let inherit = |mut item: Value| {
         if let Value::Object(members) = &mut item
             && !kind.is_empty()
         {
@@ -177,16 +172,16 @@ fn expand_list(document: Result<Value, BadDocument>) -> Vec<Result<Value, BadDoc
         }
         Ok(item)
     };
-    items.into_iter().map(adopt).flat_map(expand_list).collect()
+    items.into_iter().map(inherit).flat_map(expand_list).collect()
 }
 
-/// Reads one document.
-fn read_yaml(text: &str) -> Result<Value, serde_saphyr::Error> {
+/// Parses one document by the rules of YAML 1.1.
+fn parse_yaml(text: &str) -> Result<Value, serde_saphyr::Error> {
     serde_saphyr::from_str_with_options::<Node>(text, options()).map(|node| node.0)
 }
 
-/// `0644` is octal, of two members of one name the last counts, and one anchor may be meant often. Large lists are ordinary;
-/// anchors that multiply are not, and stay bounded as the library sees fit.
+/// `0644` is octal, the last of duplicate keys wins, and an anchor may have many aliases. The limits allow large lists; the
+/// expansion of aliases stays limited by the defaults of the library.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         legacy_octal_numbers: true,
@@ -199,7 +194,7 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-/// A value whose maps have their names from whatever stands there: `yes` is `true` there too.
+/// A value whose keys are converted like Go does: `yes` becomes `"true"`.
 struct Node(Value);
 
 impl<'de> Deserialize<'de> for Node {
@@ -260,7 +255,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
                 Value::String(name) => name,
                 Value::Bool(_) | Value::Number(_) => name.to_string(),
                 Value::Null | Value::Array(_) | Value::Object(_) => {
-                    return Err(A::Error::custom("only a text, a number or a truth value can be a name"));
+                    return Err(A::Error::custom("a key is neither a string, a number nor a boolean"));
                 }
             };
             members.insert(name, map.next_value::<Node>()?.0);
@@ -273,10 +268,10 @@ impl<'de> Visitor<'de> for NodeVisitor {
 mod tests {
     use serde_json::json;
 
-    use super::{documents, object_of_document, read_objects, read_yaml as read};
+    use super::{documents, object_of_document, parse_yaml as parse, read_objects};
 
     #[test]
-    fn documents_and_lists_are_taken_apart() {
+    fn documents_and_lists_are_split() {
         let yaml = "# comment\n---\nkind: A\n--- # second\nkind: List\nitems:\n- kind: B\n- kind: C\n---\n---\n{kind: D}\n";
         let kinds: Vec<_> =
             read_objects(yaml).into_iter().map(|object| object.unwrap()["kind"].clone()).collect();
@@ -288,28 +283,28 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_document_is_told_with_its_place_and_hides_no_other() {
+    fn invalid_document_is_reported_with_its_position_and_affects_no_other() {
         let objects = read_objects("kind: A\n---\nkind: B\nspec: {a: [1\n---\nkind: C\n");
         assert_eq!(objects.len(), 3);
         assert!(objects[0].is_ok() && objects[2].is_ok());
-        let bad = objects[1].as_ref().unwrap_err();
-        assert!(bad.line >= 4 && bad.line <= 5 && bad.column >= 1, "{bad:?}");
+        let error = objects[1].as_ref().unwrap_err();
+        assert!(error.line >= 4 && error.line <= 5 && error.column >= 1, "{error:?}");
         let mut objects =
             read_objects("{\"kind\": \"A\"}\n{\"kind\": \"B\",\n  oops}\n---\n{\"kind\": \"C\"}");
         assert!(objects.len() == 3 && objects[0].is_ok() && objects[2].is_ok(), "{objects:?}");
-        let bad = objects.remove(1).unwrap_err();
-        assert_eq!((bad.line, bad.column), (3, 3));
-        assert!(!bad.message.contains("line"), "{}", bad.message);
+        let error = objects.remove(1).unwrap_err();
+        assert_eq!((error.line, error.column), (3, 3));
+        assert!(!error.message.contains("line"), "{}", error.message);
     }
 
     #[test]
-    fn an_empty_file_has_no_objects() {
+    fn empty_text_has_no_objects() {
         assert!(read_objects("").is_empty());
         assert!(read_objects("---\n# nothing\n---\n").is_empty());
     }
 
     #[test]
-    fn documents_know_their_template_and_their_object() {
+    fn template_and_object_of_a_document_are_found() {
         let text = "---\n# Source: shop/templates/a.yaml\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n---\nkind: A\n";
         let documents = documents(text);
         let templates: Vec<_> = documents.iter().map(super::Document::template).collect();
@@ -319,38 +314,39 @@ mod tests {
             (&*name.group, &*name.version, &*name.kind, &*name.name),
             ("apps", "v1", "Deployment", "a")
         );
-        for left in ["{{ .Values.group }}/v1", "../v1", "a/b/v1", "/v1", "", "v1?watch=true"] {
-            let document = json!({"apiVersion": left, "kind": "Service", "metadata": {"name": "a"}});
-            assert_eq!(object_of_document(&document), None, "{left}");
+        for invalid in ["{{ .Values.group }}/v1", "../v1", "a/b/v1", "/v1", "", "v1?watch=true"] {
+            let document = json!({"apiVersion": invalid, "kind": "Service", "metadata": {"name": "a"}});
+            assert_eq!(object_of_document(&document), None, "{invalid}");
         }
-        for left in ["{{ .Values.name }}", "", "a/b", "a\nb", "no name", &"a".repeat(254)] {
-            let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": left}});
+        for invalid in ["{{ .Values.name }}", "", "a/b", "a\nb", "no name", &"a".repeat(254)] {
+            let document = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": invalid}});
             assert_eq!(object_of_document(&document), None);
         }
     }
 
     #[test]
-    fn it_is_read_as_helm_and_kubectl_read_it() {
+    fn yaml_is_parsed_like_helm_and_kubectl_parse_it() {
         let text = "a: 0644\nb: yes\nc: \"0644\"\nd: 1\nd: 2\n<<: {e: 1}\nf: ~\ng: [1.5, -1, 2026-01-01]\n";
         let object = json!({"a": 420, "b": true, "c": "0644", "d": 2, "e": 1, "f": null, "g": [1.5, -1, "2026-01-01"]});
-        assert_eq!(read(text).unwrap(), object);
+        assert_eq!(parse(text).unwrap(), object);
     }
 
     #[test]
-    fn names_are_what_their_spelling_says() {
-        let object = read("yes: a\n\"no\": b\noff: c\n5: d\n1.5: e\n010: f\nplain: {n: g}\n").unwrap();
+    fn keys_are_converted_like_values() {
+        let object = parse("yes: a\n\"no\": b\noff: c\n5: d\n1.5: e\n010: f\nplain: {n: g}\n").unwrap();
         let names = json!({"true": "a", "no": "b", "false": "c", "5": "d", "1.5": "e", "8": "f", "plain": {"false": "g"}});
         assert_eq!(object, names);
         for text in ["~: a\n", "? [a]\n: b\n", "null: a\n"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(read("true: a\nyes: b\n").unwrap(), json!({"true": "b"}));
+        assert_eq!(parse("true: a\nyes: b\n").unwrap(), json!({"true": "b"}));
     }
+
     #[test]
-    fn an_anchor_may_be_meant_often_but_not_without_end() {
+    fn anchors_may_have_many_aliases_within_limits() {
         let often = format!("a: &a {{b: c}}\nlist:\n{}", "- *a\n".repeat(1000));
-        assert_eq!(read(&often).unwrap()["list"][999], json!({"b": "c"}));
+        assert_eq!(parse(&often).unwrap()["list"][999], json!({"b": "c"}));
         let large = format!("a: &a {}\nlist:\n{}", "x".repeat(4 << 20), "- *a\n".repeat(32));
-        assert!(read(&large).is_err(), "no document becomes 128 MiB");
+        assert!(parse(&large).is_err(), "it would expand to 128 MiB");
     }
 }

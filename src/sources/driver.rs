@@ -1,51 +1,239 @@
-//! What every source gets from outside.
+//! The loop that all sources share, and the trait that makes a source of it.
+//!
+//! [`run`] lists what exists, reads new and changed baselines outside the loop, publishes them, reports the health of the source and retries
+//! with backoff. A [`BaselineSource`] decides where baselines are, when one has to be read, and how it is decoded.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use kube::Client;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
 
-use super::requirements::Declares;
-use crate::types::{Clock, Event, RedactionKey, WatchMode};
+use super::{
+    inflate::ReadError,
+    metadata_watch::{ApiFailure, ChangedNamespaces, MetadataCache},
+    publisher::{Closed, DecodedBaseline, Publisher, ReadId, TrackedBaseline},
+    requirements::SourceDeclarations,
+};
+use crate::types::{BaselineFault, Clock, Event, RedactionKey, Source, WatchMode};
 
-/// Whom to ask, and whom to tell. `S`: where a source looks.
+/// Directories are polled, since mounted volumes deliver no change notifications.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// A scan takes at most one part in this many of the time, unless that exceeds [`MAX_SCAN_INTERVAL`].
+const SCAN_TIME_SHARE: u32 = 50;
+const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The inputs and outputs of one source. `S` is the type of its settings.
 pub struct SourceContext<S> {
-    /// The cluster that baselines are kept in, or declare objects of.
+    /// The cluster that stores the baselines.
     pub client: Client,
-    /// Where to look; may change at any time.
-    pub sources: watch::Receiver<Arc<S>>,
-    /// Who is told.
-    pub changes: mpsc::Sender<Event>,
-    /// Who is told of all that is declared.
-    pub declares: watch::Sender<Arc<Declares>>,
-    /// The time.
+    /// May change at any time; the source follows.
+    pub settings: watch::Receiver<Arc<S>>,
+    /// Receives baselines and the health of the source.
+    pub events: mpsc::Sender<Event>,
+    /// Receives all declared objects once every baseline that exists has been read, and after each change.
+    pub declarations: watch::Sender<Arc<SourceDeclarations>>,
+    /// The wall clock.
     pub clock: Clock,
-    /// Whether changes are told, too.
-    pub look: WatchMode,
-    /// The key of the digests that baselines are sealed with.
+    /// Whether to watch after the first list.
+    pub watch_mode: WatchMode,
+    /// The key of the digests that replace redacted values.
     pub key: RedactionKey,
-}
-
-impl<S> SourceContext<S> {
-    /// Where to look now, and what tells of other places.
-    pub(super) fn newest(&self) -> (Arc<S>, watch::Receiver<Arc<S>>) {
-        let mut newest = self.sources.clone();
-        let sources = newest.borrow_and_update().clone();
-        (sources, newest)
-    }
 }
 
 impl<S> fmt::Debug for SourceContext<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Follow").finish_non_exhaustive()
+        formatter.debug_struct("SourceContext").finish_non_exhaustive()
     }
 }
 
-/// Waits until settings name something else.
-pub(super) async fn other_than<T: PartialEq>(newest: &mut watch::Receiver<Arc<T>>, current: &T) {
+pub(super) type ReadResult = Result<DecodedBaseline, ReadFailure>;
+
+#[derive(Debug)]
+pub(super) enum ReadFailure {
+    /// The stored bytes are not a valid baseline.
+    Invalid(BaselineFault),
+    Io(io::Error),
+    Api(ApiFailure),
+    /// The object is gone or no longer current. The next watch event brings the reason.
+    NotFound,
+}
+
+impl From<ReadError> for ReadFailure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => Self::Io(error),
+            ReadError::Invalid(fault) => Self::Invalid(fault),
+        }
+    }
+}
+
+impl From<BaselineFault> for ReadFailure {
+    fn from(fault: BaselineFault) -> Self {
+        Self::Invalid(fault)
+    }
+}
+
+/// Finds, reads and decodes the baselines of one source. All methods return at once; only [`Self::scan`] and the future of
+/// [`Self::read`] may take time.
+pub(super) trait BaselineSource: Sized + Send + 'static {
+    const SOURCE: Source;
+    const MAX_CONCURRENT_READS: usize;
+
+    type Settings: PartialEq + Send + Sync + 'static;
+    /// Identifies a baseline: a Secret, a release, a path.
+    type Location: Clone + Ord + Send + Sync + 'static;
+    /// What only this source tracks about a baseline.
+    type State: Send;
+    /// Decodes successive versions of one baseline, and reuses objects that did not change.
+    type Reader: Send + 'static;
+    /// The files that a scan finds.
+    type Scan: Send + 'static;
+
+    fn new(context: SourceContext<Self::Settings>) -> Self;
+
+    fn is_enabled(&self) -> bool;
+
+    /// Uses other settings from now on, and drops baselines that they exclude.
+    fn apply_settings(&mut self, settings: Arc<Self::Settings>, publisher: &mut Publisher<Self>);
+
+    /// Lists and watches the objects that store baselines.
+    fn watch_objects(&self) -> MetadataCache;
+
+    /// Tracks, drops and schedules baselines in namespaces whose objects changed.
+    fn observe_objects(
+        &mut self,
+        cache: &MetadataCache,
+        changed: &ChangedNamespaces,
+        publisher: &mut Publisher<Self>,
+    );
+
+    /// The files and directories to scan.
+    fn paths(&self) -> &[PathBuf];
+
+    /// Lists files. Runs on a blocking thread.
+    fn scan(paths: &[PathBuf]) -> Self::Scan;
+
+    /// Tracks, drops and schedules baselines in files.
+    fn observe_files(&mut self, scan: Self::Scan, publisher: &mut Publisher<Self>);
+
+    /// Starts to read a baseline that is due.
+    fn read(
+        &mut self,
+        location: &Self::Location,
+        tracked: &mut TrackedBaseline<Self>,
+    ) -> BoxFuture<'static, (Self::Reader, ReadResult)>;
+
+    /// Records the result of a read during which the baseline did not change; never [`ReadFailure::Api`].
+    fn finish_read(
+        &mut self,
+        location: &Self::Location,
+        tracked: &mut TrackedBaseline<Self>,
+        result: ReadResult,
+    );
+}
+
+/// Publishes all baselines of a source and every change to them, until the receiver of events is gone.
+///
+/// Baselines that exist at the start are published before the source is reported as up; its declarations follow after that.
+pub(super) async fn run<S: BaselineSource>(context: SourceContext<S::Settings>) {
+    let mut settings = context.settings.clone();
+    let mut publisher = Publisher::new(&context);
+    let mut source = S::new(context);
+    while run_until_settings_change(&mut source, &mut publisher, &mut settings).await.is_ok() {}
+}
+
+async fn run_until_settings_change<S: BaselineSource>(
+    source: &mut S,
+    publisher: &mut Publisher<S>,
+    settings: &mut watch::Receiver<Arc<S::Settings>>,
+) -> Result<(), Closed> {
+    let current = settings.borrow_and_update().clone();
+    source.apply_settings(current.clone(), publisher);
+    publisher.resume();
+    let mut cache = source.watch_objects();
+    let mut next_scan = (!source.paths().is_empty()).then(Instant::now);
+    // Reads run beside the loop: an operation on another baseline has to be published before its objects change.
+    let mut reads = FuturesUnordered::new();
+    loop {
+        if next_scan.is_some_and(|at| at <= Instant::now()) {
+            next_scan = Some(scan_files(source, publisher).await);
+        }
+        if let Some(changed) = cache.take_changed() {
+            source.observe_objects(&cache, &changed, publisher);
+        }
+        publisher.end_grace_periods();
+        publisher.flush().await?;
+        let mut next_read = None;
+        // Updates come first: a lock is published before the content that is written under it.
+        if cache.has_answered() && !cache.has_updates() {
+            while reads.len() < S::MAX_CONCURRENT_READS
+                && let Some((location, id, tracked)) = publisher.start_due_read()
+            {
+                let read = source.read(&location, tracked);
+                reads.push(async move { (location, id, read.await) });
+            }
+            publisher.report(source.is_enabled(), cache.failures()).await?;
+            next_read = publisher.next_read().filter(|_| reads.len() < S::MAX_CONCURRENT_READS);
+        }
+        let wake = [next_scan, next_read, publisher.next_grace_end()].into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            () = publisher.closed() => return Err(Closed),
+            () = settings_changed(settings, &current) => return Ok(()),
+            () = cache.update() => {}
+            Some((location, id, (reader, result))) = reads.next() => {
+                finish_read(source, publisher, &location, id, reader, result);
+            }
+            () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+        }
+    }
+}
+
+/// Returns when to scan again.
+async fn scan_files<S: BaselineSource>(source: &mut S, publisher: &mut Publisher<S>) -> Instant {
+    let (paths, begun) = (source.paths().to_vec(), Instant::now());
+    if let Ok(scan) = tokio::task::spawn_blocking(move || S::scan(&paths)).await {
+        source.observe_files(scan, publisher);
+    }
+    Instant::now() + (begun.elapsed() * SCAN_TIME_SHARE).clamp(SCAN_INTERVAL, MAX_SCAN_INTERVAL)
+}
+
+fn finish_read<S: BaselineSource>(
+    source: &mut S,
+    publisher: &mut Publisher<S>,
+    location: &S::Location,
+    id: ReadId,
+    reader: S::Reader,
+    mut result: ReadResult,
+) {
+    let Some(tracked) = publisher.get_mut(location) else { return };
+    // A baseline that changed meanwhile is read again, and one that was cancelled is not waited for.
+    if !tracked.end_read(id, reader) {
+        return;
+    }
+    tracked.failure = None;
+    if let Ok(decoded) = &mut result {
+        tracked.failure = decoded.failure.take();
+        if decoded.has_unknown_scopes {
+            tracked.retry_slowly();
+        }
+    }
+    match result {
+        Err(ReadFailure::Api(failure)) => tracked.back_off(failure),
+        result => source.finish_read(location, tracked, result),
+    }
+    publisher.publish(location);
+}
+
+/// Waits until the settings differ from the current ones.
+async fn settings_changed<T: PartialEq>(newest: &mut watch::Receiver<Arc<T>>, current: &T) {
     while **newest.borrow_and_update() == *current {
         if newest.changed().await.is_err() {
-            // Nobody is left to change them.
+            // The sender is gone, so they never change.
             return std::future::pending().await;
         }
     }

@@ -1,8 +1,11 @@
-//! Reading what is declared, one module per source: functions from bytes to declarations, and the tasks that follow them.
+//! Desired state: Terraform states, Helm releases and manifests.
+//!
+//! Each source implements one trait (`driver::BaselineSource`); one driver runs them all and publishes their baselines to the engine.
 
 mod document_reader;
 mod documents;
 mod driver;
+mod file_system;
 pub mod helm;
 mod inflate;
 pub mod manifest;
@@ -13,9 +16,9 @@ mod scopes;
 pub mod terraform;
 
 pub use self::{
-    documents::{BadDocument, Document, documents, read_objects},
+    documents::{Document, DocumentError, documents, read_objects},
     driver::SourceContext,
-    metadata_watch::innermost,
-    requirements::{Declares, Wanted},
+    metadata_watch::root_cause,
+    requirements::{KindRequirements, SourceDeclarations},
     scopes::is_cluster_scoped,
 };

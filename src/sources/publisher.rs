@@ -1,4 +1,4 @@
-//! What is told about a source, and to whom; what is known about one baseline, and when to look at it again.
+//! The baselines of one source: what is tracked about each, and the events that are published about them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,257 +10,378 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    driver::SourceContext,
-    metadata_watch::{Refusal, health},
-    requirements::Declares,
+    driver::{BaselineSource, SourceContext},
+    metadata_watch::{ApiFailure, health_of},
+    requirements::SourceDeclarations,
 };
 use crate::types::{
-    Baseline, BaselineTrouble, BaselineVersion, DeclaredObject, Event, Lock, Origin, RedactionKey, Skipped,
-    Source, WatchHealth,
+    Baseline, BaselineError, BaselineFault, BaselineOrigin, BaselineVersion, DeclaredObject, Event, Lock,
+    RedactionKey, SkippedResource, WatchHealth,
 };
 
-/// Knows the baselines of one source, and tells of them and of how the source fares, where that is news.
-pub(super) struct Publisher<P, T> {
-    source: Source,
-    changes: mpsc::Sender<Event>,
-    declares: watch::Sender<Arc<Declares>>,
-    /// All baselines there are, by where they are.
-    pub(super) known: BTreeMap<P, Known<T>>,
-    /// Whether all of them declare objects of this cluster, so that nobody has to find out.
-    pub(super) here: bool,
-    /// What was last told about the source.
-    health: Option<WatchHealth>,
-    /// Whether something was told that may change what is declared.
-    declares_other: bool,
-}
+/// The first delay after a baseline could not be read, or while it is being written.
+pub(super) const MIN_RETRY: Duration = Duration::from_secs(1);
+/// The longest delay, and the one for baselines that stay incomplete or use kinds that the cluster does not serve.
+pub(super) const MAX_RETRY: Duration = Duration::from_secs(30);
+/// Events about objects may arrive later than the baseline that explains them.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Nobody listens any more.
-pub(super) struct Closed;
-
-impl<P: Clone + Ord, T> Publisher<P, T> {
-    /// One that has told nothing yet.
-    pub(super) fn new<S>(source: Source, follow: &SourceContext<S>) -> Self {
-        Self {
-            source,
-            changes: follow.changes.clone(),
-            declares: follow.declares.clone(),
-            known: BTreeMap::new(),
-            here: true,
-            health: None,
-            declares_other: true,
-        }
-    }
-
-    /// Tells what is known about a baseline, where that is news.
-    pub(super) async fn tell(&mut self, place: &P) -> Result<(), Closed> {
-        let Some(known) = self.known.get_mut(place) else { return Ok(()) };
-        let Some(baseline) = known.baseline(self.source, self.here) else { return Ok(()) };
-        if known.told.as_deref() == Some(&baseline) {
-            return Ok(());
-        }
-        let baseline = Arc::new(baseline);
-        known.told = Some(baseline.clone());
-        self.declares_other = true;
-        self.send(Event::Baseline(baseline)).await
-    }
-
-    /// Tells that all others are gone, where they were told of.
-    pub(super) async fn keep(&mut self, stays: impl Fn(&P) -> bool) -> Result<(), Closed> {
-        let gone: Vec<P> = self.known.keys().filter(|place| !stays(place)).cloned().collect();
-        for known in gone.iter().filter_map(|place| self.known.remove(place)).collect::<Vec<_>>() {
-            if known.told.is_some() {
-                info!(source = %self.source, baseline = %known.name, "A baseline is gone.");
-                self.declares_other = true;
-                self.send(Event::BaselineRemoved(self.source, known.name)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells of those whose moment after somebody's work is over.
-    pub(super) async fn settle(&mut self) -> Result<(), Closed> {
-        let now = Instant::now();
-        let over = self.known.iter().filter(|(_, known)| known.settled_at.is_some_and(|at| at <= now));
-        for place in over.map(|(place, _)| place.clone()).collect::<Vec<_>>() {
-            if let Some(known) = self.known.get_mut(&place) {
-                known.settle();
-            }
-            self.tell(&place).await?;
-        }
-        Ok(())
-    }
-
-    /// Tells how the source fares and what is wanted, once all that is there has been told of. One that is switched off is gone.
-    pub(super) async fn report(&mut self, enabled: bool, refusals: Vec<&Refusal>) -> Result<(), Closed> {
-        if !self.known.values().all(|known| known.tried) {
-            return Ok(());
-        }
-        let own = self.known.values().filter_map(|known| known.refusal.as_ref());
-        let health = enabled.then(|| health(refusals.into_iter().chain(own)));
-        if self.health != health {
-            if let Some(WatchHealth::Down { reason, message }) = &health {
-                warn!(source = %self.source, %reason, "Some baselines cannot be found: {message}");
-            }
-            self.health.clone_from(&health);
-            self.send(match health {
-                Some(health) => Event::SourceHealth(self.source, health),
-                None => Event::SourceRemoved(self.source),
-            })
-            .await?;
-        }
-        if std::mem::take(&mut self.declares_other) {
-            let good = self.known.values().filter_map(|known| known.good.as_ref());
-            let declares = Declares::new(good.map(|good| (good.key.as_ref(), &*good.objects)));
-            self.declares.send_replace(Arc::new(declares));
-        }
-        Ok(())
-    }
-
-    /// Whether it was told how the source fares.
-    pub(super) fn has_reported(&self) -> bool {
-        self.health.is_some()
-    }
-
-    /// Whether a baseline is called this.
-    pub(super) fn is_taken(&self, name: &str) -> bool {
-        self.known.values().any(|known| *known.name == *name)
-    }
-
-    /// One of these baselines that has to be read now.
-    pub(super) fn next_due(&self, of: impl Fn(&P) -> bool) -> Option<P> {
-        let now = Instant::now();
-        let due = self.known.iter().filter(|(_, known)| known.read_at.is_some_and(|at| at <= now));
-        let due = due.filter(|(place, _)| of(place));
-        due.min_by_key(|(_, known)| known.read_at).map(|(place, _)| place.clone())
-    }
-
-    /// When the next one of these has to be read.
-    pub(super) fn read_at(&self, of: impl Fn(&P) -> bool) -> Option<Instant> {
-        self.known.iter().filter(|(place, _)| of(place)).filter_map(|(_, known)| known.read_at).min()
-    }
-
-    /// When the next moment after somebody's work is over.
-    pub(super) fn settled_at(&self) -> Option<Instant> {
-        self.known.values().filter_map(|known| known.settled_at).min()
-    }
-
-    async fn send(&self, change: Event) -> Result<(), Closed> {
-        self.changes.send(change).await.map_err(|_| Closed)
-    }
-}
-
-/// How soon something that is being written, or that the server did not give us, is looked at again.
-pub(super) const SOON: Duration = Duration::from_secs(1);
-/// How often something is looked at that stays torn, or has kinds that the cluster does not have.
-pub(super) const SELDOM: Duration = Duration::from_secs(30);
-/// For how long differences are put down to somebody who has just ended their work.
-const SETTLING: Duration = Duration::from_secs(1);
-
-/// What was read.
+/// A decoded version of a baseline.
 #[derive(Clone, Debug)]
-pub(super) struct Reading {
+pub(super) struct DecodedBaseline {
     pub(super) version: BaselineVersion,
     pub(super) objects: Vec<Arc<DeclaredObject>>,
-    pub(super) skipped: Vec<Skipped>,
-    /// The key that a published baseline brings.
+    pub(super) skipped: Vec<SkippedResource>,
+    /// The key that a published baseline brings along.
     pub(super) key: Option<RedactionKey>,
+    /// Whether the cluster does not serve some of its kinds, so that their scope is a guess.
+    pub(super) has_unknown_scopes: bool,
+    /// Why objects of some kinds are left out: their scope could not be discovered.
+    pub(super) failure: Option<ApiFailure>,
 }
 
-/// One baseline: a state, a release, a directory.
-pub(super) struct Known<T> {
+impl DecodedBaseline {
+    pub(super) fn new(
+        version: BaselineVersion,
+        objects: Vec<Arc<DeclaredObject>>,
+        skipped: Vec<SkippedResource>,
+        key: Option<RedactionKey>,
+    ) -> Self {
+        Self { version, objects, skipped, key, has_unknown_scopes: false, failure: None }
+    }
+}
+
+/// Distinguishes the current read of a baseline from a cancelled one.
+pub(super) type ReadId = u64;
+
+/// One baseline: a Terraform state, a Helm release, a directory of manifests.
+pub(super) struct TrackedBaseline<S: BaselineSource> {
     pub(super) name: Arc<str>,
-    origin: Origin,
-    /// When to read it next; none: when something changes.
-    pub(super) read_at: Option<Instant>,
-    /// Whether anything came of reading it since it was found.
-    pub(super) tried: bool,
-    pub(super) good: Option<Reading>,
-    pub(super) fault: Option<BaselineTrouble>,
-    pub(super) refusal: Option<Refusal>,
-    /// How long it was last waited after a refusal.
-    pause: Duration,
+    origin: BaselineOrigin,
+    /// When to read it next; `None` until something changes.
+    read_at: Option<Instant>,
+    /// The read that is running.
+    read: Option<ReadId>,
+    /// Lent to the read that is running.
+    reader: Option<S::Reader>,
+    /// Whether a read has finished or there is nothing to read; the source is not reported before.
+    is_synced: bool,
+    /// The last valid version, which holds while a newer one is invalid.
+    pub(super) decoded: Option<DecodedBaseline>,
+    pub(super) fault: Option<BaselineError>,
+    pub(super) failure: Option<ApiFailure>,
+    backoff: Duration,
     pub(super) lock: Option<Lock>,
-    /// When the moment after somebody's work is over.
-    pub(super) settled_at: Option<Instant>,
-    pub(super) told: Option<Arc<Baseline>>,
-    /// What nobody but its own source has to know about it.
-    pub(super) own: T,
+    grace_ends: Option<Instant>,
+    published: Option<Arc<Baseline>>,
+    pub(super) state: S::State,
 }
 
-impl<T> Known<T> {
-    pub(super) fn new(name: Arc<str>, origin: Origin, own: T) -> Self {
+impl<S: BaselineSource> TrackedBaseline<S> {
+    fn new(name: Arc<str>, origin: BaselineOrigin, state: S::State) -> Self {
         Self {
             name,
             origin,
             read_at: None,
-            tried: false,
-            good: None,
+            read: None,
+            reader: None,
+            is_synced: false,
+            decoded: None,
             fault: None,
-            refusal: None,
-            pause: Duration::ZERO,
+            failure: None,
+            backoff: Duration::ZERO,
             lock: None,
-            settled_at: None,
-            told: None,
-            own,
+            grace_ends: None,
+            published: None,
+            state,
         }
     }
 
-    /// It was read.
-    pub(super) fn take_good(&mut self, reading: Reading) {
-        (self.good, self.fault, self.tried, self.pause) = (Some(reading), None, true, Duration::ZERO);
+    pub(super) fn read_now(&mut self) {
+        self.read_at = Some(Instant::now());
     }
 
-    /// It cannot be read. What it last declared stays.
-    pub(super) fn take_fault(&mut self, trouble: BaselineTrouble) {
+    pub(super) fn read_after(&mut self, delay: Duration) {
+        self.read_at = Some(Instant::now() + delay);
+    }
+
+    pub(super) fn retry_slowly(&mut self) {
+        self.read_after(MAX_RETRY);
+    }
+
+    /// Neither starts a read nor uses the result of one that is running.
+    pub(super) fn cancel_read(&mut self) {
+        (self.read_at, self.read) = (None, None);
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.read.is_some()
+    }
+
+    pub(super) fn has_pending_read(&self) -> bool {
+        self.read_at.is_some() || self.read.is_some()
+    }
+
+    /// The reader of the last read, if it is not lent.
+    pub(super) fn take_reader(&mut self) -> Option<S::Reader> {
+        self.reader.take()
+    }
+
+    /// Takes the reader back. Returns whether the result counts: the read was not cancelled, and no other one is due.
+    pub(super) fn end_read(&mut self, id: ReadId, reader: S::Reader) -> bool {
+        if self.read != Some(id) {
+            self.reader.get_or_insert(reader);
+            return false;
+        }
+        (self.read, self.reader) = (None, Some(reader));
+        self.read_at.is_none()
+    }
+
+    /// The source may be reported without waiting for this baseline.
+    pub(super) fn mark_synced(&mut self) {
+        self.is_synced = true;
+    }
+
+    pub(super) fn set_decoded(&mut self, decoded: DecodedBaseline) {
+        (self.decoded, self.fault, self.is_synced, self.backoff) =
+            (Some(decoded), None, true, Duration::ZERO);
+    }
+
+    /// The declared objects stay those of the last valid version.
+    pub(super) fn set_fault(&mut self, fault: BaselineFault, message: String) {
+        let trouble = BaselineError { fault, message: message.into() };
         if self.fault.as_ref() != Some(&trouble) {
             warn!(baseline = %self.name, fault = %trouble.fault, "{}", trouble.message);
         }
-        (self.fault, self.tried) = (Some(trouble), true);
+        (self.fault, self.is_synced) = (Some(trouble), true);
     }
 
-    /// The server does not let us read it now. It is asked again, less and less often. The lock stays where it is: nobody has
-    /// seen what was written under it.
-    pub(super) fn take_refusal(&mut self, refusal: Refusal, now: Instant) {
-        self.pause = (self.pause * 2).clamp(SOON, SELDOM);
-        (self.refusal, self.read_at, self.tried) = (Some(refusal), Some(now + self.pause), true);
+    /// Schedules another read after an exponential delay. The lock stays, since the content that was written under it is unknown.
+    pub(super) fn back_off(&mut self, failure: ApiFailure) {
+        self.backoff = (self.backoff * 2).clamp(MIN_RETRY, MAX_RETRY);
+        (self.failure, self.is_synced) = (Some(failure), true);
+        self.read_after(self.backoff);
     }
 
-    /// Objects that were changed may be told of after what declares them.
-    pub(super) fn settle_for_a_moment(&mut self, now: Instant, time: Timestamp) {
-        let until = SignedDuration::try_from(SETTLING).ok().and_then(|wait| time.checked_add(wait).ok());
-        (self.lock, self.settled_at) = (Some(Lock::released(until)), Some(now + SETTLING));
+    pub(super) fn set_lock(&mut self, lock: Option<Lock>) {
+        (self.lock, self.grace_ends) = (lock, None);
     }
 
-    /// The moment is over.
-    pub(super) fn settle(&mut self) {
-        (self.settled_at, self.lock) = (None, None);
+    pub(super) fn is_in_grace_period(&self) -> bool {
+        self.grace_ends.is_some()
     }
 
-    /// Logs what is not compared and was before, or was not there.
-    pub(super) fn log_skipped(&self, reading: &Reading) {
-        let before = self.good.as_ref().map_or(&[][..], |good| &good.skipped);
-        for skipped in reading.skipped.iter().filter(|own| !before.contains(own)) {
+    /// Keeps the baseline in flight for a moment after an operation has ended.
+    pub(super) fn start_grace_period(&mut self, time: Timestamp) {
+        let grace = SignedDuration::try_from(GRACE_PERIOD).ok();
+        let until = grace.and_then(|grace| time.checked_add(grace).ok());
+        (self.lock, self.grace_ends) = (Some(Lock::released(until)), Some(Instant::now() + GRACE_PERIOD));
+    }
+
+    /// Logs documents and resources that the previous version did not skip.
+    pub(super) fn log_skipped(&self, decoded: &DecodedBaseline) {
+        let before = self.decoded.as_ref().map_or(&[][..], |decoded| &decoded.skipped);
+        for skipped in decoded.skipped.iter().filter(|skipped| !before.contains(skipped)) {
             let (document, reason) = (&skipped.address, skipped.reason);
-            warn!(baseline = %self.name, %document, %reason, "Something that is declared is not compared.");
+            warn!(baseline = %self.name, %document, %reason, "Skipping a document that cannot be compared.");
         }
     }
 
-    /// What is to be told about it; none before anything is known.
-    pub(super) fn baseline(&self, source: Source, here: bool) -> Option<Baseline> {
-        if self.good.is_none() && self.fault.is_none() {
+    /// `None` before the first read.
+    fn baseline(&self, this_cluster: bool) -> Option<Baseline> {
+        if self.decoded.is_none() && self.fault.is_none() {
             return None;
         }
-        let good = self.good.as_ref();
+        let decoded = self.decoded.as_ref();
         Some(Baseline {
-            source,
+            source: S::SOURCE,
             name: self.name.clone(),
             origin: self.origin,
-            version: good.map(|good| good.version.clone()),
-            objects: good.map(|good| good.objects.clone()).unwrap_or_default(),
-            skipped: good.map(|good| good.skipped.clone()).unwrap_or_default(),
+            version: decoded.map(|decoded| decoded.version.clone()),
+            objects: decoded.map(|decoded| decoded.objects.clone()).unwrap_or_default(),
+            skipped: decoded.map(|decoded| decoded.skipped.clone()).unwrap_or_default(),
             fault: self.fault.clone(),
             lock: self.lock.clone(),
-            here,
+            this_cluster,
         })
+    }
+}
+
+/// Tracks the baselines of one source, and sends an event for each change.
+pub(super) struct Publisher<S: BaselineSource> {
+    baselines: BTreeMap<S::Location, TrackedBaseline<S>>,
+    /// Whether settings assign all baselines to this cluster, so that no uid has to match.
+    this_cluster: bool,
+    events: mpsc::Sender<Event>,
+    /// Not sent yet.
+    queue: Vec<Event>,
+    declarations: watch::Sender<Arc<SourceDeclarations>>,
+    declarations_changed: bool,
+    /// The health that was last sent; `None` for a source that is disabled.
+    health: Option<WatchHealth>,
+    last_read: ReadId,
+}
+
+/// The receiver of events is gone.
+pub(super) struct Closed;
+
+impl<S: BaselineSource> Publisher<S> {
+    pub(super) fn new(context: &SourceContext<S::Settings>) -> Self {
+        Self {
+            baselines: BTreeMap::new(),
+            this_cluster: true,
+            events: context.events.clone(),
+            queue: Vec::new(),
+            declarations: context.declarations.clone(),
+            declarations_changed: true,
+            health: None,
+            last_read: 0,
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, location: &S::Location) -> Option<&mut TrackedBaseline<S>> {
+        self.baselines.get_mut(location)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut TrackedBaseline<S>> {
+        self.baselines.values_mut()
+    }
+
+    /// The baseline at this location. A new one gets the first of these names, or the second if that is taken.
+    pub(super) fn track(
+        &mut self,
+        location: &S::Location,
+        origin: BaselineOrigin,
+        names: impl FnOnce() -> [String; 2],
+        state: impl FnOnce() -> S::State,
+    ) -> &mut TrackedBaseline<S> {
+        let new_name = (!self.baselines.contains_key(location)).then(|| {
+            let [name, longer] = names();
+            let is_taken = self.baselines.values().any(|tracked| *tracked.name == name);
+            if is_taken { longer } else { name }
+        });
+        let new = || TrackedBaseline::new(new_name.unwrap_or_default().into(), origin, state());
+        self.baselines.entry(location.clone()).or_insert_with(new)
+    }
+
+    /// Drops all other baselines.
+    pub(super) fn retain(&mut self, keep: impl Fn(&S::Location) -> bool) {
+        for (_, tracked) in self.baselines.extract_if(.., |location, _| !keep(location)) {
+            if tracked.published.is_some() {
+                info!(source = %S::SOURCE, baseline = %tracked.name, "A baseline was deleted.");
+                self.declarations_changed = true;
+                self.queue.push(Event::BaselineRemoved(S::SOURCE, tracked.name));
+            }
+        }
+    }
+
+    pub(super) fn set_here(&mut self, this_cluster: bool) {
+        self.this_cluster = this_cluster;
+    }
+
+    /// Continues with other settings: starts interrupted reads again, and publishes baselines that the settings changed.
+    pub(super) fn resume(&mut self) {
+        for tracked in self.baselines.values_mut().filter(|tracked| tracked.is_reading()) {
+            tracked.cancel_read();
+            tracked.read_now();
+        }
+        for location in self.baselines.keys().cloned().collect::<Vec<_>>() {
+            self.publish(&location);
+        }
+    }
+
+    /// Queues an event if the baseline differs from the one that was last published.
+    pub(super) fn publish(&mut self, location: &S::Location) {
+        let Some(tracked) = self.baselines.get_mut(location) else { return };
+        let Some(baseline) = tracked.baseline(self.this_cluster) else { return };
+        if tracked.published.as_deref() != Some(&baseline) {
+            let baseline = Arc::new(baseline);
+            tracked.published = Some(baseline.clone());
+            self.declarations_changed = true;
+            self.queue.push(Event::Baseline(baseline));
+        }
+    }
+
+    pub(super) fn end_grace_periods(&mut self) {
+        let now = Instant::now();
+        let ended =
+            self.baselines.iter().filter(|(_, tracked)| tracked.grace_ends.is_some_and(|at| at <= now));
+        for location in ended.map(|(location, _)| location.clone()).collect::<Vec<_>>() {
+            if let Some(tracked) = self.baselines.get_mut(&location) {
+                tracked.set_lock(None);
+            }
+            self.publish(&location);
+        }
+    }
+
+    pub(super) fn next_grace_end(&self) -> Option<Instant> {
+        self.baselines.values().filter_map(|tracked| tracked.grace_ends).min()
+    }
+
+    /// Marks the baseline that is due for longest as being read.
+    pub(super) fn start_due_read(&mut self) -> Option<(S::Location, ReadId, &mut TrackedBaseline<S>)> {
+        let now = Instant::now();
+        let idle = self.baselines.iter_mut().filter(|(_, tracked)| tracked.read.is_none());
+        let due = idle.filter_map(|(location, tracked)| Some((tracked.read_at?, location, tracked)));
+        let (_, location, tracked) = due.filter(|(at, ..)| *at <= now).min_by_key(|(at, ..)| *at)?;
+        self.last_read += 1;
+        (tracked.read_at, tracked.read) = (None, Some(self.last_read));
+        Some((location.clone(), self.last_read, tracked))
+    }
+
+    /// When the next baseline that is not being read becomes due.
+    pub(super) fn next_read(&self) -> Option<Instant> {
+        let idle = self.baselines.values().filter(|tracked| tracked.read.is_none());
+        idle.filter_map(|tracked| tracked.read_at).min()
+    }
+
+    /// Whether all baselines that exist at the start have been published.
+    pub(super) fn has_reported(&self) -> bool {
+        self.health.is_some()
+    }
+
+    /// Sends all queued events.
+    pub(super) async fn flush(&mut self) -> Result<(), Closed> {
+        for event in self.queue.drain(..) {
+            self.events.send(event).await.map_err(|_| Closed)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the health of the source and then its declarations, once every baseline has been read. A disabled source is removed.
+    pub(super) async fn report(
+        &mut self,
+        enabled: bool,
+        watch_failures: impl Iterator<Item = &ApiFailure>,
+    ) -> Result<(), Closed> {
+        if !self.baselines.values().all(|tracked| tracked.is_synced) {
+            return Ok(());
+        }
+        let mut failures: Vec<&ApiFailure> = watch_failures.collect();
+        failures.extend(self.baselines.values().filter_map(|tracked| tracked.failure.as_ref()));
+        let health = enabled.then(|| health_of(failures));
+        if self.health != health {
+            if let Some(WatchHealth::Down { reason, message }) = &health {
+                warn!(source = %S::SOURCE, %reason, "Some baselines cannot be read: {message}");
+            }
+            self.health.clone_from(&health);
+            self.queue.push(match health {
+                Some(health) => Event::SourceHealth(S::SOURCE, health),
+                None => Event::SourceRemoved(S::SOURCE),
+            });
+        }
+        self.flush().await?;
+        if std::mem::take(&mut self.declarations_changed) {
+            let decoded = self.baselines.values().filter_map(|tracked| tracked.decoded.as_ref());
+            let declarations =
+                SourceDeclarations::new(decoded.map(|decoded| (decoded.key.as_ref(), &*decoded.objects)));
+            self.declarations.send_replace(Arc::new(declarations));
+        }
+        Ok(())
+    }
+
+    /// Waits until the receiver of events is gone.
+    pub(super) async fn closed(&self) {
+        self.events.closed().await;
     }
 }

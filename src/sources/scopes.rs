@@ -1,19 +1,17 @@
-//! Which kinds have namespaces: whoever writes an object down need not say in which one it is.
+//! Which kinds are namespaced, since a manifest need not name the namespace of an object.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use kube::Client;
 use tokio::time::timeout;
 
-use super::metadata_watch::Refusal;
-use crate::types::{DownReason, ObjectName};
+use super::metadata_watch::{ApiFailure, REQUEST_TIMEOUT};
+use crate::types::{DownReason, ObjectRef};
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The groups of Kubernetes itself. Which of their kinds have no namespaces is said below.
+/// The API groups of Kubernetes itself.
 const BUILT_IN: &[&str] = &[
     "",
     "apps",
@@ -41,12 +39,12 @@ const BUILT_IN: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// Whether a group is of Kubernetes itself, whose objects have no fields that their schemas do not tell.
+/// Whether a group belongs to Kubernetes itself, so that the schemas of its kinds are complete.
 pub(super) fn is_built_in(group: &str) -> bool {
     BUILT_IN.contains(&group)
 }
 
-/// The kinds of Kubernetes itself that have no namespaces, by group.
+/// The cluster-scoped kinds of Kubernetes itself.
 const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ("", &["ComponentStatus", "Namespace", "Node", "PersistentVolume"]),
     (
@@ -79,94 +77,118 @@ const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ("storagemigration.k8s.io", &["StorageVersionMigration"]),
 ];
 
-/// Whether a kind of Kubernetes itself has no namespaces.
+/// Whether a kind of Kubernetes itself is cluster-scoped; `false` for custom kinds.
 pub fn is_cluster_scoped(group: &str, kind: &str) -> bool {
-    CLUSTER_SCOPED.iter().any(|(own, kinds)| *own == group && kinds.contains(&kind))
+    CLUSTER_SCOPED.iter().any(|(candidate, kinds)| *candidate == group && kinds.contains(&kind))
 }
 
-/// What is known about which kinds have namespaces. Of one that nobody knows, it is taken that it has.
+/// Which custom kinds are namespaced. Unknown kinds are taken for namespaced.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scopes {
-    /// Whether kinds of other groups have namespaces, as the API server says.
+pub(super) struct KindScopes {
+    /// By group and kind, as the API server returned it.
     namespaced: BTreeMap<(Box<str>, Box<str>), bool>,
 }
 
-/// What came of asking.
+/// The scopes that all reads of one source have discovered so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedScopes(Arc<Mutex<KindScopes>>);
+
+/// The result of asking the API server about kinds.
 #[derive(Debug)]
-pub(super) struct Learned {
-    /// Whether anything is known now that was not.
-    pub(super) anything: bool,
-    /// Groups with their versions that the server told nothing about, and why.
-    refused: BTreeMap<String, Refusal>,
+pub(super) struct ScopeDiscovery {
+    /// Whether the scope of any kind became known.
+    pub(super) is_new: bool,
+    /// By group and version.
+    failures: BTreeMap<String, ApiFailure>,
 }
 
-impl Learned {
-    /// Whether it could be asked where an object is. Nothing can be said about others.
-    pub(super) fn covers(&self, object: &ObjectName) -> bool {
-        self.refused.is_empty() || !self.refused.contains_key(&format!("{}/{}", object.group, object.version))
+impl ScopeDiscovery {
+    /// Whether the API server answered for the kind of an object. The namespace of others may be wrong.
+    pub(super) fn covers(&self, object: &ObjectRef) -> bool {
+        self.failures.is_empty()
+            || !self.failures.contains_key(&format!("{}/{}", object.group, object.version))
     }
 
-    /// Why something could not be asked.
-    pub(super) fn refusal(self) -> Option<Refusal> {
-        self.refused.into_values().next()
+    pub(super) fn into_failure(self) -> Option<ApiFailure> {
+        self.failures.into_values().next()
     }
 }
 
-impl Scopes {
-    /// Says where an object is that may not say so itself: in this namespace, unless it has none.
-    pub(super) fn place(&self, object: &mut ObjectName, namespace: &str) {
+impl SharedScopes {
+    pub(super) fn snapshot(&self) -> KindScopes {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn extend(&self, scopes: KindScopes) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).namespaced.extend(scopes.namespaced);
+    }
+}
+
+/// Collects group, kind, and whether the kind is namespaced.
+#[cfg(test)]
+impl<'a> FromIterator<(&'a str, &'a str, bool)> for KindScopes {
+    fn from_iter<T: IntoIterator<Item = (&'a str, &'a str, bool)>>(scopes: T) -> Self {
+        let scopes =
+            scopes.into_iter().map(|(group, kind, namespaced)| ((group.into(), kind.into()), namespaced));
+        Self { namespaced: scopes.collect() }
+    }
+}
+
+impl KindScopes {
+    /// Completes the name of an object that does not name its namespace, and removes the namespace of cluster-scoped ones.
+    pub(super) fn set_namespace(&self, object: &mut ObjectRef, default: &str) {
         if !self.is_namespaced(object).unwrap_or(true) {
             object.namespace = Box::default();
         } else if object.namespace.is_empty() {
-            object.namespace = namespace.into();
+            object.namespace = default.into();
         }
     }
 
-    /// Asks the API server about the kinds of these objects that are not known.
-    pub(super) async fn learn<'a>(
+    /// Asks the API server about unknown kinds of these objects, one request for each group and version.
+    pub(super) async fn discover<'a>(
         &mut self,
         client: &Client,
-        objects: impl Iterator<Item = &'a ObjectName>,
-    ) -> Learned {
+        objects: impl Iterator<Item = &'a ObjectRef>,
+    ) -> ScopeDiscovery {
         let unknown = objects.filter(|object| self.is_namespaced(object).is_none());
         let versions: BTreeSet<String> =
             unknown.map(|object| format!("{}/{}", object.group, object.version)).collect();
-        let (before, mut refused) = (self.namespaced.len(), BTreeMap::new());
+        let (known_before, mut failures) = (self.namespaced.len(), BTreeMap::new());
         for version in versions {
-            let doing = format!("ask which kinds {version} has");
+            let request = format!("discover the kinds of {version}");
             let group = version.split('/').next().unwrap_or_default();
-            let asked = timeout(PATIENCE, client.list_api_group_resources(&version)).await;
-            let Ok(asked) = asked else {
-                refused.insert(version, Refusal::stalled(&doing));
-                continue;
-            };
-            match asked {
-                Ok(list) => {
-                    let kinds = list.resources.into_iter().filter(|own| !own.name.contains('/'));
-                    self.namespaced
-                        .extend(kinds.map(|own| ((group.into(), own.kind.into()), own.namespaced)));
+            let response = timeout(REQUEST_TIMEOUT, client.list_api_group_resources(&version)).await;
+            match response {
+                Ok(Ok(list)) => {
+                    let kinds = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+                    let scopes =
+                        kinds.map(|resource| ((group.into(), resource.kind.into()), resource.namespaced));
+                    self.namespaced.extend(scopes);
                 }
-                Err(error) => match Refusal::new(&error, &doing) {
-                    // It is not there yet, or not any more.
-                    refusal if refusal.reason == DownReason::NotFound => {}
-                    refusal => drop(refused.insert(version, refusal)),
-                },
+                Ok(Err(error)) => {
+                    let failure = ApiFailure::new(&error, &request);
+                    // A group that the cluster does not serve is no failure: its definition may follow.
+                    if failure.reason != DownReason::NotFound {
+                        failures.insert(version, failure);
+                    }
+                }
+                Err(_) => drop(failures.insert(version, ApiFailure::timeout(&request))),
             }
         }
-        Learned { anything: self.namespaced.len() > before, refused }
+        ScopeDiscovery { is_new: self.namespaced.len() > known_before, failures }
     }
 
-    /// Knows what another one has learned, too.
-    pub(super) fn join(&mut self, other: Self) {
-        self.namespaced.extend(other.namespaced);
+    /// The number of kinds whose scope is known.
+    pub(super) fn len(&self) -> usize {
+        self.namespaced.len()
     }
 
-    /// Whether it is known of all these objects where they are.
-    pub(super) fn knows<'a>(&self, mut objects: impl Iterator<Item = &'a ObjectName>) -> bool {
+    /// Whether the scopes of all these objects are known.
+    pub(super) fn covers<'a>(&self, mut objects: impl Iterator<Item = &'a ObjectRef>) -> bool {
         objects.all(|object| self.is_namespaced(object).is_some())
     }
 
-    fn is_namespaced(&self, object: &ObjectName) -> Option<bool> {
+    fn is_namespaced(&self, object: &ObjectRef) -> Option<bool> {
         if is_built_in(&object.group) {
             return Some(!is_cluster_scoped(&object.group, &object.kind));
         }
@@ -176,21 +198,20 @@ impl Scopes {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLUSTER_SCOPED, Scopes, is_built_in};
-    use crate::types::ObjectName;
+    use super::{CLUSTER_SCOPED, KindScopes, is_built_in};
+    use crate::types::ObjectRef;
 
     #[test]
-    fn every_group_with_a_kind_without_namespaces_is_known() {
+    fn every_group_with_a_cluster_scoped_kind_is_built_in() {
         for (group, _) in CLUSTER_SCOPED {
             assert!(is_built_in(group), "{group}");
         }
     }
 
     #[test]
-    fn an_object_is_where_it_says_or_where_its_release_is_or_nowhere() {
-        let mut scopes = Scopes::default();
-        scopes.namespaced.insert(("example.com".into(), "Fleet".into()), false);
-        for (group, kind, said, is) in [
+    fn namespace_is_completed_for_namespaced_kinds_and_removed_for_cluster_scoped_ones() {
+        let scopes = KindScopes::from_iter([("example.com", "Fleet", false)]);
+        for (group, kind, declared, expected) in [
             ("apps", "Deployment", "", "shop"),
             ("apps", "Deployment", "ops", "ops"),
             ("rbac.authorization.k8s.io", "ClusterRole", "shop", ""),
@@ -198,15 +219,15 @@ mod tests {
             ("example.com", "Fleet", "", ""),
             ("example.com", "Widget", "", "shop"),
         ] {
-            let mut object = ObjectName {
+            let mut object = ObjectRef {
                 group: group.into(),
                 version: "v1".into(),
                 kind: kind.into(),
-                namespace: said.into(),
+                namespace: declared.into(),
                 name: "a".into(),
             };
-            scopes.place(&mut object, "shop");
-            assert_eq!(&*object.namespace, is, "{group} {kind}");
+            scopes.set_namespace(&mut object, "shop");
+            assert_eq!(&*object.namespace, expected, "{group} {kind}");
         }
     }
 }

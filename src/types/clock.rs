@@ -1,26 +1,23 @@
-//! Where the time comes from.
+//! The source of time.
 
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 
-/// Tells the time. An argument everywhere, so that tests own it.
+/// Returns the current time. Passed as an argument, so that tests control it.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// A clock that asks `now` each time.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// The system's clock.
-    #[expect(clippy::disallowed_methods, reason = "the one place where time enters")]
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
     pub fn system() -> Self {
         Self::new(Timestamp::now)
     }
 
-    /// The time now.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }

@@ -1,15 +1,13 @@
-//! The closed sets whose members become label values, JSON strings and table cells.
+//! Closed sets whose members are label values, JSON strings and table cells.
 
-/// A set of words that is known in full.
+/// An enum of which every member has exactly one spelling.
 pub trait ClosedSet: Copy + PartialEq + 'static {
-    /// Every member, in order.
     fn members() -> &'static [Self];
 
-    /// The one spelling of this member.
+    /// The spelling of this member in labels, JSON and settings.
     fn word(self) -> &'static str;
 }
 
-/// Declares an enum whose members each have exactly one spelling, used everywhere.
 macro_rules! closed_set {
     ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal,)+ }) => {
         $(#[$doc])*
@@ -17,15 +15,12 @@ macro_rules! closed_set {
         pub enum $name { $($(#[$member_doc])* $member,)+ }
 
         impl $name {
-            /// Every member, in order.
             pub const ALL: &'static [Self] = &[$(Self::$member,)+];
 
-            /// The one spelling of this member.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$member => $text,)+ }
             }
 
-            /// The member of this spelling.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|member| member.as_str() == text)
             }
@@ -51,39 +46,38 @@ macro_rules! closed_set {
 pub(super) use closed_set;
 
 closed_set! {
-    /// Where a baseline is written.
+    /// Where desired state comes from.
     Source {
-        /// A hash in an annotation of the object itself.
+        /// A hash in an annotation of the object.
         Annotation = "annotation",
         /// A Terraform or `OpenTofu` state.
         Terraform = "terraform",
         /// The deployed release of a Helm chart.
         Helm = "helm",
-        /// What kubectl wrote down on the object when it applied it.
+        /// The annotation `last-applied-configuration` of kubectl.
         LastApplied = "last_applied",
         /// YAML in a directory.
         Manifest = "manifest",
-        /// What a custom resource's own controller recorded in its status.
+        /// The status of a custom resource, as its controller records it.
         StatusHash = "status_hash",
-        /// Nothing: the object is watched, and no source claims it.
-        Nothing = "none",
+        /// The object is watched, but no source claims it.
+        Unclaimed = "none",
     }
 }
 
 impl Source {
-    /// Whether what it declares for an object stands on the object itself, and is nowhere else.
+    /// Whether the object itself carries the desired state, so that it disappears with the object.
     pub fn is_on_object(self) -> bool {
         match self {
-            Self::Annotation | Self::LastApplied | Self::StatusHash | Self::Nothing => true,
+            Self::Annotation | Self::LastApplied | Self::StatusHash | Self::Unclaimed => true,
             Self::Terraform | Self::Helm | Self::Manifest => false,
         }
     }
 }
 
 closed_set! {
-    /// What kind of field differs.
+    /// The class of a field.
     FieldClass {
-        /// The number of replicas.
         Replicas = "replicas",
         /// A container image.
         Image = "image",
@@ -95,95 +89,87 @@ closed_set! {
         Ports = "ports",
         /// A label selector.
         Selector = "selector",
-        /// Labels.
         Labels = "labels",
-        /// Annotations.
         Annotations = "annotations",
         /// Security contexts, privileges, host access.
         Security = "security",
         /// Liveness, readiness and startup probes.
         Probes = "probes",
-        /// Volumes and their mounts.
+        /// Volumes and volume mounts.
         Volumes = "volumes",
-        /// Roles, bindings and their subjects.
+        /// Roles, bindings and subjects.
         Rbac = "rbac",
         /// Data of `ConfigMaps` and Secrets.
         Data = "data",
-        /// The object is missing, or another one has taken its name.
+        /// The object is missing or replaced.
         Existence = "existence",
-        /// Only a hash is known: some field differs.
+        /// Only hashes are compared, so the field is unknown.
         Hash = "hash",
-        /// Everything else.
         Other = "other",
     }
 }
 
 closed_set! {
-    /// The class of tool that last set a drifted field.
+    /// The class of the tool that last set a field, by its field manager.
     Actor {
         /// Terraform or `OpenTofu`.
         Terraform = "terraform",
-        /// kubectl and other hand tools.
+        /// kubectl and other interactive tools.
         Kubectl = "kubectl",
-        /// Helm.
         Helm = "helm",
-        /// Argo CD, Flux and their kin.
+        /// Argo CD, Flux and similar.
         Gitops = "gitops",
-        /// The horizontal, vertical or an event-driven autoscaler.
+        /// A horizontal, vertical or event-driven autoscaler.
         Autoscaler = "autoscaler",
         /// A controller or operator.
         Controller = "controller",
         /// A web console.
         Console = "console",
-        /// A tool that we do not know.
+        /// A field manager that is not in the table.
         Other = "other",
-        /// Nobody owns the field.
-        Nobody = "none",
+        /// No manager owns the field.
+        Unknown = "none",
     }
 }
 
 closed_set! {
-    /// How bad a difference is; the worst stands last, so that `max` finds it.
+    /// The severity of a difference, in ascending order: `max` returns the worst.
     Severity {
-        /// Worth knowing.
         Info = "info",
-        /// Worth a ticket.
         Warning = "warning",
-        /// Cannot wait.
         Critical = "critical",
     }
 }
 
 closed_set! {
-    /// Whether a difference is of the kind that happens by itself.
+    /// Whether a difference is part of normal operation.
     Expectation {
-        /// Rollout restarts, autoscaled replicas and the like.
+        /// Rollout restarts, autoscaled replicas and similar.
         Expected = "expected",
-        /// Everything else.
         Unexpected = "unexpected",
     }
 }
 
 closed_set! {
-    /// What a person should do about a difference. We never do it ourselves.
+    /// The recommended reaction. The exporter never acts on it.
     Advice {
-        /// Safe to be put back by a machine.
+        /// Automation may revert it.
         AutoRemediate = "auto_remediate",
-        /// A person should look first.
+        /// A person should review it first.
         AlertOnly = "alert_only",
     }
 }
 
 closed_set! {
-    /// What sort of change made a field differ, as far as its two values tell.
+    /// What sort of change a difference is, by its two values.
     ChangeKind {
-        /// The field was not declared.
+        /// The field is not declared.
         Added = "added",
-        /// The declared field is gone.
+        /// The declared field does not exist.
         Removed = "removed",
         /// The list has the same elements in another order.
         Reordered = "reordered",
-        /// The same version with a newer patch level: 15 → 15.2, 1.27.1 → 1.27.4.
+        /// A higher patch level of the same version: 15 → 15.2, 1.27.1 → 1.27.4.
         PatchVersion = "patch_version",
         /// Another major version: 15 → 16.
         MajorVersion = "major_version",
@@ -192,14 +178,14 @@ closed_set! {
 
 closed_set! {
     /// Why an episode ended.
-    Cause {
-        /// The object went back to its baseline.
+    ResolutionCause {
+        /// The live value returned to the declared value.
         Reverted = "reverted",
-        /// The baseline moved to where the object is.
+        /// The declared value changed to the live value.
         Absorbed = "absorbed",
-        /// The object, or its baseline, was deleted.
+        /// The object or its baseline was deleted.
         Deleted = "deleted",
-        /// A rule now ignores it.
+        /// A rule ignores it now.
         Rule = "rule",
     }
 }
@@ -207,87 +193,74 @@ closed_set! {
 closed_set! {
     /// Why a baseline could not be read.
     BaselineFault {
-        /// A part of it is missing, or the parts do not belong together.
-        Torn = "torn",
-        /// It ends too early.
+        /// Parts are missing, or belong to different versions.
+        Incomplete = "torn",
         Truncated = "truncated",
-        /// It is larger than anything we read.
+        /// Larger than the limit.
         TooLarge = "too_large",
-        /// It is encrypted.
         Encrypted = "encrypted",
-        /// It is written in a version that we do not know.
         UnsupportedVersion = "unsupported_version",
-        /// It is something else, or broken.
+        /// Malformed, or another format.
         Unreadable = "unreadable",
-        /// It is that of something else: a release of another name or namespace.
+        /// The content belongs to something else: a release of another name or namespace.
         Foreign = "foreign",
-        /// No version of it holds: no revision of a release is deployed.
+        /// No revision of the release is deployed.
         NotDeployed = "not_deployed",
     }
 }
 
 closed_set! {
-    /// Why a watch was opened again.
-    Restart {
-        /// The server ended it after the time that was asked for.
+    /// Why a watch was restarted.
+    RestartReason {
+        /// The API server closed it after the requested timeout.
         Planned = "planned",
-        /// It was cut early.
+        /// The connection was closed early.
         Closed = "closed",
-        /// The server has forgotten our version; everything was listed again.
+        /// 410 Gone: the resource version expired, and all objects were listed again.
         Gone = "gone",
-        /// The server said nothing for too long.
+        /// Neither events nor bookmarks arrived for too long.
         Stalled = "stalled",
-        /// The API server forbids it.
         Forbidden = "forbidden",
-        /// The API server does not know the kind.
+        /// The API server does not serve the kind.
         NotFound = "not_found",
-        /// The server could not be reached, or answered with an error.
+        /// The API server could not be reached, or returned an error.
         Error = "error",
     }
 }
 
 closed_set! {
-    /// What came in through a stream.
+    /// The type of a received event.
     WatchEvent {
         /// An object of a list.
         Listed = "listed",
-        /// An object appeared.
         Added = "added",
-        /// An object changed.
         Modified = "modified",
-        /// An object went.
         Deleted = "deleted",
-        /// A sign of life.
         Bookmark = "bookmark",
-        /// The server reported an error.
+        /// The API server reported an error.
         Error = "error",
     }
 }
 
 closed_set! {
-    /// How well an object works, as far as its own status tells.
+    /// The health of an object by its own status.
     Health {
-        /// Works as declared.
         Healthy = "Healthy",
-        /// Works, with less than was declared.
+        /// Available, with less than the desired replicas.
         Degraded = "Degraded",
-        /// Does not work.
         Unhealthy = "Unhealthy",
-        /// Its status does not say.
+        /// The status does not say.
         Unknown = "Unknown",
     }
 }
 
 closed_set! {
-    /// What an object is doing, where that says more than how well it works.
+    /// The phase of an object, if it says more than its health.
     Phase {
-        /// What was asked for is not done yet.
+        /// A rollout or a provisioning is not complete.
         Progressing = "Progressing",
-        /// Somebody has told it to wait.
         Suspended = "Suspended",
-        /// It has done what it was there for.
         Completed = "Completed",
-        /// It is being deleted.
         Terminating = "Terminating",
     }
 }

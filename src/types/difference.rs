@@ -1,4 +1,4 @@
-//! One field that is not as declared, and who set it.
+//! One field whose live value differs from the declared value, and its field manager.
 
 use std::sync::Arc;
 
@@ -6,68 +6,59 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Actor, Advice, Expectation, FieldClass, Severity};
 
-/// The field manager that last set a part of an object.
+/// An entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldManager {
-    /// The manager's name as the API server recorded it.
     pub manager: Box<str>,
-    /// The subresource it wrote through; empty for the object itself.
+    /// Empty for the main resource.
     pub subresource: Box<str>,
-    /// When it last changed what it owns.
     pub time: Option<Timestamp>,
 }
 
-/// How long ago a write may be that we have just heard of, as far as two clocks agree.
-const JUST: SignedDuration = SignedDuration::from_secs(60);
+/// The greatest age of a write that a new watch event may report, given the skew of two clocks.
+const JUST_WRITTEN: SignedDuration = SignedDuration::from_secs(60);
 
 impl FieldManager {
-    /// Whether a change that we have just heard of may be its doing.
+    /// Whether this manager may have made the change that the watch has just delivered.
     pub(super) fn has_just_written(&self, now: Timestamp) -> bool {
-        self.time.is_some_and(|time| now.duration_since(time) <= JUST)
+        self.time.is_some_and(|time| now.duration_since(time) <= JUST_WRITTEN)
     }
 }
 
-/// A field that differs, before any rule has looked at it.
+/// A field that differs, before the rules rate it.
 ///
-/// A text stands as it is, everything else as compact JSON; what is absent, null or empty is the empty text.
+/// Strings are kept as they are, other values as compact JSON. An absent, null or empty value is the empty string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The field's path.
     pub path: Box<str>,
-    /// What kind of field it is.
     pub class: FieldClass,
-    /// The value the baseline declares.
+    /// The declared value.
     pub expected: Box<str>,
-    /// The value the live object has.
+    /// The live value.
     pub actual: Box<str>,
-    /// Who last set it, where anybody owns it.
-    pub writer: Option<FieldManager>,
+    /// The field manager that last set the field; none if no manager owns it.
+    pub owner: Option<FieldManager>,
 }
 
-/// A finding with what the rules say about it.
+/// A finding that the rules have rated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What differs.
     pub finding: Finding,
-    /// How bad it is.
     pub severity: Severity,
-    /// Whether it happens by itself.
     pub expectation: Expectation,
-    /// What to do about it.
     pub advice: Advice,
-    /// The class of tool that set it.
     pub actor: Actor,
-    /// Since when it differs; never in the future, never later within an episode.
+    /// Since when the field differs. Never in the future, and never moves to a later time within an episode.
     pub onset: Timestamp,
-    /// The rule because of which it does not count.
+    /// The rule that ignores it.
     pub ignored_by: Option<Arc<str>>,
-    /// Every rule that has something to say about it, in the order of the rules.
+    /// All rules that match it, in the order of the rule set.
     pub matched: Arc<[Arc<str>]>,
 }
 
 impl Difference {
-    /// The raw name of the field manager that set it.
+    /// The name of the field manager that last set the field.
     pub fn manager(&self) -> Option<&str> {
-        self.finding.writer.as_ref().map(|writer| &*writer.manager)
+        self.finding.owner.as_ref().map(|owner| &*owner.manager)
     }
 }

@@ -4,45 +4,56 @@ use std::{fmt, str::FromStr};
 
 use super::Glob;
 
-/// The place of a field in an object: `spec.template.spec.containers[name=web].image`.
+/// The path of a field in an object: `spec.template.spec.containers[name=web].image`.
 ///
-/// A field whose name has dots or other signs in it is quoted: `metadata.annotations["example.com/owner"]`. An element
-/// of a list is named by its keys (`ports[containerPort=80,protocol=TCP]`), by its value where the list is a set
-/// (`finalizers[=example.com/hold]`), or by its place (`args[0]`). Quotes and backslashes within quotes have a backslash in
-/// front.
+/// A name with dots or other special characters is quoted: `metadata.annotations["example.com/owner"]`. An element of a list is
+/// identified by its keys (`ports[containerPort=80,protocol=TCP]`), by its value if the list is a set
+/// (`finalizers[=example.com/hold]`), or by its index (`args[0]`). Within quotes, a backslash escapes a quote or a backslash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(Vec<Segment>);
 
-/// One step from an object towards a field.
+/// One segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Segment {
-    /// The field of this name.
     Field(Box<str>),
-    /// The element of a list that has these keys; at least one.
+    /// The list element with these keys and values; at least one.
     Element(Vec<(Box<str>, Box<str>)>),
-    /// The element of a list at this place.
     Index(usize),
-    /// The element of a set.
+    /// The set element with this value.
     Value(Box<str>),
 }
 
 impl FieldPath {
-    /// A path of these segments.
     pub fn new(segments: Vec<Segment>) -> Self {
         Self(segments)
     }
 
-    /// Its segments, from the object towards the field.
+    /// From the root of the object to the field.
     pub fn segments(&self) -> &[Segment] {
         &self.0
     }
 
-    /// The name of the innermost field.
+    /// The name of the last segment that is a field.
     pub fn last_field(&self) -> Option<&str> {
         self.0.iter().rev().find_map(|segment| match segment {
             Segment::Field(name) => Some(&**name),
             Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
         })
+    }
+
+    /// Parses kubectl's `JSONPath`, limited to expressions that select a single field: `.status.lastAppliedHash`,
+    /// `{.status.phase}`, `.status.conditions[?(@.type=="Ready")].reason`, `.metadata.annotations['example.com/hash']`.
+    pub fn from_json_path(text: &str) -> Result<Self, String> {
+        let invalid = |why: &str| format!("invalid path `{text}`: {why}; want the path of a single field");
+        let inner = text.trim();
+        let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner).trim();
+        let inner = inner.strip_prefix('$').unwrap_or(inner);
+        if inner.contains('\\') {
+            return Err(invalid("a name with dots must be quoted, as in `['example.com/hash']`"));
+        }
+        let inner = inner.strip_prefix('.').unwrap_or(inner);
+        let plain = without_filters(inner).map_err(&invalid)?;
+        plain.parse().map_err(|error: PathError| invalid(&error.message))
     }
 }
 
@@ -50,11 +61,11 @@ impl FromStr for FieldPath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        parse(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self)
+        parse_parts(text)?.into_iter().map(segment).collect::<Result<_, _>>().map(Self)
     }
 }
 
-/// Reads back as the same path.
+/// Parses back to the same path.
 impl fmt::Display for FieldPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, segment) in self.0.iter().enumerate() {
@@ -85,7 +96,7 @@ fn segment(part: Part) -> Result<Segment, PathError> {
     let column = part.column;
     let text = |word: Word| {
         if word.has_star() {
-            return Err(PathError::new(column, "a star stands in patterns only"));
+            return Err(PathError::new(column, STAR_OUTSIDE_PATTERN));
         }
         Ok(word.text)
     };
@@ -97,14 +108,17 @@ fn segment(part: Part) -> Result<Segment, PathError> {
             let keys = keys.into_iter().map(|(key, value)| Ok((text(key)?, text(value)?)));
             Segment::Element(keys.collect::<Result<_, _>>()?)
         }
-        PartKind::AnyElement => return Err(PathError::new(column, "a star stands in patterns only")),
+        PartKind::AnyElement => return Err(PathError::new(column, STAR_OUTSIDE_PATTERN)),
     })
 }
 
-/// A path with stars in it, or a JSON Pointer. It matches what it names and everything below.
+/// The error for a star in a path that is not a pattern.
+const STAR_OUTSIDE_PATTERN: &str = "`*` is allowed in patterns only";
+
+/// A path with wildcards, or a JSON Pointer. It matches the named field and everything below it.
 ///
-/// `*` stands for one segment and `**` for any number of them; `[*]` for any element of a list, and `[name=web-*]` for those
-/// whose key looks so. What is quoted is meant literally. A pointer (`/spec/replicas`) is taken literally as a whole.
+/// `*` matches one segment, `**` any number of segments, `[*]` any element of a list, `[name=web-*]` the elements whose key
+/// matches the glob. Quoted text and JSON Pointers (`/spec/replicas`) are literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern(Vec<Step>);
 
@@ -116,25 +130,25 @@ enum Step {
     AnySegment,
     /// `[*]`
     AnyElement,
-    /// A field, an index or a member of a set.
-    Is(Segment),
-    /// An element that has at least these keys.
+    /// A field, an index or a set element.
+    Exactly(Segment),
+    /// An element with at least these keys.
     Element(Vec<(Box<str>, Glob)>),
-    /// A token of a JSON Pointer, which does not tell fields from places in lists.
+    /// A token of a JSON Pointer, which does not distinguish fields from indices.
     Token(Box<str>),
 }
 
 impl PathPattern {
-    /// `**`: every path.
+    /// `**`.
     pub fn anything() -> Self {
         Self(vec![Step::AnyNumber])
     }
 
-    /// Whether this path is named by the pattern, or lies below what is.
+    /// Whether the pattern names this path or a parent of it.
     pub fn matches(&self, path: &FieldPath) -> bool {
         let (steps, segments) = (&self.0, path.segments());
         let (mut step, mut at) = (0, 0);
-        // Where to go on when a step fails: behind the last `**`, which then stands for one segment more.
+        // Backtracking: if a step fails, the last `**` matches one more segment.
         let mut retry = None;
         loop {
             match steps.get(step) {
@@ -165,10 +179,10 @@ impl Step {
         match (self, segment) {
             (Self::AnyNumber | Self::AnySegment, _) => true,
             (Self::AnyElement, segment) => !matches!(segment, Segment::Field(_)),
-            (Self::Is(wanted), segment) => wanted == segment,
-            (Self::Element(wanted), Segment::Element(keys)) => {
-                wanted.iter().all(|(key, value)| keys.iter().any(|(own, is)| own == key && value.matches(is)))
-            }
+            (Self::Exactly(wanted), segment) => wanted == segment,
+            (Self::Element(wanted), Segment::Element(keys)) => wanted
+                .iter()
+                .all(|(key, value)| keys.iter().any(|(name, is)| name == key && value.matches(is))),
             (Self::Token(token), Segment::Field(name)) => token == name,
             (Self::Token(token), Segment::Index(index)) => **token == *index.to_string(),
             (Self::Element(_) | Self::Token(_), _) => false,
@@ -181,30 +195,30 @@ impl FromStr for PathPattern {
 
     fn from_str(text: &str) -> Result<Self, PathError> {
         if text.starts_with('/') {
-            return pointer(text).map(Self);
+            return parse_pointer(text).map(Self);
         }
-        parse(text)?.into_iter().map(step).collect::<Result<_, _>>().map(Self)
+        parse_parts(text)?.into_iter().map(step).collect::<Result<_, _>>().map(Self)
     }
 }
 
-/// The tokens of a JSON Pointer (RFC 6901), where `~1` is a slash and `~0` a tilde.
-fn pointer(text: &str) -> Result<Vec<Step>, PathError> {
+/// Parses a JSON Pointer (RFC 6901), in which `~1` is a slash and `~0` a tilde.
+fn parse_pointer(text: &str) -> Result<Vec<Step>, PathError> {
     let mut column = 1;
     let mut steps = Vec::new();
     for token in text.split('/').skip(1) {
         column += 1;
-        let wrong = token
+        let invalid = token
             .match_indices('~')
             .find(|(at, _)| !matches!(token.as_bytes().get(at + 1), Some(b'0' | b'1')));
-        if let Some((at, _)) = wrong {
+        if let Some((at, _)) = invalid {
             let column = column + token[..at].chars().count();
             return Err(PathError::new(
                 column,
-                "in a JSON Pointer, `~` is written `~0` and `/` within a name `~1`",
+                "invalid escape in a JSON Pointer; want `~0` for `~` and `~1` for `/`",
             ));
         }
         if token.is_empty() {
-            return Err(PathError::new(column, "a field's name is missing"));
+            return Err(PathError::new(column, "a field name is missing"));
         }
         column += token.chars().count();
         steps.push(Step::Token(token.replace("~1", "/").replace("~0", "~").into()));
@@ -215,9 +229,9 @@ fn pointer(text: &str) -> Result<Vec<Step>, PathError> {
 fn step(part: Part) -> Result<Step, PathError> {
     let column = part.column;
     let glob = |word: Word| {
-        // A quoted star is a star; no key of a list has one, so it matches nothing else.
+        // A quoted star would be literal, and no key of a list contains one.
         if word.quoted && word.text.contains('*') {
-            return Err(PathError::new(column, "a key's value with a star in it cannot be quoted"));
+            return Err(PathError::new(column, "a value with a star cannot be quoted"));
         }
         Ok(Glob::new(&word.text))
     };
@@ -228,32 +242,34 @@ fn step(part: Part) -> Result<Step, PathError> {
         PartKind::Field(name) if !name.quoted && &*name.text == "*" => Step::AnySegment,
         PartKind::Field(name) if !name.quoted && &*name.text == "**" => Step::AnyNumber,
         PartKind::Field(name) => {
-            let message = "a star stands for a whole segment: `*` for one, `**` for any number";
-            Step::Is(Segment::Field(literal(name, message)?))
+            let message = "a star matches whole segments: `*` one, `**` any number";
+            Step::Exactly(Segment::Field(literal(name, message)?))
         }
-        PartKind::Index(index) => Step::Is(Segment::Index(index)),
+        PartKind::Index(index) => Step::Exactly(Segment::Index(index)),
         PartKind::AnyElement => Step::AnyElement,
-        PartKind::Value(value) => Step::Is(Segment::Value(literal(value, "write `[*]` for any element")?)),
+        PartKind::Value(value) => Step::Exactly(Segment::Value(literal(
+            value,
+            "a set element cannot contain a star; want `[*]` for any element",
+        )?)),
         PartKind::Element(keys) => {
             let keys = keys.into_iter().map(|(key, value)| {
-                Ok((literal(key, "a key's name has no stars; its value may")?, glob(value)?))
+                Ok((literal(key, "the name of a key cannot contain a star; its value can")?, glob(value)?))
             });
             Step::Element(keys.collect::<Result<_, _>>()?)
         }
     })
 }
 
-/// One part of a written path, before it is known whether it is a path or a pattern.
+/// One part of the text of a path or of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    /// Where it begins, counted in characters from 1.
-    pub(super) column: usize,
-    /// What it says.
-    pub(super) kind: PartKind,
+struct Part {
+    /// In characters, from 1.
+    column: usize,
+    kind: PartKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PartKind {
+enum PartKind {
     /// `image` or `["app.kubernetes.io/name"]`.
     Field(Word),
     /// `[3]`.
@@ -266,31 +282,30 @@ pub(super) enum PartKind {
     Element(Vec<(Word, Word)>),
 }
 
-/// A piece of text; only where it is not quoted does a star mean anything.
+/// A name or a value. A star in quoted text is literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
-    pub(super) text: Box<str>,
-    pub(super) quoted: bool,
+struct Word {
+    text: Box<str>,
+    quoted: bool,
 }
 
 impl Word {
-    /// Whether it has a star that means something.
-    pub(super) fn has_star(&self) -> bool {
+    /// Whether it has an unquoted star.
+    fn has_star(&self) -> bool {
         !self.quoted && self.text.contains('*')
     }
 }
 
-/// What is wrong with a written path, and where.
+/// A syntax error in a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// The character at which it goes wrong, counted from 1.
+    /// In characters, from 1.
     pub column: usize,
-    /// What is wrong.
     pub message: Box<str>,
 }
 
 impl PathError {
-    pub(super) fn new(column: usize, message: impl Into<Box<str>>) -> Self {
+    fn new(column: usize, message: impl Into<Box<str>>) -> Self {
         Self { column, message: message.into() }
     }
 }
@@ -303,8 +318,8 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Splits a written path into its parts.
-pub(super) fn parse(text: &str) -> Result<Vec<Part>, PathError> {
+/// Parses the common syntax of paths and patterns.
+fn parse_parts(text: &str) -> Result<Vec<Part>, PathError> {
     let mut cursor = Cursor { left: text, column: 1 };
     let mut parts = Vec::new();
     loop {
@@ -314,7 +329,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, PathError> {
                 cursor.take();
                 cursor.brackets()?
             }
-            Some(_) | None => PartKind::Field(cursor.bare("a field's name is missing")?),
+            Some(_) | None => PartKind::Field(cursor.field_name()?),
         };
         parts.push(Part { column, kind });
         match cursor.peek() {
@@ -323,7 +338,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, PathError> {
             Some('.') => {
                 cursor.take();
                 if cursor.peek() == Some('[') {
-                    return Err(PathError::new(cursor.column, "no dot stands before a bracket"));
+                    return Err(PathError::new(cursor.column, "unexpected `.` before `[`"));
                 }
             }
             Some(other) => return Err(cursor.unexpected(other)),
@@ -331,8 +346,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, PathError> {
     }
 }
 
-/// Writes a field's name: bare where that can be read back, else quoted in brackets.
-pub(super) fn write_field(formatter: &mut fmt::Formatter<'_>, name: &str, is_first: bool) -> fmt::Result {
+/// Writes a field name: bare if it parses back, else quoted in brackets.
+fn write_field(formatter: &mut fmt::Formatter<'_>, name: &str, is_first: bool) -> fmt::Result {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
     if name.is_empty() || !name.chars().all(is_plain) {
         formatter.write_str("[")?;
@@ -345,8 +360,8 @@ pub(super) fn write_field(formatter: &mut fmt::Formatter<'_>, name: &str, is_fir
     formatter.write_str(name)
 }
 
-/// Writes a text within brackets: bare where that can be read back, else quoted.
-pub(super) fn write_word(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+/// Writes a text within brackets: bare if it parses back, else quoted.
+fn write_word(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '@' | '$');
     if text.is_empty() || !text.chars().all(is_plain) {
         return write_quoted(formatter, text);
@@ -380,16 +395,16 @@ impl Cursor<'_> {
         PathError::new(self.column, format!("unexpected `{found}`"))
     }
 
-    /// What follows an opening bracket, up to and with the closing one.
+    /// Parses from behind the opening bracket to the closing one.
     fn brackets(&mut self) -> Result<PartKind, PathError> {
         let column = self.column;
         if self.peek() == Some('=') {
             self.take();
-            let value = self.word()?;
+            let value = self.bracket_word()?;
             self.close()?;
             return Ok(PartKind::Value(value));
         }
-        let first = self.word()?;
+        let first = self.bracket_word()?;
         if self.peek() == Some(']') {
             self.take();
             return match first.text.parse() {
@@ -400,7 +415,7 @@ impl Cursor<'_> {
                 _ if &*first.text == "*" => Ok(PartKind::AnyElement),
                 _ => {
                     let message = format!(
-                        "`[{0}]` is no index and no `[key=value]`; a field's name is quoted: `[\"{0}\"]`",
+                        "`[{0}]` is neither an index nor `[key=value]`; quote a field name: `[\"{0}\"]`",
                         first.text
                     );
                     Err(PathError::new(column, message))
@@ -408,12 +423,12 @@ impl Cursor<'_> {
             };
         }
         self.equals()?;
-        let mut keys = vec![(first, self.word()?)];
+        let mut keys = vec![(first, self.bracket_word()?)];
         while self.peek() == Some(',') {
             self.take();
-            let key = self.word()?;
+            let key = self.bracket_word()?;
             self.equals()?;
-            keys.push((key, self.word()?));
+            keys.push((key, self.bracket_word()?));
         }
         self.close()?;
         Ok(PartKind::Element(keys))
@@ -441,19 +456,19 @@ impl Cursor<'_> {
         }
     }
 
-    /// A text within brackets, quoted or bare; dots need no quotes here.
-    fn word(&mut self) -> Result<Word, PathError> {
+    /// A text within brackets, quoted or bare. A bare text may contain dots.
+    fn bracket_word(&mut self) -> Result<Word, PathError> {
         if self.peek() == Some('"') {
             return self.quoted();
         }
         let ends = |c: char| matches!(c, '[' | ']' | ',' | '=' | '"') || c.is_whitespace() || c.is_control();
-        self.until(ends, "something is missing here")
+        self.until(ends, "a name or a value is missing")
     }
 
-    fn bare(&mut self, missing: &str) -> Result<Word, PathError> {
+    fn field_name(&mut self) -> Result<Word, PathError> {
         let ends =
             |c: char| matches!(c, '.' | '[' | ']' | ',' | '=' | '"') || c.is_whitespace() || c.is_control();
-        self.until(ends, missing)
+        self.until(ends, "a field name is missing")
     }
 
     fn until(&mut self, ends: impl Fn(char) -> bool, missing: &str) -> Result<Word, PathError> {
@@ -479,7 +494,7 @@ impl Cursor<'_> {
                 Some('"') => return Ok(Word { text: text.into(), quoted: true }),
                 Some('\\') => {
                     let Some(escaped @ ('"' | '\\')) = self.take() else {
-                        let message = "a backslash stands before a quote or another backslash only";
+                        let message = "invalid escape; want `\\\"` or `\\\\`";
                         return Err(PathError::new(self.column - 1, message));
                     };
                     text.push(escaped);
@@ -490,25 +505,7 @@ impl Cursor<'_> {
     }
 }
 
-impl FieldPath {
-    /// Reads `.status.lastAppliedHash`, `{.status.phase}`, `.status.conditions[?(@.type=="Ready")].reason` and
-    /// `.metadata.annotations['example.com/hash']`. What names several fields, or needs more than that, is refused: the
-    /// error says what is wrong.
-    pub fn from_json_path(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("`{text}` is no path to a single field: {why}");
-        let inner = text.trim();
-        let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner).trim();
-        let inner = inner.strip_prefix('$').unwrap_or(inner);
-        if inner.contains('\\') {
-            return Err(wrong("a name with dots in it is quoted, as in `['example.com/hash']`"));
-        }
-        let inner = inner.strip_prefix('.').unwrap_or(inner);
-        let plain = without_filters(inner).map_err(&wrong)?;
-        plain.parse().map_err(|error: PathError| wrong(&error.message))
-    }
-}
-
-/// The same in our own way of writing: `[?(@.type=="Ready")]` is `[type="Ready"]`, `['a']` is `["a"]`.
+/// Rewrites `[?(@.type=="Ready")]` as `[type="Ready"]` and `['a']` as `["a"]`.
 fn without_filters(text: &str) -> Result<String, &'static str> {
     let mut plain = String::with_capacity(text.len());
     let mut left = text;
@@ -562,13 +559,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_path_is_read_back_from_its_own_text(segments in prop::collection::vec(segment(), 1..6)) {
+        fn path_round_trips_through_its_text(segments in prop::collection::vec(segment(), 1..6)) {
             let path = FieldPath::new(segments);
             prop_assert_eq!(path.to_string().parse::<FieldPath>(), Ok(path));
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[a-z.*\\[\\]\"=,\\\\0-9 /]{0,20}") {
+        fn path_parser_never_panics(text in "[a-z.*\\[\\]\"=,\\\\0-9 /]{0,20}") {
             if let Ok(path) = text.parse::<FieldPath>() {
                 prop_assert_eq!(path.to_string().parse::<FieldPath>(), Ok(path));
             }
@@ -576,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_written_as_people_write_them() {
+    fn paths_use_the_shortest_syntax() {
         for text in [
             "spec.template.spec.containers[name=web].image",
             "metadata.annotations[\"kubectl.kubernetes.io/restartedAt\"]",
@@ -590,16 +587,16 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_is_wrong_and_where() {
+    fn path_errors_have_a_column_and_a_reason() {
         for (text, column, message) in [
-            ("", 1, "a field's name is missing"),
-            ("spec..replicas", 6, "a field's name is missing"),
-            ("spec.containers[web].image", 17, "a field's name is quoted"),
+            ("", 1, "a field name is missing"),
+            ("spec..replicas", 6, "a field name is missing"),
+            ("spec.containers[web].image", 17, "quote a field name"),
             ("spec.containers[name=web", 25, "the bracket is not closed"),
-            ("spec.containers.[name=web]", 17, "no dot stands before a bracket"),
+            ("spec.containers.[name=web]", 17, "unexpected `.` before `[`"),
             ("metadata.annotations[\"a", 22, "the quote is not closed"),
             ("spec.re plicas", 8, "unexpected ` `"),
-            ("spec.*", 6, "a star stands in patterns only"),
+            ("spec.*", 6, "`*` is allowed"),
         ] {
             let error = text.parse::<FieldPath>().unwrap_err();
             assert_eq!(error.column, column, "{text}: {error}");
@@ -619,12 +616,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_matches_what_it_names_and_everything_below() {
+    fn pattern_matches_the_named_field_and_everything_below() {
         check("spec.template", &["spec.template", "spec.template.spec.x"], &["spec", "spec.templates"]);
     }
 
     #[test]
-    fn stars_stand_for_segments() {
+    fn stars_match_segments() {
         check(
             "spec.*.image",
             &["spec.a.image", "spec[0].image", "spec.a.image.b"],
@@ -637,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_matched_by_their_keys() {
+    fn elements_match_by_their_keys() {
         let containers = "spec.containers[name=web].image";
         check(containers, &[containers], &["spec.containers[name=db].image", "spec.containers[0].image"]);
         check("spec.containers[name=w*]", &[containers], &["spec.containers[name=db]"]);
@@ -651,14 +648,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_literal() {
+    fn quoted_text_is_literal() {
         let key = "metadata.annotations[\"kubectl.kubernetes.io/restartedAt\"]";
         check(key, &[key], &["metadata.annotations.kubectl"]);
         check("data[\"*\"]", &["data[\"*\"]"], &["data.a"]);
     }
 
     #[test]
-    fn a_json_pointer_is_taken_literally() {
+    fn json_pointer_is_literal() {
         check("/spec/replicas", &["spec.replicas"], &["spec.replica"]);
         check(
             "/metadata/annotations/a.b~1c~0d",
@@ -679,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_takes_for_a_single_field_is_understood() {
+    fn json_path_of_a_single_field_is_parsed() {
         for (text, wanted) in [
             (".status.lastAppliedHash", "status.lastAppliedHash"),
             ("status.phase", "status.phase"),
@@ -695,14 +692,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_that_is_refused_and_why() {
+    fn other_json_paths_are_rejected_with_a_reason() {
         for (text, why) in [
-            ("", "a field's name is missing"),
-            (".", "a field's name is missing"),
-            ("..phase", "a field's name is missing"),
-            (".status.*", "a star"),
-            (".status.conditions[*].type", "a star"),
-            (".status.conditions[0:2]", "no index"),
+            ("", "a field name is missing"),
+            (".", "a field name is missing"),
+            ("..phase", "a field name is missing"),
+            (".status.*", "`*`"),
+            (".status.conditions[*].type", "`*`"),
+            (".status.conditions[0:2]", "neither an index"),
             (".status.conditions[?(@.type!=\"Ready\")].x", "`==`"),
             (".status.conditions[?(type==\"Ready\")].x", "`@.type`"),
             (".status.conditions[?(@.type==\"Ready\"", "not closed"),
@@ -715,7 +712,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_json_path_makes_the_parser_panic(text in "[a-z.*\\[\\]\"'=,\\\\?(@)0-9 {}$]{0,24}") {
+        fn json_path_parser_never_panics(text in "[a-z.*\\[\\]\"'=,\\\\?(@)0-9 {}$]{0,24}") {
             let _ = FieldPath::from_json_path(&text);
         }
     }

@@ -4,24 +4,23 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// A way to hash an object.
+/// How the hash of an object is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The fingerprint that tfdrift-operator stamps: some fields of Deployments and Services.
+    /// The annotation of tfdrift-operator: some fields of Deployments and Services.
     TfdriftV1,
-    /// SHA-256 of the RFC 8785 text of the canonical document: any kind.
+    /// SHA-256 of the RFC 8785 form of the canonical document; any kind.
     JcsV1,
     /// The hash that opr8r records of the spec of a `SimpleResource`.
     Opr8rV1,
-    /// SHA-256 of the RFC 8785 text of a part of the object as it is, usually its spec.
+    /// SHA-256 of the RFC 8785 form of a part of the object, usually its spec.
     Sha256Jcs,
 }
 
 impl Algorithm {
-    /// All there are.
     pub const ALL: &'static [Self] = &[Self::TfdriftV1, Self::JcsV1, Self::Opr8rV1, Self::Sha256Jcs];
 
-    /// Its name, as it stands before a recorded hash.
+    /// The prefix of a recorded hash, and the name in the settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::TfdriftV1 => "tfdrift-v1",
@@ -31,7 +30,7 @@ impl Algorithm {
         }
     }
 
-    /// A hash as it is recorded: bare for `tfdrift-v1`, else with the name in front.
+    /// The recorded form of a hash: `<name>:<digest>`, and the digest alone for `tfdrift-v1`.
     pub fn record(self, digest: Digest) -> String {
         match self {
             Self::TfdriftV1 => digest.to_string(),
@@ -40,17 +39,16 @@ impl Algorithm {
     }
 }
 
-/// A SHA-256 digest.
+/// A SHA-256 digest, written as lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Reads 64 hex digits of either case; anything else is no digest.
+    /// Parses 64 hex digits of either case.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.as_bytes();
         if text.len() != 64 {
@@ -73,7 +71,7 @@ impl fmt::Display for Digest {
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
             pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
         }
-        formatter.write_str(std::str::from_utf8(&text).expect("hex digits are text"))
+        formatter.write_str(std::str::from_utf8(&text).expect("hex digits are ASCII"))
     }
 }
 
@@ -83,27 +81,25 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The digest of one field's value. It lets a rule pin the one value it accepts without telling what it is.
+/// The digest of one field's value. A rule accepts exactly one value by its digest without exposing the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueDigest(Digest);
 
 const PREFIX: &str = "sha256:";
 
 impl ValueDigest {
-    /// The digest of a value as [`super::Finding`] writes it.
+    /// The digest of a value in the form of [`super::Finding`].
     pub fn of(value: &str) -> Self {
         Self(Digest::of(&[b"drift-value-v1\0", value.as_bytes()].concat()))
     }
 
-    /// Reads `sha256:` and 64 hex digits. None for a text that is no digest and does not look like one; an error for
-    /// one that does.
+    /// Parses `sha256:` and 64 hex digits. Returns none without the prefix, and an error if the prefix is not followed by a digest.
     pub fn parse(text: &str) -> Option<Result<Self, &'static str>> {
         let digits = text.strip_prefix(PREFIX)?;
-        Some(Digest::parse(digits).map(Self).ok_or("64 hex digits have to follow sha256:"))
+        Some(Digest::parse(digits).map(Self).ok_or("invalid digest; want sha256: and 64 hex digits"))
     }
 }
 
-/// `sha256:` and 64 hex digits.
 impl fmt::Display for ValueDigest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{PREFIX}{}", self.0)
@@ -115,21 +111,21 @@ mod tests {
     use super::{Digest, ValueDigest};
 
     #[test]
-    fn a_digest_is_read_back_from_its_own_text() {
+    fn digest_round_trips_through_its_text() {
         let digest = Digest::of(b"drift");
         assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
         assert_eq!(Digest::parse(&digest.to_string().to_uppercase()), Some(digest));
     }
 
     #[test]
-    fn what_is_not_64_hex_digits_is_no_digest() {
+    fn only_64_hex_digits_are_a_digest() {
         for text in ["", "abc", &"g".repeat(64), &"a".repeat(63), &"a".repeat(65), &"é".repeat(32)] {
             assert_eq!(Digest::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_value_digest_is_read_back_from_its_own_text() {
+    fn value_digest_round_trips_through_its_text() {
         let digest = ValueDigest::of("nginx:1.27");
         assert_eq!(ValueDigest::parse(&digest.to_string()), Some(Ok(digest)));
         assert_eq!(ValueDigest::parse("nginx:1.27"), None);
@@ -137,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_of_a_value_is_what_a_shell_can_compute() {
+    fn value_digest_can_be_computed_in_a_shell() {
         // printf 'drift-value-v1\0%s' 0 | sha256sum
         let expected = "sha256:c016db219c5d9d7f686a1c3d269bab8879c884bc49e2e86ab1fd2841c46f65ee";
         assert_eq!(ValueDigest::of("0").to_string(), expected);

@@ -9,19 +9,17 @@ use std::{
 
 use ecow::EcoString;
 
-use super::Kind;
+use super::{Kind, kind};
 
-/// A name or a version. Up to 15 bytes it takes no memory of its own; a longer one is shared by those who clone it.
+/// A name or a resource version. Up to 15 bytes need no allocation; clones of a longer text share it.
 pub type ShortText = EcoString;
 
-/// Kind, namespace and name: what people call an object by. The version that it was read in is no part of it.
+/// Kind, namespace and name. The API version is not part of the identity.
 #[derive(Clone, Debug)]
 pub struct ObjectKey {
-    /// The resource type.
     pub kind: Arc<Kind>,
     /// Empty for cluster-scoped objects.
     pub namespace: ShortText,
-    /// The object's name.
     pub name: ShortText,
 }
 
@@ -40,7 +38,7 @@ impl Hash for ObjectKey {
 }
 
 impl ObjectKey {
-    /// Order within one kind: by namespace, then by name.
+    /// Orders objects of one kind by namespace, then by name.
     pub fn cmp_within_kind(&self, namespace: &str, name: &str) -> Ordering {
         (*self.namespace).cmp(namespace).then_with(|| (*self.name).cmp(name))
     }
@@ -54,5 +52,25 @@ impl fmt::Display for ObjectKey {
             write!(formatter, "{}/", self.namespace)?;
         }
         formatter.write_str(&self.name)
+    }
+}
+
+/// A reference to an object by group, version, kind, namespace and name, as a baseline declares it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// API group; empty for the core group.
+    pub group: Box<str>,
+    /// The API version that the baseline is written for.
+    pub version: Box<str>,
+    pub kind: Box<str>,
+    /// Empty for cluster-scoped objects.
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+}
+
+impl ObjectRef {
+    /// See [`Kind::requires_selector`].
+    pub fn requires_selector(&self) -> bool {
+        kind::requires_selector(&self.group, &self.kind)
     }
 }

@@ -16,26 +16,29 @@ mod status;
 mod verdict;
 
 pub use baseline::{
-    Baseline, BaselineTrouble, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock, ObjectName,
-    Origin, SkipReason, Skipped,
+    Baseline, BaselineError, BaselineOrigin, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock,
+    SkipReason, SkippedResource,
 };
 pub use clock::Clock;
 pub use closed_sets::{
-    Actor, Advice, BaselineFault, Cause, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
-    Restart, Severity, Source, WatchEvent,
+    Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
+    ResolutionCause, RestartReason, Severity, Source, WatchEvent,
 };
 pub use difference::{Difference, FieldManager, Finding};
-pub use event::{Clause, DownReason, Event, Plan, Unwatched, WatchHealth, WatchMode, WatchSpec};
+pub use event::{DownReason, Event, ObjectFilter, Unwatched, WatchHealth, WatchMode, WatchPlan, WatchSpec};
 pub use field_path::{FieldPath, PathError, PathPattern, Segment};
 pub use hash::{Algorithm, Digest, ValueDigest};
-pub use key::{ObjectKey, ShortText};
-pub use kind::{ApiVersion, Kind, KindName, Served, ServedKind, WantedKind};
-pub use object::{Document, Facts, HashBaseline, HashMismatch, LastApplied, LiveObject, Packed, RuleInputs};
+pub use key::{ObjectKey, ObjectRef, ShortText};
+pub use kind::{ApiVersion, Kind, KindName, ServedKind, ServedKinds, WantedKind};
+pub use object::{
+    Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectInfo, PackedJson, RuleInputs,
+};
 pub use redaction::{RedactionKey, RedactionPolicy, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector};
 pub use status::{
-    JobOutcome, JobRun, JobSpec, ObservedState, Progress, Record, RecordAlgorithm, RecordSpec, Report,
+    ControllerStatus, JobOutcome, JobRun, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec,
+    StatusReport, TerraformJobSpec,
 };
 pub use verdict::{
-    DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, Worst,
+    DriftKind, Episode, Ignored, Judgement, LastKnown, UnknownReason, Verdict, VerdictKind, WorstDifference,
 };

@@ -9,20 +9,19 @@ use std::{
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::{Digest, ObjectName};
+use super::{Digest, ObjectRef};
 
-/// What digests begin with.
 const PREFIX: &str = "hmac:";
 
-/// A secret that digests are made with, so that a short value cannot be guessed from its digest.
+/// The HMAC key of redacted values. Without the key a short value cannot be guessed from its digest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedactionKey(Arc<Key>);
 
 struct Key {
     bytes: [u8; 32],
     id: Box<str>,
-    /// What every digest begins with: the key, taken in.
-    begun: Hmac<Sha256>,
+    /// The HMAC state after the key, which every digest clones.
+    keyed: Hmac<Sha256>,
 }
 
 impl PartialEq for Key {
@@ -34,26 +33,24 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 impl RedactionKey {
-    /// This key.
     pub fn new(bytes: [u8; 32]) -> Self {
         let id = Digest::of(&bytes).to_string().chars().take(8).collect::<String>();
-        // HMAC fills keys up with zeros to the size of a block.
+        // HMAC pads keys with zeros to the size of a block.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&bytes);
-        Self(Arc::new(Key { bytes, id: id.into(), begun: Hmac::new(&block.into()) }))
+        Self(Arc::new(Key { bytes, id: id.into(), keyed: Hmac::new(&block.into()) }))
     }
 
-    /// The bytes, for whoever makes digests or writes a baseline down.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0.bytes
     }
 
-    /// Eight hex digits by which digests of this key are told from those of another. They tell nothing of the key.
+    /// Eight hex digits that identify the key in its digests and do not expose it.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// The digest of a value: `hmac:`, the key's id and 32 hex digits.
+    /// `hmac:<key id>:<32 hex digits>`.
     pub fn digest(&self, value: &[u8]) -> String {
         let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
         let mut digest = String::with_capacity(PREFIX.len() + self.id().len() + 1 + 32);
@@ -62,16 +59,16 @@ impl RedactionKey {
         digest
     }
 
-    /// A short digest, to tell whether something is as it was.
+    /// A short digest for change detection.
     pub fn short_digest(&self, value: &[u8]) -> u64 {
         self.mac(value).iter().take(8).fold(0, |digest, byte| digest << 8 | u64::from(*byte))
     }
 
     fn mac(&self, value: &[u8]) -> [u8; 32] {
-        self.0.begun.clone().chain_update(value).finalize().into_bytes().into()
+        self.0.keyed.clone().chain_update(value).finalize().into_bytes().into()
     }
 
-    /// Whether a text looks like a digest of whatever key.
+    /// Whether a text has the form of a digest of any key.
     pub fn is_digest(text: &str) -> bool {
         let parts = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
         let is_hex =
@@ -80,67 +77,67 @@ impl RedactionKey {
     }
 }
 
-/// Tells nothing.
+/// Omits the key.
 impl fmt::Debug for RedactionKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SealKey(..)")
+        formatter.write_str("RedactionKey(..)")
     }
 }
 
-/// What is sealed of the objects of one kind that are kept, and with which keys.
+/// Which fields of the cached objects of one kind are redacted, and with which keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedactionPolicy {
-    /// That of this process first.
+    /// The key of this process comes first.
     keys: Vec<RedactionKey>,
     /// By namespace and name.
-    fields: BTreeMap<Box<str>, BTreeMap<Box<str>, Marked>>,
+    fields: BTreeMap<Box<str>, BTreeMap<Box<str>, VersionedFields>>,
 }
 
-/// Fields whose values may not be told, each after the version of the kind that has it.
-type Marked = BTreeSet<(Box<str>, Box<str>)>;
+/// Sensitive fields, each with the API version that it is declared for.
+type VersionedFields = BTreeSet<(Box<str>, Box<str>)>;
 
 impl RedactionPolicy {
-    /// Nothing that is marked, and the key of this process.
-    pub fn new(own: RedactionKey) -> Self {
-        Self { keys: vec![own], fields: BTreeMap::new() }
+    pub fn new(process_key: RedactionKey) -> Self {
+        Self { keys: vec![process_key], fields: BTreeMap::new() }
     }
 
-    /// The keys of digests, that of this process first.
+    /// The key of this process comes first.
     pub fn keys(&self) -> &[RedactionKey] {
         &self.keys
     }
 
-    /// The key of this process.
-    pub fn own_key(&self) -> &RedactionKey {
+    pub fn process_key(&self) -> &RedactionKey {
         &self.keys[0]
     }
 
-    /// The fields, without indices, of an object read in some version whose values may not be told:
-    /// `spec.template.spec.containers.env.value`. The empty one is the whole object: so it is where fields are marked in another
-    /// version, which may be called otherwise in this one.
+    /// The sensitive fields of an object that is read in this version, without indices:
+    /// `spec.template.spec.containers.env.value`. The empty path is the whole object. It is returned for fields that are declared for
+    /// another version, which may have another name for them.
     pub fn fields(&self, version: &str, namespace: &str, name: &str) -> Vec<&str> {
-        let marked = self.fields.get(namespace).and_then(|names| names.get(name));
-        let own = marked.into_iter().flatten().map(|(own, field)| if **own == *version { field } else { "" });
-        let own: BTreeSet<&str> = own.collect();
-        // What is within another one is sealed with it.
-        let is_outer = |field: &&str| !own.iter().any(|other| other != field && is_within(field, other));
-        own.iter().copied().filter(is_outer).collect()
+        let declared = self.fields.get(namespace).and_then(|names| names.get(name));
+        let paths: BTreeSet<&str> = declared
+            .into_iter()
+            .flatten()
+            .map(|(declared_for, field)| if **declared_for == *version { &**field } else { "" })
+            .collect();
+        // A field below another sensitive field is redacted with it.
+        let is_outer = |field: &&str| !paths.iter().any(|other| other != field && is_within(field, other));
+        paths.iter().copied().filter(is_outer).collect()
     }
 
-    /// Whether anything of an object may not be told beside what may not be told of any of its kind.
-    pub fn marks(&self, object: &ObjectName) -> bool {
+    /// Whether an object has sensitive fields beyond those of its kind.
+    pub fn redacts(&self, object: &ObjectRef) -> bool {
         self.fields.get(&object.namespace).is_some_and(|names| names.contains_key(&object.name))
     }
 
-    /// Seals these fields of an object as well.
-    pub fn mark(&mut self, object: &ObjectName, fields: impl IntoIterator<Item = Box<str>>) {
-        let ObjectName { version, namespace, name, .. } = object;
+    /// Adds sensitive fields of one object.
+    pub fn add_fields(&mut self, object: &ObjectRef, fields: impl IntoIterator<Item = Box<str>>) {
+        let ObjectRef { version, namespace, name, .. } = object;
         let names = self.fields.entry(namespace.clone()).or_default();
-        let marked = names.entry(name.clone()).or_default();
-        marked.extend(fields.into_iter().map(|field| (version.clone(), field)));
+        let declared = names.entry(name.clone()).or_default();
+        declared.extend(fields.into_iter().map(|field| (version.clone(), field)));
     }
 
-    /// Seals with this key as well.
     pub fn add_key(&mut self, key: &RedactionKey) {
         if !self.keys.contains(key) {
             self.keys.push(key.clone());
@@ -148,39 +145,39 @@ impl RedactionPolicy {
     }
 }
 
-/// Whether a path of names, with dots between them, is another one or within it. The empty one is everything.
+/// Whether a dotted path equals another one or is below it. Every path is below the empty one.
 pub fn is_within(path: &str, outer: &str) -> bool {
     outer.is_empty() || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ObjectName, RedactionKey, RedactionPolicy};
+    use super::{ObjectRef, RedactionKey, RedactionPolicy};
 
     fn key(number: u8) -> RedactionKey {
         RedactionKey::new([number; 32])
     }
 
-    fn object(version: &str) -> ObjectName {
+    fn object(version: &str) -> ObjectRef {
         let (group, kind) = ("apps".into(), "Deployment".into());
-        ObjectName { group, version: version.into(), kind, namespace: "shop".into(), name: "web".into() }
+        ObjectRef { group, version: version.into(), kind, namespace: "shop".into(), name: "web".into() }
     }
 
-    fn marked(marks: &[(&str, &[&str])]) -> RedactionPolicy {
-        let mut sealing = RedactionPolicy::new(key(1));
-        for (version, fields) in marks {
-            sealing.mark(&object(version), fields.iter().map(|field| (*field).into()));
+    fn policy_of(declared: &[(&str, &[&str])]) -> RedactionPolicy {
+        let mut policy = RedactionPolicy::new(key(1));
+        for (version, fields) in declared {
+            policy.add_fields(&object(version), fields.iter().map(|field| (*field).into()));
         }
-        sealing
+        policy
     }
 
     #[track_caller]
-    fn check(marks: &[(&str, &[&str])], fields: &[&str]) {
-        assert_eq!(marked(marks).fields("v1", "shop", "web"), fields);
+    fn check(declared: &[(&str, &[&str])], fields: &[&str]) {
+        assert_eq!(policy_of(declared).fields("v1", "shop", "web"), fields);
     }
 
     #[test]
-    fn what_is_marked_twice_or_within_what_is_marked_is_there_once() {
+    fn nested_and_repeated_fields_are_returned_once() {
         check(&[("v1", &["data"]), ("v1", &["data"])], &["data"]);
         check(
             &[("v1", &["spec.b.c", "spec.a"]), ("v1", &["spec.b", "spec.bc"])],
@@ -191,18 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_in_another_version_may_be_anything_in_this_one() {
+    fn fields_of_another_version_redact_the_whole_object() {
         check(&[("v2", &["spec.b"])], &[""]);
         check(&[("v1", &["spec.b"]), ("v2", &["spec.b"])], &[""]);
     }
 
     #[test]
-    fn it_is_the_same_whoever_came_first() {
-        let marks: [(&str, &[&str]); 2] = [("v1", &["data"]), ("v1", &["metadata.labels", "data"])];
-        assert_eq!(marked(&marks), marked(&[marks[1], marks[0]]));
-        let mut sealing = marked(&marks);
-        sealing.add_key(&key(1));
-        assert_eq!((sealing.keys().len(), sealing.fields("v1", "shop", "api").len()), (1, 0));
-        assert!(sealing.marks(&object("v1")) && !RedactionPolicy::new(key(1)).marks(&object("v1")));
+    fn order_of_added_fields_does_not_matter() {
+        let declared: [(&str, &[&str]); 2] = [("v1", &["data"]), ("v1", &["metadata.labels", "data"])];
+        assert_eq!(policy_of(&declared), policy_of(&[declared[1], declared[0]]));
+        let mut policy = policy_of(&declared);
+        policy.add_key(&key(1));
+        assert_eq!((policy.keys().len(), policy.fields("v1", "shop", "api").len()), (1, 0));
+        assert!(policy.redacts(&object("v1")) && !RedactionPolicy::new(key(1)).redacts(&object("v1")));
     }
 }

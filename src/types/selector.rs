@@ -6,28 +6,26 @@ use std::{
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash, Hasher},
 };
 
-/// A parsed label selector. Two that say the same in another order are equal.
+/// A label selector. Requirements are sorted, so selectors that differ only in order are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Selector(Vec<Requirement>);
 
-/// What one label has to be like.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Requirement {
     key: Box<str>,
-    test: Test,
+    operator: Operator,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Test {
+enum Operator {
     Exists,
-    Missing,
+    DoesNotExist,
     In(Vec<Box<str>>),
     NotIn(Vec<Box<str>>),
 }
 
 impl Selector {
-    /// Reads `a=b`, `a!=b`, `a in (b, c)`, `a notin (b)`, `a` and `!a`, with commas between them. The error says what
-    /// is wrong.
+    /// Parses `a=b`, `a!=b`, `a in (b, c)`, `a notin (b)`, `a` and `!a`, separated by commas.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts = split_outside_brackets(text).into_iter().map(str::trim).filter(|part| !part.is_empty());
         let mut requirements = parts.map(Requirement::parse).collect::<Result<Vec<_>, _>>()?;
@@ -36,41 +34,40 @@ impl Selector {
         Ok(Self(requirements))
     }
 
-    /// Objects with this label.
-    pub fn has(key: &str, value: &str) -> Self {
-        Self(vec![Requirement { key: key.into(), test: Test::In(vec![value.into()]) }])
+    /// `key=value`.
+    pub fn equals(key: &str, value: &str) -> Self {
+        Self(vec![Requirement { key: key.into(), operator: Operator::In(vec![value.into()]) }])
     }
 
-    /// Objects that have this label, whatever its value.
+    /// `key`: the label exists with any value.
     pub fn exists(key: &str) -> Self {
-        Self(vec![Requirement { key: key.into(), test: Test::Exists }])
+        Self(vec![Requirement { key: key.into(), operator: Operator::Exists }])
     }
 
-    /// Whether it lets everything through.
+    /// Whether it matches every object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object is selected whose labels `value_of` tells.
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|requirement| requirement.test.passes(value_of(&requirement.key)))
+        self.0.iter().all(|requirement| requirement.operator.matches(value_of(&requirement.key)))
     }
 }
 
-/// As it stands in a URL's `labelSelector`, before encoding.
+/// The query parameter `labelSelector`, not percent-encoded.
 impl fmt::Display for Selector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Requirement { key, test }) in self.0.iter().enumerate() {
+        for (at, Requirement { key, operator }) in self.0.iter().enumerate() {
             if at > 0 {
                 formatter.write_str(",")?;
             }
-            match test {
-                Test::Exists => write!(formatter, "{key}")?,
-                Test::Missing => write!(formatter, "!{key}")?,
-                Test::In(values) if values.len() == 1 => write!(formatter, "{key}={}", values[0])?,
-                Test::NotIn(values) if values.len() == 1 => write!(formatter, "{key}!={}", values[0])?,
-                Test::In(values) => write!(formatter, "{key} in ({})", values.join(","))?,
-                Test::NotIn(values) => write!(formatter, "{key} notin ({})", values.join(","))?,
+            match operator {
+                Operator::Exists => write!(formatter, "{key}")?,
+                Operator::DoesNotExist => write!(formatter, "!{key}")?,
+                Operator::In(values) if values.len() == 1 => write!(formatter, "{key}={}", values[0])?,
+                Operator::NotIn(values) if values.len() == 1 => write!(formatter, "{key}!={}", values[0])?,
+                Operator::In(values) => write!(formatter, "{key} in ({})", values.join(","))?,
+                Operator::NotIn(values) => write!(formatter, "{key} notin ({})", values.join(","))?,
             }
         }
         Ok(())
@@ -78,45 +75,43 @@ impl fmt::Display for Selector {
 }
 
 impl Requirement {
-    fn parse(written: &str) -> Result<Self, String> {
-        let (key, test) = if let Some((key, value)) = written.split_once("!=") {
-            (key, Test::NotIn(values(value)?))
-        } else if let Some((key, value)) = written.split_once("==").or_else(|| written.split_once('=')) {
-            (key, Test::In(values(value)?))
-        } else if let Some(key) = written.strip_prefix('!') {
-            (key, Test::Missing)
-        } else if let Some((key, rest)) = written.split_once(char::is_whitespace) {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (key, operator) = if let Some((key, value)) = text.split_once("!=") {
+            (key, Operator::NotIn(values(value)?))
+        } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+            (key, Operator::In(values(value)?))
+        } else if let Some(key) = text.strip_prefix('!') {
+            (key, Operator::DoesNotExist)
+        } else if let Some((key, rest)) = text.split_once(char::is_whitespace) {
             let (word, list) = rest.trim().split_once('(').unwrap_or((rest, ""));
             match (word.trim(), list.strip_suffix(')')) {
-                ("in", Some(list)) => (key, Test::In(values(list)?)),
-                ("notin", Some(list)) => (key, Test::NotIn(values(list)?)),
+                ("in", Some(list)) => (key, Operator::In(values(list)?)),
+                ("notin", Some(list)) => (key, Operator::NotIn(values(list)?)),
                 _ => {
-                    return Err(format!(
-                        "`{written}` is no requirement; want =, ==, !=, in (…) or notin (…)"
-                    ));
+                    return Err(format!("invalid requirement `{text}`; want =, ==, !=, in (…) or notin (…)"));
                 }
             }
         } else {
-            (written, Test::Exists)
+            (text, Operator::Exists)
         };
         let key = key.trim();
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
         if key.is_empty() || !key.chars().all(allowed) {
-            return Err(format!("`{key}` is no label"));
+            return Err(format!("invalid label name `{key}`"));
         }
-        Ok(Self { key: key.into(), test })
+        Ok(Self { key: key.into(), operator })
     }
 }
 
-impl Test {
-    fn passes(&self, value: Option<&str>) -> bool {
-        let among = |values: &[Box<str>], value: &str| values.iter().any(|own| **own == *value);
+impl Operator {
+    fn matches(&self, value: Option<&str>) -> bool {
+        let contains = |values: &[Box<str>], value: &str| values.iter().any(|member| **member == *value);
         match self {
             Self::Exists => value.is_some(),
-            Self::Missing => value.is_none(),
-            Self::In(values) => value.is_some_and(|value| among(values, value)),
-            // An object without the label passes too, as Kubernetes has it.
-            Self::NotIn(values) => value.is_none_or(|value| !among(values, value)),
+            Self::DoesNotExist => value.is_none(),
+            Self::In(values) => value.is_some_and(|value| contains(values, value)),
+            // In Kubernetes, an object without the label matches `notin`.
+            Self::NotIn(values) => value.is_none_or(|value| !contains(values, value)),
         }
     }
 }
@@ -126,7 +121,7 @@ fn values(text: &str) -> Result<Vec<Box<str>>, String> {
     let mut values = Vec::new();
     for value in text.split(',').map(str::trim) {
         if value.len() > 63 || !value.chars().all(allowed) {
-            return Err(format!("`{value}` cannot be a label's value"));
+            return Err(format!("invalid label value `{value}`"));
         }
         values.push(value.into());
     }
@@ -152,12 +147,11 @@ fn split_outside_brackets(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A set of labels of which nothing is kept but a hash for each: enough to say whether one set has all of another.
+/// A set of labels, reduced to one hash per label: enough to test whether one set contains another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSet(Box<[u64]>);
 
 impl LabelSet {
-    /// These names and values.
     pub fn new<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let builder = BuildHasherDefault::<DefaultHasher>::default();
         let mut hashes: Vec<u64> = labels.into_iter().map(|label| builder.hash_one(label)).collect();
@@ -166,24 +160,21 @@ impl LabelSet {
         Self(hashes.into())
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The hash of each label, in order.
+    /// One hash per label, sorted.
     pub fn hashes(&self) -> &[u64] {
         &self.0
     }
 
-    /// Whether all labels of the other set are in this one.
-    pub fn has_all(&self, others: &Self) -> bool {
-        others.0.iter().all(|hash| self.0.binary_search(hash).is_ok())
+    pub fn is_superset_of(&self, other: &Self) -> bool {
+        other.0.iter().all(|hash| self.0.binary_search(hash).is_ok())
     }
 }
 
-/// A name in which `*` stands for any characters, also for none. There is no other magic, and no escape: Kubernetes
-/// allows no star in a name.
+/// A name in which `*` matches any number of characters. There is no escape, because Kubernetes names have no stars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     text: Box<str>,
@@ -191,27 +182,24 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// A pattern of this text.
     pub fn new(text: &str) -> Self {
         Self { text: text.into(), has_star: text.contains('*') }
     }
 
-    /// The one name that it matches, if it has no star.
+    /// The only name that it matches, if it has no star.
     pub fn exact(&self) -> Option<&str> {
         (!self.has_star).then_some(&*self.text)
     }
 
-    /// Whether it matches every name.
-    pub fn is_anything(&self) -> bool {
+    pub fn matches_everything(&self) -> bool {
         self.has_star && self.text.bytes().all(|byte| byte == b'*')
     }
 
-    /// Whether the whole name matches.
     pub fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.text.split_once('*') else { return *self.text == *name };
         let Some(mut name) = name.strip_prefix(first) else { return false };
         let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-        // The leftmost place for each part leaves the most room for those that follow.
+        // The leftmost match of each part leaves the most characters for the parts that follow.
         for part in middle.split('*') {
             let Some(at) = name.find(part) else { return false };
             name = &name[at + part.len()..];
@@ -226,12 +214,11 @@ impl fmt::Display for Glob {
     }
 }
 
-/// Some objects of one kind, by namespace and name.
+/// Objects of one kind, by namespace and name. The namespace of cluster-scoped objects is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameSet(BTreeMap<Box<str>, BTreeSet<Box<str>>>);
 
 impl NameSet {
-    /// Adds an object; its namespace is empty where it has none.
     pub fn insert(&mut self, namespace: &str, name: &str) {
         match self.0.get_mut(namespace) {
             Some(names) => {
@@ -243,22 +230,19 @@ impl NameSet {
         }
     }
 
-    /// Whether this object is among them.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         self.0.get(namespace).is_some_and(|names| names.contains(name))
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.0.values().map(BTreeSet::len).sum()
     }
 
-    /// Each of them, by namespace and name.
+    /// Namespaces and names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(namespace, names)| names.iter().map(move |name| (&**namespace, &**name)))
     }
@@ -267,9 +251,7 @@ impl NameSet {
 impl<'a> FromIterator<(&'a str, &'a str)> for NameSet {
     fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(objects: I) -> Self {
         let mut set = Self::default();
-        for (namespace, name) in objects {
-            set.insert(namespace, name);
-        }
+        set.extend(objects);
         set
     }
 }
@@ -282,7 +264,8 @@ impl<'a> Extend<(&'a str, &'a str)> for NameSet {
     }
 }
 
-/// Streams are looked up with every object that they bring, and two that differ in nothing but many names are rare.
+/// Hashes the number of objects only: the engine looks up the `WatchSpec` of every event, and specs that differ in nothing but
+/// many names are rare.
 impl Hash for NameSet {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.count().hash(state);
@@ -292,20 +275,19 @@ impl Hash for NameSet {
 /// A set of namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// All namespaces but these.
-    AllBut(BTreeSet<Box<str>>),
-    /// These namespaces.
+    /// All namespaces except these.
+    AllExcept(BTreeSet<Box<str>>),
     In(BTreeSet<Box<str>>),
 }
 
 impl Default for Scope {
     fn default() -> Self {
-        Self::AllBut(BTreeSet::new())
+        Self::AllExcept(BTreeSet::new())
     }
 }
 
 impl Scope {
-    /// These namespaces, or all where none is named, without those that are excluded.
+    /// These namespaces, or all if none is named, without the excluded ones.
     pub fn new<N: AsRef<str>>(
         namespaces: impl IntoIterator<Item = N>,
         excluded: impl IntoIterator<Item = N>,
@@ -313,33 +295,31 @@ impl Scope {
         let set = |names: &mut dyn Iterator<Item = N>| names.map(|name| name.as_ref().into()).collect();
         let named: BTreeSet<Box<str>> = set(&mut namespaces.into_iter());
         let excluded: BTreeSet<Box<str>> = set(&mut excluded.into_iter());
-        if named.is_empty() { Self::AllBut(excluded) } else { Self::In(&named - &excluded) }
+        if named.is_empty() { Self::AllExcept(excluded) } else { Self::In(&named - &excluded) }
     }
 
-    /// No namespace at all.
+    /// The empty set.
     pub fn nothing() -> Self {
         Self::In(BTreeSet::new())
     }
 
-    /// Whether it has this namespace.
     pub fn has(&self, namespace: &str) -> bool {
         match self {
-            Self::AllBut(excluded) => !excluded.contains(namespace),
+            Self::AllExcept(excluded) => !excluded.contains(namespace),
             Self::In(named) => named.contains(namespace),
         }
     }
 
-    /// Whether it has no namespace at all.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::In(named) if named.is_empty())
     }
 
-    /// What both have.
+    /// The intersection.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         match (self, other) {
-            (Self::AllBut(a), Self::AllBut(b)) => Self::AllBut(a | b),
-            (Self::In(named), Self::AllBut(excluded)) | (Self::AllBut(excluded), Self::In(named)) => {
+            (Self::AllExcept(a), Self::AllExcept(b)) => Self::AllExcept(a | b),
+            (Self::In(named), Self::AllExcept(excluded)) | (Self::AllExcept(excluded), Self::In(named)) => {
                 Self::In(named - excluded)
             }
             (Self::In(a), Self::In(b)) => Self::In(a & b),
@@ -347,29 +327,28 @@ impl Scope {
     }
 }
 
-/// What one of them has, or both.
+/// The union.
 impl std::ops::BitOr for &Scope {
     type Output = Scope;
     fn bitor(self, other: Self) -> Scope {
         match (self, other) {
-            (Scope::AllBut(a), Scope::AllBut(b)) => Scope::AllBut(a & b),
-            (Scope::In(named), Scope::AllBut(excluded)) | (Scope::AllBut(excluded), Scope::In(named)) => {
-                Scope::AllBut(excluded - named)
-            }
+            (Scope::AllExcept(a), Scope::AllExcept(b)) => Scope::AllExcept(a & b),
+            (Scope::In(named), Scope::AllExcept(excluded))
+            | (Scope::AllExcept(excluded), Scope::In(named)) => Scope::AllExcept(excluded - named),
             (Scope::In(a), Scope::In(b)) => Scope::In(a | b),
         }
     }
 }
 
-/// What the first has and the second has not.
+/// The difference.
 impl std::ops::Sub for &Scope {
     type Output = Scope;
     fn sub(self, other: Self) -> Scope {
-        let rest = match other {
-            Scope::AllBut(excluded) => Scope::In(excluded.clone()),
-            Scope::In(named) => Scope::AllBut(named.clone()),
+        let complement = match other {
+            Scope::AllExcept(excluded) => Scope::In(excluded.clone()),
+            Scope::In(named) => Scope::AllExcept(named.clone()),
         };
-        self.within(&rest)
+        self.within(&complement)
     }
 }
 
@@ -380,14 +359,14 @@ mod tests {
     #[track_caller]
     fn check(text: &str, wanted: bool) {
         let labels = [("app", "web"), ("a/b", "1")];
-        let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+        let value_of = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let selector = Selector::parse(text).unwrap();
         assert_eq!(selector.matches(value_of), wanted, "{text}");
-        assert_eq!(Selector::parse(&selector.to_string()), Ok(selector), "{text} does not survive writing");
+        assert_eq!(Selector::parse(&selector.to_string()), Ok(selector), "{text} does not round-trip");
     }
 
     #[test]
-    fn every_form_is_understood() {
+    fn all_operators_are_parsed_and_matched() {
         for (text, wanted) in [
             ("app=web", true),
             ("app==web", true),
@@ -410,14 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn order_and_spelling_do_not_matter() {
+    fn equal_selectors_compare_equal() {
         assert_eq!(Selector::parse("b=1, a in (y,x)"), Selector::parse("a in (x,y),b==1"));
         assert_ne!(Selector::parse("a=1"), Selector::parse("a!=1"));
         assert!(Selector::parse(" , ").unwrap().is_empty());
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn invalid_selectors_are_rejected() {
         for text in ["a b", "app in web", "app in (web", "=x", "!", "a=b c", "a=b&watch=1", "a b (c)"] {
             assert!(Selector::parse(text).is_err(), "{text}");
         }
@@ -425,12 +404,12 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_all_of_another_or_not() {
+    fn label_set_contains_another() {
         let web = LabelSet::new([("app", "web"), ("tier", "front")]);
-        assert!(web.has_all(&LabelSet::new([("tier", "front")])));
-        assert!(!web.has_all(&LabelSet::new([("app", "front")])), "names and values belong together");
-        assert!(!web.has_all(&LabelSet::new([("app", "web"), ("a", "b")])));
-        assert!(web.has_all(&LabelSet::default()) && LabelSet::default().is_empty());
+        assert!(web.is_superset_of(&LabelSet::new([("tier", "front")])));
+        assert!(!web.is_superset_of(&LabelSet::new([("app", "front")])), "names and values belong together");
+        assert!(!web.is_superset_of(&LabelSet::new([("app", "web"), ("a", "b")])));
+        assert!(web.is_superset_of(&LabelSet::default()) && LabelSet::default().is_empty());
     }
 
     #[track_caller]
@@ -444,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_characters() {
+    fn star_matches_any_characters() {
         check_glob("web", &["web"], &["", "we", "webs", "Web"]);
         check_glob("*", &["", "web"], &[]);
         check_glob("web-*", &["web-", "web-1"], &["web", "a-web-1"]);
@@ -455,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_sets() {
+    fn scope_operations_are_set_operations() {
         let scopes = [
             Scope::default(),
             Scope::new(["a", "b"], []),

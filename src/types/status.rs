@@ -6,130 +6,120 @@ use super::{
     Algorithm, FieldManager, FieldPath, HashBaseline, Kind, KindName, Segment, Selector, WantedKind,
 };
 
-/// What the status of an object tells. Most objects are not asked.
+/// The parts of an object's status that a source reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// What its controller recorded about what it has applied.
-    pub record: Option<Record>,
-    /// How it ran, where it is a Job that runs Terraform.
+pub struct StatusReport {
+    /// The status that the controller of the object reports.
+    pub record: Option<ControllerStatus>,
+    /// The run of a Job that runs Terraform.
     pub run: Option<JobRun>,
 }
 
-/// What a controller recorded about an object: what it has applied, and how far it is.
+/// The status that a controller reports about an object that it reconciles.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Whether what it has applied is what is declared now.
-    pub standing: ObservedState,
-    /// How the controller calls what it is doing; empty where it does not say.
+pub struct ControllerStatus {
+    pub observed_state: ObservedState,
+    /// The phase in the controller's words; empty if it does not report one.
     pub phase: Box<str>,
-    /// What that means.
     pub progress: Progress,
-    /// What the controller says beside it, cut to a bearable length.
+    /// The controller's message, truncated.
     pub message: Box<str>,
-    /// The names of what came out of it. Values are never kept.
+    /// The names of outputs; never their values.
     pub outputs: Box<[Box<str>]>,
-    /// Since when the phase lasts, or the controller is behind; the engine says when it first saw it where nobody else does.
+    /// The start of the phase, or of the time during which the controller is behind. The engine sets it to the time of the first
+    /// observation if the status does not say.
     pub since: Option<Timestamp>,
-    /// How long that may last until it counts.
+    /// How long the phase or the delay may last before it is reported.
     pub grace: SignedDuration,
 }
 
-/// Whether what a controller has applied is what is declared.
+/// Whether the controller has applied the declared state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObservedState {
     /// By the hash that it recorded.
     Hash(HashBaseline),
-    /// By the newest generation that it has seen, if it says so, and the newest there is.
+    /// By `status.observedGeneration`.
     Generation {
-        /// The newest that the controller has seen.
         observed: Option<i64>,
-        /// The newest there is.
+        /// `metadata.generation`.
         current: i64,
-        /// Who wrote what is declared last.
-        writer: Option<FieldManager>,
+        /// The manager that last wrote the spec.
+        owner: Option<FieldManager>,
     },
 }
 
-/// How far a controller is.
+/// The progress of a controller, by its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is done, or does not say.
-    Settled,
-    /// It is at work.
-    Underway,
-    /// It could not do it.
+    /// Finished, or not reported.
+    Done,
+    InProgress,
     Failed,
 }
 
 /// One run of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRun {
-    /// What it ran for: the name of a custom resource, or of whatever makes such Jobs.
+    /// The value of the Job's label: the custom resource or workspace that it runs for.
     pub subject: Box<str>,
-    /// When the Job was made.
     pub created: Option<Timestamp>,
-    /// When it began to run.
     pub started: Option<Timestamp>,
-    /// How it ended; none while it runs.
+    /// None while it runs.
     pub outcome: Option<JobOutcome>,
 }
 
-/// How a Job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobOutcome {
-    /// Whether it did what it should.
     pub succeeded: bool,
-    /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Why, in a word: `BackoffLimitExceeded`.
+    /// The reason of the condition, `BackoffLimitExceeded`.
     pub reason: Box<str>,
-    /// Why, in a sentence.
     pub message: Box<str>,
 }
 
-impl Report {
-    /// The same, in the light of what was known about the same object.
+impl StatusReport {
+    /// Carries the start time and the responsible manager over from the previous report of the object.
     #[must_use]
     pub fn after(self, before: Option<&Self>, now: Timestamp) -> Self {
-        let known = before.and_then(|before| before.record.as_ref());
-        Self { record: self.record.map(|record| record.after(known, now)), ..self }
+        let previous = before.and_then(|before| before.record.as_ref());
+        Self { record: self.record.map(|record| record.after(previous, now)), ..self }
     }
 }
 
-impl Record {
-    /// Until when nothing is said about it, where it is at work or behind.
-    pub fn rests_until(&self) -> Option<Timestamp> {
-        let waits = self.progress == Progress::Underway || self.standing.is_behind();
-        let since = self.since.filter(|_| waits && self.progress != Progress::Failed)?;
+impl ControllerStatus {
+    /// The end of the grace period, if the controller is working or behind.
+    pub fn grace_ends(&self) -> Option<Timestamp> {
+        let is_pending = self.progress == Progress::InProgress || self.observed_state.is_behind();
+        let since = self.since.filter(|_| is_pending && self.progress != Progress::Failed)?;
         Some(since.checked_add(self.grace).unwrap_or(Timestamp::MAX))
     }
 
-    /// Whether nothing is said about it yet.
-    pub fn rests(&self, now: Timestamp) -> bool {
-        self.rests_until().is_some_and(|until| now < until)
+    pub fn in_grace_period(&self, now: Timestamp) -> bool {
+        self.grace_ends().is_some_and(|end| now < end)
     }
 
-    /// What lasted goes on from when it began, also where the status has been written again since.
+    /// Keeps the start of an unchanged phase even if the status was written again.
     fn after(mut self, before: Option<&Self>, now: Timestamp) -> Self {
-        let lasts = before.filter(|known| {
-            (&known.phase, known.progress) == (&self.phase, self.progress)
-                && known.standing.generation() == self.standing.generation()
+        let unchanged = before.filter(|previous| {
+            (&previous.phase, previous.progress) == (&self.phase, self.progress)
+                && previous.observed_state.unobserved_generation()
+                    == self.observed_state.unobserved_generation()
         });
-        let own = self.since.map_or(now, |since| since.min(now));
-        self.since = Some(lasts.and_then(|known| known.since).map_or(own, |known| known.min(own)));
-        self.standing = self.standing.after(before.map(|known| &known.standing), now);
+        let reported = self.since.map_or(now, |since| since.min(now));
+        let earlier = unchanged.and_then(|previous| previous.since);
+        self.since = Some(earlier.map_or(reported, |earlier| earlier.min(reported)));
+        self.observed_state = self.observed_state.after(before.map(|previous| &previous.observed_state), now);
         self
     }
 }
 
 impl ObservedState {
-    /// Whether the controller has not seen the newest generation.
     fn is_behind(&self) -> bool {
-        self.generation().is_some()
+        self.unobserved_generation().is_some()
     }
 
-    /// The generation that the controller has not seen.
-    fn generation(&self) -> Option<i64> {
+    /// The current generation, if the controller has not observed it.
+    fn unobserved_generation(&self) -> Option<i64> {
         match self {
             Self::Generation { observed: Some(observed), current, .. } if observed < current => {
                 Some(*current)
@@ -139,104 +129,100 @@ impl ObservedState {
     }
 
     fn after(self, before: Option<&Self>, now: Timestamp) -> Self {
-        let generation = self.generation();
+        let generation = self.unobserved_generation();
         match (self, before) {
-            (Self::Hash(stamp), Some(Self::Hash(known))) => Self::Hash(stamp.after(known, now)),
-            (Self::Generation { observed, current, writer }, Some(known)) if generation.is_some() => {
-                let writer = match known {
-                    // Nothing that counts has changed, so whoever is to blame still is.
-                    Self::Generation { writer, .. } if known.generation() == generation => writer.clone(),
-                    // Whoever took a field away is not named, and an owner who wrote long ago did not do it.
-                    Self::Generation { .. } => writer.filter(|writer| writer.has_just_written(now)),
-                    Self::Hash(_) => writer,
+            (Self::Hash(hash), Some(Self::Hash(previous))) => Self::Hash(hash.after(previous, now)),
+            (Self::Generation { observed, current, owner }, Some(previous)) if generation.is_some() => {
+                let owner = match previous {
+                    // The generation did not change, so the responsible manager stays the same.
+                    Self::Generation { owner, .. } if previous.unobserved_generation() == generation => {
+                        owner.clone()
+                    }
+                    // `managedFields` does not name a manager that removed a field; an owner with an old write did not cause this.
+                    Self::Generation { .. } => owner.filter(|owner| owner.has_just_written(now)),
+                    Self::Hash(_) => owner,
                 };
-                Self::Generation { observed, current, writer }
+                Self::Generation { observed, current, owner }
             }
-            (standing, _) => standing,
+            (state, _) => state,
         }
     }
 }
 
 impl JobRun {
-    /// When it began, as far as anybody knows: later runs count more.
-    pub fn begun(&self) -> Option<Timestamp> {
+    /// When the Job started, or was created. The run with the latest start is the current one.
+    pub fn start_time(&self) -> Option<Timestamp> {
         self.started.or(self.created)
     }
 
-    /// How long it ran; none while it runs.
-    pub fn lasted(&self) -> Option<SignedDuration> {
+    /// None while it runs.
+    pub fn duration(&self) -> Option<SignedDuration> {
         let ended = self.outcome.as_ref()?.ended?;
         Some(ended.duration_since(self.started?).max(SignedDuration::ZERO))
     }
 }
 
-/// Where the controller of a kind records what it has applied, and how.
+/// One entry of the source `status_hash`: where the controller of a kind reports its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordSpec {
-    /// Which objects.
+pub struct StatusHashSpec {
     pub objects: WantedKind,
-    /// How what is recorded was made.
-    pub algorithm: RecordAlgorithm,
-    /// Where it is recorded.
+    pub algorithm: StatusHashAlgorithm,
+    /// The field with the recorded hash or generation.
     pub recorded: FieldPath,
-    /// What is hashed.
+    /// The field that `sha256-jcs` hashes.
     pub hashed: FieldPath,
-    /// Where the controller says what it is doing.
     pub phase: Option<FieldPath>,
-    /// Where it says more about that.
     pub message: FieldPath,
-    /// Where the names of what came out of it are.
+    /// A map whose keys are the names of outputs.
     pub outputs: Option<FieldPath>,
-    /// Phases in which it is at work.
+    /// Phases in which the controller is working.
     pub in_flight_phases: Vec<Box<str>>,
-    /// Phases that say that it failed.
+    /// Phases in which the controller has failed.
     pub error_phases: Vec<Box<str>>,
-    /// How long it may be at work, or behind, until that counts.
+    /// How long the controller may be working or behind before it is reported.
     pub grace: SignedDuration,
 }
 
-/// How what a controller records was made.
+/// What a controller records about the state that it has applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordAlgorithm {
-    /// A hash.
+pub enum StatusHashAlgorithm {
     Hash(Algorithm),
-    /// The newest generation that it has seen.
+    /// The observed generation.
     Generation,
 }
 
 /// Jobs that run Terraform.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobSpec {
-    /// Which Jobs.
+pub struct TerraformJobSpec {
     pub objects: WantedKind,
-    /// The label whose value names what a Job runs for.
+    /// The label that names the custom resource or workspace of a Job.
     pub label: Box<str>,
 }
 
-impl RecordSpec {
+impl StatusHashSpec {
     /// The group and kind of opr8r's custom resource.
     pub const SIMPLE_RESOURCE: (&'static str, &'static str) = ("infra.opr8r", "SimpleResource");
 
     /// opr8r's `SimpleResource`.
     pub fn simple_resource() -> Self {
         let (group, kind) = Self::SIMPLE_RESOURCE;
-        Self::usual(
-            WantedKind::exactly(&Kind::unseen(group, "v1alpha1", kind)),
-            RecordAlgorithm::Hash(Algorithm::Opr8rV1),
-            within("status", "lastAppliedHash"),
+        Self::with_defaults(
+            WantedKind::exactly(&Kind::undiscovered(group, "v1alpha1", kind)),
+            StatusHashAlgorithm::Hash(Algorithm::Opr8rV1),
+            path("status", "lastAppliedHash"),
         )
     }
 
-    /// What most operators do: a phase, a message and outputs in the status.
-    pub fn usual(objects: WantedKind, algorithm: RecordAlgorithm, recorded: FieldPath) -> Self {
+    /// Phase, message and outputs in the fields that most operators use.
+    pub fn with_defaults(objects: WantedKind, algorithm: StatusHashAlgorithm, recorded: FieldPath) -> Self {
         Self {
             objects,
             algorithm,
             recorded,
             hashed: FieldPath::new(vec![Segment::Field("spec".into())]),
-            phase: Some(within("status", "phase")),
-            message: within("status", "message"),
-            outputs: Some(within("status", "outputs")),
+            phase: Some(path("status", "phase")),
+            message: path("status", "message"),
+            outputs: Some(path("status", "outputs")),
             in_flight_phases: ["Pending", "Applying", "Destroying"].map(Into::into).into(),
             error_phases: vec!["Error".into()],
             grace: SignedDuration::from_mins(5),
@@ -244,13 +230,12 @@ impl RecordSpec {
     }
 }
 
-impl RecordAlgorithm {
-    /// All there are.
+impl StatusHashAlgorithm {
     pub fn all() -> impl Iterator<Item = Self> {
         Algorithm::ALL.iter().copied().map(Self::Hash).chain([Self::Generation])
     }
 
-    /// Its name in the settings.
+    /// The name in the settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hash(algorithm) => algorithm.name(),
@@ -258,25 +243,25 @@ impl RecordAlgorithm {
         }
     }
 
-    /// Where it is usually recorded, where there is a usual place.
-    pub fn usual_place(self) -> Option<FieldPath> {
+    /// The default of [`StatusHashSpec::recorded`], if the algorithm has one.
+    pub fn default_path(self) -> Option<FieldPath> {
         match self {
-            Self::Hash(Algorithm::Opr8rV1) => Some(within("status", "lastAppliedHash")),
+            Self::Hash(Algorithm::Opr8rV1) => Some(path("status", "lastAppliedHash")),
             Self::Hash(_) => None,
-            Self::Generation => Some(within("status", "observedGeneration")),
+            Self::Generation => Some(path("status", "observedGeneration")),
         }
     }
 }
 
-impl Default for JobSpec {
-    /// Those that opr8r makes.
+impl Default for TerraformJobSpec {
+    /// The Jobs that opr8r creates.
     fn default() -> Self {
         Self::labelled("infra.opr8r/simpleresource")
     }
 }
 
-impl JobSpec {
-    /// Jobs that have this label.
+impl TerraformJobSpec {
+    /// All Jobs that have this label.
     pub fn labelled(label: &str) -> Self {
         let jobs = WantedKind {
             group: "batch".into(),
@@ -288,30 +273,30 @@ impl JobSpec {
     }
 }
 
-fn within(part: &str, field: &str) -> FieldPath {
-    FieldPath::new(vec![Segment::Field(part.into()), Segment::Field(field.into())])
+fn path(parent: &str, field: &str) -> FieldPath {
+    FieldPath::new(vec![Segment::Field(parent.into()), Segment::Field(field.into())])
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{FieldManager, ObservedState, Progress, Record};
+    use super::{ControllerStatus, FieldManager, ObservedState, Progress};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn behind(current: i64, since: Option<i64>, writer: Option<i64>) -> Record {
-        let writer = writer.map(|second| FieldManager {
+    fn behind(current: i64, since: Option<i64>, owner: Option<i64>) -> ControllerStatus {
+        let owner = owner.map(|second| FieldManager {
             manager: "kubectl-edit".into(),
             subresource: "".into(),
             time: Some(at(second)),
         });
-        Record {
-            standing: ObservedState::Generation { observed: Some(1), current, writer },
+        ControllerStatus {
+            observed_state: ObservedState::Generation { observed: Some(1), current, owner },
             phase: "".into(),
-            progress: Progress::Settled,
+            progress: Progress::Done,
             message: "".into(),
             outputs: Box::default(),
             since: since.map(at),
@@ -319,42 +304,42 @@ mod tests {
         }
     }
 
-    fn writer(record: &Record) -> Option<Timestamp> {
-        match &record.standing {
-            ObservedState::Generation { writer, .. } => writer.as_ref().and_then(|writer| writer.time),
+    fn owner(record: &ControllerStatus) -> Option<Timestamp> {
+        match &record.observed_state {
+            ObservedState::Generation { owner, .. } => owner.as_ref().and_then(|owner| owner.time),
             ObservedState::Hash(_) => None,
         }
     }
 
     #[test]
-    fn what_lasts_goes_on_from_when_it_began() {
+    fn unchanged_phase_keeps_its_start() {
         let first = behind(2, Some(100), Some(100)).after(None, at(101));
-        assert_eq!(first.rests_until(), Some(at(400)));
+        assert_eq!(first.grace_ends(), Some(at(400)));
         let again = behind(2, None, Some(100)).after(Some(&first), at(350));
-        assert_eq!((again.rests_until(), writer(&again)), (Some(at(400)), Some(at(100))));
+        assert_eq!((again.grace_ends(), owner(&again)), (Some(at(400)), Some(at(100))));
         let edited = behind(3, Some(360), Some(360)).after(Some(&again), at(361));
-        assert_eq!(edited.rests_until(), Some(at(660)));
-        let unnamed = behind(2, None, None).after(None, at(50));
-        assert_eq!(unnamed.rests_until(), Some(at(350)), "when it was first seen");
+        assert_eq!(edited.grace_ends(), Some(at(660)));
+        let unreported = behind(2, None, None).after(None, at(50));
+        assert_eq!(unreported.grace_ends(), Some(at(350)), "the time of the first observation");
         let future = behind(2, Some(9000), None).after(None, at(50));
-        assert_eq!(future.rests_until(), Some(at(350)), "nobody wrote later than now");
+        assert_eq!(future.grace_ends(), Some(at(350)), "a start in the future counts as now");
     }
 
     #[test]
-    fn an_owner_who_wrote_long_ago_did_not_do_it() {
-        let fine = behind(1, None, Some(10)).after(None, at(1000));
-        assert_eq!(fine.rests_until(), None);
-        let taken = behind(2, None, Some(10)).after(Some(&fine), at(1000));
-        assert_eq!(writer(&taken), None);
-        let first_sight = behind(2, None, Some(10)).after(None, at(1000));
-        assert_eq!(writer(&first_sight), Some(at(10)), "all that is known");
+    fn owner_with_an_old_write_is_not_responsible() {
+        let current = behind(1, None, Some(10)).after(None, at(1000));
+        assert_eq!(current.grace_ends(), None);
+        let removed = behind(2, None, Some(10)).after(Some(&current), at(1000));
+        assert_eq!(owner(&removed), None);
+        let first_observation = behind(2, None, Some(10)).after(None, at(1000));
+        assert_eq!(owner(&first_observation), Some(at(10)), "no earlier state contradicts it");
     }
 
     #[test]
-    fn an_endless_grace_is_no_overflow_and_a_failure_waits_for_nothing() {
-        let endless = Record { grace: SignedDuration::MAX, ..behind(2, Some(1), None) };
-        assert_eq!(endless.rests_until(), Some(Timestamp::MAX));
-        let failed = Record { progress: Progress::Failed, ..behind(2, Some(1), None) };
-        assert_eq!(failed.rests_until(), None);
+    fn unlimited_grace_does_not_overflow_and_failure_has_no_grace() {
+        let unlimited = ControllerStatus { grace: SignedDuration::MAX, ..behind(2, Some(1), None) };
+        assert_eq!(unlimited.grace_ends(), Some(Timestamp::MAX));
+        let failed = ControllerStatus { progress: Progress::Failed, ..behind(2, Some(1), None) };
+        assert_eq!(failed.grace_ends(), None);
     }
 }

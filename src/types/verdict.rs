@@ -1,25 +1,23 @@
-//! What we think of a claim, and what its series go on showing while we do not know.
+//! Verdicts: the result of comparing one claim, and the last known result while a claim cannot be compared.
 
 use jiff::Timestamp;
 
 use super::{Actor, Difference, Expectation, FieldClass, Finding, Severity, closed_sets::closed_set};
 
 closed_set! {
-    /// The word for a verdict.
+    /// The name of a verdict.
     VerdictKind {
-        /// As declared.
         InSync = "in_sync",
         /// Fields differ.
         Drifted = "drifted",
         /// The declared object does not exist.
         Missing = "missing",
-        /// Another object has taken its name.
+        /// An object with another UID has the name of the declared object.
         Replaced = "replaced",
-        /// Every difference is ignored by a rule.
+        /// Rules ignore every difference.
         Ignored = "ignored",
-        /// Its baseline is being applied right now.
+        /// The tool of the baseline is applying it.
         InFlight = "in_flight",
-        /// Nothing is declared.
         NoBaseline = "no_baseline",
         /// Could not be compared.
         Unknown = "unknown",
@@ -27,181 +25,160 @@ closed_set! {
 }
 
 closed_set! {
-    /// Why a claim could not be judged.
+    /// Why a claim could not be compared.
     UnknownReason {
-        /// The object is not what its kind should look like.
+        /// The object does not have the structure of its kind.
         Unreadable = "unreadable",
-        /// The recorded baseline is not a hash.
+        /// The recorded hash is malformed.
         BadHash = "bad_hash",
-        /// The recorded hash names an algorithm that we do not have.
         UnknownAlgorithm = "unknown_algorithm",
-        /// The algorithm has no definition for this kind or for this content.
+        /// The algorithm does not support this kind or content.
         Unhashable = "unhashable",
         /// The controller has recorded nothing in the object's status.
         NoStatus = "no_status",
-        /// The controller says that it could not apply the object.
+        /// The controller reports that it failed to apply the object.
         PhaseError = "phase_error",
-        /// The stream that carries the object is down or silent.
+        /// The watch that delivers the object is down.
         Stale = "stale",
-        /// The kind of the object cannot be watched, so nobody knows whether it exists.
+        /// The kind cannot be watched, so the existence of the object is unknown.
         Unwatched = "unwatched",
-        /// The object is read in another version than the one that its baseline is written for.
+        /// The object is read in another API version than the baseline declares.
         OtherVersion = "other_version",
-        /// No object of the baseline is known to be in this cluster.
+        /// No object of the baseline was found in this cluster.
         OtherCluster = "other_cluster",
-        /// The baseline was written by a provider that is newer than anything we know.
+        /// A newer provider than the supported ones wrote the baseline.
         NewerSchema = "newer_schema",
-        /// The baseline is encrypted.
         Encrypted = "encrypted",
-        /// A part of the baseline is missing, or its parts do not belong together.
-        Torn = "torn",
-        /// The baseline is larger than anything we read.
+        /// Parts of the baseline are missing, or belong to different versions of it.
+        IncompleteBaseline = "torn",
         TooLarge = "too_large",
-        /// The baseline is written in a version that we do not know.
         UnsupportedVersion = "unsupported_version",
-        /// The baseline is broken.
         UnreadableBaseline = "unreadable_baseline",
     }
 }
 
 impl UnknownReason {
-    /// The reason as the end of a sentence.
-    pub fn because(self) -> &'static str {
+    /// The reason as a clause, without a full stop.
+    pub fn description(self) -> &'static str {
         match self {
-            Self::Unreadable => "it does not look as its kind should",
-            Self::BadHash => "what is recorded as its hash is no hash",
-            Self::UnknownAlgorithm => "its hash was made by an algorithm that is not known here",
-            Self::Unhashable => "the hash has no definition for this kind or content",
+            Self::Unreadable => "the object does not have the structure of its kind",
+            Self::BadHash => "the recorded hash is malformed",
+            Self::UnknownAlgorithm => "the algorithm of the recorded hash is unknown",
+            Self::Unhashable => "the hash algorithm does not support this kind or content",
             Self::NoStatus => "its controller has recorded nothing in its status",
             Self::PhaseError => "its controller could not apply it",
-            Self::Stale => "its stream is down, so changes do not arrive",
-            Self::Unwatched => "its kind cannot be watched, so nobody knows whether it exists",
-            Self::OtherVersion => "it is read in another version than its baseline is written for",
-            Self::OtherCluster => "no object of its baseline is known to be in this cluster",
-            Self::NewerSchema => "its baseline was written by a newer provider than is known here",
+            Self::Stale => "its watch is down, so changes do not arrive",
+            Self::Unwatched => "its kind cannot be watched, so its existence is unknown",
+            Self::OtherVersion => "it is read in another API version than its baseline declares",
+            Self::OtherCluster => "no object of its baseline was found in this cluster",
+            Self::NewerSchema => "its baseline was written by a newer provider than the supported ones",
             Self::Encrypted => "its baseline is encrypted",
-            Self::Torn => "a part of its baseline is missing",
+            Self::IncompleteBaseline => "a part of its baseline is missing",
             Self::TooLarge => "its baseline is too large",
-            Self::UnsupportedVersion => "its baseline is written in a version that is not known here",
+            Self::UnsupportedVersion => "the format version of its baseline is not supported",
             Self::UnreadableBaseline => "its baseline cannot be read",
         }
     }
 }
 
-/// What comparing one object with one baseline says, without memory.
+/// The result of comparing one object with one baseline, independent of earlier results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// As declared.
     InSync,
-    /// Not as declared, in these fields.
     Drifted(Vec<Finding>),
-    /// Declared, and not there.
     Missing(Finding),
-    /// Another object has taken its name.
     Replaced(Finding),
-    /// Its baseline is being applied right now.
     InFlight,
-    /// Nothing is declared.
     NoBaseline,
-    /// Could not be compared.
     Unknown(UnknownReason),
 }
 
-/// How a claim in an episode is off.
+/// How a claim deviates from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriftKind {
     /// Fields differ.
     Drifted,
     /// The declared object does not exist.
     Missing,
-    /// Another object has taken its name.
+    /// An object with another UID has the name of the declared object.
     Replaced,
 }
 
-/// The time from drifting until settled otherwise.
+/// The time during which a claim deviates from its baseline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Episode {
-    /// How the claim is off.
-    pub trouble: DriftKind,
-    /// Since when: the oldest onset of its differences, never moved later.
+    pub drift_kind: DriftKind,
+    /// The earliest onset of its differences; never moves to a later time.
     pub onset: Timestamp,
     /// The differences that count, the worst first.
     pub differences: Vec<Difference>,
-    /// Those that rules ignore. They do not count, and are kept for when the rules change.
+    /// Differences that rules ignore. They are kept because rules may change.
     pub ignored: Vec<Difference>,
 }
 
-/// A claim all of whose differences are ignored.
+/// A claim of which rules ignore every difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// How the claim would be off.
-    pub trouble: DriftKind,
-    /// The differences, the worst first. Their onsets return when the rules go.
+    pub drift_kind: DriftKind,
+    /// The worst first. They keep their onsets for when the rules change.
     pub differences: Vec<Difference>,
-    /// The onset of the episode that a rule ended, to go on from if the rules let it.
+    /// The onset of the episode that a rule ended. The episode resumes from it if the rule is removed.
     pub onset: Option<Timestamp>,
 }
 
-/// The last settled value of a claim that cannot be judged now.
+/// The last result of a claim that cannot be compared now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastKnown {
-    /// It was never settled.
-    Nothing,
-    /// It was in sync.
-    Clean,
-    /// It was ignored.
+    /// The claim was never compared.
+    NeverJudged,
+    InSync,
     Ignored(Box<Ignored>),
-    /// It was in an episode, which goes on.
+    /// The episode continues.
     Episode(Box<Episode>),
 }
 
-/// The verdict on a claim. What only claims have that are off stands apart, since most are not.
+/// The verdict of a claim. Data of deviating claims is boxed, because most claims are in sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As declared.
     InSync,
-    /// Drifted, missing or replaced.
-    Off(Box<Episode>),
-    /// Every difference is ignored by a rule.
+    /// Drifted, missing or replaced: see [`DriftKind`].
+    Drifted(Box<Episode>),
+    /// Rules ignore every difference.
     Ignored(Box<Ignored>),
-    /// Its baseline is being applied right now.
+    /// The tool of the baseline is applying it.
     InFlight(LastKnown),
-    /// The object takes part, but nothing is declared for it.
+    /// The object opted in, but no source declares it.
     NoBaseline,
     /// Could not be compared.
     Unknown(UnknownReason, LastKnown),
 }
 
-/// What is told about an episode where there is room for one difference only.
+/// The worst difference of an episode, for series and lists that have room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worst<'a> {
-    /// How bad it is.
+pub struct WorstDifference<'a> {
     pub severity: Severity,
-    /// Whether it happens by itself.
     pub expectation: Expectation,
-    /// The class of tool that made it.
     pub actor: Actor,
-    /// The raw name of that tool's field manager.
+    /// The name of the field manager.
     pub manager: Option<&'a str>,
-    /// What kind of field it is.
     pub field: FieldClass,
 }
 
 impl Episode {
-    /// The worst difference. An object that is missing or replaced has none, and that cannot wait.
-    pub fn worst(&self) -> Worst<'_> {
+    /// The worst difference. A missing or replaced object without differences is critical and unexpected.
+    pub fn worst(&self) -> WorstDifference<'_> {
         match self.differences.first() {
-            Some(worst) => Worst {
+            Some(worst) => WorstDifference {
                 severity: worst.severity,
                 expectation: worst.expectation,
                 actor: worst.actor,
                 manager: worst.manager(),
                 field: worst.finding.class,
             },
-            None => Worst {
+            None => WorstDifference {
                 severity: Severity::Critical,
                 expectation: Expectation::Unexpected,
-                actor: Actor::Nobody,
+                actor: Actor::Unknown,
                 manager: None,
                 field: FieldClass::Existence,
             },
@@ -210,11 +187,10 @@ impl Episode {
 }
 
 impl Verdict {
-    /// The word for it.
     pub fn kind(&self) -> VerdictKind {
         match self {
             Self::InSync => VerdictKind::InSync,
-            Self::Off(episode) => match episode.trouble {
+            Self::Drifted(episode) => match episode.drift_kind {
                 DriftKind::Drifted => VerdictKind::Drifted,
                 DriftKind::Missing => VerdictKind::Missing,
                 DriftKind::Replaced => VerdictKind::Replaced,
@@ -226,18 +202,17 @@ impl Verdict {
         }
     }
 
-    /// Why it is unknown.
     pub fn reason(&self) -> Option<UnknownReason> {
         match self {
             Self::Unknown(reason, _) => Some(*reason),
-            Self::InSync | Self::Off(_) | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline => None,
+            Self::InSync | Self::Drifted(_) | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline => None,
         }
     }
 
-    /// The episode that the series show, a held one included.
+    /// The current episode, or the last known one.
     pub fn episode(&self) -> Option<&Episode> {
         match self {
-            Self::Off(episode)
+            Self::Drifted(episode)
             | Self::InFlight(LastKnown::Episode(episode))
             | Self::Unknown(_, LastKnown::Episode(episode)) => Some(episode),
             Self::InSync | Self::Ignored(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => {
@@ -246,49 +221,51 @@ impl Verdict {
         }
     }
 
-    /// What is ignored in full, where that is what the series show, held or not.
+    /// The ignored drift of a claim without an episode, current or last known.
     pub fn ignored(&self) -> Option<&Ignored> {
         match self {
             Self::Ignored(ignored)
             | Self::InFlight(LastKnown::Ignored(ignored))
             | Self::Unknown(_, LastKnown::Ignored(ignored)) => Some(ignored),
-            Self::InSync | Self::Off(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => None,
+            Self::InSync | Self::Drifted(_) | Self::InFlight(_) | Self::NoBaseline | Self::Unknown(..) => {
+                None
+            }
         }
     }
 
-    /// All differences that are kept, those that are ignored or held included; those that count come first.
+    /// All differences, current or last known. Those that rules ignore come last.
     pub fn differences(&self) -> impl Iterator<Item = &Difference> {
-        let episode = self.episode().into_iter().flat_map(|own| own.differences.iter().chain(&own.ignored));
-        episode.chain(self.ignored().into_iter().flat_map(|own| &own.differences))
+        let of_episode =
+            self.episode().into_iter().flat_map(|episode| episode.differences.iter().chain(&episode.ignored));
+        of_episode.chain(self.ignored().into_iter().flat_map(|ignored| &ignored.differences))
     }
 
-    /// The differences that rules keep from counting.
     pub fn ignored_differences(&self) -> impl Iterator<Item = &Difference> {
         self.differences().filter(|difference| difference.ignored_by.is_some())
     }
 
-    /// The value of `drift_resource_drifted`, where there is one.
+    /// The value of `drift_resource_drifted`; none if the claim has no such series.
     pub fn drifted(&self) -> Option<bool> {
         match self {
-            Self::Off(_) => Some(true),
+            Self::Drifted(_) => Some(true),
             Self::InSync | Self::Ignored(_) => Some(false),
             Self::NoBaseline => None,
-            Self::InFlight(held) | Self::Unknown(_, held) => match held {
-                LastKnown::Nothing => None,
-                LastKnown::Clean | LastKnown::Ignored(_) => Some(false),
+            Self::InFlight(last) | Self::Unknown(_, last) => match last {
+                LastKnown::NeverJudged => None,
+                LastKnown::InSync | LastKnown::Ignored(_) => Some(false),
                 LastKnown::Episode(_) => Some(true),
             },
         }
     }
 
-    /// What remains to be shown if the claim cannot be judged from now on.
-    pub fn into_held(self) -> LastKnown {
+    /// The result to keep while the claim cannot be compared.
+    pub fn into_last_known(self) -> LastKnown {
         match self {
-            Self::InSync => LastKnown::Clean,
+            Self::InSync => LastKnown::InSync,
             Self::Ignored(ignored) => LastKnown::Ignored(ignored),
-            Self::Off(episode) => LastKnown::Episode(episode),
-            Self::InFlight(held) | Self::Unknown(_, held) => held,
-            Self::NoBaseline => LastKnown::Nothing,
+            Self::Drifted(episode) => LastKnown::Episode(episode),
+            Self::InFlight(last) | Self::Unknown(_, last) => last,
+            Self::NoBaseline => LastKnown::NeverJudged,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A client for the API server that notices when the other side is gone.
+//! Clients of the API server that notice a dead connection.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,128 +15,126 @@ use kube::{
 use tower::{BoxError, ServiceBuilder};
 use tracing::info;
 
-/// Where the cluster is and who we are there.
+/// Which cluster to connect to, and as which user.
 #[derive(Clone, Debug, Default)]
-pub struct Connection {
-    /// A kubeconfig to use instead of `$KUBECONFIG`, `~/.kube/config` or the pod's own account.
+pub struct ClusterConnection {
+    /// Instead of `$KUBECONFIG`, `~/.kube/config` or the `ServiceAccount` of the pod.
     pub kubeconfig: Option<PathBuf>,
-    /// A context to use instead of the current one.
+    /// Instead of the current context.
     pub context: Option<String>,
 }
 
-/// There is no client to be had.
+/// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The file that was named cannot be used.
+    /// The named kubeconfig is unusable.
     #[error("cannot use kubeconfig {path}: {}", first_line(source))]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why.
         source: Box<kube::config::KubeconfigError>,
     },
-    /// The context that was named cannot be used.
+    /// The named context is unusable.
     #[error("cannot use context `{context}`: {}", first_line(source))]
     Context {
         /// The context.
         context: String,
-        /// What is wrong with it.
+        /// Why.
         source: Box<kube::config::KubeconfigError>,
     },
-    /// Neither a kubeconfig nor a pod's account was found.
+    /// There is neither a kubeconfig nor the `ServiceAccount` of a pod.
     #[error(
         "no cluster to talk to: there is no kubeconfig (--kubeconfig, $KUBECONFIG, ~/.kube/config) and this is not a pod; {}",
         first_line(.0)
     )]
-    Nowhere(Box<kube::config::InferConfigError>),
-    /// The token cannot be sent.
-    #[error("cannot set up the connection to {server}: {UNSENDABLE_TOKEN}")]
+    NoConfig(Box<kube::config::InferConfigError>),
+    /// The token is not a valid header value.
+    #[error("cannot set up the connection to {server}: {INVALID_TOKEN}")]
     Token {
-        /// The server's address.
+        /// The URL of the server.
         server: String,
     },
-    /// The configuration was found but makes no client.
+    /// The configuration is inconsistent.
     #[error("cannot set up the connection to {server}: {source}")]
     Setup {
-        /// The server's address.
+        /// The URL of the server.
         server: String,
-        /// What is wrong.
+        /// Why.
         source: Box<kube::Error>,
     },
 }
 
-/// The lines after the first quote the file, and with it the credentials in it.
+/// Later lines quote the file and its credentials.
 fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-const UNSENDABLE_TOKEN: &str = "the token has signs in it that none has, such as the end of a line";
+const INVALID_TOKEN: &str = "the token contains invalid characters (a newline?)";
 
-/// How long the server may take for its response headers.
-const HEADERS: Duration = Duration::from_secs(30);
-const CONNECT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes a client from the first configuration that is found.
-pub async fn client_from(connection: &Connection) -> Result<Client, ConnectError> {
+/// A client of the first configuration that exists.
+pub async fn client_from(connection: &ClusterConnection) -> Result<Client, ConnectError> {
     let config = load(connection).await?;
     let server = config.cluster_url.to_string();
-    info!(server, "Using this API server.");
-    if !has_sendable_token(&config) {
+    info!(server, "Connecting to the API server.");
+    if !has_valid_token(&config) {
         return Err(ConnectError::Token { server });
     }
     build(config).map_err(|source| ConnectError::Setup { server, source: Box::new(source) })
 }
 
-/// Makes a client for another server that is reached as an API server is: its address and who we are there are in a
-/// kubeconfig that was made for it.
-pub async fn client_to(kubeconfig: Kubeconfig) -> Result<Client, String> {
+/// A client of another server that speaks like an API server. The kubeconfig has its URL and credentials.
+pub async fn client_from_kubeconfig(kubeconfig: Kubeconfig) -> Result<Client, String> {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let config = config.map_err(|error| first_line(&error))?;
-    if !has_sendable_token(&config) {
-        return Err(UNSENDABLE_TOKEN.to_owned());
+    if !has_valid_token(&config) {
+        return Err(INVALID_TOKEN.to_owned());
     }
     build(config).map_err(|error| first_line(&error))
 }
 
-/// Whether the token, if there is one, can stand in a header: the client would panic about one that cannot.
-fn has_sendable_token(config: &Config) -> bool {
-    // Kept from logs as it is, it comes out only where it is written down.
+/// Whether the token is a valid header value: the client panics on one that is not.
+fn has_valid_token(config: &Config) -> bool {
+    // The token is a secrecy type of kube; serialising is the only way to read it.
     let credentials = serde_json::to_value(&config.auth_info).unwrap_or_default();
     credentials["token"].as_str().is_none_or(|token| HeaderValue::from_str(token).is_ok())
 }
 
-/// The namespace that people mean who name none; none where there is no cluster to talk to.
-pub async fn context_namespace(connection: &Connection) -> Option<String> {
+/// The namespace of the context; `None` if there is no cluster to connect to.
+pub async fn context_namespace(connection: &ClusterConnection) -> Option<String> {
     load(connection).await.ok().map(|config| config.default_namespace)
 }
 
-async fn load(connection: &Connection) -> Result<Config, ConnectError> {
+async fn load(connection: &ClusterConnection) -> Result<Config, ConnectError> {
     let options = KubeConfigOptions { context: connection.context.clone(), ..KubeConfigOptions::default() };
     match (&connection.kubeconfig, &connection.context) {
         (Some(path), _) => {
-            let wrong = |source| ConnectError::Kubeconfig { path: path.clone(), source: Box::new(source) };
-            let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)
+            let unusable = |source| ConnectError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+            let kubeconfig = Kubeconfig::read_from(path).map_err(unusable)?;
+            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)
         }
         (None, Some(context)) => Config::from_kubeconfig(&options)
             .await
             .map_err(|source| ConnectError::Context { context: context.clone(), source: Box::new(source) }),
-        (None, None) => Config::infer().await.map_err(|source| ConnectError::Nowhere(Box::new(source))),
+        (None, None) => Config::infer().await.map_err(|source| ConnectError::NoConfig(Box::new(source))),
     }
 }
 
 fn build(mut config: Config) -> Result<Client, kube::Error> {
-    // Retries inside the client would hide an outage for minutes; the stream itself tries again, visibly.
+    // Retries inside the client would hide an outage for minutes. Watchers retry and report it.
     config.default_retry = false;
     if config.proxy_url.is_some() {
-        config.connect_timeout = Some(CONNECT);
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(Duration::from_secs(45));
         return Ok(ClientBuilder::try_from(config)?.build());
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     tcp.set_keepalive(Some(Duration::from_secs(15)));
     tcp.set_keepalive_interval(Some(Duration::from_secs(5)));
     tcp.set_keepalive_retries(Some(3));
@@ -153,7 +151,7 @@ fn build(mut config: Config) -> Result<Client, kube::Error> {
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .timeout(HEADERS)
+        .timeout(RESPONSE_TIMEOUT)
         .map_err(BoxError::from)
         .service(http.build::<_, Body>(https));
     Ok(Client::new(service, config.default_namespace))

@@ -1,4 +1,5 @@
-//! From an object's JSON to what we keep of it. Never fails: what cannot be read becomes a verdict.
+//! Decodes the JSON of an object into a [`LiveObject`]. Decoding never fails: an object of an unexpected shape keeps its
+//! name, and its baseline is unusable.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
@@ -9,344 +10,375 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{DecodeConfig, facts, status::ReportReader};
+use super::{facts, status::StatusDecoder};
 use crate::{
     diff::{
-        Algorithm, FingerprintError, LAST_APPLIED, Recorded, SpecView, Text, applied as applied_to,
-        applied_unreadably, fingerprint, is_declared_key, keep, tfdrift,
+        Algorithm, FingerprintError, LAST_APPLIED, RecordedHash, SpecView, Text, fingerprint,
+        is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
-        Digest, Document, Facts, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ObjectKey,
-        Phase, RedactionPolicy, RuleInputs, UnknownReason, WatchSpec,
+        Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ObjectInfo, ObjectKey,
+        Phase, RedactionPolicy, RuleInputs, StatusHashSpec, TerraformJobSpec, UnknownReason, WatchSpec,
     },
 };
 
-/// Reads the objects of one stream.
+/// Which parts of objects are decoded and cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DecodeConfig {
+    /// The prefix of the exporter's annotations: `<prefix>/spec-hash`, `<prefix>/ignore`.
+    pub annotation_prefix: Box<str>,
+    /// Whether hash annotations are not a baseline.
+    pub ignore_hash_annotations: bool,
+    /// The labels that rules match or that series carry, sorted.
+    pub label_names: Arc<[Box<str>]>,
+    /// Whether an annotation of the object may ignore differences.
+    pub honor_ignore_annotation: bool,
+    /// Kinds, by group and name, whose objects are cached whole because their fields are compared.
+    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>>,
+    /// Redaction of objects that kubectl applied; `None` if last-applied annotations are not a baseline.
+    pub last_applied: Option<Arc<RedactionPolicy>>,
+    /// Objects whose controllers record what they applied. The first spec that matches an object counts.
+    pub records: Arc<[StatusHashSpec]>,
+    /// Jobs whose runs are reported.
+    pub jobs: Option<TerraformJobSpec>,
+}
+
+impl DecodeConfig {
+    /// The part that affects objects of this kind.
+    pub(super) fn for_kind(&self, kind: &Kind) -> Self {
+        let key = (kind.group.clone(), kind.kind.clone());
+        let policy = self.documents.get(&key).cloned();
+        let documents = policy.map(|policy| (key, policy)).into_iter().collect();
+        let records = self.records.iter().filter(|spec| spec.objects.matches(kind)).cloned().collect();
+        let jobs = self.jobs.clone().filter(|spec| spec.objects.matches(kind));
+        Self { documents, records, jobs, ..self.clone() }
+    }
+
+    /// Whether fields of objects of this kind are compared.
+    pub(super) fn compares_fields_of(&self, kind: &Kind) -> bool {
+        self.last_applied.is_some() || self.redaction_of(kind).is_some()
+    }
+
+    /// How objects of this kind are redacted; `None` if they are not cached whole.
+    fn redaction_of(&self, kind: &Kind) -> Option<&Arc<RedactionPolicy>> {
+        self.documents.get(&(kind.group.clone(), kind.kind.clone()))
+    }
+}
+
+/// Decodes the objects of one watch.
 #[derive(Clone, Debug)]
-pub(super) struct ObjectReader {
-    stream: Arc<WatchSpec>,
+pub struct ObjectDecoder {
+    spec: Arc<WatchSpec>,
     prefix: Box<str>,
     hash_annotation: Box<str>,
-    ignores_stamps: bool,
-    /// The labels to keep, in order, and none of them: what most objects have.
-    no_extras: Arc<RuleInputs>,
-    /// The annotation in which the object may ask for differences to be ignored.
-    mute_annotation: Option<Box<str>>,
-    /// What is sealed in objects, where whole ones are kept.
+    ignore_hash_annotations: bool,
+    /// The inputs of an object without any of the labels; most objects share it.
+    no_rule_inputs: Arc<RuleInputs>,
+    ignore_annotation: Option<Box<str>>,
     documents: Option<Arc<RedactionPolicy>>,
-    /// The same for objects that say what kubectl applied to them.
-    applied: Option<Arc<RedactionPolicy>>,
-    /// What is read of the status.
-    reports: ReportReader,
+    last_applied: Option<Arc<RedactionPolicy>>,
+    status: StatusDecoder,
 }
 
-/// What came of reading an object.
+/// A decoded object of a watch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read {
-    /// The object, whose stamp may say that the rest of it is unreadable.
+pub enum Decoded {
+    /// An object that the watch keeps. Its baseline is unusable if the rest of it is unreadable.
     Object(Arc<LiveObject>),
-    /// An object that the stream brings and nobody wants.
-    Unwanted(Arc<LiveObject>),
-    /// An object that comes through another stream.
-    Elsewhere(Arc<LiveObject>),
-    /// Not even its name can be read.
-    Nameless,
+    /// Name and version of an object that no clause of the watch keeps.
+    Filtered(Arc<LiveObject>),
+    /// Name and version of an object that another watch reports.
+    Excluded(Arc<LiveObject>),
+    /// The name is unreadable.
+    Unnamed,
 }
 
-impl Read {
-    /// The version of the object, where it has one.
+impl Decoded {
     pub(super) fn resource_version(&self) -> Option<&str> {
         let object = match self {
-            Self::Object(object) | Self::Unwanted(object) | Self::Elsewhere(object) => object,
-            Self::Nameless => return None,
+            Self::Object(object) | Self::Filtered(object) | Self::Excluded(object) => object,
+            Self::Unnamed => return None,
         };
         Some(&*object.resource_version).filter(|version| !version.is_empty())
     }
 }
 
-impl ObjectReader {
-    /// A reader that takes baselines from `<prefix>/spec-hash`, and keeps of labels what is asked for only.
-    pub(super) fn new(stream: Arc<WatchSpec>, reading: &DecodeConfig) -> Self {
-        let prefix = &reading.annotation_prefix;
+impl ObjectDecoder {
+    /// Expects the part of the configuration for the kind of `spec`.
+    pub fn new(spec: Arc<WatchSpec>, config: &DecodeConfig) -> Self {
+        let prefix = &config.annotation_prefix;
         Self {
-            documents: reading.sealing_of(&stream.kind).cloned(),
-            stream,
+            documents: config.redaction_of(&spec.kind).cloned(),
+            spec,
             prefix: prefix.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
-            ignores_stamps: reading.ignores_stamps,
-            no_extras: Arc::new(RuleInputs {
-                label_names: reading.label_names.clone(),
+            ignore_hash_annotations: config.ignore_hash_annotations,
+            no_rule_inputs: Arc::new(RuleInputs {
+                label_names: config.label_names.clone(),
                 ..RuleInputs::default()
             }),
-            mute_annotation: reading.mutes.then(|| format!("{prefix}/ignore").into()),
-            applied: reading.applied.clone(),
-            reports: ReportReader::new(reading),
+            ignore_annotation: config.honor_ignore_annotation.then(|| format!("{prefix}/ignore").into()),
+            last_applied: config.last_applied.clone(),
+            status: StatusDecoder::new(config),
         }
     }
 
-    /// Reads one object.
-    pub(super) fn read(&self, json: &[u8]) -> Read {
+    /// Decodes one object.
+    pub fn decode(&self, json: &[u8]) -> Decoded {
         let Ok(text) = std::str::from_utf8(json) else {
-            return Read::Nameless;
+            return Decoded::Unnamed;
         };
-        let wire = serde_json::from_str::<Wire<'_>>(text).ok();
-        if let Some(passed_over) = wire.as_ref().and_then(|wire| self.pass_over(wire)) {
-            return passed_over;
+        let raw = serde_json::from_str::<RawObject<'_>>(text).ok();
+        if let Some(skipped) = raw.as_ref().and_then(|raw| self.skip(raw)) {
+            return skipped;
         }
-        let object = wire.and_then(|wire| self.whole(&wire, text));
-        match object.or_else(|| self.name_only(text)).map(Arc::new) {
-            Some(object) if self.stream.picks(&object.key.namespace, &object.key.name) => {
-                Read::Object(object)
+        let object = raw.and_then(|raw| self.decode_object(&raw, text));
+        match object.or_else(|| self.decode_name(text)).map(Arc::new) {
+            Some(object) if self.spec.includes(&object.key.namespace, &object.key.name) => {
+                Decoded::Object(object)
             }
-            Some(object) => Read::Elsewhere(object),
-            None => Read::Nameless,
+            Some(object) => Decoded::Excluded(object),
+            None => Decoded::Unnamed,
         }
     }
 
-    /// The name and version of an object that the stream does not keep.
-    fn pass_over(&self, wire: &Wire<'_>) -> Option<Read> {
-        let metadata = &wire.metadata;
-        let named = || {
-            let mut object = self.object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
+    /// Name and version of an object that the watch does not keep, without decoding the rest.
+    fn skip(&self, raw: &RawObject<'_>) -> Option<Decoded> {
+        let metadata = &raw.metadata;
+        let name_and_version = || {
+            let mut object = self.new_object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
             object.resource_version = metadata.resource_version.0.as_ref().into();
             Arc::new(object)
         };
         if metadata.name.0.is_empty() {
             return None;
         }
-        if !self.stream.picks(&metadata.namespace.0, &metadata.name.0) {
-            return Some(Read::Elsewhere(named()));
+        if !self.spec.includes(&metadata.namespace.0, &metadata.name.0) {
+            return Some(Decoded::Excluded(name_and_version()));
         }
-        if self.stream.kept.is_empty() {
+        if self.spec.filters.is_empty() {
             return None;
         }
         let labels: BTreeMap<String, String> =
             metadata.labels.and_then(|labels| serde_json::from_str(labels.get()).ok()).unwrap_or_default();
-        if self.stream.keeps(&metadata.namespace.0, |key| labels.get(key).map(String::as_str)) {
+        if self.spec.accepts(&metadata.namespace.0, |key| labels.get(key).map(String::as_str)) {
             return None;
         }
-        Some(Read::Unwanted(named()))
+        Some(Decoded::Filtered(name_and_version()))
     }
 
-    fn whole(&self, wire: &Wire<'_>, text: &str) -> Option<LiveObject> {
-        let metadata = &wire.metadata;
+    fn decode_object(&self, raw: &RawObject<'_>, text: &str) -> Option<LiveObject> {
+        let metadata = &raw.metadata;
         if metadata.name.0.is_empty() {
             return None;
         }
-        let content = self.content(wire);
-        let mut object = self.object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
+        let (mut facts, digest) = self.facts_and_digest(raw);
+        let mut object = self.new_object(&metadata.name.0, &metadata.namespace.0, HashBaseline::Absent);
         object.uid = metadata.uid.0.as_ref().into();
         object.resource_version = metadata.resource_version.0.as_ref().into();
-        object.stamp = self.stamp(wire, text, &content);
-        let mut facts = content.facts;
-        facts.scales = facts::scaled_by(&object.key, wire.spec);
-        facts.owner = facts::owner_of(&object.key, metadata.owner_references);
+        object.hash_baseline = self.hash_baseline(raw, text, digest, facts.replicas);
+        facts.scales = facts::scale_target(&object.key, raw.spec);
+        facts.owner = facts::controller_of(&object.key, metadata.owner_references);
         if metadata.deletion_timestamp.is_some() {
             facts.phase = Some(Phase::Terminating);
         }
         facts.instance = metadata
             .labels
-            .and_then(|labels| pick(labels, "app.kubernetes.io/instance"))
+            .and_then(|labels| string_value(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
-        object.facts = match &self.documents {
-            Some(sealing) => {
+        object.info = match &self.documents {
+            Some(policy) => {
                 let ObjectKey { kind, namespace, name } = &object.key;
-                facts::without_sealed(facts, &sealing.fields(&kind.version, namespace, name))
+                facts::redact(facts, &policy.fields(&kind.version, namespace, name))
             }
             None => facts,
         };
-        object.extras = self.extras(metadata);
-        self.keep_whole(text, metadata, &mut object);
-        object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
+        object.rule_inputs = self.rule_inputs(metadata);
+        self.attach_document(text, metadata, &mut object);
+        object.report = self.status.decode(&self.spec.kind, text, &mut object.info);
         Some(object)
     }
 
-    /// Keeps the whole object, where fields of it are compared; what may not be told is sealed even here.
-    fn keep_whole(&self, text: &str, metadata: &Metadata<'_>, object: &mut LiveObject) {
-        let says = |annotations: &&RawValue| pick(annotations, LAST_APPLIED).is_some();
-        let applied = self.applied.as_ref().filter(|_| metadata.annotations.as_ref().is_some_and(says));
-        let Some(sealing) = self.documents.as_ref().or(applied) else { return };
+    /// Caches the whole object, redacted, if its fields are compared.
+    fn attach_document(&self, text: &str, metadata: &RawMetadata<'_>, object: &mut LiveObject) {
+        let is_applied = |annotations: &&RawValue| string_value(annotations, LAST_APPLIED).is_some();
+        let applied =
+            self.last_applied.as_ref().filter(|_| metadata.annotations.as_ref().is_some_and(is_applied));
+        let Some(policy) = self.documents.as_ref().or(applied) else { return };
         let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
-            return keep_unread(object, applied);
+            return attach_unreadable_document(object, applied);
         };
-        let kind = &self.stream.kind;
-        // Objects in lists do not say what they are, and those of watches do.
+        let kind = &self.spec.kind;
+        // Objects of a list carry neither kind nor apiVersion.
         members.insert("kind".to_owned(), (*kind.kind).into());
         members.insert("apiVersion".to_owned(), kind.api_version().into());
-        let whole = Value::Object(members);
-        let own = applied.and_then(|sealing| applied_to(&whole, &object.key, sealing.own_key()));
-        object.applied = own.map(Box::new);
+        let document = Value::Object(members);
+        let last_applied =
+            applied.and_then(|policy| last_applied_of(&document, &object.key, policy.process_key()));
+        object.applied = last_applied.map(Box::new);
         if self.documents.is_some() || object.applied.is_some() {
-            object.document = Some(Box::new(keep(whole, kind, sealing)));
+            object.document = Some(Box::new(pack_live_object(document, kind, policy)));
         }
     }
 
-    /// What was asked for and is on the object.
-    fn extras(&self, metadata: &Metadata<'_>) -> Arc<RuleInputs> {
-        let labels = metadata.labels.map(|labels| self.wanted(labels)).unwrap_or_default();
-        let mutes = self.mutes(metadata);
-        if labels.is_empty() && mutes.is_empty() {
-            return self.no_extras.clone();
+    fn rule_inputs(&self, metadata: &RawMetadata<'_>) -> Arc<RuleInputs> {
+        let labels = metadata.labels.map(|labels| self.selected_labels(labels)).unwrap_or_default();
+        let muted_paths = self.ignored_fields(metadata);
+        if labels.is_empty() && muted_paths.is_empty() {
+            return self.no_rule_inputs.clone();
         }
-        Arc::new(RuleInputs { labels, mutes, label_names: self.no_extras.label_names.clone() })
+        Arc::new(RuleInputs { labels, muted_paths, label_names: self.no_rule_inputs.label_names.clone() })
     }
 
-    /// What the object asks to be ignored, where it may.
-    fn mutes(&self, metadata: &Metadata<'_>) -> Box<str> {
-        let asked = self.mute_annotation.as_ref().zip(metadata.annotations);
-        asked
-            .and_then(|(name, annotations)| pick(annotations, name))
+    /// The value of the ignore annotation.
+    fn ignored_fields(&self, metadata: &RawMetadata<'_>) -> Box<str> {
+        let annotation = self.ignore_annotation.as_ref().zip(metadata.annotations);
+        annotation
+            .and_then(|(name, annotations)| string_value(annotations, name))
             .map(|text| (*text).into())
             .unwrap_or_default()
     }
 
-    /// The labels that rules ask for.
-    fn wanted(&self, labels: &RawValue) -> Box<[(Box<str>, Box<str>)]> {
-        let names = self.no_extras.label_names.iter();
-        names.filter_map(|name| Some((name.clone(), pick(labels, name)?.into()))).collect()
+    fn selected_labels(&self, labels: &RawValue) -> Box<[(Box<str>, Box<str>)]> {
+        let names = self.no_rule_inputs.label_names.iter();
+        names.filter_map(|name| Some((name.clone(), string_value(labels, name)?.into()))).collect()
     }
 
-    /// The last resort for an object of an unexpected shape: its name, and that it is unreadable.
-    fn name_only(&self, text: &str) -> Option<LiveObject> {
+    /// The last resort for an object of an unexpected shape.
+    fn decode_name(&self, text: &str) -> Option<LiveObject> {
         let value: Value = serde_json::from_str(text).ok()?;
         let metadata = &value["metadata"];
         let field = |name: &str| metadata[name].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty())?;
-        let stamp = if self.ignores_stamps {
-            HashBaseline::Unasked
+        let baseline = if self.ignore_hash_annotations {
+            HashBaseline::NotRequested
         } else {
             HashBaseline::Unusable(UnknownReason::Unreadable)
         };
-        let mut object = self.object(name, field("namespace"), stamp);
-        let applied = self.applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
+        let mut object = self.new_object(name, field("namespace"), baseline);
+        let applied =
+            self.last_applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
         if self.documents.is_some() || applied.is_some() {
-            keep_unread(&mut object, applied);
+            attach_unreadable_document(&mut object, applied);
         }
-        object.report = self.reports.read(&self.stream.kind, text, &mut object.facts);
+        object.report = self.status.decode(&self.spec.kind, text, &mut object.info);
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
         Some(object)
     }
 
-    fn object(&self, name: &str, namespace: &str, stamp: HashBaseline) -> LiveObject {
-        let key =
-            ObjectKey { kind: self.stream.kind.clone(), namespace: namespace.into(), name: name.into() };
-        LiveObject { exists: true, extras: self.no_extras.clone(), stamp, ..LiveObject::absent(key) }
-    }
-
-    /// Facts and `tfdrift-v1` hash come from one pass over the spec.
-    fn content(&self, wire: &Wire<'_>) -> Content {
-        let spec = wire.spec.map_or("{}", RawValue::get);
-        let parts =
-            facts::Parts { spec: wire.spec, status: wire.status, generation: wire.metadata.generation };
-        let Ok(mut view) = SpecView::read(&self.stream.kind, spec) else {
-            return Content { facts: Facts::default(), digest: Err(UnknownReason::Unreadable) };
-        };
-        let facts = facts::facts(&self.stream.kind, &view, parts);
-        let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| reason(&error)));
-        Content { facts, digest: digest.unwrap_or(Err(UnknownReason::Unhashable)) }
-    }
-
-    fn stamp(&self, wire: &Wire<'_>, text: &str, content: &Content) -> HashBaseline {
-        if self.ignores_stamps {
-            return HashBaseline::Unasked;
+    fn new_object(&self, name: &str, namespace: &str, baseline: HashBaseline) -> LiveObject {
+        let key = ObjectKey { kind: self.spec.kind.clone(), namespace: namespace.into(), name: name.into() };
+        LiveObject {
+            exists: true,
+            rule_inputs: self.no_rule_inputs.clone(),
+            hash_baseline: baseline,
+            ..LiveObject::absent(key)
         }
-        let tfdrift = content.digest;
-        let recorded =
-            wire.metadata.annotations.and_then(|annotations| pick(annotations, &self.hash_annotation));
-        let recorded = match recorded.as_deref() {
-            None | Some("") => {
-                let unreadable = tfdrift == Err(UnknownReason::Unreadable);
-                return if unreadable {
-                    HashBaseline::Unusable(UnknownReason::Unreadable)
-                } else {
-                    HashBaseline::Absent
-                };
-            }
-            Some(recorded) => recorded,
+    }
+
+    /// Facts and the `tfdrift-v1` hash come from one pass over the spec.
+    fn facts_and_digest(&self, raw: &RawObject<'_>) -> (ObjectInfo, Result<Digest, UnknownReason>) {
+        let spec = raw.spec.map_or("{}", RawValue::get);
+        let parts =
+            facts::ObjectParts { spec: raw.spec, status: raw.status, generation: raw.metadata.generation };
+        let Ok(mut view) = SpecView::read(&self.spec.kind, spec) else {
+            return (ObjectInfo::default(), Err(UnknownReason::Unreadable));
         };
-        let recorded = match Recorded::parse(recorded) {
+        let facts = facts::facts(&self.spec.kind, &view, parts);
+        let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| unknown_reason(&error)));
+        (facts, digest.unwrap_or(Err(UnknownReason::Unhashable)))
+    }
+
+    /// Compares the hash annotation with the object. `tfdrift` is the `tfdrift-v1` hash of the object.
+    fn hash_baseline(
+        &self,
+        raw: &RawObject<'_>,
+        text: &str,
+        tfdrift: Result<Digest, UnknownReason>,
+        replicas: Option<i32>,
+    ) -> HashBaseline {
+        if self.ignore_hash_annotations {
+            return HashBaseline::NotRequested;
+        }
+        let annotations = raw.metadata.annotations;
+        let annotation = annotations.and_then(|annotations| string_value(annotations, &self.hash_annotation));
+        let annotation = match annotation.as_deref() {
+            None | Some("") if tfdrift == Err(UnknownReason::Unreadable) => {
+                return HashBaseline::Unusable(UnknownReason::Unreadable);
+            }
+            None | Some("") => return HashBaseline::Absent,
+            Some(annotation) => annotation,
+        };
+        let recorded = match RecordedHash::parse(annotation) {
             Ok(recorded) => recorded,
             Err(reason) => return HashBaseline::Unusable(reason),
         };
         let actual = match recorded.algorithm {
             Algorithm::TfdriftV1 => tfdrift,
-            whole @ (Algorithm::JcsV1 | Algorithm::Opr8rV1 | Algorithm::Sha256Jcs) => {
-                self.hash(whole, &self.stream.kind, text)
+            algorithm @ (Algorithm::JcsV1 | Algorithm::Opr8rV1 | Algorithm::Sha256Jcs) => {
+                self.hash(algorithm, &self.spec.kind, text)
             }
         };
-        let managed_fields = wire.metadata.managed_fields.map(RawValue::get);
+        let managed_fields = raw.metadata.managed_fields.map(RawValue::get);
         match actual {
             Err(reason) => HashBaseline::Unusable(reason),
             Ok(actual) if actual == recorded.digest => HashBaseline::Match(actual),
-            Ok(_) if self.was_stamped_in_another_version(text, &recorded, managed_fields) => {
+            Ok(_) if self.matches_in_recorded_version(text, &recorded, managed_fields) => {
                 HashBaseline::Match(recorded.digest)
             }
             Ok(actual) => {
-                let suspects = managed_fields.map(|fields| self.suspects(fields, recorded.algorithm));
-                let Suspects { writer, mut recorder } = suspects.unwrap_or_default();
-                if content.facts.replicas == Some(0) && managed_fields.is_some_and(replicas_are_nobodys) {
-                    recorder = None;
+                let RecordedHash { algorithm, digest: expected } = recorded;
+                let managers = managed_fields.map(|fields| self.hash_managers(fields, algorithm));
+                let HashManagers { owner, mut recorded_by } = managers.unwrap_or_default();
+                if replicas == Some(0) && managed_fields.is_some_and(replicas_are_unowned) {
+                    recorded_by = None;
                 }
-                let Recorded { algorithm, digest: expected } = recorded;
-                HashBaseline::Mismatch(Box::new(HashMismatch {
-                    algorithm,
-                    expected,
-                    actual,
-                    writer,
-                    recorder,
-                }))
+                let mismatch = HashMismatch { algorithm, expected, actual, owner, recorded_by };
+                HashBaseline::Mismatch(Box::new(mismatch))
             }
         }
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
-        fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| reason(&error))
+        fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| unknown_reason(&error))
     }
 
-    /// Whether the object has the recorded hash but for the name of the version, which the hash covers: a cluster that
-    /// moves a kind from v1 to v2 has not changed its objects.
-    fn was_stamped_in_another_version(
+    /// Whether the object matches the hash if it is read in the API version in which the hash was recorded. `jcs-v1`
+    /// covers the `apiVersion`: a cluster that moves a kind from v1 to v2 has not changed its objects.
+    fn matches_in_recorded_version(
         &self,
         text: &str,
-        recorded: &Recorded,
+        recorded: &RecordedHash,
         managed_fields: Option<&str>,
     ) -> bool {
-        let kind = &self.stream.kind;
-        let stamped = managed_fields.and_then(|fields| stamped_version(fields, &self.hash_annotation));
-        let Some(stamped) =
-            stamped.filter(|own| recorded.algorithm == Algorithm::JcsV1 && *own != kind.api_version())
-        else {
+        let kind = &self.spec.kind;
+        let api_version =
+            managed_fields.and_then(|fields| recorded_api_version(fields, &self.hash_annotation));
+        let Some(api_version) = api_version.filter(|api_version| {
+            recorded.algorithm == Algorithm::JcsV1 && *api_version != kind.api_version()
+        }) else {
             return false;
         };
-        let version = stamped.rsplit('/').next().unwrap_or_default().into();
+        let version = api_version.rsplit('/').next().unwrap_or_default().into();
         self.hash(recorded.algorithm, &Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
     }
 
-    /// Who may have changed what this algorithm covers.
-    fn suspects(&self, managed_fields: &str, algorithm: Algorithm) -> Suspects {
+    fn hash_managers(&self, managed_fields: &str, algorithm: Algorithm) -> HashManagers {
         let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
-        suspects(managed_fields, &self.hash_annotation, &covers_key)
+        hash_managers(managed_fields, &self.hash_annotation, &covers_key)
     }
 }
 
-/// Keeps that the object cannot be compared, and that something was applied to it, where it was.
-fn keep_unread(object: &mut LiveObject, applied: Option<&Arc<RedactionPolicy>>) {
+fn attach_unreadable_document(object: &mut LiveObject, applied: Option<&Arc<RedactionPolicy>>) {
     object.document = Some(Box::new(Document::unreadable()));
-    let own = applied.and_then(|sealing| applied_unreadably(&object.key, sealing.own_key()));
-    object.applied = own.map(Box::new);
+    let last_applied = applied.and_then(|policy| unreadable_last_applied(&object.key, policy.process_key()));
+    object.applied = last_applied.map(Box::new);
 }
 
-/// What one pass over the spec gives.
-struct Content {
-    facts: Facts,
-    digest: Result<Digest, UnknownReason>,
-}
-
-/// Why an object has no hash.
-pub(super) fn reason(error: &FingerprintError) -> UnknownReason {
+pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
     match error {
-        FingerprintError::Shape { .. } | FingerprintError::Quantity(_) => UnknownReason::Unreadable,
+        FingerprintError::Invalid { .. } | FingerprintError::Quantity(_) => UnknownReason::Unreadable,
         FingerprintError::NoDefinition { .. } | FingerprintError::Ambiguous { .. } => {
             UnknownReason::Unhashable
         }
@@ -355,49 +387,49 @@ pub(super) fn reason(error: &FingerprintError) -> UnknownReason {
 
 /// An object with its large parts unparsed.
 #[derive(Deserialize)]
-pub(super) struct Wire<'a> {
+struct RawObject<'a> {
     #[serde(borrow)]
-    pub(super) metadata: Metadata<'a>,
+    metadata: RawMetadata<'a>,
     #[serde(borrow)]
-    pub(super) spec: Option<&'a RawValue>,
+    spec: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) status: Option<&'a RawValue>,
+    status: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata<'a> {
+struct RawMetadata<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
+    name: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) namespace: Text<'a>,
+    namespace: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) uid: Text<'a>,
+    uid: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) resource_version: Text<'a>,
-    pub(super) generation: Option<i64>,
+    resource_version: Text<'a>,
+    generation: Option<i64>,
     #[serde(borrow)]
-    pub(super) deletion_timestamp: Option<&'a RawValue>,
+    deletion_timestamp: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) owner_references: Option<&'a RawValue>,
+    owner_references: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) labels: Option<&'a RawValue>,
+    labels: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) annotations: Option<&'a RawValue>,
+    annotations: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) managed_fields: Option<&'a RawValue>,
+    managed_fields: Option<&'a RawValue>,
 }
 
-/// The value under one key of a JSON object, without reading the others.
-pub(super) fn pick<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> {
-    struct Pick<'k>(&'k str);
-    impl<'de> DeserializeSeed<'de> for Pick<'_> {
+/// The string under one key of a JSON object. Other values are skipped, not parsed.
+fn string_value<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> {
+    struct FindKey<'k>(&'k str);
+    impl<'de> DeserializeSeed<'de> for FindKey<'_> {
         type Value = Option<Text<'de>>;
         fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
             deserializer.deserialize_map(self)
         }
     }
-    impl<'de> Visitor<'de> for Pick<'_> {
+    impl<'de> Visitor<'de> for FindKey<'_> {
         type Value = Option<Text<'de>>;
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
             formatter.write_str("a map of strings")
@@ -414,48 +446,51 @@ pub(super) fn pick<'a>(object: &'a RawValue, key: &str) -> Option<Cow<'a, str>> 
             Ok(found)
         }
     }
-    Pick(key)
+    FindKey(key)
         .deserialize(&mut serde_json::Deserializer::from_str(object.get()))
         .ok()
         .flatten()
         .map(|text| text.0)
 }
 
-/// Those who may have made an object differ from the hash in `annotation`.
+/// The field managers that explain why an object does not match its recorded hash.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Suspects {
-    /// Who wrote what is hashed since the hash was recorded.
-    pub(super) writer: Option<FieldManager>,
-    /// Who recorded the hash.
-    pub(super) recorder: Option<FieldManager>,
+struct HashManagers {
+    /// Wrote hashed fields after the hash was recorded.
+    owner: Option<FieldManager>,
+    /// The newest manager of hashed fields or of the hash itself.
+    recorded_by: Option<FieldManager>,
 }
 
-/// Finds the suspects. Ordinarily the writer is the newest owner of content. Writes through `scale` carry no time, though,
-/// so a manager without a time is taken to be newer than the hash unless somebody else is known to be.
-/// `covers_key` says which labels and annotations belong to what is hashed.
-pub(super) fn suspects(
+/// The writer is normally the newest manager of hashed fields. Writes through the `scale` subresource carry no time, so a
+/// manager without a time counts as newer than the hash unless another manager is known to be.
+/// `covers_key` decides which labels and annotations are hashed.
+fn hash_managers(
     managed_fields: &str,
-    annotation: &str,
+    hash_annotation: &str,
     covers_key: &dyn Fn(&str) -> bool,
-) -> Suspects {
-    let Ok(entries) = serde_json::from_str::<Vec<Value>>(managed_fields) else { return Suspects::default() };
-    let entries: Vec<Entry> =
-        entries.iter().map(|entry| Entry::read(entry, annotation, covers_key)).collect();
-    let newest = |wanted: &dyn Fn(&Entry) -> bool| {
-        entries.iter().filter(|entry| wanted(entry)).max_by_key(|entry| entry.writer.time)
+) -> HashManagers {
+    let Ok(entries) = serde_json::from_str::<Vec<Value>>(managed_fields) else {
+        return HashManagers::default();
     };
-    let stamped = newest(&|entry| entry.stamp).and_then(|entry| entry.writer.time);
-    let writer = newest(&|entry| entry.content && entry.writer.time > stamped)
-        .or_else(|| newest(&|entry| entry.content && entry.writer.time.is_none()));
-    let recorder = newest(&|entry| entry.content || entry.stamp);
-    Suspects {
-        writer: writer.map(|entry| entry.writer.clone()),
-        recorder: recorder.map(|entry| entry.writer.clone()),
+    let entries: Vec<ManagedFieldsEntry> =
+        entries.iter().map(|entry| ManagedFieldsEntry::parse(entry, hash_annotation, covers_key)).collect();
+    let newest = |matches: &dyn Fn(&ManagedFieldsEntry) -> bool| {
+        entries.iter().filter(|entry| matches(entry)).max_by_key(|entry| entry.manager.time)
+    };
+    let recorded_at = newest(&|entry| entry.owns_hash).and_then(|entry| entry.manager.time);
+    let owner = newest(&|entry| entry.owns_content && entry.manager.time > recorded_at)
+        .or_else(|| newest(&|entry| entry.owns_content && entry.manager.time.is_none()));
+    let recorded_by = newest(&|entry| entry.owns_content || entry.owns_hash);
+    HashManagers {
+        owner: owner.map(|entry| entry.manager.clone()),
+        recorded_by: recorded_by.map(|entry| entry.manager.clone()),
     }
 }
 
-/// Whether nobody owns the replicas. Somebody has then set them to 0 through `scale`, which leaves no name.
-pub(super) fn replicas_are_nobodys(managed_fields: &str) -> bool {
+/// Whether other spec fields have managers but `spec.replicas` has none: a write of 0 through the `scale` subresource
+/// leaves no manager.
+fn replicas_are_unowned(managed_fields: &str) -> bool {
     let entries: Vec<Value> = serde_json::from_str(managed_fields).unwrap_or_default();
     let owns_fields = entries
         .iter()
@@ -463,42 +498,42 @@ pub(super) fn replicas_are_nobodys(managed_fields: &str) -> bool {
     owns_fields && entries.iter().all(|entry| entry["fieldsV1"]["f:spec"]["f:replicas"].is_null())
 }
 
-/// The API version in which the hash in `annotation` was written, such as `apps/v1`.
-pub(super) fn stamped_version(managed_fields: &str, annotation: &str) -> Option<String> {
+/// The `apiVersion` in which the hash annotation was written, such as `apps/v1`.
+fn recorded_api_version(managed_fields: &str, hash_annotation: &str) -> Option<String> {
     let entries: Vec<Value> = serde_json::from_str(managed_fields).ok()?;
-    let key = format!("f:{annotation}");
-    let stamp =
+    let key = format!("f:{hash_annotation}");
+    let owner =
         entries.iter().find(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&key].is_null())?;
-    stamp["apiVersion"].as_str().map(str::to_owned)
+    owner["apiVersion"].as_str().map(str::to_owned)
 }
 
-struct Entry {
-    writer: FieldManager,
-    /// It owns something that is hashed.
-    content: bool,
-    /// It owns the recorded hash.
-    stamp: bool,
+struct ManagedFieldsEntry {
+    manager: FieldManager,
+    /// It owns a hashed field.
+    owns_content: bool,
+    /// It owns the hash annotation.
+    owns_hash: bool,
 }
 
-impl Entry {
-    fn read(entry: &Value, annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
+impl ManagedFieldsEntry {
+    fn parse(entry: &Value, hash_annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
         let text = |name: &str| entry[name].as_str().unwrap_or("");
         let fields = &entry["fieldsV1"];
-        let keys =
-            |owned: &Value| owned.as_object().map_or_else(Vec::new, |owned| owned.keys().cloned().collect());
-        let declared =
+        let keys = |owned: &Value| -> Vec<String> {
+            owned.as_object().map_or_else(Vec::new, |owned| owned.keys().cloned().collect())
+        };
+        let mut declared =
             ["f:labels", "f:annotations"].iter().flat_map(|part| keys(&fields["f:metadata"][*part]));
-        let owns_declared =
-            declared.filter_map(|key| key.strip_prefix("f:").map(str::to_owned)).any(|key| covers_key(&key));
+        let owns_declared = declared.any(|key| key.strip_prefix("f:").is_some_and(covers_key));
         Self {
-            writer: FieldManager {
+            manager: FieldManager {
                 manager: text("manager").into(),
                 subresource: text("subresource").into(),
                 time: text("time").parse::<Timestamp>().ok(),
             },
-            content: owns_declared
+            owns_content: owns_declared
                 || keys(fields).iter().any(|key| !matches!(key.as_str(), "f:metadata" | "f:status" | ".")),
-            stamp: !fields["f:metadata"]["f:annotations"][format!("f:{annotation}")].is_null(),
+            owns_hash: !fields["f:metadata"]["f:annotations"][format!("f:{hash_annotation}")].is_null(),
         }
     }
 }
@@ -510,23 +545,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        DecodeConfig, Kind, ObjectReader, Read, Suspects, WatchSpec, replicas_are_nobodys, suspects,
+        DecodeConfig, Decoded, HashManagers, Kind, ObjectDecoder, WatchSpec, hash_managers,
+        replicas_are_unowned,
     };
 
     #[test]
-    fn only_labels_that_are_asked_for_are_kept() {
-        let wanted = ["team".into(), "tier".into()];
-        let service = Arc::new(WatchSpec::whole(Arc::new(Kind::service())));
-        let reading = DecodeConfig {
+    fn only_configured_labels_are_cached() {
+        let names = ["team".into(), "tier".into()];
+        let service = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
+        let config = DecodeConfig {
             annotation_prefix: "x.example".into(),
-            label_names: Arc::new(wanted),
+            label_names: Arc::new(names),
             ..DecodeConfig::default()
         };
-        let reader = ObjectReader::new(service, &reading);
+        let decoder = ObjectDecoder::new(service, &config);
         let json =
             br#"{"metadata": {"name": "web", "labels": {"app": "web", "team": "checkout"}}, "spec": {}}"#;
-        let Read::Object(object) = reader.read(json) else { panic!("it has a name") };
-        assert_eq!(*object.extras.labels, [("team".into(), "checkout".into())]);
+        let Decoded::Object(object) = decoder.decode(json) else { panic!("it has a name") };
+        assert_eq!(*object.rule_inputs.labels, [("team".into(), "checkout".into())]);
     }
 
     const HASH: &str = "tfdrift.jin.dev/spec-hash";
@@ -543,28 +579,28 @@ mod tests {
         json!({"f:metadata": {"f:labels": {}}, "f:spec": {"f:replicas": {}}})
     }
 
-    fn stamp() -> Value {
+    fn hash() -> Value {
         json!({"f:metadata": {"f:annotations": {"f:tfdrift.jin.dev/spec-hash": {}}}})
     }
 
-    fn asked(entries: &[Value], covers_key: &dyn Fn(&str) -> bool) -> Suspects {
-        suspects(&Value::from(entries).to_string(), HASH, covers_key)
+    fn managers(entries: &[Value], covers_key: &dyn Fn(&str) -> bool) -> HashManagers {
+        hash_managers(&Value::from(entries).to_string(), HASH, covers_key)
     }
 
     #[track_caller]
     fn check(entries: &[Value], manager: &str, day: Option<i8>) {
-        let writer = asked(entries, &|_| false).writer.unwrap();
-        let written = writer.time.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).day());
-        assert_eq!((&*writer.manager, written), (manager, day));
+        let owner = managers(entries, &|_| false).owner.unwrap();
+        let written = owner.time.map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).day());
+        assert_eq!((&*owner.manager, written), (manager, day));
     }
 
     #[test]
-    fn the_newest_owner_of_content_is_the_writer() {
+    fn newest_manager_of_hashed_fields_is_the_writer() {
         let status = json!({"f:status": {}});
         check(
             &[
                 entry("HashiCorp", 1, &spec()),
-                entry("kubectl-annotate", 2, &stamp()),
+                entry("kubectl-annotate", 2, &hash()),
                 entry("kubectl-edit", 3, &spec()),
                 entry("kubectl-label", 4, &json!({"f:metadata": {}})),
                 entry("kube-controller-manager", 5, &status),
@@ -575,57 +611,57 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_without_a_time_is_newer_than_the_stamp_unless_another_is() {
+    fn scale_without_a_time_is_newer_than_the_hash_unless_another_write_is() {
         let created =
-            [entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &stamp()), scaled("kubectl")];
+            [entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &hash()), scaled("kubectl")];
         check(&created, "kubectl", None);
         let edited: Vec<Value> = created.iter().cloned().chain([entry("kubectl-edit", 3, &spec())]).collect();
         check(&edited, "kubectl-edit", Some(3));
     }
 
     #[test]
-    fn where_nobody_wrote_content_since_only_the_recorder_is_known() {
+    fn without_a_later_write_only_the_recorder_is_known() {
         let found =
-            asked(&[entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &stamp())], &|_| false);
-        assert_eq!(found.writer, None);
-        assert_eq!(&*found.recorder.unwrap().manager, "kubectl-annotate");
+            managers(&[entry("HashiCorp", 1, &spec()), entry("kubectl-annotate", 2, &hash())], &|_| false);
+        assert_eq!(found.owner, None);
+        assert_eq!(&*found.recorded_by.unwrap().manager, "kubectl-annotate");
     }
 
     #[test]
-    fn replicas_that_others_fields_leave_out_are_nobodys() {
-        let others = json!({"f:spec": {"f:selector": {}}});
-        for (entries, nobodys) in [
-            (vec![entry("HashiCorp", 1, &others), entry("kubectl-annotate", 2, &stamp())], true),
+    fn replicas_without_a_manager_are_unowned() {
+        let without_replicas = json!({"f:spec": {"f:selector": {}}});
+        for (entries, unowned) in [
+            (vec![entry("HashiCorp", 1, &without_replicas), entry("kubectl-annotate", 2, &hash())], true),
             (vec![entry("HashiCorp", 1, &spec())], false),
-            (vec![entry("HashiCorp", 1, &others), scaled("kubectl")], false),
-            // Nothing is known about who owns what.
+            (vec![entry("HashiCorp", 1, &without_replicas), scaled("kubectl")], false),
+            // No entry owns a field.
             (vec![entry("HashiCorp", 1, &json!({"f:spec": {}}))], false),
             (vec![], false),
         ] {
             assert_eq!(
-                replicas_are_nobodys(&Value::from(entries.clone()).to_string()),
-                nobodys,
+                replicas_are_unowned(&Value::from(entries.clone()).to_string()),
+                unowned,
                 "{entries:?}"
             );
         }
     }
 
     #[test]
-    fn who_set_a_label_is_the_writer_where_labels_are_hashed() {
+    fn manager_of_a_hashed_label_is_the_writer() {
         let labelled = json!({"f:metadata": {"f:labels": {"f:team": {}, "f:a.kubernetes.io/b": {}}}});
         let entries = [
             entry("HashiCorp", 1, &spec()),
-            entry("kubectl-annotate", 2, &stamp()),
+            entry("kubectl-annotate", 2, &hash()),
             entry("kubectl-label", 3, &labelled),
         ];
-        assert_eq!(&*asked(&entries, &|key| key == "team").writer.unwrap().manager, "kubectl-label");
-        assert_eq!(asked(&entries, &|_| false).writer, None);
+        assert_eq!(&*managers(&entries, &|key| key == "team").owner.unwrap().manager, "kubectl-label");
+        assert_eq!(managers(&entries, &|_| false).owner, None);
     }
 
     #[test]
-    fn nobody_is_the_writer_of_what_nobody_owns() {
+    fn malformed_managed_fields_have_no_managers() {
         for entries in ["[]", "null", "not json", r#"[{"manager":"a","fieldsV1":null}]"#, "[1, null, []]"] {
-            assert_eq!(suspects(entries, HASH, &|_| true), Suspects::default(), "{entries}");
+            assert_eq!(hash_managers(entries, HASH, &|_| true), HashManagers::default(), "{entries}");
         }
     }
 }

@@ -1,113 +1,106 @@
-//! Cuts a JSON object with a long list in it into the items of that list while it streams in, so that memory does not grow
-//! with the list: the LIST of an API server, the resources of a state.
+//! Splits a JSON object with a long list into the items of that list while it streams in, so that memory does not grow
+//! with the list: a LIST of the API server, the resources of a Terraform state.
 
 use memchr::memchr2;
 
-const LONGEST_KEY: usize = 256;
+const MAX_KEY_BYTES: usize = 256;
 
-/// Feeds on the bytes of an object and hands out each item of its list, and the other members that are asked for.
+/// Takes an object in chunks and emits the items of its list, and the other members of the layout.
 #[derive(Debug)]
-pub struct Splitter {
-    wanted: Wanted,
-    place: Place,
-    /// The key of the member that is being read.
+pub struct ItemSplitter {
+    layout: ListLayout,
+    position: Position,
+    /// The key of the current member.
     key: Vec<u8>,
     value: ValueScan,
-    /// Whether earlier chunks held something of it.
-    begun: bool,
-    /// The beginning of a value that earlier chunks held.
+    /// Whether the current value started in an earlier chunk.
+    continued: bool,
+    /// The part of the current value that earlier chunks held.
     partial: Vec<u8>,
 }
 
-/// What is wanted of an object. Nothing else of it is kept, not even until its end is found.
+/// Which parts of an object are emitted. The others are skipped and never buffered.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// The member that is a list, of which each item is handed out.
+pub struct ListLayout {
+    /// The member whose items are emitted one by one.
     pub list: &'static str,
-    /// Members that are handed out whole.
+    /// Members that are emitted whole.
     pub members: &'static [&'static str],
-    /// The most bytes that an item or such a member may have.
-    pub largest: usize,
+    /// Limit for each emitted part.
+    pub max_bytes: usize,
 }
 
-/// A part of an object.
+/// An emitted part, as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// One item of the list.
     Item(&'a [u8]),
-    /// A member that is wanted, and its name.
+    /// The name and value of a member.
     Member(&'static str, &'a [u8]),
 }
 
-/// The bytes are not such an object.
+/// The bytes are not an object of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// Something else stands where JSON wants another character.
+    /// A byte that JSON does not allow here.
     #[error("the list is not valid JSON")]
-    NotAList,
-    /// A value is larger than any can be.
+    Malformed,
+    /// A part exceeds `max_bytes`.
     #[error("an item of the list is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
-    /// The bytes ended before the list did.
+    /// The object is not closed.
     #[error("the list ended early")]
     Truncated,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
-    /// Before the object.
+enum Position {
     #[default]
-    Before,
-    /// In the object, before a key or its end.
+    BeforeObject,
     BeforeKey,
-    /// In a key.
     Key,
-    /// After a key, before its value.
     BeforeValue,
     /// In the value of a member other than the list.
     Value,
-    /// In the list, before an item or the end.
     BeforeItem,
-    /// In an item.
     Item,
-    /// After the object.
-    After,
+    AfterObject,
 }
 
-impl Splitter {
-    /// One that has seen nothing yet.
-    pub fn new(wanted: Wanted) -> Self {
+impl ItemSplitter {
+    /// A splitter at the start of an object.
+    pub fn new(layout: ListLayout) -> Self {
         Self {
-            wanted,
-            place: Place::default(),
+            layout,
+            position: Position::default(),
             key: Vec::new(),
             value: ValueScan::default(),
-            begun: false,
+            continued: false,
             partial: Vec::new(),
         }
     }
 
-    /// Takes the next bytes.
-    pub fn push(&mut self, chunk: &[u8], mut part: impl FnMut(Part<'_>)) -> Result<(), SplitError> {
+    /// Takes the next chunk and calls `emit` for each part that it completes.
+    pub fn push(&mut self, chunk: &[u8], mut emit: impl FnMut(Part<'_>)) -> Result<(), SplitError> {
         let mut at = 0;
         while at < chunk.len() {
-            match self.place {
-                Place::Value | Place::Item => {
+            match self.position {
+                Position::Value | Position::Item => {
                     let Some(length) = self.value.advance(&chunk[at..]) else {
-                        self.begun = true;
-                        self.keep(&chunk[at..])?;
+                        self.continued = true;
+                        self.buffer(&chunk[at..])?;
                         return Ok(());
                     };
                     let end = at + length;
-                    if length == 0 && !self.begun {
-                        return Err(SplitError::NotAList);
+                    if length == 0 && !self.continued {
+                        return Err(SplitError::Malformed);
                     }
                     if self.partial.is_empty() {
-                        self.emit(&chunk[at..end], &mut part);
+                        self.end_value(&chunk[at..end], &mut emit);
                     } else {
-                        self.keep(&chunk[at..end])?;
+                        self.buffer(&chunk[at..end])?;
                         let value = std::mem::take(&mut self.partial);
-                        self.emit(&value, &mut part);
+                        self.end_value(&value, &mut emit);
                         // The buffer is reused for the next value that spans two chunks.
                         self.partial = value;
                         self.partial.clear();
@@ -122,75 +115,77 @@ impl Splitter {
         Ok(())
     }
 
-    /// Says whether the object was complete.
+    /// Fails if the object is incomplete.
     pub fn finish(&self) -> Result<(), SplitError> {
-        if self.place == Place::After { Ok(()) } else { Err(SplitError::Truncated) }
+        if self.position == Position::AfterObject { Ok(()) } else { Err(SplitError::Truncated) }
     }
 
     /// Handles one byte outside a value; a byte that begins a value is not consumed.
     fn between_values(&mut self, byte: u8) -> Result<usize, SplitError> {
-        self.place = match (self.place, byte) {
-            (Place::BeforeItem, b',') | (Place::BeforeValue, b':') => return Ok(1),
-            (_, b' ' | b'\t' | b'\r' | b'\n') if self.place != Place::Key => return Ok(1),
-            (Place::Before, b'{') | (Place::BeforeKey, b',') | (Place::BeforeItem, b']') => Place::BeforeKey,
-            (Place::BeforeKey, b'}') => Place::After,
-            (Place::BeforeKey, b'"') => {
+        self.position = match (self.position, byte) {
+            (Position::BeforeItem, b',') | (Position::BeforeValue, b':') => return Ok(1),
+            (_, b' ' | b'\t' | b'\r' | b'\n') if self.position != Position::Key => return Ok(1),
+            (Position::BeforeObject, b'{') | (Position::BeforeKey, b',') | (Position::BeforeItem, b']') => {
+                Position::BeforeKey
+            }
+            (Position::BeforeKey, b'}') => Position::AfterObject,
+            (Position::BeforeKey, b'"') => {
                 self.key.clear();
-                Place::Key
+                Position::Key
             }
-            (Place::Key, b'"') => Place::BeforeValue,
-            // No key that anybody wants is this long, or has signs in it that have to be escaped.
-            (Place::Key, b'\\') => return Err(SplitError::NotAList),
-            (Place::Key, _) if self.key.len() >= LONGEST_KEY => return Err(SplitError::NotAList),
-            (Place::Key, byte) => {
+            (Position::Key, b'"') => Position::BeforeValue,
+            // Keys of a layout are short and need no escapes.
+            (Position::Key, b'\\') => return Err(SplitError::Malformed),
+            (Position::Key, _) if self.key.len() >= MAX_KEY_BYTES => return Err(SplitError::Malformed),
+            (Position::Key, byte) => {
                 self.key.push(byte);
-                Place::Key
+                Position::Key
             }
-            (Place::BeforeValue, b'[') if self.key == self.wanted.list.as_bytes() => Place::BeforeItem,
-            (Place::BeforeValue, _) => return Ok(self.begin(Place::Value)),
-            (Place::BeforeItem, _) => return Ok(self.begin(Place::Item)),
-            _ => return Err(SplitError::NotAList),
+            (Position::BeforeValue, b'[') if self.key == self.layout.list.as_bytes() => Position::BeforeItem,
+            (Position::BeforeValue, _) => return Ok(self.begin_value(Position::Value)),
+            (Position::BeforeItem, _) => return Ok(self.begin_value(Position::Item)),
+            _ => return Err(SplitError::Malformed),
         };
         Ok(1)
     }
 
-    fn begin(&mut self, place: Place) -> usize {
-        self.place = place;
+    fn begin_value(&mut self, position: Position) -> usize {
+        self.position = position;
         self.value = ValueScan::default();
-        self.begun = false;
+        self.continued = false;
         0
     }
 
-    /// The member that is being read, if it is wanted.
-    fn member(&self) -> Option<&'static str> {
-        self.wanted.members.iter().copied().find(|name| name.as_bytes() == self.key)
+    /// The name of the current member if the layout has it.
+    fn emitted_member(&self) -> Option<&'static str> {
+        self.layout.members.iter().copied().find(|name| name.as_bytes() == self.key)
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Result<(), SplitError> {
-        if self.place == Place::Value && self.member().is_none() {
+    fn buffer(&mut self, bytes: &[u8]) -> Result<(), SplitError> {
+        if self.position == Position::Value && self.emitted_member().is_none() {
             return Ok(());
         }
-        if self.partial.len() + bytes.len() > self.wanted.largest {
-            return Err(SplitError::TooLarge(self.wanted.largest));
+        if self.partial.len() + bytes.len() > self.layout.max_bytes {
+            return Err(SplitError::TooLarge(self.layout.max_bytes));
         }
         self.partial.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn emit(&mut self, value: &[u8], part: &mut impl FnMut(Part<'_>)) {
-        if self.place == Place::Item {
-            self.place = Place::BeforeItem;
-            part(Part::Item(value));
+    fn end_value(&mut self, value: &[u8], emit: &mut impl FnMut(Part<'_>)) {
+        if self.position == Position::Item {
+            self.position = Position::BeforeItem;
+            emit(Part::Item(value));
         } else {
-            self.place = Place::BeforeKey;
-            if let Some(name) = self.member() {
-                part(Part::Member(name, value));
+            self.position = Position::BeforeKey;
+            if let Some(name) = self.emitted_member() {
+                emit(Part::Member(name, value));
             }
         }
     }
 }
 
-/// Finds the end of one JSON value without understanding it.
+/// Finds the end of one JSON value without parsing it.
 #[derive(Clone, Copy, Debug, Default)]
 struct ValueScan {
     depth: usize,
@@ -199,7 +194,7 @@ struct ValueScan {
 }
 
 impl ValueScan {
-    /// The length of the rest of the value, if it ends within these bytes.
+    /// Returns the length of the rest of the value if it ends within these bytes.
     fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -221,7 +216,7 @@ impl ValueScan {
             match bytes[at] {
                 b'"' => self.in_string = true,
                 b'{' | b'[' => self.depth += 1,
-                // The end of what encloses a bare number, `true` or `null` ends it too.
+                // A number, `true` or `null` has no end of its own: the next delimiter ends it.
                 b'}' | b']' | b',' if self.depth == 0 => return Some(at),
                 b'}' | b']' => {
                     self.depth -= 1;
@@ -242,17 +237,17 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::{Part, SplitError, Splitter, Wanted};
+    use super::{ItemSplitter, ListLayout, Part, SplitError};
 
-    const LIST: Wanted = Wanted { list: "items", members: &["metadata"], largest: 1 << 10 };
+    const LIST: ListLayout = ListLayout { list: "items", members: &["metadata"], max_bytes: 1 << 10 };
 
     fn split(chunks: &[&[u8]]) -> Result<(Vec<Value>, Option<Value>), SplitError> {
         let (mut items, mut metadata) = (Vec::new(), None);
-        let mut splitter = Splitter::new(LIST);
+        let mut splitter = ItemSplitter::new(LIST);
         for chunk in chunks {
             splitter.push(chunk, |part| match part {
                 Part::Item(item) => items.push(serde_json::from_slice(item).unwrap()),
-                Part::Member(_, own) => metadata = Some(serde_json::from_slice(own).unwrap()),
+                Part::Member(_, value) => metadata = Some(serde_json::from_slice(value).unwrap()),
             })?;
         }
         splitter.finish()?;
@@ -260,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_boundary_gives_the_same_items() {
+    fn chunk_boundaries_do_not_change_the_items() {
         let items = vec![json!({"a": "}]\"\\", "b": [1, {"c": null}]}), json!({}), json!({"é": "\n\\u{1}"})];
         let list =
             json!({"kind": "L", "n": 1, "metadata": {"resourceVersion": "7"}, "items": items, "z": [true]});
@@ -276,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_items_has_none() {
+    fn null_and_empty_lists_have_no_items() {
         assert_eq!(split(&[br#"{"items":null,"metadata":{}}"#]).unwrap().0, Vec::<Value>::new());
         assert_eq!(split(&[br#"{"items":[]}"#]).unwrap().0, Vec::<Value>::new());
     }
 
     #[test]
-    fn what_is_no_list_or_ends_early_is_an_error() {
-        assert_eq!(split(&[b"no list"]), Err(SplitError::NotAList));
+    fn malformed_and_truncated_lists_are_errors() {
+        assert_eq!(split(&[b"no list"]), Err(SplitError::Malformed));
         assert_eq!(split(&[br#"{"items":[{"a":1}"#]), Err(SplitError::Truncated));
         assert_eq!(split(&[br#"{"items":[{"a":1"#]), Err(SplitError::Truncated));
         assert_eq!(split(&[b""]), Err(SplitError::Truncated));
@@ -303,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_is_not_kept_however_large_it_is() {
-        let large = "x".repeat(LIST.largest + 1);
+    fn skipped_members_are_not_buffered() {
+        let large = "x".repeat(LIST.max_bytes + 1);
         let text = json!({"a": large, "items": [1], "metadata": null, "z": [large]}).to_string();
         let chunks: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
         assert_eq!(split(&chunks), Ok((vec![json!(1)], Some(Value::Null))));
         let text = json!({"items": [large]}).to_string();
         let chunks: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
-        assert_eq!(split(&chunks), Err(SplitError::TooLarge(LIST.largest)));
+        assert_eq!(split(&chunks), Err(SplitError::TooLarge(LIST.max_bytes)));
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -331,11 +326,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_it_ends(items in prop::collection::vec(any_json(), 0..4), at in any::<prop::sample::Index>(), byte in any::<u8>(), size in 1_usize..64) {
+        fn corrupted_input_terminates(items in prop::collection::vec(any_json(), 0..4), at in any::<prop::sample::Index>(), byte in any::<u8>(), size in 1_usize..64) {
             let mut text = serde_json::to_vec(&json!({"metadata": {}, "items": items})).unwrap();
             let at = at.index(text.len());
             text[at] = byte;
-            let mut splitter = Splitter::new(LIST);
+            let mut splitter = ItemSplitter::new(LIST);
             let mut parts = 0;
             for chunk in text.chunks(size) {
                 if splitter.push(chunk, |_| parts += 1).is_err() {
@@ -346,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn any_items_come_out_as_they_went_in(items in prop::collection::vec(any_json(), 0..8), size in 1_usize..64) {
+        fn items_are_emitted_unchanged(items in prop::collection::vec(any_json(), 0..8), size in 1_usize..64) {
             let text = serde_json::to_vec(&json!({"metadata": {"resourceVersion": "1"}, "items": items})).unwrap();
             let chunks: Vec<&[u8]> = text.chunks(size).collect();
             prop_assert_eq!(split(&chunks).unwrap().0, items);

@@ -1,4 +1,4 @@
-//! What the streams count about themselves.
+//! The `drift_watch_*` metrics.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -6,9 +6,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::types::{Clock, Kind, Restart, WatchEvent};
+use crate::types::{Clock, Kind, RestartReason, WatchEvent};
 
-/// Counters of all streams.
+/// The metrics of all watches.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
     events: Family<EventLabels, Counter>,
@@ -38,35 +38,40 @@ struct RestartLabels {
     reason: &'static str,
 }
 
-/// The handles of one kind, looked up once.
+/// The metrics of one kind. Counters of the hot path are looked up once.
 #[derive(Clone, Debug)]
-pub(super) struct KindMetrics {
+pub struct KindMetrics {
     all: WatchMetrics,
     labels: KindLabels,
     listed: Counter,
     contact: Gauge,
 }
 
-/// Counts an open stream for as long as it lives.
+/// Counts an open watch until it is dropped.
 #[derive(Debug)]
-pub(super) struct OpenStream(Gauge);
+pub(super) struct OpenWatch(Gauge);
 
-impl Drop for OpenStream {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
 impl WatchMetrics {
-    /// Registers the counters.
-    pub fn register(registry: &mut Registry, clock: Clock) -> Self {
-        let metrics = Self {
+    /// Metrics that nothing exposes, for watches that are not about objects of the cluster.
+    pub fn unregistered(clock: Clock) -> Self {
+        Self {
             events: Family::default(),
             restarts: Family::default(),
             contact: Family::default(),
             open: Gauge::default(),
             clock,
-        };
+        }
+    }
+
+    /// Metrics that `registry` exposes.
+    pub fn register(registry: &mut Registry, clock: Clock) -> Self {
+        let metrics = Self::unregistered(clock);
         registry.register(
             "drift_watch_events",
             "Objects and events received, by event",
@@ -86,21 +91,22 @@ impl WatchMetrics {
         metrics
     }
 
-    /// Drops the series of a kind that is no longer watched.
-    pub(super) fn forget(&self, kind: &Kind) {
+    /// Removes the series of a kind that is no longer watched.
+    pub(super) fn remove_kind(&self, kind: &Kind) {
         let (group, kind) = (kind.group.to_string(), kind.kind.to_string());
         for event in WatchEvent::ALL {
             let event = event.as_str();
             self.events.remove(&EventLabels { group: group.clone(), kind: kind.clone(), event });
         }
-        for reason in Restart::ALL {
+        for reason in RestartReason::ALL {
             let reason = reason.as_str();
             self.restarts.remove(&RestartLabels { group: group.clone(), kind: kind.clone(), reason });
         }
         self.contact.remove(&KindLabels { group, kind });
     }
 
-    pub(super) fn of_kind(&self, kind: &Kind) -> KindMetrics {
+    /// The metrics of the watches of one kind.
+    pub fn for_kind(&self, kind: &Kind) -> KindMetrics {
         let labels = KindLabels { group: kind.group.to_string(), kind: kind.kind.to_string() };
         let event = EventLabels {
             group: labels.group.clone(),
@@ -130,7 +136,7 @@ impl KindMetrics {
         self.all.events.get_or_create_owned(&labels).inc();
     }
 
-    pub(super) fn restarted(&self, reason: Restart) {
+    pub(super) fn restarted(&self, reason: RestartReason) {
         let labels = RestartLabels {
             group: self.labels.group.clone(),
             kind: self.labels.kind.clone(),
@@ -143,8 +149,8 @@ impl KindMetrics {
         self.contact.set(self.all.clock.now().as_second());
     }
 
-    pub(super) fn opened(&self) -> OpenStream {
+    pub(super) fn opened(&self) -> OpenWatch {
         self.all.open.inc();
-        OpenStream(self.all.open.clone())
+        OpenWatch(self.all.open.clone())
     }
 }

@@ -1,7 +1,7 @@
-//! From the API server to changes: our own list and watch loop.
+//! Live state: lists and watches of the API server, decoded into events for the engine.
 //!
-//! kube gives configuration, credentials and TLS. The loop is ours because it has to show what kube's watcher hides:
-//! bookmarks as signs of life, stalls, restarts and their reasons, and one bad object among good ones.
+//! kube provides configuration, credentials and TLS. The list/watch loop is not that of kube-runtime, which hides bookmarks,
+//! stalls and the reasons of restarts, and which fails a whole list for one malformed object.
 
 mod client;
 mod decode;
@@ -17,13 +17,22 @@ mod status;
 mod supervisor;
 mod watcher;
 
-pub use client::{ConnectError, Connection, client_from, client_to, context_namespace};
-pub use discovery::{find_kind, served_kinds};
-pub use json_items as split;
-pub use metrics::WatchMetrics;
+pub use client::{ClusterConnection, ConnectError, client_from, client_from_kubeconfig, context_namespace};
+pub use decode::DecodeConfig;
+pub use discovery::{DiscoveryClient, KindScope, find_kind, served_kinds};
+pub use metrics::{KindMetrics, WatchMetrics};
 pub use openapi::{SchemaReader, SchemaRequests};
-pub use permissions::{Access, Allowed, Need, access};
+pub use permissions::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions};
 pub use planner::{Discovery, Planner, plan};
-pub use request::object_url;
-pub use supervisor::{DecodeConfig, WatchDeps, follow};
-pub use watcher::Timing;
+pub use request::{ApiError, object_url};
+pub use supervisor::{WatchDeps, run_watchers};
+pub use watcher::{
+    Operation, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherConfig, WatcherEvent,
+};
+
+// Decoding without a connection, for benchmarks.
+#[doc(hidden)]
+pub use {
+    decode::{Decoded, ObjectDecoder},
+    watcher::{LineBuffer, WatchLine},
+};

@@ -1,7 +1,7 @@
-//! What the API server says about kinds that are not those of Kubernetes itself: by what elements of their lists are known.
+//! Reads the OpenAPI schemas of custom resources: the diff needs the keys of their lists.
 //!
-//! It is read for kinds that are compared by their fields, when one is new, and looked at again when a watch of one is cut: a
-//! server that takes in another schema of a kind ends all watches of it.
+//! A schema is read when a kind whose fields are compared is new, and read again after a watch of the kind is cut: an
+//! API server that installs another schema of a kind ends all of its watches.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use http::{
-    Request, StatusCode,
-    header::{ACCEPT, HeaderValue},
-};
+use http::{Request, StatusCode, header::ACCEPT};
 use kube::{Client, client::Body};
 use serde::Deserialize;
 use tokio::{
@@ -22,290 +19,300 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    DecodeConfig, Timing,
-    request::{Fault, answer, refusal, whole},
+    DecodeConfig, WatcherConfig,
+    request::{ApiError, read_body, response_error, send},
 };
 use crate::{
-    diff::declared::{ClusterSchemas, CustomKind, Schemas},
-    types::{Kind, Plan},
+    diff::manifest::{ClusterSchemas, CustomKind, Schemas},
+    types::{Kind, WatchPlan},
 };
 
-/// Where streams say of which kinds something has to be known, and where that is told. Cheap to clone.
+const INDEX_URL: &str = "/openapi/v3";
+/// The index has one entry for each group and version.
+const MAX_INDEX_BYTES: usize = 16 << 20;
+/// The document of a group with hundreds of large kinds has some ten megabytes.
+const MAX_DOCUMENT_BYTES: usize = 32 << 20;
+
+/// When to read after a request: the API server publishes a new schema some seconds after it installs it.
+const READ_DELAYS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(3), Duration::from_secs(12)];
+/// Shortest time between two reads.
+const MIN_INTERVAL: Duration = Duration::from_secs(3);
+/// Time between two reads without a request: a schema that changes while no watch is open interrupts none.
+const POLL_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Key of failures of the index, beside API versions.
+const INDEX: &str = "all";
+
+/// Requests schemas from a [`SchemaReader`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SchemaRequests {
-    shapes: watch::Sender<Arc<ClusterSchemas>>,
-    /// Tells that there may be something to read.
-    news: Arc<Notify>,
+    schemas: watch::Sender<Arc<ClusterSchemas>>,
+    wake: Arc<Notify>,
 }
 
 impl SchemaRequests {
     fn new() -> (Self, watch::Receiver<Arc<ClusterSchemas>>) {
-        let (shapes, receiver) = watch::channel(Arc::default());
-        (Self { shapes, news: Arc::default() }, receiver)
+        let (schemas, receiver) = watch::channel(Arc::default());
+        (Self { schemas, wake: Arc::default() }, receiver)
     }
 
-    /// Has these streams' kinds read about, as far as their fields are compared and nobody knows them. From now on whoever compares
-    /// waits for what is new.
-    pub(super) fn want(&self, plan: &Plan, reading: &DecodeConfig) {
-        let compared = plan.streams.iter().map(|stream| &stream.kind).filter(|kind| reading.compares(kind));
-        let unknown = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
+    /// Requests the schemas of all custom resources of the plan whose fields are compared. Their diffs wait for them.
+    pub(super) fn request(&self, plan: &WatchPlan, config: &DecodeConfig) {
+        let watched = plan.streams.iter().map(|spec| &spec.kind);
+        let compared = watched.filter(|kind| config.compares_fields_of(kind));
+        let custom = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
         let kinds: BTreeSet<CustomKind> =
-            unknown.map(|kind| (kind.api_version().into(), kind.kind.clone())).collect();
-        if self.change(|shapes| shapes.want(&kinds)) {
-            self.news.notify_one();
+            custom.map(|kind| (kind.api_version().into(), kind.kind.clone())).collect();
+        if self.update(|schemas| schemas.track(&kinds)) {
+            self.wake.notify_one();
         }
     }
 
-    /// A watch of this kind was cut, or works again: its schema may be another one.
-    pub(super) fn look_again(&self, kind: &Kind) {
-        if self.shapes.borrow().wants(&kind.api_version(), &kind.kind) {
-            self.news.notify_one();
+    /// Reads the schema of a kind again if it was requested.
+    pub(super) fn recheck(&self, kind: &Kind) {
+        if self.schemas.borrow().tracks(&kind.api_version(), &kind.kind) {
+            self.wake.notify_one();
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut ClusterSchemas) -> bool) -> bool {
-        self.shapes.send_if_modified(|shapes| {
-            let mut new = ClusterSchemas::clone(shapes);
-            let news = change(&mut new);
-            if news {
-                *shapes = Arc::new(new);
+    /// Publishes the schemas if `update` returns true.
+    fn update(&self, update: impl FnOnce(&mut ClusterSchemas) -> bool) -> bool {
+        self.schemas.send_if_modified(|current| {
+            let mut updated = ClusterSchemas::clone(current);
+            let is_modified = update(&mut updated);
+            if is_modified {
+                *current = Arc::new(updated);
             }
-            news
+            is_modified
         })
     }
 }
 
-const INDEX: &str = "/openapi/v3";
-/// It has a line for each group and version.
-const LARGEST_INDEX: usize = 16 << 20;
-/// Of a group with hundreds of large kinds it has some ten megabytes.
-const LARGEST_DOCUMENT: usize = 32 << 20;
-
-/// Where the document of each group and version is: `apis/example.com/v1`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Index {
-    paths: HashMap<String, Place>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Place {
-    #[serde(rename = "serverRelativeURL")]
-    url: String,
-}
-
-impl Index {
-    /// The index as it is now.
-    pub(super) async fn read(client: &Client, silence: Duration) -> Result<Self, Fault> {
-        let text = get(client, INDEX, LARGEST_INDEX, silence).await?;
-        serde_json::from_slice(&text).map_err(|error| Fault::Garbled(format!("{INDEX}: {error}")))
-    }
-
-    /// The URL of the document of an API version. It has a hash of the document in it, so it is another one when that changes.
-    pub(super) fn url(&self, api_version: &str) -> Option<&str> {
-        let root = if api_version.contains('/') { "apis" } else { "api" };
-        let url = &self.paths.get(&format!("{root}/{api_version}"))?.url;
-        // Nobody else is asked.
-        url.starts_with(&format!("{INDEX}/")).then_some(url)
-    }
-}
-
-/// Reads a document.
-pub(super) async fn document(client: &Client, url: &str, silence: Duration) -> Result<bytes::Bytes, Fault> {
-    get(client, url, LARGEST_DOCUMENT, silence).await
-}
-
-async fn get(client: &Client, url: &str, largest: usize, silence: Duration) -> Result<bytes::Bytes, Fault> {
-    let json = HeaderValue::from_static("application/json");
-    let request = Request::get(url).header(ACCEPT, json).body(Body::empty())?;
-    let response = answer(client, request, silence).await?;
-    if !response.status().is_success() {
-        return Err(refusal(response, silence).await);
-    }
-    whole(response, largest, silence).await
-}
-
-/// How long after news the index is looked at: a server tells of a new schema some seconds after it has taken it in.
-const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(3), Duration::from_secs(12)];
-/// It is never looked at more often than this, whatever happens.
-const REST: Duration = Duration::from_secs(3);
-/// How often it is looked at when nothing happens: a schema that is changed while a watch is renewed cuts none.
-const IDLE: Duration = Duration::from_mins(1);
-
-/// What of the index could not be read, in place of an API version.
-const WHOLE_INDEX: &str = "all";
-
-/// Reads what the API server says about kinds of its own.
+/// Reads requested schemas and publishes them.
 pub struct SchemaReader {
     client: Client,
-    timing: Timing,
-    schemas: SchemaRequests,
-    /// What was last read of each API version.
-    read: BTreeMap<Box<str>, Question>,
-    /// What is wrong with each API version, so that it is logged once.
-    told: BTreeMap<Box<str>, String>,
+    timeout: Duration,
+    requests: SchemaRequests,
+    /// The newest document of each API version.
+    documents: BTreeMap<Box<str>, SchemaDocument>,
+    /// The last failure of each API version, so that it is logged once.
+    failures: BTreeMap<Box<str>, String>,
 }
 
-/// What is to be read of an API version.
+/// The OpenAPI document of an API version.
 #[derive(Debug, PartialEq, Eq)]
-struct Question {
-    /// The document, with its hash.
+struct SchemaDocument {
+    /// Contains a hash of the document.
     url: Box<str>,
-    /// The kinds in it.
+    /// The requested kinds.
     kinds: BTreeSet<Box<str>>,
 }
 
 impl std::fmt::Debug for SchemaReader {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SchemaReader").field("read", &self.read).finish_non_exhaustive()
+        formatter.debug_struct("SchemaReader").field("documents", &self.documents).finish_non_exhaustive()
     }
 }
 
 impl SchemaReader {
-    /// A reader, the handle through which it is told what to read, and where it tells what it has read.
+    /// Returns the reader, the handle that requests schemas, and the published schemas.
     pub fn new(
         client: Client,
-        timing: Timing,
+        config: WatcherConfig,
     ) -> (Self, SchemaRequests, watch::Receiver<Arc<ClusterSchemas>>) {
-        let (schemas, shapes) = SchemaRequests::new();
-        let (read, told) = (BTreeMap::new(), BTreeMap::new());
-        (Self { client, timing, schemas: schemas.clone(), read, told }, schemas, shapes)
+        let (requests, schemas) = SchemaRequests::new();
+        let reader = Self {
+            client,
+            timeout: config.idle_timeout,
+            requests: requests.clone(),
+            documents: BTreeMap::new(),
+            failures: BTreeMap::new(),
+        };
+        (reader, requests, schemas)
     }
 
-    /// Reads whenever there is something new, for ever.
+    /// Runs forever.
     pub async fn run(mut self) {
-        let news = self.schemas.news.clone();
-        let mut left: &[Duration] = &[];
-        let mut begun = Instant::now();
-        let mut rests_until = begun;
+        let wake = self.requests.wake.clone();
+        let mut delays: &[Duration] = &[];
+        let mut requested_at = Instant::now();
+        let mut earliest = requested_at;
         loop {
-            let next = left.first().map_or(rests_until + IDLE, |wait| rests_until.max(begun + *wait));
+            let next =
+                delays.first().map_or(earliest + POLL_INTERVAL, |delay| earliest.max(requested_at + *delay));
             tokio::select! {
-                () = news.notified() => (begun, left) = (Instant::now(), &LOOKS),
+                () = wake.notified() => (requested_at, delays) = (Instant::now(), &READ_DELAYS),
                 () = sleep_until(next) => {
-                    left = left.get(1..).unwrap_or_default();
-                    self.look(left.is_empty()).await;
-                    rests_until = Instant::now() + REST;
+                    delays = delays.get(1..).unwrap_or_default();
+                    self.read(delays.is_empty()).await;
+                    earliest = Instant::now() + MIN_INTERVAL;
                 }
             }
         }
     }
 
-    /// Reads what is new. `is_last`: nobody will look again soon, so whoever waits for more waits in vain.
-    async fn look(&mut self, is_last: bool) {
-        let wanted = self.schemas.shapes.borrow().wanted();
-        self.read.retain(|version, _| wanted.contains_key(version));
-        self.told.retain(|version, _| &**version == WHOLE_INDEX || wanted.contains_key(version));
+    /// Reads documents that are new. After the last attempt, diffs stop waiting for the schemas that are still missing.
+    async fn read(&mut self, is_last_attempt: bool) {
+        let wanted = self.requests.schemas.borrow().tracked();
+        self.documents.retain(|version, _| wanted.contains_key(version));
+        self.failures.retain(|version, _| &**version == INDEX || wanted.contains_key(version));
         if wanted.is_empty() {
             return;
         }
-        let index = match Index::read(&self.client, self.timing.silence).await {
+        let index = match OpenApiIndex::read(&self.client, self.timeout).await {
             Ok(index) => index,
-            Err(fault) => {
-                self.tell(WHOLE_INDEX, &fault.to_string());
-                if is_last || is_final(&fault) {
-                    wanted.iter().for_each(|(version, kinds)| self.give_up(version, kinds));
+            Err(error) => {
+                self.report_failure(INDEX, &error.to_string());
+                if is_last_attempt || is_permanent(&error) {
+                    wanted.iter().for_each(|(version, kinds)| self.mark_unavailable(version, kinds));
                 }
                 return;
             }
         };
-        self.told.remove(WHOLE_INDEX);
+        self.failures.remove(INDEX);
         for (version, kinds) in wanted {
             let Some(url) = index.url(&version) else {
-                if is_last {
-                    self.tell(&version, "its index does not have this version");
-                    self.give_up(&version, &kinds);
+                if is_last_attempt {
+                    self.report_failure(&version, "the index does not list this version");
+                    self.mark_unavailable(&version, &kinds);
                 }
                 continue;
             };
-            let question = Question { url: url.into(), kinds };
-            // Those that were not wanted for a moment are waited for again.
-            let awaits = self.schemas.shapes.borrow().awaits(&version, &question.kinds);
-            if awaits || self.read.get(&version) != Some(&question) {
-                self.read_version(version, question, is_last).await;
+            let document = SchemaDocument { url: url.into(), kinds };
+            // A kind that left the plan and came back waits again for a document that has not changed.
+            let is_awaited = self.requests.schemas.borrow().is_pending(&version, &document.kinds);
+            if is_awaited || self.documents.get(&version) != Some(&document) {
+                self.read_document(version, document, is_last_attempt).await;
             }
         }
     }
 
-    /// Reads the document of one API version.
-    async fn read_version(&mut self, version: Box<str>, question: Question, is_last: bool) {
-        let Question { url, kinds } = &question;
-        let shapes = match self.shapes(&version, &question).await {
-            Ok(shapes) => Arc::new(shapes),
-            Err(fault) => {
-                self.tell(&version, &fault.to_string());
-                if is_last || is_final(&fault) {
-                    self.give_up(&version, kinds);
+    async fn read_document(&mut self, version: Box<str>, document: SchemaDocument, is_last_attempt: bool) {
+        let SchemaDocument { url, kinds } = &document;
+        let schemas = match self.schemas_of(&version, &document).await {
+            Ok(schemas) => Arc::new(schemas),
+            Err(error) => {
+                self.report_failure(&version, &error.to_string());
+                if is_last_attempt || is_permanent(&error) {
+                    self.mark_unavailable(&version, kinds);
                 }
-                // It would be the same again.
-                if matches!(fault, Fault::Garbled(_)) {
-                    self.read.insert(version, question);
+                // The same document would fail again.
+                if matches!(error, ApiError::Malformed(_)) {
+                    self.documents.insert(version, document);
                 }
                 return;
             }
         };
-        let (described, others): (BTreeSet<_>, BTreeSet<_>) =
-            kinds.iter().partition(|kind| shapes.has(&version, kind));
-        self.schemas.change(|own| {
-            // Of what has no schema any more nothing is known any more.
-            let nothing = Arc::default();
-            let known = described.iter().map(|kind| (kind, &shapes));
-            let all = known.chain(others.iter().map(|kind| (kind, &nothing)));
-            all.filter(|(kind, shapes)| own.learn(&version, kind, shapes)).count() > 0
+        let (described, missing): (BTreeSet<_>, BTreeSet<_>) =
+            kinds.iter().partition(|kind| schemas.has(&version, kind));
+        self.requests.update(|cluster| {
+            // A kind that lost its schema loses the one that was read before, too.
+            let empty = Arc::default();
+            let described = described.iter().map(|kind| (kind, &schemas));
+            let all = described.chain(missing.iter().map(|kind| (kind, &empty)));
+            all.filter(|(kind, schemas)| cluster.set(&version, kind, schemas)).count() > 0
         });
-        if others.is_empty() {
-            self.told.remove(&version);
-            debug!(%version, %url, "Read what the API server says about its own kinds.");
+        if missing.is_empty() {
+            self.failures.remove(&version);
+            debug!(%version, %url, "Read the schemas of custom resources.");
         } else {
-            let names: Vec<&str> = others.iter().map(|kind| &***kind).collect();
-            self.tell(&version, &format!("it has no schema of {}", names.join(", ")));
+            let names: Vec<&str> = missing.iter().map(|kind| &***kind).collect();
+            self.report_failure(&version, &format!("it has no schema of {}", names.join(", ")));
         }
-        self.read.insert(version, question);
+        self.documents.insert(version, document);
     }
 
-    /// Reads a document and takes it apart, not here: it may have some megabytes.
-    async fn shapes(&self, version: &str, Question { url, kinds }: &Question) -> Result<Schemas, Fault> {
-        let text = document(&self.client, url, self.timing.silence).await?;
+    /// Reads and parses a document. It may have some megabytes, so it is parsed on a blocking thread.
+    async fn schemas_of(
+        &self,
+        version: &str,
+        SchemaDocument { url, kinds }: &SchemaDocument,
+    ) -> Result<Schemas, ApiError> {
+        let text = get(&self.client, url, MAX_DOCUMENT_BYTES, self.timeout).await?;
         let (version, kinds) = (version.to_owned(), kinds.clone());
-        let read = tokio::task::spawn_blocking(move || {
-            Schemas::of_openapi(&text, |own, kind| own == version && kinds.contains(kind))
+        let parsed = tokio::task::spawn_blocking(move || {
+            Schemas::from_openapi(&text, |api_version, kind| api_version == version && kinds.contains(kind))
         });
-        let garbled = |error: &dyn std::fmt::Display| Fault::Garbled(format!("{url}: {error}"));
-        read.await.map_err(|error| garbled(&error))?.map_err(|error| garbled(&error))
+        let malformed = |error: &dyn std::fmt::Display| ApiError::Malformed(format!("{url}: {error}"));
+        parsed.await.map_err(|error| malformed(&error))?.map_err(|error| malformed(&error))
     }
 
-    fn give_up(&self, version: &str, kinds: &BTreeSet<Box<str>>) {
-        self.schemas.change(|own| kinds.iter().filter(|kind| own.give_up(version, kind)).count() > 0);
+    fn mark_unavailable(&self, version: &str, kinds: &BTreeSet<Box<str>>) {
+        self.requests.update(|cluster| {
+            kinds.iter().filter(|kind| cluster.mark_unavailable(version, kind)).count() > 0
+        });
     }
 
-    fn tell(&mut self, version: &str, reason: &str) {
-        if self.told.get(version).is_none_or(|told| told != reason) {
-            warn!(%version, %reason, "Cannot read what the API server says about its own kinds; what was known stands, else lists in them are compared by guesses.");
-            self.told.insert(version.into(), reason.to_owned());
+    fn report_failure(&mut self, version: &str, reason: &str) {
+        if self.failures.get(version).is_none_or(|reported| reported != reason) {
+            warn!(%version, %reason, "Cannot read the schemas of custom resources; the diff uses the last known schema, or guesses the keys of lists.");
+            self.failures.insert(version.into(), reason.to_owned());
         }
     }
 }
 
-/// Whether the same question would be answered the same way in some seconds, or has taken long enough.
-fn is_final(fault: &Fault) -> bool {
-    match fault {
-        Fault::Refused { status, .. } => {
+/// Whether the next attempts would fail too, or have already waited long enough.
+fn is_permanent(error: &ApiError) -> bool {
+    match error {
+        ApiError::Status { status, .. } => {
             [StatusCode::NOT_FOUND, StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED].contains(status)
         }
-        Fault::Garbled(_) | Fault::Stalled(_) => true,
-        Fault::Gone | Fault::Connection(_) | Fault::Stopped => false,
+        ApiError::Malformed(_) | ApiError::Stalled(_) => true,
+        ApiError::Gone | ApiError::Connection(_) | ApiError::Closed => false,
     }
+}
+
+/// The URL of the document of each group and version, such as `apis/example.com/v1`.
+#[derive(Debug, Deserialize)]
+struct OpenApiIndex {
+    paths: HashMap<String, IndexEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct IndexEntry {
+    #[serde(rename = "serverRelativeURL")]
+    url: String,
+}
+
+impl OpenApiIndex {
+    async fn read(client: &Client, timeout: Duration) -> Result<Self, ApiError> {
+        let text = get(client, INDEX_URL, MAX_INDEX_BYTES, timeout).await?;
+        serde_json::from_slice(&text).map_err(|error| ApiError::Malformed(format!("{INDEX_URL}: {error}")))
+    }
+
+    /// The URL contains a hash of the document, so it changes with the document.
+    fn url(&self, api_version: &str) -> Option<&str> {
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let url = &self.paths.get(&format!("{root}/{api_version}"))?.url;
+        // An index must not send this client to another server.
+        url.starts_with(&format!("{INDEX_URL}/")).then_some(url)
+    }
+}
+
+async fn get(
+    client: &Client,
+    url: &str,
+    max_bytes: usize,
+    timeout: Duration,
+) -> Result<bytes::Bytes, ApiError> {
+    let request = Request::get(url).header(ACCEPT, "application/json").body(Body::empty())?;
+    let response = send(client, request, timeout).await?;
+    if !response.status().is_success() {
+        return Err(response_error(response, timeout).await);
+    }
+    read_body(response, max_bytes, timeout).await
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Index;
+    use super::OpenApiIndex;
 
     #[test]
-    fn a_document_is_found_by_its_version_and_on_the_same_server_only() {
+    fn documents_are_found_by_version_and_only_on_the_same_server() {
         let text = r#"{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=A"}, "version": {"serverRelativeURL": "/openapi/v3/version"},
-        "apis/example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/example.com/v1?hash=B"},
-        "apis/evil.example/v1": {"serverRelativeURL": "https://evil.example/openapi/v3/"}}}"#;
-        let index: Index = serde_json::from_str(text).unwrap();
+            "apis/example.com/v1": {"serverRelativeURL": "/openapi/v3/apis/example.com/v1?hash=B"},
+            "apis/evil.example/v1": {"serverRelativeURL": "https://evil.example/openapi/v3/"}}}"#;
+        let index: OpenApiIndex = serde_json::from_str(text).unwrap();
         assert_eq!(index.url("v1"), Some("/openapi/v3/api/v1?hash=A"));
         assert_eq!(index.url("example.com/v1"), Some("/openapi/v3/apis/example.com/v1?hash=B"));
         assert_eq!([index.url("example.com/v2"), index.url("evil.example/v1")], [None, None]);

@@ -1,4 +1,4 @@
-//! What the API server lets us see.
+//! Checks with `SelfSubjectAccessReview`s whether the exporter has the permissions that its settings need.
 
 use std::time::Duration;
 
@@ -9,177 +9,186 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Client;
 
 use super::{
-    discovery::Discoverer,
+    discovery::served_kinds,
     planner::{Discovery, needs_discovery, plan},
 };
 use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, WatchHealth};
 
-/// Something that is done with a resource, in some namespaces.
+/// Verbs on a resource that a feature needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct RequiredPermission {
     /// The API group.
     pub group: Box<str>,
-    /// The resource within it: `configmaps`.
+    /// The plural name of the resource: `configmaps`.
     pub resource: Box<str>,
-    /// The verbs that it takes.
+    /// All of these are needed.
     pub verbs: &'static [&'static str],
-    /// Where.
+    /// The namespaces in which they are needed.
     pub scope: Scope,
-    /// Whether all else can be done without it.
+    /// Whether everything else works without it.
     pub optional: bool,
 }
 
-/// Whether something that the exporter is told to do can be done.
+/// The result of checking one [`RequiredPermission`] or one kind that cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// `deployments.apps`; the kind and its group where the resource is not known.
-    pub what: String,
-    /// Where.
+pub struct PermissionCheck {
+    /// `deployments.apps`; the kind and its group if the plural name is unknown.
+    pub resource: String,
+    /// The namespaces that were checked.
     pub scope: Scope,
-    /// What the API server says.
-    pub allowed: Allowed,
+    /// The result.
+    pub status: PermissionStatus,
 }
 
-/// Whether something can be done.
+/// Whether the exporter has a permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// It can.
-    Yes,
-    /// Something is forbidden.
-    No {
-        /// What is needed, in one namespace or in all of them.
-        need: Need,
-        /// The verbs that are missing.
+pub enum PermissionStatus {
+    /// It has.
+    Granted,
+    /// It lacks some of the verbs.
+    Denied {
+        /// The permission, in one namespace or in all of them.
+        required: RequiredPermission,
+        /// The verbs that it lacks.
         missing: Vec<&'static str>,
     },
-    /// The cluster has nothing of the kind, and what was looked for.
-    NotThere(String),
-    /// The exporter itself does not ask for it, and why.
+    /// The API server does not serve the kind.
+    NotServed(String),
+    /// The settings request the kind in a way that the exporter refuses.
     Refused(String),
-    /// Nobody can tell, and why.
+    /// Discovery did not answer.
     Unknown(String),
 }
 
-const STREAM: &[&str] = &["list", "watch"];
-const PATIENCE: Duration = Duration::from_secs(20);
-const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+const WATCH_VERBS: &[&str] = &["list", "watch"];
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+const REVIEWS_URL: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// Asks for each stream that these kinds need, and for all else that is needed, whether it is allowed. Reviews are asked for, and
-/// nothing is kept of them.
-pub async fn access(client: &Client, wanted: &[WantedKind], others: &[Need]) -> Result<Vec<Access>, String> {
+/// Checks the permissions for watching these kinds, and the other ones. The API server does not store the reviews.
+pub async fn check_permissions(
+    client: &Client,
+    wanted: &[WantedKind],
+    others: &[RequiredPermission],
+) -> Result<Vec<PermissionCheck>, String> {
     let mut discovery = Discovery::default();
     if wanted.iter().any(needs_discovery) {
-        let served = Discoverer::new().ask(client, PATIENCE).await;
-        let served = served.map_err(|fault| format!("cannot ask the cluster for its kinds: {fault}"))?;
-        discovery = served.map_or(discovery, Discovery::Answered);
+        let served = served_kinds(client, REQUEST_TIMEOUT).await;
+        let served = served.map_err(|error| format!("discovery failed: {error}"))?;
+        discovery = Discovery::Complete(served);
     }
     let plan = plan(wanted, &discovery);
-    let streams = plan.streams.iter().map(|spec| Need {
+    let watches = plan.streams.iter().map(|spec| RequiredPermission {
         group: spec.kind.group.clone(),
         resource: spec.kind.plural.clone(),
-        verbs: STREAM,
+        verbs: WATCH_VERBS,
         scope: match &spec.namespace {
             Some(name) => Scope::In([name.clone()].into()),
-            None => Scope::AllBut(spec.excluded.iter().cloned().collect()),
+            None => Scope::AllExcept(spec.excluded.iter().cloned().collect()),
         },
         optional: false,
     });
-    let mut answers = Vec::new();
-    for need in streams.chain(others.iter().flat_map(Need::by_question)) {
-        answers.push(ask(client, need).await?);
+    let mut checks = Vec::new();
+    for required in watches.chain(others.iter().flat_map(RequiredPermission::by_namespace)) {
+        checks.push(check(client, required).await?);
     }
     for unwatched in &plan.unwatched {
         let kind = &unwatched.spec.kind;
-        let allowed = match &unwatched.health {
+        let status = match &unwatched.health {
             WatchHealth::Down { reason: DownReason::NotFound, message } => {
-                Allowed::NotThere(message.to_string())
+                PermissionStatus::NotServed(message.to_string())
             }
             WatchHealth::Down { reason: DownReason::Refused, message } => {
-                Allowed::Refused(message.to_string())
+                PermissionStatus::Refused(message.to_string())
             }
-            WatchHealth::Down { message, .. } => Allowed::Unknown(message.to_string()),
-            WatchHealth::Starting | WatchHealth::Up => Allowed::Unknown("the cluster did not say".to_owned()),
+            WatchHealth::Down { message, .. } => PermissionStatus::Unknown(message.to_string()),
+            WatchHealth::Starting | WatchHealth::Up => {
+                PermissionStatus::Unknown("discovery has not answered".to_owned())
+            }
         };
-        answers.push(Access {
-            what: qualified(&kind.kind, &kind.group),
-            scope: wanted_in(kind, wanted),
-            allowed,
+        checks.push(PermissionCheck {
+            resource: qualified(&kind.kind, &kind.group),
+            scope: requested_scope(kind, wanted),
+            status,
         });
     }
-    Ok(answers)
+    Ok(checks)
 }
 
-impl Need {
-    /// What the API server can be asked: about one namespace, or about all of them.
-    fn by_question(&self) -> Vec<Self> {
+impl RequiredPermission {
+    /// A review is about one namespace or about all of them.
+    fn by_namespace(&self) -> Vec<Self> {
         let scopes = match &self.scope {
-            Scope::AllBut(_) => vec![Scope::default()],
+            Scope::AllExcept(_) => vec![Scope::default()],
             Scope::In(names) => names.iter().map(|name| Scope::In([name.clone()].into())).collect(),
         };
         scopes.into_iter().map(|scope| Self { scope, ..self.clone() }).collect()
     }
 
-    /// The one namespace that a question is about; none for all of them.
+    /// The namespace of a review; `None` for all namespaces.
     fn namespace(&self) -> Option<&str> {
         match &self.scope {
-            Scope::AllBut(_) => None,
+            Scope::AllExcept(_) => None,
             Scope::In(names) => names.first().map(|name| &**name),
         }
     }
 }
 
-/// Where a kind that is not watched was wanted.
-fn wanted_in(kind: &Kind, wanted: &[WantedKind]) -> Scope {
-    let meant = wanted.iter().filter(|want| match (&want.kind, &*kind.kind) {
-        (KindName::Every, "*") => want.group == kind.group,
-        (KindName::Every | KindName::Named(_), _) => want.kind != KindName::Every && want.means(kind),
+/// The namespaces in which a kind that is not watched was requested.
+fn requested_scope(kind: &Kind, wanted: &[WantedKind]) -> Scope {
+    let requests = wanted.iter().filter(|want| match (&want.kind, &*kind.kind) {
+        (KindName::Any, "*") => want.group == kind.group,
+        (KindName::Any | KindName::Named(_), _) => want.kind != KindName::Any && want.matches(kind),
     });
-    meant.map(|want| want.scope.clone()).reduce(|one, other| &one | &other).unwrap_or_default()
+    requests.map(|want| want.scope.clone()).reduce(|one, other| &one | &other).unwrap_or_default()
 }
 
 fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
-async fn ask(client: &Client, need: Need) -> Result<Access, String> {
+async fn check(client: &Client, required: RequiredPermission) -> Result<PermissionCheck, String> {
     let mut missing = Vec::new();
-    for verb in need.verbs {
-        if !may(client, &need, verb).await? {
+    for verb in required.verbs {
+        if !is_allowed(client, &required, verb).await? {
             missing.push(*verb);
         }
     }
-    let (what, scope) = (qualified(&need.resource, &need.group), need.scope.clone());
-    let allowed = if missing.is_empty() { Allowed::Yes } else { Allowed::No { need, missing } };
-    Ok(Access { what, scope, allowed })
+    let (resource, scope) = (qualified(&required.resource, &required.group), required.scope.clone());
+    let status = if missing.is_empty() {
+        PermissionStatus::Granted
+    } else {
+        PermissionStatus::Denied { required, missing }
+    };
+    Ok(PermissionCheck { resource, scope, status })
 }
 
-async fn may(client: &Client, need: &Need, verb: &str) -> Result<bool, String> {
+async fn is_allowed(client: &Client, required: &RequiredPermission, verb: &str) -> Result<bool, String> {
     let attributes = ResourceAttributes {
-        group: Some(need.group.to_string()),
-        resource: Some(need.resource.to_string()),
-        namespace: need.namespace().map(str::to_owned),
+        group: Some(required.group.to_string()),
+        resource: Some(required.resource.to_string()),
+        namespace: required.namespace().map(str::to_owned),
         verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };
-    let asked = SelfSubjectAccessReview {
+    let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(attributes),
             ..SelfSubjectAccessReviewSpec::default()
         },
         ..SelfSubjectAccessReview::default()
     };
-    let cannot = |error: &dyn std::fmt::Display| format!("cannot ask the cluster what is allowed: {error}");
-    let body = serde_json::to_vec(&asked).map_err(|error| cannot(&error))?;
-    let request = Request::post(REVIEWS).header("content-type", "application/json").body(body);
-    let request = request.map_err(|error| cannot(&error))?;
-    let answer = tokio::time::timeout(PATIENCE, client.request::<SelfSubjectAccessReview>(request)).await;
-    let answer = match answer.map_err(|_| cannot(&"it does not answer"))? {
-        Ok(answer) => answer,
-        // The demo's cluster has no rights to ask about.
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            return Err(cannot(&"it knows no access reviews"));
+    let failed = |error: &dyn std::fmt::Display| format!("cannot check the permissions: {error}");
+    let body = serde_json::to_vec(&review).map_err(|error| failed(&error))?;
+    let request = Request::post(REVIEWS_URL).header("content-type", "application/json").body(body);
+    let request = request.map_err(|error| failed(&error))?;
+    let response = client.request::<SelfSubjectAccessReview>(request);
+    match tokio::time::timeout(REQUEST_TIMEOUT, response).await {
+        Ok(Ok(review)) => Ok(review.status.is_some_and(|status| status.allowed)),
+        // The API server of the demo has no authorization.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+            Err(failed(&"the API server has no access reviews; skip this check with --pre"))
         }
-        Err(error) => return Err(cannot(&error)),
-    };
-    Ok(answer.status.is_some_and(|status| status.allowed))
+        Ok(Err(error)) => Err(failed(&error)),
+        Err(_) => Err(failed(&"the API server does not answer")),
+    }
 }

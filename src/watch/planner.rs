@@ -1,4 +1,4 @@
-//! From what is wanted and what the cluster has to the streams that are to be open, kept up to date.
+//! Plans which collections to watch, from the requested kinds and the kinds that the API server serves.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -13,24 +13,47 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{Timing, discovery::Discoverer, request::Fault};
+use super::{WatcherConfig, discovery::DiscoveryClient, request::ApiError};
 use crate::types::{
-    Clause, DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, Served, ServedKind, Unwatched,
-    WantedKind, WatchHealth, WatchSpec,
+    DownReason, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind, ServedKinds, Unwatched,
+    WantedKind, WatchHealth, WatchPlan, WatchSpec,
 };
 
-/// How often the API server is asked which kinds it has.
+/// With an unchanged `ETag` the response has no body.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Makes plans. Asks the API server for its kinds only while something is wanted that is not known without asking.
+/// Kinds that every supported cluster serves in this version: they are watched before discovery has finished.
+static WELL_KNOWN: LazyLock<[Arc<Kind>; 2]> =
+    LazyLock::new(|| [Kind::deployment(), Kind::service()].map(Arc::new));
+
+/// What discovery knows about the cluster.
+#[derive(Clone, Debug, Default)]
+pub enum Discovery {
+    /// There is no answer yet.
+    #[default]
+    Pending,
+    /// Discovery has never succeeded.
+    Failed(WatchHealth),
+    /// The newest answer. It remains valid while later requests fail.
+    Complete(Arc<ServedKinds>),
+}
+
+impl Discovery {
+    fn served(&self) -> Option<&Arc<ServedKinds>> {
+        match self {
+            Self::Complete(served) => Some(served),
+            Self::Pending | Self::Failed(_) => None,
+        }
+    }
+}
+
+/// Publishes a new plan whenever the requested kinds or the served kinds change.
 pub struct Planner {
-    client: Client,
-    timing: Timing,
-    plans: watch::Sender<Arc<Plan>>,
-    discoverer: Discoverer,
+    plans: watch::Sender<Arc<WatchPlan>>,
+    discovery_client: DiscoveryClient,
     discovery: Discovery,
-    /// Whether the last answer was a fault, so that it is logged once.
-    failing: bool,
+    /// Whether the last request failed, so that a failure is logged once.
+    is_failing: bool,
 }
 
 impl std::fmt::Debug for Planner {
@@ -40,100 +63,105 @@ impl std::fmt::Debug for Planner {
 }
 
 impl Planner {
-    /// A planner, and its plans; the first one is made from what is known without asking.
-    pub fn new(client: Client, timing: Timing, wanted: &[WantedKind]) -> (Self, watch::Receiver<Arc<Plan>>) {
+    /// Returns the planner and its plans. The first plan is made without discovery.
+    pub fn new(
+        client: Client,
+        config: WatcherConfig,
+        wanted: &[WantedKind],
+    ) -> (Self, watch::Receiver<Arc<WatchPlan>>) {
         let discovery = Discovery::default();
         let (plans, receiver) = watch::channel(Arc::new(plan(wanted, &discovery)));
-        let discoverer = Discoverer::new();
-        (Self { client, timing, plans, discoverer, discovery, failing: false }, receiver)
+        let discovery_client = DiscoveryClient::new(client, config.idle_timeout);
+        (Self { plans, discovery_client, discovery, is_failing: false }, receiver)
     }
 
-    /// Plans whenever `settings`, of which `wanted` tells the kinds, or the kinds of the cluster change.
+    /// Runs forever. `wanted` extracts the requested kinds from the settings. Discovery runs only while a kind is
+    /// requested that needs it.
     pub async fn run<S>(
         mut self,
         mut settings: watch::Receiver<Arc<S>>,
         wanted: impl Fn(&S) -> Vec<WantedKind>,
     ) {
-        let mut next_question = Instant::now();
+        let mut next_discovery = Instant::now();
         loop {
             let wanted = wanted(&settings.borrow_and_update().clone());
             self.publish(plan(&wanted, &self.discovery), &wanted);
-            let asks = wanted.iter().any(needs_discovery);
-            let question = async {
-                sleep_until(next_question).await;
+            let needs_discovery = wanted.iter().any(needs_discovery);
+            let discovery = async {
+                sleep_until(next_discovery).await;
                 self.discover().await;
             };
             tokio::select! {
-                () = change_of(&mut settings) => {}
-                () = question, if asks => next_question = Instant::now() + DISCOVERY_INTERVAL,
+                () = changed(&mut settings) => {}
+                () = discovery, if needs_discovery => next_discovery = Instant::now() + DISCOVERY_INTERVAL,
             }
         }
     }
 
     async fn discover(&mut self) {
-        match self.discoverer.ask(&self.client, self.timing.silence).await {
-            Ok(news) => {
-                if let Some(served) = news {
-                    self.discovery = Discovery::Answered(served);
+        match self.discovery_client.refresh().await {
+            Ok(changed) => {
+                if changed || self.discovery.served().is_none() {
+                    self.discovery = Discovery::Complete(Arc::new(self.discovery_client.served()));
                 }
-                self.failing = false;
+                self.is_failing = false;
             }
-            Err(fault) => {
-                if !std::mem::replace(&mut self.failing, true) {
-                    warn!(%fault, "Cannot ask the API server for its kinds; what it last said stands.");
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    warn!(%error, "Discovery failed; using the last known kinds.");
                 }
                 if self.discovery.served().is_none() {
-                    self.discovery = Discovery::Failed(down(&fault));
+                    self.discovery = Discovery::Failed(discovery_health(&error));
                 }
             }
         }
     }
 
-    fn publish(&self, plan: Plan, wanted: &[WantedKind]) {
-        let before = self.plans.borrow().clone();
-        if *before == plan {
+    fn publish(&self, plan: WatchPlan, wanted: &[WantedKind]) {
+        let previous = self.plans.borrow().clone();
+        if *previous == plan {
             return;
         }
-        for missing in plan.unwatched.iter().filter(|own| !before.unwatched.contains(own)) {
-            if let WatchHealth::Down { message, .. } = &missing.health {
-                warn!(kind = %missing.spec.kind, %message, "Wanted, and not watched.");
+        for unwatched in plan.unwatched.iter().filter(|unwatched| !previous.unwatched.contains(unwatched)) {
+            if let WatchHealth::Down { message, .. } = &unwatched.health {
+                warn!(kind = %unwatched.spec.kind, %message, "A requested kind is not watched.");
             }
         }
-        let comes_in = |version: &str, kind: &Kind| {
-            plan.streams.iter().any(|own| own.kind.is_same_type(kind) && *own.kind.version == *version)
+        let is_watched_in = |version: &str, kind: &Kind| {
+            plan.streams.iter().any(|spec| spec.kind.is_same_type(kind) && *spec.kind.version == *version)
         };
-        for spec in plan.streams.iter().filter(|spec| !before.streams.contains(spec)) {
-            let other = |want: &&WantedKind| {
-                let version = want.version.as_ref().filter(|_| !want.by_the_way);
-                want.means(&spec.kind) && version.is_some_and(|version| !comes_in(version, &spec.kind))
+        for spec in plan.streams.iter().filter(|spec| !previous.streams.contains(spec)) {
+            let in_other_version = |want: &&WantedKind| {
+                let version = want.version.as_ref().filter(|_| !want.implicit);
+                want.matches(&spec.kind) && version.is_some_and(|version| !is_watched_in(version, &spec.kind))
             };
-            if let Some(want) = wanted.iter().find(other) {
+            if let Some(requested) = wanted.iter().find(in_other_version) {
                 let version = &spec.kind.version;
-                info!(stream = %spec, %version, "`{want}` is watched in another version.");
+                info!(watch = %spec, %version, %requested, "The requested version is not served.");
             }
         }
         self.plans.send_replace(Arc::new(plan));
     }
 }
 
-/// Waits for other settings; for ever, when nobody can change them any more.
-async fn change_of<S>(settings: &mut watch::Receiver<Arc<S>>) {
+/// Never resolves once the settings cannot change any more.
+async fn changed<S>(settings: &mut watch::Receiver<Arc<S>>) {
     if settings.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-fn down(fault: &Fault) -> WatchHealth {
-    let message = format!("cannot ask for the kinds of the cluster: {fault}");
-    WatchHealth::Down { reason: fault.down_reason(), message: message.into() }
+fn discovery_health(error: &ApiError) -> WatchHealth {
+    let message = format!("discovery failed: {error}");
+    WatchHealth::Down { reason: error.down_reason(), message: message.into() }
 }
 
-/// Plans the streams. The order of what is wanted does not matter, and nothing is watched twice: an object comes
-/// through exactly one stream, so that a list of that stream can say that it is gone.
-pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
+/// Plans the watches. The result does not depend on the order of `wanted`, and every object is reported by exactly one
+/// watch: a relist can delete the objects that it lacks.
+pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
     let mut wanted: Vec<&WantedKind> = wanted.iter().collect();
     wanted.sort();
-    let mut kinds: BTreeMap<(Box<str>, Box<str>), Wishes> = BTreeMap::new();
+    let mut kinds: BTreeMap<(Box<str>, Box<str>), KindPlan> = BTreeMap::new();
     let mut unwatched = BTreeMap::new();
     for want in wanted {
         for resolution in resolve(want, discovery) {
@@ -141,126 +169,136 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> Plan {
                 Resolution::Unwatched(kind, health) => {
                     unwatched.entry(kind).or_insert(health);
                 }
-                Resolution::Kind { kind, rank } => match Wish::new(want, &kind) {
-                    Ok(wish) => {
+                Resolution::Kind { kind, rank } => match ObjectRequest::new(want, &kind) {
+                    Ok(request) => {
                         let key = (kind.kind.clone(), kind.group.clone());
-                        // In which version something comes is not for those to say who did not ask for it.
-                        let rank = if want.by_the_way { usize::MAX } else { rank };
-                        let wishes = kinds.entry(key).or_insert_with(|| Wishes::new(rank, &kind));
-                        wishes.add(rank, &kind, wish);
+                        // An implicit request does not choose the version.
+                        let rank = if want.implicit { usize::MAX } else { rank };
+                        let kind_plan = kinds.entry(key).or_insert_with(|| KindPlan::new(rank, &kind));
+                        kind_plan.add(rank, &kind, request);
                         for (version, objects) in &*want.versions {
-                            wishes.pin(in_version(&kind, version, discovery), objects);
+                            kind_plan.pin(in_version(&kind, version, discovery), objects);
                         }
                     }
-                    Err(NotWatched::LeftOut) => {}
-                    Err(NotWatched::Refused(why)) => {
-                        unwatched.entry(kind).or_insert_with(|| refused(why));
+                    Err(NotWatched::Silently) => {}
+                    Err(NotWatched::Refused(reason)) => {
+                        unwatched.entry(kind).or_insert_with(|| refused(reason));
                     }
                 },
             }
         }
     }
-    let mut streams = Vec::new();
-    for wishes in kinds.into_values() {
-        let kind = wishes.kind.clone();
-        let (specs, left_over) = wishes.streams();
-        streams.extend(specs.into_iter().map(Arc::new));
-        if let Some(why) = left_over {
-            unwatched.entry(kind).or_insert_with(|| refused(why));
+    let mut specs = Vec::new();
+    for kind_plan in kinds.into_values() {
+        let kind = kind_plan.kind.clone();
+        let (of_kind, refusal) = kind_plan.watch_specs();
+        specs.extend(of_kind.into_iter().map(Arc::new));
+        if let Some(reason) = refusal {
+            unwatched.entry(kind).or_insert_with(|| refused(reason));
         }
     }
-    // Where everything comes anyway, there is nothing left to complain about, nor a second line to say it in.
-    let comes_anyway = |kind: &Kind| {
-        let brings_all = |spec: &WatchSpec| spec.namespace.is_none() && !spec.is_of_single_objects();
-        streams.iter().any(|spec| *spec.kind == *kind && brings_all(spec))
+    // A refused request does not matter if another one watches all objects of the kind.
+    let is_fully_watched = |kind: &Kind| {
+        let is_cluster_wide = |spec: &WatchSpec| spec.namespace.is_none() && !spec.selects_by_name();
+        specs.iter().any(|spec| *spec.kind == *kind && is_cluster_wide(spec))
     };
     let unwatched = unwatched
         .into_iter()
-        .filter(|(kind, _)| !comes_anyway(kind))
-        .map(|(kind, health)| Unwatched { spec: Arc::new(WatchSpec::nothing(kind)), health })
+        .filter(|(kind, _)| !is_fully_watched(kind))
+        .map(|(kind, health)| Unwatched { spec: Arc::new(WatchSpec::none(kind)), health })
         .collect();
-    Plan { streams, unwatched, served: discovery.served().cloned() }
+    WatchPlan { streams: specs, unwatched, served: discovery.served().cloned() }
 }
 
-fn refused(why: &str) -> WatchHealth {
-    WatchHealth::Down { reason: DownReason::Refused, message: why.into() }
+fn refused(reason: &str) -> WatchHealth {
+    WatchHealth::Down { reason: DownReason::Refused, message: reason.into() }
 }
 
-/// What is wanted of one kind.
-struct Wish {
+/// Which objects of a kind one [`WantedKind`] requests.
+struct ObjectRequest {
     scope: Scope,
     selector: Option<Selector>,
     name: Option<Box<str>>,
-    by_the_way: bool,
+    implicit: bool,
 }
 
-/// Why a kind that is there is not watched.
+/// Why a served kind is not watched.
 enum NotWatched {
-    /// It came with others of its group, and nobody asked for it by its name.
-    LeftOut,
-    /// It was asked for by its name.
+    /// It was requested implicitly or as part of a group.
+    Silently,
+    /// It was requested by name.
     Refused(&'static str),
 }
 
-impl Wish {
+impl ObjectRequest {
     fn new(want: &WantedKind, kind: &Kind) -> Result<Self, NotWatched> {
-        let not = |why| match want.kind {
-            KindName::Named(_) if !want.by_the_way => NotWatched::Refused(why),
-            KindName::Named(_) | KindName::Every => NotWatched::LeftOut,
+        let refuse = |reason| match want.kind {
+            KindName::Named(_) if !want.implicit => NotWatched::Refused(reason),
+            KindName::Named(_) | KindName::Any => NotWatched::Silently,
         };
         let selector = want.selector.clone().filter(|selector| !selector.is_empty());
-        let named = matches!(want.scope, Scope::In(_));
+        let names_namespaces = matches!(want.scope, Scope::In(_));
         if want.scope.is_empty() {
-            return Err(not("none of its namespaces is to be watched"));
+            return Err(refuse("none of its namespaces is to be watched"));
         }
-        if !kind.namespaced && named {
-            return Err(not("its objects are in no namespace, and only some namespaces are to be watched"));
+        if !kind.namespaced && names_namespaces {
+            return Err(refuse(
+                "its objects are in no namespace, and only some namespaces are to be watched",
+            ));
         }
-        if kind.is_guarded() && ((selector.is_none() && want.name.is_none()) || !named) {
-            return Err(not(
+        let selects = selector.is_some() || want.name.is_some();
+        if kind.requires_selector() && !(selects && names_namespaces) {
+            return Err(refuse(
                 "objects of this kind are asked for by a name or a selector, and in named namespaces only",
             ));
         }
         let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
-        Ok(Self { scope, selector, name: want.name.clone(), by_the_way: want.by_the_way })
+        Ok(Self { scope, selector, name: want.name.clone(), implicit: want.implicit })
     }
 }
 
-/// Everything that is wanted of one kind.
-struct Wishes {
-    /// How much the API server prefers this version; the smallest is the most preferred.
+/// All requests for one kind.
+struct KindPlan {
+    /// Position of the version in the preference order of the API server; the smallest wins.
     rank: usize,
     kind: Arc<Kind>,
-    /// In which namespaces objects of each selector are wanted.
+    /// The requested namespaces of each selector; `None` requests all objects.
     scopes: BTreeMap<Option<Selector>, Scope>,
-    /// Single objects that are wanted, by namespace and name, each in its version.
-    named: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
-    /// Objects that have to be read in exactly this version, whatever the others are read in.
+    /// Single objects by namespace and name, each with the version in which it was requested.
+    single_objects: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
+    /// Objects that must be read in this version, whatever the version of the others is.
     pinned: BTreeMap<Arc<Kind>, NameSet>,
-    /// In which namespaces all objects are looked at, though nobody asked for them.
-    by_the_way: Scope,
+    /// Namespaces of implicit requests.
+    implicit: Scope,
 }
 
-impl Wishes {
+impl KindPlan {
     fn new(rank: usize, kind: &Arc<Kind>) -> Self {
-        let (scopes, named, pinned) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { rank, kind: kind.clone(), scopes, named, pinned, by_the_way: Scope::nothing() }
+        Self {
+            rank,
+            kind: kind.clone(),
+            scopes: BTreeMap::new(),
+            single_objects: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            implicit: Scope::nothing(),
+        }
     }
 
-    fn add(&mut self, rank: usize, kind: &Arc<Kind>, wish: Wish) {
+    fn add(&mut self, rank: usize, kind: &Arc<Kind>, request: ObjectRequest) {
         if rank < self.rank {
             (self.rank, self.kind) = (rank, kind.clone());
         }
-        if let (Some(name), Scope::In(namespaces)) = (&wish.name, &wish.scope) {
+        if let (Some(name), Scope::In(namespaces)) = (&request.name, &request.scope) {
             for namespace in namespaces {
-                self.named.entry((namespace.clone(), name.clone())).or_insert_with(|| kind.clone());
+                let key = (namespace.clone(), name.clone());
+                self.single_objects.entry(key).or_insert_with(|| kind.clone());
             }
             return;
         }
-        if wish.by_the_way {
-            self.by_the_way = &self.by_the_way | &wish.scope;
+        if request.implicit {
+            self.implicit = &self.implicit | &request.scope;
         } else {
-            self.widen(wish.selector, &wish.scope);
+            self.widen(request.selector, &request.scope);
         }
     }
 
@@ -275,174 +313,153 @@ impl Wishes {
         }
     }
 
-    /// The streams that bring all of it, and why something is left over, if it is.
-    fn streams(mut self) -> (Vec<WatchSpec>, Option<&'static str>) {
-        let elsewhere = self.share_by_the_way();
-        let (mut streams, left_over) = self.selected_streams(self.clauses());
-        if !elsewhere.is_empty() {
-            streams.extend(self.selected_streams(vec![Clause { scope: elsewhere, selector: None }]).0);
+    /// The watches that cover all requests, and why a request is not covered.
+    fn watch_specs(mut self) -> (Vec<WatchSpec>, Option<&'static str>) {
+        let implicit_only = self.merge_implicit();
+        let (mut specs, refusal) = self.specs_of(self.clauses());
+        if !implicit_only.is_empty() {
+            specs.extend(self.specs_of(vec![ObjectFilter { scope: implicit_only, selector: None }]).0);
         }
-        self.put_apart(&mut streams);
-        for ((namespace, name), kind) in &self.named {
-            if !streams.iter().any(|spec| spec.misses_nothing(namespace, name)) {
-                // An object comes through exactly one stream.
-                for other in streams.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
-                    Arc::make_mut(&mut other.without).insert(namespace, name);
+        self.split_off_pinned(&mut specs);
+        for ((namespace, name), kind) in &self.single_objects {
+            if !specs.iter().any(|spec| spec.is_authoritative_for(namespace, name)) {
+                // Exactly one watch reports an object.
+                for other in specs.iter_mut().filter(|spec| spec.name.is_none() && spec.covers(namespace)) {
+                    Arc::make_mut(&mut other.excluded_names).insert(namespace, name);
                 }
-                let whole = WatchSpec::whole(kind.clone());
                 let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
-                streams.push(WatchSpec { namespace, name, ..whole });
+                specs.push(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
             }
         }
-        (streams, left_over)
+        (specs, refusal)
     }
 
-    /// Takes what has to be read in other versions out of the streams, into others that ask like them.
-    fn put_apart(&self, streams: &mut Vec<WatchSpec>) {
-        let mut others = Vec::new();
+    /// Moves objects that are pinned to another version to watches of that version.
+    fn split_off_pinned(&self, specs: &mut Vec<WatchSpec>) {
+        let mut of_pinned = Vec::new();
         for (kind, objects) in self.pinned.iter().filter(|(kind, _)| **kind != self.kind) {
-            for stream in streams.iter_mut() {
-                let of_stream = objects.iter().filter(|(space, name)| stream.misses_nothing(space, name));
-                let only: NameSet = of_stream.collect();
+            for spec in specs.iter_mut() {
+                let reported =
+                    objects.iter().filter(|(namespace, name)| spec.is_authoritative_for(namespace, name));
+                let only: NameSet = reported.collect();
                 if !only.is_empty() {
-                    Arc::make_mut(&mut stream.without).extend(only.iter());
-                    let (namespace, excluded) = (stream.namespace.clone(), stream.excluded.clone());
-                    let whole = WatchSpec::whole(kind.clone());
-                    others.push(WatchSpec { namespace, excluded, only: Arc::new(only), ..whole });
+                    Arc::make_mut(&mut spec.excluded_names).extend(only.iter());
+                    of_pinned.push(WatchSpec {
+                        namespace: spec.namespace.clone(),
+                        excluded: spec.excluded.clone(),
+                        included_names: Arc::new(only),
+                        ..WatchSpec::all(kind.clone())
+                    });
                 }
             }
         }
-        streams.extend(others);
+        specs.extend(of_pinned);
     }
 
-    /// Looks at what nobody asked for with what somebody did, where namespaces are the same. Gives the others: these have streams
-    /// of their own, so that whoever asked for something needs no more rights than that takes.
-    fn share_by_the_way(&mut self) -> Scope {
-        let asked = self.scopes.values().fold(Scope::nothing(), |all, own| &all | own);
-        let shared = self.by_the_way.within(&asked);
+    /// Adds implicit requests to explicit ones in the same namespaces. Returns the other namespaces: they get watches of
+    /// their own, so that explicit requests need no further permissions.
+    fn merge_implicit(&mut self) -> Scope {
+        let explicit = self.scopes.values().fold(Scope::nothing(), |all, scope| &all | scope);
+        let shared = self.implicit.within(&explicit);
         if !shared.is_empty() {
             self.widen(None, &shared);
         }
-        &self.by_the_way - &asked
+        &self.implicit - &explicit
     }
 
-    fn selected_streams(&self, clauses: Vec<Clause>) -> (Vec<WatchSpec>, Option<&'static str>) {
+    /// One cluster-wide watch if any clause needs it, else one watch for each namespace.
+    fn specs_of(&self, clauses: Vec<ObjectFilter>) -> (Vec<WatchSpec>, Option<&'static str>) {
         let mut namespaces = BTreeSet::new();
         let mut excluded = BTreeSet::new();
         for clause in &clauses {
             match &clause.scope {
-                Scope::In(named) => namespaces.extend(named.iter().cloned()),
-                Scope::AllBut(names) => excluded.extend(names.iter().cloned()),
+                Scope::In(names) => namespaces.extend(names.iter().cloned()),
+                Scope::AllExcept(names) => excluded.extend(names.iter().cloned()),
             }
         }
-        if clauses.iter().any(|clause| matches!(clause.scope, Scope::AllBut(_))) {
+        if clauses.iter().any(|clause| matches!(clause.scope, Scope::AllExcept(_))) {
             excluded.retain(|name| !clauses.iter().any(|clause| clause.scope.has(name)));
-            let mut spec = self.stream(clauses);
+            let mut spec = self.spec_of(clauses);
             spec.excluded = excluded.into_iter().collect();
             return (vec![spec], None);
         }
-        let mut left_over = None;
-        let mut streams = Vec::new();
+        let mut refusal = None;
+        let mut specs = Vec::new();
         for namespace in namespaces {
-            let only = Scope::In([namespace.clone()].into());
-            let here = clauses.iter().filter(|clause| clause.scope.has(&namespace));
-            let mut here: Vec<Clause> =
-                here.map(|clause| Clause { scope: only.clone(), ..clause.clone() }).collect();
-            if self.kind.is_guarded() && here.len() > 1 {
-                here.truncate(1);
-                left_over = Some("objects of this kind are asked for by one selector in each namespace");
+            let scope = Scope::In([namespace.clone()].into());
+            let in_namespace = clauses.iter().filter(|clause| clause.scope.has(&namespace));
+            let mut in_namespace: Vec<ObjectFilter> =
+                in_namespace.map(|clause| ObjectFilter { scope: scope.clone(), ..clause.clone() }).collect();
+            if self.kind.requires_selector() && in_namespace.len() > 1 {
+                in_namespace.truncate(1);
+                refusal = Some("objects of this kind are asked for by one selector in each namespace");
             }
-            let mut spec = self.stream(here);
+            let mut spec = self.spec_of(in_namespace);
             spec.namespace = Some(namespace);
-            streams.push(spec);
+            specs.push(spec);
         }
-        (streams, left_over)
+        (specs, refusal)
     }
 
-    /// What is wanted, without what a clause without a selector brings anyway.
-    fn clauses(&self) -> Vec<Clause> {
-        let everything = self.scopes.get(&None);
+    /// The requests without those that a request for all objects includes.
+    fn clauses(&self) -> Vec<ObjectFilter> {
+        let all_objects = self.scopes.get(&None);
         let mut clauses = Vec::new();
         for (selector, scope) in &self.scopes {
-            let scope = match (selector, everything) {
-                (Some(_), Some(everything)) => scope - everything,
+            let scope = match (selector, all_objects) {
+                (Some(_), Some(all_objects)) => scope - all_objects,
                 (Some(_), None) | (None, _) => scope.clone(),
             };
             if !scope.is_empty() {
-                clauses.push(Clause { scope, selector: selector.clone() });
+                clauses.push(ObjectFilter { scope, selector: selector.clone() });
             }
         }
         clauses
     }
 
-    /// One stream for these clauses: the API server selects if all want the same labels, else we do.
-    fn stream(&self, mut clauses: Vec<Clause>) -> WatchSpec {
-        let whole = WatchSpec::whole(self.kind.clone());
+    /// The API server applies the selector of a single clause. Several clauses are applied by the decoder.
+    fn spec_of(&self, mut clauses: Vec<ObjectFilter>) -> WatchSpec {
+        let whole = WatchSpec::all(self.kind.clone());
         match clauses.pop() {
-            Some(only) if clauses.is_empty() => WatchSpec { selector: only.selector, ..whole },
+            Some(single) if clauses.is_empty() => WatchSpec { selector: single.selector, ..whole },
             last => {
                 clauses.extend(last);
-                WatchSpec { kept: clauses, ..whole }
+                WatchSpec { filters: clauses, ..whole }
             }
         }
     }
 }
 
-/// What is known about the kinds of the cluster.
-#[derive(Clone, Debug, Default)]
-pub enum Discovery {
-    /// The API server has not answered yet.
-    #[default]
-    Awaited,
-    /// The API server never told, and why.
-    Failed(WatchHealth),
-    /// What it last said.
-    Answered(Arc<Served>),
-}
-
-impl Discovery {
-    /// What the API server last said.
-    pub fn served(&self) -> Option<&Arc<Served>> {
-        match self {
-            Self::Answered(served) => Some(served),
-            Self::Awaited | Self::Failed(_) => None,
-        }
-    }
-}
-
-/// One kind that is meant.
+/// A kind that a [`WantedKind`] matches.
 #[derive(Debug)]
-pub(super) enum Resolution {
-    /// It can be watched. The smaller the rank, the more the API server prefers this version.
+enum Resolution {
+    /// It can be watched. `rank` is the position of the version in the preference order of the API server.
     Kind { kind: Arc<Kind>, rank: usize },
-    /// It cannot be watched now, and why.
+    /// It cannot be watched now.
     Unwatched(Arc<Kind>, WatchHealth),
 }
 
-/// Kinds that every cluster has had in this version for years: nobody has to be asked, and nothing waits for an answer.
-static KNOWN: LazyLock<[Arc<Kind>; 2]> =
-    LazyLock::new(|| [Kind::deployment(), Kind::service()].map(Arc::new));
-
-/// Whether the API server has to be asked what is meant.
+/// Whether the kind is not well known.
 pub(super) fn needs_discovery(want: &WantedKind) -> bool {
-    known(want).is_none()
+    well_known(want).is_none()
 }
 
-/// The kinds that are meant, each in one version: the wanted one where it is served, else the preferred one.
-pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolution> {
-    if let Some(kind) = known(want) {
+/// The matching kinds, each in one version: the requested one if it is served, else the preferred one.
+fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolution> {
+    if let Some(kind) = well_known(want) {
         return vec![Resolution::Kind { kind, rank: 0 }];
     }
     let served = match discovery {
-        Discovery::Awaited => return vec![unwatched(want, WatchHealth::Starting)],
+        Discovery::Pending => return vec![unwatched(want, WatchHealth::Starting)],
         Discovery::Failed(health) => return vec![unwatched(want, health.clone())],
-        Discovery::Answered(served) => served,
+        Discovery::Complete(served) => served,
     };
     let mut seen = HashSet::new();
-    let of_each_kind = served.kinds.iter().filter(|own| want.means(&own.kind) && seen.insert(&own.kind.kind));
+    let matching =
+        served.kinds.iter().filter(|served| want.matches(&served.kind) && seen.insert(&served.kind.kind));
     let resolved: Vec<Resolution> =
-        of_each_kind.filter_map(|first| in_best_version(want, first, served)).collect();
-    if resolved.is_empty() && !want.by_the_way {
+        matching.filter_map(|preferred| in_best_version(want, preferred, served)).collect();
+    if resolved.is_empty() && !want.implicit {
         let message = format!("the API server has no {want} that can be watched; it is looked for again");
         let health = WatchHealth::Down { reason: DownReason::NotFound, message: message.into() };
         return vec![unwatched(want, health)];
@@ -450,35 +467,37 @@ pub(super) fn resolve(want: &WantedKind, discovery: &Discovery) -> Vec<Resolutio
     resolved
 }
 
-/// A kind in this version, where it can be watched in it.
-pub(super) fn in_version(kind: &Kind, version: &str, discovery: &Discovery) -> Option<Arc<Kind>> {
-    let is_meant =
-        |own: &&ServedKind| own.watchable && own.kind.is_same_type(kind) && *own.kind.version == *version;
-    discovery.served()?.kinds.iter().find(is_meant).map(|own| own.kind.clone())
+/// The kind in this version if it is served and watchable.
+fn in_version(kind: &Kind, version: &str, discovery: &Discovery) -> Option<Arc<Kind>> {
+    let matches = |served: &&ServedKind| {
+        served.watchable && served.kind.is_same_type(kind) && *served.kind.version == *version
+    };
+    discovery.served()?.kinds.iter().find(matches).map(|served| served.kind.clone())
 }
 
-fn known(want: &WantedKind) -> Option<Arc<Kind>> {
-    let exactly = |kind: &Kind| want.version.as_ref().is_none_or(|version| *version == kind.version);
-    let named = want.kind != KindName::Every;
-    KNOWN.iter().find(|kind| named && want.means(kind) && exactly(kind)).cloned()
+fn well_known(want: &WantedKind) -> Option<Arc<Kind>> {
+    let has_version = |kind: &Kind| want.version.as_ref().is_none_or(|version| *version == kind.version);
+    let is_named = want.kind != KindName::Any;
+    WELL_KNOWN.iter().find(|kind| is_named && want.matches(kind) && has_version(kind)).cloned()
 }
 
-/// `first` is the preferred version of a kind.
-fn in_best_version(want: &WantedKind, first: &ServedKind, served: &Served) -> Option<Resolution> {
+/// `preferred` is the kind in the preferred version.
+fn in_best_version(want: &WantedKind, preferred: &ServedKind, served: &ServedKinds) -> Option<Resolution> {
     let versions = served.kinds.iter().enumerate();
-    let mut versions = versions.filter(|(_, own)| own.kind.is_same_type(&first.kind) && own.watchable);
-    let preferred = versions.clone().next()?;
-    let wanted =
-        versions.find(|(_, own)| want.version.as_ref().is_some_and(|want| *want == own.kind.version));
-    let (rank, best) = wanted.unwrap_or(preferred);
+    let mut watchable =
+        versions.filter(|(_, served)| served.kind.is_same_type(&preferred.kind) && served.watchable);
+    let first = watchable.clone().next()?;
+    let requested = watchable
+        .find(|(_, served)| want.version.as_ref().is_some_and(|version| *version == served.kind.version));
+    let (rank, best) = requested.unwrap_or(first);
     Some(Resolution::Kind { kind: best.kind.clone(), rank: rank + 1 })
 }
 
 fn unwatched(want: &WantedKind, health: WatchHealth) -> Resolution {
     let name = match &want.kind {
-        KindName::Every => "*",
+        KindName::Any => "*",
         KindName::Named(name) => name,
     };
-    let kind = Kind::unseen(&want.group, want.version.as_deref().unwrap_or(""), name);
+    let kind = Kind::undiscovered(&want.group, want.version.as_deref().unwrap_or(""), name);
     Resolution::Unwatched(Arc::new(kind), health)
 }

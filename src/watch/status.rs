@@ -1,149 +1,149 @@
-//! What is read of an object's status: what its controller recorded, and how a Job ran.
+//! Decodes what controllers record in the status of an object, and how a Job ran.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{DecodeConfig, decode::reason};
+use super::{DecodeConfig, decode::unknown_reason};
 use crate::{
-    diff::{Algorithm, Owners, Recorded, find, fingerprint, sha256_jcs},
+    diff::{Algorithm, FieldOwners, RecordedHash, fingerprint, sha256_jcs, value_at},
     types::{
-        Digest, Facts, FieldPath, HashBaseline, HashMismatch, Health, JobOutcome, JobRun, JobSpec, Kind,
-        ObservedState, Progress, Record, RecordAlgorithm, RecordSpec, Report, UnknownReason,
+        ControllerStatus, Digest, FieldPath, HashBaseline, HashMismatch, Health, JobOutcome, JobRun, Kind,
+        ObjectInfo, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec, StatusReport,
+        TerraformJobSpec, UnknownReason,
     },
 };
 
-/// Longest message that is kept, in characters.
-pub(super) const LONGEST_MESSAGE: usize = 256;
-/// Longest name of a phase, a reason or an output.
-pub(super) const LONGEST_NAME: usize = 64;
-/// Most names of outputs that are kept.
-const MOST_OUTPUTS: usize = 100;
+pub(super) const MAX_MESSAGE_CHARS: usize = 256;
+/// Limit for the name of a phase, a reason or an output.
+const MAX_NAME_CHARS: usize = 64;
+const MAX_OUTPUTS: usize = 100;
 
-/// Reads what is asked for of the status of objects of one kind.
+/// Decodes the status of objects of one kind.
 #[derive(Clone, Debug)]
-pub(super) struct ReportReader {
-    records: Arc<[RecordSpec]>,
-    jobs: Option<JobSpec>,
+pub(super) struct StatusDecoder {
+    records: Arc<[StatusHashSpec]>,
+    jobs: Option<TerraformJobSpec>,
     prefix: Box<str>,
 }
 
-impl ReportReader {
-    /// A reader of what is asked for of one kind.
-    pub(super) fn new(reading: &DecodeConfig) -> Self {
+impl StatusDecoder {
+    pub(super) fn new(config: &DecodeConfig) -> Self {
         Self {
-            records: reading.records.clone(),
-            jobs: reading.jobs.clone(),
-            prefix: reading.annotation_prefix.clone(),
+            records: config.records.clone(),
+            jobs: config.jobs.clone(),
+            prefix: config.annotation_prefix.clone(),
         }
     }
 
-    /// What the object's status tells, and what follows from it for its health. None where nobody asks.
-    pub(super) fn read(&self, kind: &Kind, text: &str, facts: &mut Facts) -> Option<Box<Report>> {
+    /// Returns `None` if no spec matches the object. A recorded phase also sets the health in `facts`.
+    pub(super) fn decode(
+        &self,
+        kind: &Kind,
+        text: &str,
+        facts: &mut ObjectInfo,
+    ) -> Option<Box<StatusReport>> {
         if self.records.is_empty() && self.jobs.is_none() {
             return None;
         }
         let object: Value = serde_json::from_str(text).ok()?;
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
         let label = |name: &str| object["metadata"]["labels"][name].as_str();
-        let spec = self.records.iter().find(|spec| spec.objects.wants(kind, namespace, label));
+        let spec = self.records.iter().find(|spec| spec.objects.matches_object(kind, namespace, label));
         let record = spec.map(|spec| self.record(spec, kind, text, &object));
-        let run = self.jobs.as_ref().filter(|spec| spec.objects.wants(kind, namespace, label));
+        let run = self.jobs.as_ref().filter(|spec| spec.objects.matches_object(kind, namespace, label));
         let run = run.map(|spec| job_run(spec, &object));
         if let Some(record) = &record {
-            judge_health(record, facts);
+            set_health_from_phase(record, facts);
         }
-        (record.is_some() || run.is_some()).then(|| Box::new(Report { record, run }))
+        (record.is_some() || run.is_some()).then(|| Box::new(StatusReport { record, run }))
     }
 
-    fn record(&self, spec: &RecordSpec, kind: &Kind, text: &str, object: &Value) -> Record {
-        let words = |path: &FieldPath, longest| {
-            cut(find(object, path).and_then(Value::as_str).unwrap_or_default(), longest)
+    fn record(&self, spec: &StatusHashSpec, kind: &Kind, json: &str, object: &Value) -> ControllerStatus {
+        let text = |path: &FieldPath, max_chars| {
+            truncate(value_at(object, path).and_then(Value::as_str).unwrap_or_default(), max_chars)
         };
-        let phase = spec.phase.as_ref().map(|path| words(path, LONGEST_NAME)).unwrap_or_default();
+        let phase = spec.phase.as_ref().map(|path| text(path, MAX_NAME_CHARS)).unwrap_or_default();
         let progress = if spec.error_phases.contains(&phase) {
             Progress::Failed
         } else if spec.in_flight_phases.contains(&phase) {
-            Progress::Underway
+            Progress::InProgress
         } else {
-            Progress::Settled
+            Progress::Done
         };
-        let owners = Owners::of(object);
-        let owned_at = |path: &FieldPath| owners.owner(path).and_then(|writer| writer.time);
-        let (standing, behind_since) = self.standing(spec, kind, text, object, &owners);
+        let owners = FieldOwners::of(object);
+        let (observed_state, edited_at) = self.observed_state(spec, kind, json, object, &owners);
         let since = match (&spec.phase, progress) {
-            (Some(path), Progress::Underway) => owned_at(path),
-            (Some(_) | None, _) => behind_since,
+            (Some(path), Progress::InProgress) => owners.owner(path).and_then(|manager| manager.time),
+            (Some(_) | None, _) => edited_at,
         };
-        let (message, outputs) = (words(&spec.message, LONGEST_MESSAGE), outputs(spec, object));
-        Record { standing, phase, progress, message, outputs, since, grace: spec.grace }
+        let (message, outputs) = (text(&spec.message, MAX_MESSAGE_CHARS), outputs(spec, object));
+        ControllerStatus { observed_state, phase, progress, message, outputs, since, grace: spec.grace }
     }
 
-    /// Whether what the controller has applied is what is declared, and since when it may not be.
-    fn standing(
+    /// Compares what the controller recorded with what is declared. The time is that of the last edit since the record.
+    fn observed_state(
         &self,
-        spec: &RecordSpec,
+        spec: &StatusHashSpec,
         kind: &Kind,
-        text: &str,
+        json: &str,
         object: &Value,
-        owners: &Owners<'_>,
+        owners: &FieldOwners<'_>,
     ) -> (ObservedState, Option<Timestamp>) {
-        let recorded = find(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
-        let stamped = owners.owner(&spec.recorded).and_then(|writer| writer.time);
-        // Who owns what is declared may have written before the record, or after.
-        let last = owners.owner(&spec.hashed).cloned();
-        let writer = last.clone().filter(|writer| writer.time > stamped);
-        let since = writer.as_ref().and_then(|writer| writer.time);
-        let standing = match spec.algorithm {
-            RecordAlgorithm::Hash(algorithm) => ObservedState::Hash(match recorded {
+        let recorded = value_at(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
+        let recorded_at = owners.owner(&spec.recorded).and_then(|manager| manager.time);
+        let last_writer = owners.owner(&spec.hashed).cloned();
+        let owner = last_writer.clone().filter(|manager| manager.time > recorded_at);
+        let edited_at = owner.as_ref().and_then(|manager| manager.time);
+        let state = match spec.algorithm {
+            StatusHashAlgorithm::Hash(algorithm) => ObservedState::Hash(match recorded {
                 None => HashBaseline::Absent,
                 Some(recorded) => {
-                    let actual = || self.hash(algorithm, spec, kind, text, object);
-                    let both = recorded_hash(algorithm, recorded).and_then(|own| Ok((own, actual()?)));
-                    match both {
+                    let actual = || self.hash(algorithm, spec, kind, json, object);
+                    match recorded_hash(algorithm, recorded).and_then(|expected| Ok((expected, actual()?))) {
                         Err(reason) => HashBaseline::Unusable(reason),
                         Ok((expected, actual)) if expected == actual => HashBaseline::Match(actual),
                         Ok((expected, actual)) => HashBaseline::Mismatch(Box::new(HashMismatch {
                             algorithm,
                             expected,
                             actual,
-                            writer,
-                            recorder: last,
+                            owner,
+                            recorded_by: last_writer,
                         })),
                     }
                 }
             }),
-            RecordAlgorithm::Generation => match (recorded, recorded.and_then(Value::as_i64)) {
+            StatusHashAlgorithm::Generation => match (recorded, recorded.and_then(Value::as_i64)) {
                 (Some(_), None) => ObservedState::Hash(HashBaseline::Unusable(UnknownReason::BadHash)),
                 (_, observed) => {
                     let current = object["metadata"]["generation"].as_i64().unwrap_or_default();
-                    ObservedState::Generation { observed, current, writer: last }
+                    ObservedState::Generation { observed, current, owner: last_writer }
                 }
             },
         };
-        (standing, since)
+        (state, edited_at)
     }
 
     fn hash(
         &self,
         algorithm: Algorithm,
-        spec: &RecordSpec,
+        spec: &StatusHashSpec,
         kind: &Kind,
-        text: &str,
+        json: &str,
         object: &Value,
     ) -> Result<Digest, UnknownReason> {
-        // What another version calls its fields says nothing about what was hashed.
+        // Fields have other names in other versions, so the hash of one version says nothing about another.
         if spec.objects.version.as_ref().is_some_and(|version| *version != kind.version) {
             return Err(UnknownReason::OtherVersion);
         }
         match algorithm {
             Algorithm::Sha256Jcs => {
-                let hashed = find(object, &spec.hashed).ok_or(UnknownReason::Unhashable)?;
+                let hashed = value_at(object, &spec.hashed).ok_or(UnknownReason::Unhashable)?;
                 sha256_jcs(hashed).map_err(|_| UnknownReason::Unhashable)
             }
             Algorithm::TfdriftV1 | Algorithm::JcsV1 | Algorithm::Opr8rV1 => {
-                fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| reason(&error))
+                fingerprint(algorithm, kind, json, &self.prefix).map_err(|error| unknown_reason(&error))
             }
         }
     }
@@ -151,67 +151,66 @@ impl ReportReader {
 
 fn recorded_hash(algorithm: Algorithm, recorded: &Value) -> Result<Digest, UnknownReason> {
     let text = recorded.as_str().ok_or(UnknownReason::BadHash)?;
-    Recorded::parse_as(algorithm, text).map(|recorded| recorded.digest)
+    RecordedHash::parse_as(algorithm, text).map(|recorded| recorded.digest)
 }
 
-/// Names only, whatever their values are.
-fn outputs(spec: &RecordSpec, object: &Value) -> Box<[Box<str>]> {
-    let found = spec.outputs.as_ref().and_then(|path| find(object, path)).and_then(Value::as_object);
-    let names = found.into_iter().flat_map(|outputs| outputs.keys());
-    let mut names: Vec<Box<str>> = names.map(|name| cut(name, LONGEST_NAME)).collect();
+/// Names only: values may be secret.
+fn outputs(spec: &StatusHashSpec, object: &Value) -> Box<[Box<str>]> {
+    let outputs = spec.outputs.as_ref().and_then(|path| value_at(object, path)).and_then(Value::as_object);
+    let names = outputs.into_iter().flat_map(|outputs| outputs.keys());
+    let mut names: Vec<Box<str>> = names.map(|name| truncate(name, MAX_NAME_CHARS)).collect();
     names.sort();
-    names.truncate(MOST_OUTPUTS);
+    names.truncate(MAX_OUTPUTS);
     names.into()
 }
 
-/// A phase tells how an object is where no condition does.
-fn judge_health(record: &Record, facts: &mut Facts) {
+/// A failed phase outranks conditions; the phase `Ready` counts where conditions are inconclusive.
+fn set_health_from_phase(record: &ControllerStatus, facts: &mut ObjectInfo) {
     match record.progress {
         Progress::Failed => {
             facts.health = Health::Unhealthy;
             facts.message = record.message.clone();
         }
-        Progress::Settled if facts.health == Health::Unknown && &*record.phase == "Ready" => {
+        Progress::Done if facts.health == Health::Unknown && &*record.phase == "Ready" => {
             facts.health = Health::Healthy;
             facts.message = Box::default();
         }
-        Progress::Settled | Progress::Underway => {}
+        Progress::Done | Progress::InProgress => {}
     }
 }
 
-/// The beginning of a text.
-pub(super) fn cut(text: &str, longest: usize) -> Box<str> {
-    text.chars().take(longest).collect::<String>().into()
+pub(super) fn truncate(text: &str, max_chars: usize) -> Box<str> {
+    text.chars().take(max_chars).collect::<String>().into()
 }
 
-/// How a Job ran, or runs.
-pub(super) fn job_run(spec: &JobSpec, object: &Value) -> JobRun {
+fn job_run(spec: &TerraformJobSpec, object: &Value) -> JobRun {
     let (metadata, status) = (&object["metadata"], &object["status"]);
     let time = |value: &Value| value.as_str().and_then(|time| time.parse::<Timestamp>().ok());
-    let word = |value: &Value, longest| cut(value.as_str().unwrap_or_default(), longest);
+    let text = |value: &Value, max_chars| truncate(value.as_str().unwrap_or_default(), max_chars);
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let is = |name: &str| {
+    let condition = |name: &str| {
         conditions.iter().find(|condition| condition["type"] == name && condition["status"] == "True")
     };
-    let ended = is("Complete").map(|own| (true, own)).or_else(|| is("Failed").map(|own| (false, own)));
-    let outcome = ended.map(|(succeeded, condition)| JobOutcome {
+    let complete = condition("Complete").map(|condition| (true, condition));
+    let outcome = complete.or_else(|| condition("Failed").map(|condition| (false, condition)));
+    let outcome = outcome.map(|(succeeded, condition)| JobOutcome {
         succeeded,
-        // Only those that succeed have a time of completion.
+        // Failed Jobs have no completionTime.
         ended: time(&status["completionTime"]).or_else(|| time(&condition["lastTransitionTime"])),
-        reason: word(&condition["reason"], LONGEST_NAME),
-        message: word(&condition["message"], LONGEST_MESSAGE),
+        reason: text(&condition["reason"], MAX_NAME_CHARS),
+        message: text(&condition["message"], MAX_MESSAGE_CHARS),
     });
     let (created, started) = (time(&metadata["creationTimestamp"]), time(&status["startTime"]));
-    JobRun { subject: subject(spec, metadata).into(), created, started, outcome }
+    JobRun { subject: job_subject(spec, metadata).into(), created, started, outcome }
 }
 
-/// What a Job runs for: by its label, else by what made it, else itself. Names of Jobs change with each run, the others stay.
-fn subject<'a>(spec: &JobSpec, metadata: &'a Value) -> &'a str {
+/// The name that stays the same over all runs: the value of the label, else the controller, else the Job itself.
+fn job_subject<'a>(spec: &TerraformJobSpec, metadata: &'a Value) -> &'a str {
     let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-    let maker =
+    let controller =
         || owners.filter(|owner| owner["controller"] == true).find_map(|owner| owner["name"].as_str());
     let label = metadata["labels"][&*spec.label].as_str().filter(|name| !name.is_empty());
-    label.or_else(maker).or_else(|| metadata["name"].as_str()).unwrap_or_default()
+    label.or_else(controller).or_else(|| metadata["name"].as_str()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -219,11 +218,11 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    use super::{Facts, JobRun, JobSpec, ReportReader, job_run};
+    use super::{JobRun, ObjectInfo, StatusDecoder, TerraformJobSpec, job_run};
     use crate::{
         types::{
-            Digest, HashBaseline, Health, Kind, KindName, ObservedState, Progress, Record, RecordAlgorithm,
-            RecordSpec, UnknownReason, WantedKind,
+            ControllerStatus, Digest, HashBaseline, Health, Kind, KindName, ObservedState, Progress,
+            StatusHashAlgorithm, StatusHashSpec, UnknownReason, WantedKind,
         },
         watch::DecodeConfig,
     };
@@ -231,11 +230,11 @@ mod tests {
     const APPLIED: &str = "16:testupper=true";
 
     fn simple() -> Kind {
-        Kind::unseen("infra.opr8r", "v1alpha1", "SimpleResource")
+        Kind::undiscovered("infra.opr8r", "v1alpha1", "SimpleResource")
     }
 
-    fn reader(spec: RecordSpec) -> ReportReader {
-        ReportReader::new(&DecodeConfig { records: [spec].into(), ..DecodeConfig::default() })
+    fn decoder(spec: StatusHashSpec) -> StatusDecoder {
+        StatusDecoder::new(&DecodeConfig { records: [spec].into(), ..DecodeConfig::default() })
     }
 
     fn resource(status: &Value) -> Value {
@@ -248,23 +247,23 @@ mod tests {
         })
     }
 
-    fn record(spec: RecordSpec, object: &Value) -> Record {
-        let report = reader(spec).read(&simple(), &object.to_string(), &mut Facts::default());
+    fn record(spec: StatusHashSpec, object: &Value) -> ControllerStatus {
+        let report = decoder(spec).decode(&simple(), &object.to_string(), &mut ObjectInfo::default());
         report.unwrap().record.unwrap()
     }
 
     #[track_caller]
     fn check(status: &Value, wanted: &HashBaseline) {
-        let found = record(RecordSpec::simple_resource(), &resource(status));
-        assert_eq!(found.standing, ObservedState::Hash(wanted.clone()), "{status}");
+        let found = record(StatusHashSpec::simple_resource(), &resource(status));
+        assert_eq!(found.observed_state, ObservedState::Hash(wanted.clone()), "{status}");
     }
 
     #[test]
-    fn a_recorded_hash_fits_or_does_not_or_is_none() {
-        let own = Digest::of(APPLIED.as_bytes());
-        check(&json!({"lastAppliedHash": own.to_string()}), &HashBaseline::Match(own));
-        check(&json!({"lastAppliedHash": format!(" sha256:{own}\n")}), &HashBaseline::Match(own));
-        check(&json!({"lastAppliedHash": format!("opr8r-v1:{own}")}), &HashBaseline::Match(own));
+    fn recorded_hash_matches_is_absent_or_is_unusable() {
+        let digest = Digest::of(APPLIED.as_bytes());
+        check(&json!({"lastAppliedHash": digest.to_string()}), &HashBaseline::Match(digest));
+        check(&json!({"lastAppliedHash": format!(" sha256:{digest}\n")}), &HashBaseline::Match(digest));
+        check(&json!({"lastAppliedHash": format!("opr8r-v1:{digest}")}), &HashBaseline::Match(digest));
         for nothing in [
             json!(null),
             json!({}),
@@ -288,50 +287,52 @@ mod tests {
     }
 
     #[test]
-    fn another_hash_names_who_wrote_the_spec_and_not_who_wrote_the_status() {
+    fn mismatch_names_the_manager_of_the_spec_not_of_the_status() {
         let status = json!({"lastAppliedHash": "0".repeat(64)});
         let mut object = resource(&status);
         let ObservedState::Hash(HashBaseline::Mismatch(other)) =
-            record(RecordSpec::simple_resource(), &object).standing
+            record(StatusHashSpec::simple_resource(), &object).observed_state
         else {
             panic!("it differs")
         };
         assert_eq!(other.actual, Digest::of(APPLIED.as_bytes()));
-        assert_eq!(other.culprit().map(|writer| &*writer.manager), Some("kubectl-edit"));
-        // The controller has written its status again since.
+        assert_eq!(other.responsible_manager().map(|owner| &*owner.manager), Some("kubectl-edit"));
+        // The controller has written its status after the edit.
         object["metadata"]["managedFields"][1]["time"] = json!("2026-01-03T00:00:00Z");
         let ObservedState::Hash(HashBaseline::Mismatch(later)) =
-            record(RecordSpec::simple_resource(), &object).standing
+            record(StatusHashSpec::simple_resource(), &object).observed_state
         else {
             panic!("it differs")
         };
-        assert_eq!((&later.writer, &later.recorder), (&None, &other.recorder));
+        assert_eq!((&later.owner, &later.recorded_by), (&None, &other.recorded_by));
     }
 
     #[test]
-    fn a_spec_that_opr8r_could_not_read_and_another_version_have_no_hash() {
+    fn unreadable_spec_and_other_version_have_no_hash() {
         let status = json!({"lastAppliedHash": "0".repeat(64)});
         for vars in [json!({"a": 1}), json!({"a": {"b": "c"}}), json!([1])] {
             let mut object = resource(&status);
             object["spec"]["vars"] = vars;
-            let found = record(RecordSpec::simple_resource(), &object).standing;
+            let found = record(StatusHashSpec::simple_resource(), &object).observed_state;
             assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::Unreadable)));
         }
-        let newer = Kind::unseen("infra.opr8r", "v1", "SimpleResource");
+        let newer = Kind::undiscovered("infra.opr8r", "v1", "SimpleResource");
         let object = resource(&status).to_string();
-        let report = reader(RecordSpec::simple_resource()).read(&newer, &object, &mut Facts::default());
-        let found = report.unwrap().record.unwrap().standing;
+        let report =
+            decoder(StatusHashSpec::simple_resource()).decode(&newer, &object, &mut ObjectInfo::default());
+        let found = report.unwrap().record.unwrap().observed_state;
         assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::OtherVersion)));
     }
 
     #[test]
-    fn phase_message_and_names_of_outputs_are_kept_within_bounds_and_values_never() {
+    fn phase_message_and_output_names_are_truncated_and_output_values_dropped() {
         let many: serde_json::Map<String, Value> =
             (0..300).map(|at| (format!("{at:03}-{}", "x".repeat(200)), json!("hunter2"))).collect();
         let status = json!({"phase": "Error", "message": "m".repeat(9999), "outputs": many});
         let object = resource(&status);
-        let mut facts = Facts::default();
-        let report = reader(RecordSpec::simple_resource()).read(&simple(), &object.to_string(), &mut facts);
+        let mut facts = ObjectInfo::default();
+        let report =
+            decoder(StatusHashSpec::simple_resource()).decode(&simple(), &object.to_string(), &mut facts);
         let found = report.unwrap().record.unwrap();
         assert_eq!((found.progress, found.message.len(), found.outputs.len()), (Progress::Failed, 256, 100));
         assert!(found.outputs[0].starts_with("000-x") && found.outputs[0].len() == 64);
@@ -339,86 +340,94 @@ mod tests {
         assert_eq!((facts.health, facts.message.len()), (Health::Unhealthy, 256));
         for outputs in [json!("text"), json!(["hunter2"]), json!(7)] {
             let object = resource(&json!({"phase": 7, "message": {}, "outputs": outputs}));
-            let found = record(RecordSpec::simple_resource(), &object);
+            let found = record(StatusHashSpec::simple_resource(), &object);
             assert_eq!((&*found.phase, &*found.message, found.outputs.len()), ("", "", 0));
         }
     }
 
     #[test]
-    fn a_phase_lasts_since_the_status_was_written() {
-        let found = record(RecordSpec::simple_resource(), &resource(&json!({"phase": "Applying"})));
+    fn phase_starts_when_the_status_was_written() {
+        let found = record(StatusHashSpec::simple_resource(), &resource(&json!({"phase": "Applying"})));
         let written: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!((found.progress, found.since), (Progress::Underway, Some(written)));
+        assert_eq!((found.progress, found.since), (Progress::InProgress, Some(written)));
     }
 
     #[test]
-    fn generations_are_compared_and_their_lag_is_as_old_as_the_edit() {
-        let usual = RecordAlgorithm::Generation.usual_place().unwrap();
-        let spec = RecordSpec::usual(WantedKind::exactly(&simple()), RecordAlgorithm::Generation, usual);
+    fn generation_lag_starts_with_the_edit() {
+        let usual = StatusHashAlgorithm::Generation.default_path().unwrap();
+        let spec = StatusHashSpec::with_defaults(
+            WantedKind::exactly(&simple()),
+            StatusHashAlgorithm::Generation,
+            usual,
+        );
         let edited: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
         let found = record(spec.clone(), &resource(&json!({"observedGeneration": 3})));
         assert_eq!(found.since, Some(edited));
-        assert!(matches!(found.standing, ObservedState::Generation { observed: Some(3), current: 4, .. }));
-        let none = record(spec.clone(), &resource(&json!({}))).standing;
+        assert!(matches!(
+            found.observed_state,
+            ObservedState::Generation { observed: Some(3), current: 4, .. }
+        ));
+        let none = record(spec.clone(), &resource(&json!({}))).observed_state;
         assert!(matches!(none, ObservedState::Generation { observed: None, current: 4, .. }));
         for bad in [json!("4"), json!(1.5), json!({})] {
-            let found = record(spec.clone(), &resource(&json!({"observedGeneration": bad}))).standing;
+            let found = record(spec.clone(), &resource(&json!({"observedGeneration": bad}))).observed_state;
             assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::BadHash)));
         }
     }
 
     #[test]
-    fn any_part_of_an_object_can_be_what_is_hashed() {
-        let widget = Kind::unseen("example.com", "v1", "Widget");
-        let spec = RecordSpec {
+    fn any_field_of_an_object_can_be_hashed() {
+        let widget = Kind::undiscovered("example.com", "v1", "Widget");
+        let spec = StatusHashSpec {
             hashed: "spec.gear".parse().unwrap(),
-            ..RecordSpec::usual(
+            ..StatusHashSpec::with_defaults(
                 WantedKind::exactly(&widget),
-                RecordAlgorithm::Hash(crate::diff::Algorithm::Sha256Jcs),
+                StatusHashAlgorithm::Hash(crate::diff::Algorithm::Sha256Jcs),
                 "metadata.annotations[\"example.com/hash\"]".parse().unwrap(),
             )
         };
-        let own = Digest::of(br#"{"a":[1,"x"],"b":2}"#);
+        let digest = Digest::of(br#"{"a":[1,"x"],"b":2}"#);
         let object = json!({"spec": {"gear": {"b": 2, "a": [1, "x"]}, "other": 1},
-        "metadata": {"name": "w", "annotations": {"example.com/hash": own.to_string()}}});
-        let found =
-            |object: &Value| reader(spec.clone()).read(&widget, &object.to_string(), &mut Facts::default());
+        "metadata": {"name": "w", "annotations": {"example.com/hash": digest.to_string()}}});
+        let found = |object: &Value| {
+            decoder(spec.clone()).decode(&widget, &object.to_string(), &mut ObjectInfo::default())
+        };
         assert_eq!(
-            found(&object).unwrap().record.unwrap().standing,
-            ObservedState::Hash(HashBaseline::Match(own))
+            found(&object).unwrap().record.unwrap().observed_state,
+            ObservedState::Hash(HashBaseline::Match(digest))
         );
         let mut without = object;
         without["spec"] = json!({});
         let unhashable = ObservedState::Hash(HashBaseline::Unusable(UnknownReason::Unhashable));
-        assert_eq!(found(&without).unwrap().record.unwrap().standing, unhashable);
+        assert_eq!(found(&without).unwrap().record.unwrap().observed_state, unhashable);
     }
 
     #[test]
-    fn only_objects_that_are_asked_for_are_read() {
-        let mut spec = RecordSpec::simple_resource();
+    fn objects_outside_the_spec_are_skipped() {
+        let mut spec = StatusHashSpec::simple_resource();
         spec.objects.scope = crate::types::Scope::new(["ops"], []);
         let object = resource(&json!({})).to_string();
-        assert_eq!(reader(spec).read(&simple(), &object, &mut Facts::default()), None);
-        let mut spec = RecordSpec::simple_resource();
-        spec.objects.selector = Some(crate::types::Selector::has("team", "a"));
-        assert_eq!(reader(spec).read(&simple(), &object, &mut Facts::default()), None);
-        let any = RecordSpec {
-            objects: WantedKind { kind: KindName::Every, ..RecordSpec::simple_resource().objects },
-            ..RecordSpec::simple_resource()
+        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectInfo::default()), None);
+        let mut spec = StatusHashSpec::simple_resource();
+        spec.objects.selector = Some(crate::types::Selector::equals("team", "a"));
+        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectInfo::default()), None);
+        let any = StatusHashSpec {
+            objects: WantedKind { kind: KindName::Any, ..StatusHashSpec::simple_resource().objects },
+            ..StatusHashSpec::simple_resource()
         };
-        assert!(reader(any).read(&simple(), &object, &mut Facts::default()).is_some());
+        assert!(decoder(any).decode(&simple(), &object, &mut ObjectInfo::default()).is_some());
     }
 
     fn run(metadata: &Value, status: &Value) -> JobRun {
-        job_run(&JobSpec::default(), &json!({"metadata": metadata, "status": status}))
+        job_run(&TerraformJobSpec::default(), &json!({"metadata": metadata, "status": status}))
     }
 
     #[test]
-    fn a_job_runs_until_a_condition_says_how_it_ended() {
+    fn job_runs_until_a_condition_reports_its_outcome() {
         let labelled = json!({"name": "j-1", "labels": {"infra.opr8r/simpleresource": "db"}});
         let begun = json!({"startTime": "2026-01-01T00:00:00Z", "active": 1});
         let running = run(&labelled, &begun);
-        assert_eq!((&*running.subject, running.outcome.is_none(), running.lasted()), ("db", true, None));
+        assert_eq!((&*running.subject, running.outcome.is_none(), running.duration()), ("db", true, None));
         let ended = |conditions: Value| {
             run(&labelled, &json!({"startTime": "2026-01-01T00:00:00Z", "conditions": conditions}))
         };
@@ -431,7 +440,7 @@ mod tests {
             (outcome.succeeded, &*outcome.reason, outcome.message.len()),
             (false, "BackoffLimitExceeded", 256)
         );
-        assert_eq!(failed.lasted().map(|lasted| lasted.as_secs()), Some(90));
+        assert_eq!(failed.duration().map(|lasted| lasted.as_secs()), Some(90));
         let done = ended(
             json!([{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}]),
         );
@@ -442,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_the_label_runs_for_what_made_it() {
+    fn job_without_the_label_belongs_to_its_controller() {
         let made = json!({"name": "nightly-1", "ownerReferences": [{"name": "x"}, {"name": "nightly", "controller": true}]});
         assert_eq!(&*run(&made, &json!({})).subject, "nightly");
         assert_eq!(&*run(&json!({"name": "alone"}), &json!({})).subject, "alone");

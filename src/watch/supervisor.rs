@@ -1,7 +1,7 @@
-//! Keeps the streams running.
+//! Runs one watcher for each collection of the plan.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -12,226 +12,251 @@ use tokio::{
     task::{AbortHandle, Id, JoinError, JoinSet},
     time::sleep,
 };
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{
-    SchemaRequests, Timing, WatchMetrics,
-    watcher::{Backoff, Stream},
+    DecodeConfig, SchemaRequests, WatchMetrics, WatcherConfig,
+    decode::{Decoded, ObjectDecoder},
+    watcher::{Backoff, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherEvent},
 };
-use crate::types::{
-    DownReason, Event, JobSpec, Kind, Plan, RecordSpec, RedactionPolicy, WatchHealth, WatchSpec,
-};
+use crate::types::{DownReason, Event, LiveObject, WatchHealth, WatchPlan, WatchSpec};
 
-/// Everything that a stream is made of, but what it watches.
+/// What all watchers share.
 #[derive(Clone)]
 pub struct WatchDeps {
-    /// The connection to the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// Where the changes go.
-    pub changes: mpsc::Sender<Event>,
-    /// What is counted.
+    /// The queue of the engine.
+    pub events: mpsc::Sender<Event>,
+    /// The metrics of all watches.
     pub metrics: WatchMetrics,
-    /// How long to wait for what.
-    pub timing: Timing,
-    /// Where is told of which kinds something has to be known.
+    /// Timeouts and mode.
+    pub config: WatcherConfig,
+    /// Receives the custom resources that need a schema.
     pub schemas: SchemaRequests,
 }
 
 impl std::fmt::Debug for WatchDeps {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("StreamParts").field("timing", &self.timing).finish_non_exhaustive()
+        formatter.debug_struct("WatchDeps").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
-/// What of an object is read and kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DecodeConfig {
-    /// The prefix of the hash annotation.
-    pub annotation_prefix: Box<str>,
-    /// Whether hashes in annotations do not count.
-    pub ignores_stamps: bool,
-    /// The labels of objects that are kept: those that rules ask for or that series have.
-    pub label_names: Arc<[Box<str>]>,
-    /// Whether an annotation of the object may ask for differences to be ignored.
-    pub mutes: bool,
-    /// Kinds, by group and name, of which whole objects are kept because fields of theirs are compared, and what is sealed in
-    /// them.
-    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>>,
-    /// How objects are kept that say what kubectl applied to them; none where that does not count.
-    pub applied: Option<Arc<RedactionPolicy>>,
-    /// Objects of which is read what their controllers recorded. Of several that want one object, the first counts.
-    pub records: Arc<[RecordSpec]>,
-    /// Jobs of which is read how they ran.
-    pub jobs: Option<JobSpec>,
-}
-
-impl DecodeConfig {
-    /// What of it matters to objects of one kind.
-    pub(super) fn of_kind(&self, kind: &Kind) -> Self {
-        let own = (kind.group.clone(), kind.kind.clone());
-        let sealing = self.documents.get(&own).cloned();
-        let documents = sealing.map(|sealing| (own, sealing)).into_iter().collect();
-        let records = self.records.iter().filter(|spec| spec.objects.means(kind)).cloned().collect();
-        let jobs = self.jobs.clone().filter(|spec| spec.objects.means(kind));
-        Self { documents, records, jobs, ..self.clone() }
-    }
-
-    /// Whether fields of objects of a kind are compared.
-    pub(super) fn compares(&self, kind: &Kind) -> bool {
-        self.applied.is_some() || self.sealing_of(kind).is_some()
-    }
-
-    /// What is sealed in objects of a kind; none where whole objects are not kept.
-    pub(super) fn sealing_of(&self, kind: &Kind) -> Option<&Arc<RedactionPolicy>> {
-        self.documents.get(&(kind.group.clone(), kind.kind.clone()))
-    }
-}
-
-/// Keeps the streams of the newest plan open until the engine is gone. Those that stay wanted are not touched, unless
-/// more has to be read of their objects. One that breaks is shown as down, started anew after a while, and leaves the
-/// others alone.
-pub async fn follow(
-    mut plans: watch::Receiver<Arc<Plan>>,
-    mut readings: watch::Receiver<Arc<DecodeConfig>>,
-    parts: WatchDeps,
+/// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues, unless its
+/// [`DecodeConfig`] changes. A watcher that panics is reported as down and restarted; the others continue.
+pub async fn run_watchers(
+    mut plans: watch::Receiver<Arc<WatchPlan>>,
+    mut decode_configs: watch::Receiver<Arc<DecodeConfig>>,
+    deps: WatchDeps,
 ) {
-    let reading = readings.borrow_and_update().clone();
-    let mut streams = Streams { parts, reading, tasks: JoinSet::new(), running: HashMap::new() };
+    let decode_config = decode_configs.borrow_and_update().clone();
+    let mut supervisor = Supervisor { deps, decode_config, tasks: JoinSet::new(), watchers: HashMap::new() };
     loop {
         let plan = plans.borrow_and_update().clone();
-        streams.reading = readings.borrow_and_update().clone();
-        if streams.adapt(&plan).await.is_err() || streams.tend(&mut plans, &mut readings).await.is_err() {
+        supervisor.decode_config = decode_configs.borrow_and_update().clone();
+        if supervisor.apply_plan(&plan).await.is_err()
+            || supervisor.supervise(&mut plans, &mut decode_configs).await.is_err()
+        {
             return;
         }
     }
 }
 
-/// The streams that are open.
-struct Streams {
-    parts: WatchDeps,
-    /// How streams that are opened now read.
-    reading: Arc<DecodeConfig>,
+struct Supervisor {
+    deps: WatchDeps,
+    /// The configuration of watchers that start now.
+    decode_config: Arc<DecodeConfig>,
     tasks: JoinSet<()>,
-    running: HashMap<Id, Running>,
+    watchers: HashMap<Id, RunningWatcher>,
 }
 
-struct Running {
+struct RunningWatcher {
     spec: Arc<WatchSpec>,
-    /// How it reads.
-    reading: DecodeConfig,
+    decode_config: DecodeConfig,
+    /// Delays restarts after panics.
     backoff: Backoff,
     task: AbortHandle,
 }
 
-/// Nobody takes changes any more.
-struct EngineGone;
-
-impl Streams {
-    /// Ends what is no longer wanted, tells the engine, and opens what is new, in this order: the engine never hears
-    /// of a stream that it does not know.
-    async fn adapt(&mut self, plan: &Arc<Plan>) -> Result<(), EngineGone> {
-        let wanted: HashSet<&Arc<WatchSpec>> = plan.streams.iter().collect();
-        let mut leaving = HashSet::new();
-        for (id, running) in &self.running {
-            if !wanted.contains(&running.spec) || running.reading != self.reading.of_kind(&running.spec.kind)
-            {
-                running.task.abort();
-                leaving.insert(*id);
+impl Supervisor {
+    /// Stops watchers, sends the plan, then starts watchers. In this order the engine never receives an event of a watch
+    /// that is not in its plan.
+    async fn apply_plan(&mut self, plan: &Arc<WatchPlan>) -> Result<(), ReceiverClosed> {
+        let planned: HashSet<&Arc<WatchSpec>> = plan.streams.iter().collect();
+        let mut stopping = HashSet::new();
+        for (id, watcher) in &self.watchers {
+            let decode_config = self.decode_config.for_kind(&watcher.spec.kind);
+            if !planned.contains(&watcher.spec) || watcher.decode_config != decode_config {
+                watcher.task.abort();
+                stopping.insert(*id);
             }
         }
-        while !leaving.is_empty() {
-            let Some(ended) = self.tasks.join_next_with_id().await else { break };
-            let id = match &ended {
+        while !stopping.is_empty() {
+            let Some(result) = self.tasks.join_next_with_id().await else { break };
+            let id = match &result {
                 Ok((id, ())) => *id,
-                Err(broken) => broken.id(),
+                Err(error) => error.id(),
             };
-            if leaving.remove(&id) {
-                self.close(id, plan);
+            if stopping.remove(&id) {
+                self.remove_stopped(id, plan);
             } else {
-                self.ended(ended).await?;
+                self.restart_panicked(result).await?;
             }
         }
-        self.parts.schemas.want(plan, &self.reading);
-        self.send(Event::Plan(plan.clone())).await?;
-        let open: HashSet<Arc<WatchSpec>> = self.running.values().map(|own| own.spec.clone()).collect();
-        for spec in plan.streams.iter().filter(|spec| !open.contains(*spec)) {
+        self.deps.schemas.request(plan, &self.decode_config);
+        self.send(Event::WatchPlan(plan.clone())).await?;
+        let running: HashSet<Arc<WatchSpec>> =
+            self.watchers.values().map(|watcher| watcher.spec.clone()).collect();
+        for spec in plan.streams.iter().filter(|spec| !running.contains(*spec)) {
             let selector = spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
-            info!(stream = %spec, selector, "Watching.");
-            let backoff = Backoff::new(self.parts.timing.first_backoff, self.parts.timing.longest_backoff);
-            self.open(spec.clone(), backoff, Duration::ZERO);
+            info!(watch = %spec, selector, "Watching.");
+            let backoff = Backoff::new(self.deps.config.initial_backoff, self.deps.config.max_backoff);
+            self.start(spec.clone(), backoff, Duration::ZERO);
         }
         Ok(())
     }
 
-    /// Keeps the streams running until there is another plan, or more to read.
-    async fn tend(
+    /// Restarts watchers that panic, until the plan or the configuration changes.
+    async fn supervise(
         &mut self,
-        plans: &mut watch::Receiver<Arc<Plan>>,
-        readings: &mut watch::Receiver<Arc<DecodeConfig>>,
-    ) -> Result<(), EngineGone> {
+        plans: &mut watch::Receiver<Arc<WatchPlan>>,
+        decode_configs: &mut watch::Receiver<Arc<DecodeConfig>>,
+    ) -> Result<(), ReceiverClosed> {
         loop {
             tokio::select! {
                 changed = plans.changed() => {
                     if changed.is_ok() {
                         return Ok(());
                     }
-                    // There will be no other plan: the streams go on, and end with the engine.
-                    while let Some(ended) = self.tasks.join_next_with_id().await {
-                        self.ended(ended).await?;
+                    // The planner has stopped: the watchers run until the engine stops.
+                    while let Some(result) = self.tasks.join_next_with_id().await {
+                        self.restart_panicked(result).await?;
                     }
-                    return Err(EngineGone);
+                    return Err(ReceiverClosed);
                 }
-                Ok(()) = readings.changed() => return Ok(()),
-                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await?,
+                Ok(()) = decode_configs.changed() => return Ok(()),
+                Some(result) = self.tasks.join_next_with_id() => self.restart_panicked(result).await?,
             }
         }
     }
 
-    fn open(&mut self, spec: Arc<WatchSpec>, backoff: Backoff, wait: Duration) {
-        let reading = self.reading.of_kind(&spec.kind);
-        let stream = Stream::new(spec.clone(), self.parts.clone(), &reading);
+    fn start(&mut self, spec: Arc<WatchSpec>, backoff: Backoff, delay: Duration) {
+        let decode_config = self.decode_config.for_kind(&spec.kind);
+        let WatchDeps { client, events, metrics, config, schemas } = self.deps.clone();
+        let handler = EngineHandler {
+            spec: spec.clone(),
+            decoder: ObjectDecoder::new(spec.clone(), &decode_config),
+            events,
+            schemas,
+        };
+        let metrics = metrics.for_kind(&spec.kind);
+        let watcher = Watcher::new(spec.clone(), client, config, metrics, handler);
         let task = self.tasks.spawn(async move {
-            if !wait.is_zero() {
-                sleep(wait).await;
+            if !delay.is_zero() {
+                sleep(delay).await;
             }
-            stream.run().await;
+            watcher.run().await;
         });
-        self.running.insert(task.id(), Running { spec, reading, backoff, task });
+        self.watchers.insert(task.id(), RunningWatcher { spec, decode_config, backoff, task });
     }
 
-    fn close(&mut self, id: Id, plan: &Plan) {
-        let Some(closed) = self.running.remove(&id) else { return };
-        if plan.streams.contains(&closed.spec) {
+    fn remove_stopped(&mut self, id: Id, plan: &WatchPlan) {
+        let Some(RunningWatcher { spec: stopped, .. }) = self.watchers.remove(&id) else { return };
+        if plan.streams.contains(&stopped) {
             return;
         }
-        if !plan.watches(&closed.spec.kind) {
-            self.parts.metrics.forget(&closed.spec.kind);
+        if !plan.watches(&stopped.kind) {
+            self.deps.metrics.remove_kind(&stopped.kind);
         }
-        let is_of_singles = closed.spec.is_of_single_objects();
-        let goes_on = |spec: &Arc<WatchSpec>| {
-            spec.asks_like(&closed.spec) && spec.is_of_single_objects() == is_of_singles
+        let continues = |spec: &Arc<WatchSpec>| {
+            spec.is_same_request(&stopped) && spec.selects_by_name() == stopped.selects_by_name()
         };
-        if !plan.streams.iter().any(goes_on) {
-            info!(stream = %closed.spec, "No longer watching.");
+        if !plan.streams.iter().any(continues) {
+            info!(watch = %stopped, "No longer watching.");
         }
     }
 
-    /// A stream ends by itself when the engine is gone, and breaks when it panics.
-    async fn ended(&mut self, ended: Result<(Id, ()), JoinError>) -> Result<(), EngineGone> {
-        let Err(broken) = ended else { return Err(EngineGone) };
-        let Some(Running { spec, mut backoff, .. }) = self.running.remove(&broken.id()) else {
+    /// A watcher returns only when the engine has stopped. Any other end is a panic.
+    async fn restart_panicked(&mut self, result: Result<(Id, ()), JoinError>) -> Result<(), ReceiverClosed> {
+        let Err(panic) = result else { return Err(ReceiverClosed) };
+        let Some(RunningWatcher { spec, mut backoff, .. }) = self.watchers.remove(&panic.id()) else {
             return Ok(());
         };
-        error!(stream = %spec, error = %broken, "A stream broke; starting it anew.");
+        error!(watch = %spec, error = %panic, "A watcher panicked; restarting it.");
         let reason = DownReason::Error;
-        let health = WatchHealth::Down { reason, message: "the stream broke; the log has more".into() };
+        let health = WatchHealth::Down { reason, message: "the watcher panicked; see the log".into() };
         self.send(Event::WatchHealth(spec.clone(), health)).await?;
-        let wait = backoff.next();
-        self.open(spec, backoff, wait);
+        let delay = backoff.next_delay();
+        self.start(spec, backoff, delay);
         Ok(())
     }
 
-    async fn send(&self, change: Event) -> Result<(), EngineGone> {
-        self.parts.changes.send(change).await.map_err(|_| EngineGone)
+    async fn send(&self, event: Event) -> Result<(), ReceiverClosed> {
+        self.deps.events.send(event).await.map_err(|_| ReceiverClosed)
+    }
+}
+
+/// Decodes objects for the engine and sends it the events of one watch.
+struct EngineHandler {
+    spec: Arc<WatchSpec>,
+    decoder: ObjectDecoder,
+    events: mpsc::Sender<Event>,
+    schemas: SchemaRequests,
+}
+
+impl WatchHandler for EngineHandler {
+    type Object = Decoded;
+
+    fn representation(&self) -> Representation {
+        Representation::Full
+    }
+
+    fn decode(&self, json: &[u8]) -> Decoded {
+        self.decoder.decode(json)
+    }
+
+    fn resource_version(object: &Decoded) -> Option<&str> {
+        object.resource_version()
+    }
+
+    async fn handle(&self, event: WatcherEvent<Decoded>) -> Result<(), ReceiverClosed> {
+        let spec = self.spec.clone();
+        let deleted = |stream: Arc<WatchSpec>, object: &LiveObject| {
+            let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
+            Event::Deleted { stream, namespace, name }
+        };
+        let event = match event {
+            WatcherEvent::Listed(Decoded::Object(object)) => Event::Listed(spec, object),
+            WatcherEvent::Applied(Decoded::Object(object)) => Event::Applied(spec, object),
+            // An object that is filtered out now may have passed the filter before.
+            WatcherEvent::Deleted(Decoded::Object(object) | Decoded::Filtered(object))
+            | WatcherEvent::Applied(Decoded::Filtered(object)) => deleted(spec, &object),
+            WatcherEvent::Listed(Decoded::Unnamed)
+            | WatcherEvent::Applied(Decoded::Unnamed)
+            | WatcherEvent::Deleted(Decoded::Unnamed) => {
+                warn!(watch = %self.spec, "Skipping an object without a readable name.");
+                return Ok(());
+            }
+            // Another watch reports objects that this one excludes.
+            WatcherEvent::Listed(Decoded::Filtered(_) | Decoded::Excluded(_))
+            | WatcherEvent::Applied(Decoded::Excluded(_))
+            | WatcherEvent::Deleted(Decoded::Excluded(_)) => return Ok(()),
+            WatcherEvent::ListStarted => Event::ListStarted(spec),
+            WatcherEvent::ListEnded => Event::ListEnded(spec),
+            WatcherEvent::Up => Event::WatchHealth(spec, WatchHealth::Up),
+            WatcherEvent::Interrupted => {
+                self.schemas.recheck(&self.spec.kind);
+                return Ok(());
+            }
+            WatcherEvent::Failed(_, error) => {
+                let (reason, message) = (error.down_reason(), error.to_string().into());
+                Event::WatchHealth(spec, WatchHealth::Down { reason, message })
+            }
+        };
+        self.events.send(event).await.map_err(|_| ReceiverClosed)
+    }
+
+    async fn closed(&self) {
+        self.events.closed().await;
     }
 }

@@ -1,4 +1,7 @@
-//! One watch: list, watch from there, list again when the server has forgotten.
+//! The list/watch loop of one collection.
+//!
+//! A [`Watcher`] lists, watches from the `resourceVersion` of the list, resumes from the last version or bookmark after a
+//! disconnect, and lists again after a 410. A [`WatchHandler`] decodes the objects and receives the [`WatcherEvent`]s.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,321 +10,371 @@ use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::{
-    DecodeConfig, SchemaRequests,
-    decode::{ObjectReader, Read},
-    json_items::{Part, Splitter, Wanted},
+    json_items::{ItemSplitter, ListLayout, Part},
     metrics::KindMetrics,
-    request::{ApiStatus, Fault, answer, list_url, refusal, watch_url},
-    supervisor::WatchDeps,
+    request::{ApiError, ApiStatus, list_url, response_error, send, watch_url},
 };
-use crate::types::{Event, Restart, WatchEvent, WatchHealth, WatchMode, WatchSpec};
+use crate::types::{RestartReason, WatchEvent, WatchMode, WatchSpec};
 
-/// What is read of a LIST. An object larger than this is not one that an API server stores.
-const LIST: Wanted = Wanted { list: "items", members: &["metadata"], largest: 32 << 20 };
+/// Larger than any object that etcd stores.
+const MAX_OBJECT_BYTES: usize = 32 << 20;
+const LIST: ListLayout = ListLayout { list: "items", members: &["metadata"], max_bytes: MAX_OBJECT_BYTES };
 
-/// How long a stream waits for what.
+/// Timeouts and mode of a [`Watcher`].
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// The server ends a watch by itself after this: a regular sign of life.
-    pub watch: Duration,
-    /// Longest silence, before an answer or within one, after which a stream counts as stalled.
-    pub silence: Duration,
-    /// Wait after the first failure.
-    pub first_backoff: Duration,
-    /// Longest wait after repeated failures.
-    pub longest_backoff: Duration,
-    /// Whether anything is watched once it was listed.
-    pub look: WatchMode,
+pub struct WatcherConfig {
+    /// `timeoutSeconds` of a watch: the server ends it, and a new one proves that the connection works.
+    pub watch_timeout: Duration,
+    /// Longest silence, before a response or within one, after which a watch counts as stalled. Longer than
+    /// `watch_timeout`, because a quiet watch of a server without bookmarks sends nothing.
+    pub idle_timeout: Duration,
+    /// Delay after the first failure.
+    pub initial_backoff: Duration,
+    /// Longest delay after repeated failures.
+    pub max_backoff: Duration,
+    /// Whether collections are watched after they are listed.
+    pub mode: WatchMode,
 }
 
-impl Default for Timing {
+impl Default for WatcherConfig {
     fn default() -> Self {
         Self {
-            watch: Duration::from_secs(30),
-            silence: Duration::from_secs(40),
-            first_backoff: Duration::from_millis(800),
-            longest_backoff: Duration::from_secs(30),
-            look: WatchMode::SourceContext,
+            watch_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(40),
+            initial_backoff: Duration::from_millis(800),
+            max_backoff: Duration::from_secs(30),
+            mode: WatchMode::Continuous,
         }
     }
 }
 
-/// One stream, until the engine is gone.
-pub(super) struct Stream {
+/// Decodes the objects of a [`Watcher`] and receives its events.
+pub trait WatchHandler: Send + Sync {
+    /// A decoded object. An object that cannot be decoded is a value of this type too: the watch continues.
+    type Object: Send;
+
+    /// What the API server sends for each object.
+    fn representation(&self) -> Representation;
+
+    /// Decodes the JSON of one object.
+    fn decode(&self, json: &[u8]) -> Self::Object;
+
+    /// The version from which a watch resumes after this object.
+    fn resource_version(object: &Self::Object) -> Option<&str>;
+
+    /// Receives an event. An error ends the watcher.
+    fn handle(
+        &self,
+        event: WatcherEvent<Self::Object>,
+    ) -> impl Future<Output = Result<(), ReceiverClosed>> + Send;
+
+    /// Resolves once no event can be received any more.
+    fn closed(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// How the API server represents the objects of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Representation {
+    /// The complete object.
+    Full,
+    /// `PartialObjectMetadata`: the contents of Secrets and ConfigMaps never reach this process.
+    MetadataOnly,
+}
+
+impl Representation {
+    fn accept(self, operation: Operation) -> &'static str {
+        match (self, operation) {
+            (Self::Full, _) => "application/json",
+            (Self::MetadataOnly, Operation::List) => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
+            (Self::MetadataOnly, Operation::Watch) => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            }
+        }
+    }
+}
+
+/// What a [`Watcher`] reports. A list is complete when `ListEnded` arrives; one that fails halfway starts again.
+#[derive(Debug)]
+pub enum WatcherEvent<T> {
+    /// A list begins. Discard what an unfinished list brought.
+    ListStarted,
+    /// One object of the list.
+    Listed(T),
+    /// The list is complete: the collection is synced, and objects that were not listed do not exist.
+    ListEnded,
+    /// The object was added or modified.
+    Applied(T),
+    /// The object was deleted, or the selector no longer matches it.
+    Deleted(T),
+    /// The watch is open, or the list is complete and nothing is watched after it.
+    Up,
+    /// The watch was cut, or works again after a failure. The server does this when the schema of the kind changes.
+    Interrupted,
+    /// A request failed. The watcher retries; what it reported before remains valid but is stale.
+    Failed(Operation, ApiError),
+}
+
+/// The request that a [`Watcher`] sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A complete list.
+    List,
+    /// A watch from a `resourceVersion` on.
+    Watch,
+}
+
+/// The receiver of events is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverClosed;
+
+impl From<ReceiverClosed> for ApiError {
+    fn from(_: ReceiverClosed) -> Self {
+        Self::Closed
+    }
+}
+
+/// Lists and watches one collection until its handler is closed.
+pub struct Watcher<H> {
     spec: Arc<WatchSpec>,
     client: Client,
-    reader: ObjectReader,
-    changes: mpsc::Sender<Event>,
+    config: WatcherConfig,
     metrics: KindMetrics,
-    timing: Timing,
-    schemas: SchemaRequests,
+    handler: H,
 }
 
-impl fmt::Debug for Stream {
+impl<H> fmt::Debug for Watcher<H> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Stream").field(&self.spec).finish()
+        formatter.debug_tuple("Watcher").field(&self.spec).finish()
     }
 }
 
-impl Stream {
-    /// A stream of these objects.
-    pub(super) fn new(spec: Arc<WatchSpec>, parts: WatchDeps, reading: &DecodeConfig) -> Self {
-        let WatchDeps { client, changes, metrics, timing, schemas } = parts;
-        let reader = ObjectReader::new(spec.clone(), reading);
-        let metrics = metrics.of_kind(&spec.kind);
-        Self { spec, client, reader, changes, metrics, timing, schemas }
+impl<H: WatchHandler> Watcher<H> {
+    /// A watcher of the collection of `spec`. The handler applies `kept`, `only` and `without` of the spec to the objects.
+    pub fn new(
+        spec: Arc<WatchSpec>,
+        client: Client,
+        config: WatcherConfig,
+        metrics: KindMetrics,
+        handler: H,
+    ) -> Self {
+        Self { spec, client, config, metrics, handler }
     }
 
-    /// Follows the API server until nobody listens any more.
-    pub(super) async fn run(self) {
-        let mut backoff = Backoff::new(self.timing.first_backoff, self.timing.longest_backoff);
+    /// Runs until the handler is closed.
+    pub async fn run(self) {
+        let mut backoff = Backoff::new(self.config.initial_backoff, self.config.max_backoff);
         let mut version = None;
         loop {
-            match self.step(&mut version, &mut backoff).await {
-                Ok(()) => {}
-                Err(Fault::Stopped) => return,
-                // Once is ordinary. Again without any event in between is a fault, and must not become a loop of lists.
-                Err(Fault::Gone) if backoff.first_forgotten() => {
-                    self.metrics.restarted(Restart::Gone);
-                    self.schemas.look_again(&self.spec.kind);
-                    info!(stream = %self.spec, "The API server has forgotten our version; listing again.");
+            let operation = if version.is_none() { Operation::List } else { Operation::Watch };
+            let handled = match self.list_or_watch(&mut version, &mut backoff).await {
+                Ok(()) => Ok(()),
+                Err(ApiError::Closed) => return,
+                // One 410 is normal. A second one without an event in between must not become a loop of lists.
+                Err(ApiError::Gone) if backoff.is_first_gone() => {
+                    self.metrics.restarted(RestartReason::Gone);
+                    info!(watch = %self.spec, "The resourceVersion is too old; listing again.");
+                    self.handler.handle(WatcherEvent::Interrupted).await
                 }
-                Err(fault) => {
-                    self.metrics.restarted(fault.restart());
-                    let wait = backoff.next().max(fault.retry_after().unwrap_or_default());
-                    warn!(stream = %self.spec, %fault, ?wait, "Stream is down; trying again.");
-                    let health =
-                        WatchHealth::Down { reason: fault.down_reason(), message: fault.to_string().into() };
-                    if self.send(Event::WatchHealth(self.spec.clone(), health)).await.is_err() {
-                        return;
+                Err(error) => {
+                    self.metrics.restarted(error.restart_reason());
+                    let delay = backoff.next_delay().max(error.retry_after().unwrap_or_default());
+                    warn!(watch = %self.spec, %error, ?delay, "Watch is down; retrying.");
+                    let handled = self.handler.handle(WatcherEvent::Failed(operation, error)).await;
+                    if handled.is_ok() {
+                        sleep(delay).await;
                     }
-                    sleep(wait).await;
+                    handled
                 }
+            };
+            if handled.is_err() {
+                return;
             }
         }
     }
 
-    /// One list, if no version is known, or one watch.
-    async fn step(&self, version: &mut Option<String>, backoff: &mut Backoff) -> Result<(), Fault> {
-        match version.take() {
-            None => {
-                *version = Some(self.list().await?);
-                if self.timing.look == WatchMode::Once {
-                    self.send(Event::WatchHealth(self.spec.clone(), WatchHealth::Up)).await?;
-                    // Nobody is told of what comes later; only the end of all ends this, too.
-                    self.changes.closed().await;
-                    return Err(Fault::Stopped);
-                }
-                Ok(())
+    /// Lists if there is no version to resume from, else watches once.
+    async fn list_or_watch(
+        &self,
+        version: &mut Option<String>,
+        backoff: &mut Backoff,
+    ) -> Result<(), ApiError> {
+        let Some(mut newest) = version.take() else {
+            *version = Some(self.list().await?);
+            if self.config.mode == WatchMode::Once {
+                self.handler.handle(WatcherEvent::Up).await?;
+                self.handler.closed().await;
+                return Err(ApiError::Closed);
             }
-            Some(from) => {
-                let mut newest = from;
-                let ended = self.watch(&mut newest, backoff).await;
-                if !ended.as_ref().is_err_and(Fault::voids_version) {
-                    *version = Some(newest);
-                }
-                ended
-            }
+            return Ok(());
+        };
+        let result = self.watch(&mut newest, backoff).await;
+        if !result.as_ref().is_err_and(ApiError::requires_relist) {
+            *version = Some(newest);
         }
+        result
     }
 
-    /// Reads a complete list and returns its version.
-    async fn list(&self) -> Result<String, Fault> {
-        let mut body = self.get(&list_url(&self.spec)).await?.into_body();
-        self.send(Event::ListStarted(self.spec.clone())).await?;
-        let mut splitter = Splitter::new(LIST);
-        let mut version = None;
+    /// Returns the `resourceVersion` of the list.
+    async fn list(&self) -> Result<String, ApiError> {
+        let mut body = self.get(Operation::List, &list_url(&self.spec)).await?.into_body();
+        self.handler.handle(WatcherEvent::ListStarted).await?;
+        let mut splitter = ItemSplitter::new(LIST);
+        let mut metadata = None;
         let mut objects = Vec::new();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
             splitter.push(&chunk, |part| match part {
-                Part::Item(item) => objects.push(self.reader.read(item)),
-                Part::Member(_, metadata) => {
-                    version = serde_json::from_slice::<Versioned>(metadata).ok();
-                }
+                Part::Item(item) => objects.push(self.handler.decode(item)),
+                Part::Member(_, value) => metadata = serde_json::from_slice::<ListMeta>(value).ok(),
             })?;
             for object in objects.drain(..) {
                 self.metrics.listed();
-                match object {
-                    Read::Object(object) => self.send(Event::Listed(self.spec.clone(), object)).await?,
-                    Read::Unwanted(_) | Read::Elsewhere(_) => {}
-                    Read::Nameless => {
-                        warn!(stream = %self.spec, "An object without a readable name is left out.");
-                    }
-                }
+                self.handler.handle(WatcherEvent::Listed(object)).await?;
             }
         }
         splitter.finish()?;
-        let version = version
+        let version = metadata
             .map(|metadata| metadata.resource_version)
-            .ok_or_else(|| Fault::Garbled("the list has no resourceVersion".to_owned()))?;
-        self.send(Event::ListEnded(self.spec.clone())).await?;
-        debug!(stream = %self.spec, version, "Listed.");
+            .ok_or_else(|| ApiError::Malformed("the list has no resourceVersion".to_owned()))?;
+        self.handler.handle(WatcherEvent::ListEnded).await?;
+        debug!(watch = %self.spec, version, "Listed.");
         Ok(version)
     }
 
-    /// Watches from a version on, and moves it along.
-    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<(), Fault> {
-        let begun = Instant::now();
-        let url = watch_url(&self.spec, version, self.timing.watch.as_secs());
-        let mut body = self.get(&url).await?.into_body();
+    /// Watches from `version` on and advances it with each event.
+    async fn watch(&self, version: &mut String, backoff: &mut Backoff) -> Result<(), ApiError> {
+        let started = Instant::now();
+        let url = watch_url(&self.spec, version, self.config.watch_timeout.as_secs());
+        let mut body = self.get(Operation::Watch, &url).await?.into_body();
         let _open = self.metrics.opened();
         if backoff.has_failed() {
-            self.schemas.look_again(&self.spec.kind);
+            self.handler.handle(WatcherEvent::Interrupted).await?;
         }
-        self.send(Event::WatchHealth(self.spec.clone(), WatchHealth::Up)).await?;
-        let mut lines = Lines::default();
+        self.handler.handle(WatcherEvent::Up).await?;
+        let mut lines = LineBuffer::default();
         while let Some(chunk) = self.next_chunk(&mut body).await? {
             for line in lines.push(&chunk)? {
-                self.event(&line, version).await?;
+                self.handle_line(&line, version).await?;
                 backoff.reset();
             }
         }
-        if begun.elapsed() < self.timing.watch {
-            self.schemas.look_again(&self.spec.kind);
+        if started.elapsed() < self.config.watch_timeout {
+            self.handler.handle(WatcherEvent::Interrupted).await?;
         }
-        if begun.elapsed() < self.timing.watch / 2 {
-            // Once is ordinary. A proxy that cuts every watch leaves us blind most of the time, and that must show.
+        if started.elapsed() < self.config.watch_timeout / 2 {
+            // One early end is normal. A proxy that cuts every watch is an outage and must be reported as one.
             if backoff.has_failed() {
-                return Err(Fault::Connection("watches are cut as soon as they open".to_owned()));
+                return Err(ApiError::Connection("watches are cut as soon as they open".to_owned()));
             }
-            self.metrics.restarted(Restart::Closed);
-            sleep(backoff.next()).await;
+            self.metrics.restarted(RestartReason::Closed);
+            sleep(backoff.next_delay()).await;
         } else {
-            self.metrics.restarted(Restart::Planned);
+            self.metrics.restarted(RestartReason::Planned);
             backoff.reset();
         }
         Ok(())
     }
 
-    async fn event(&self, line: &[u8], version: &mut String) -> Result<(), Fault> {
-        let garbled = || Fault::Garbled("a line of the watch is not an event".to_owned());
-        let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| garbled())?;
+    async fn handle_line(&self, line: &[u8], version: &mut String) -> Result<(), ApiError> {
+        let malformed = || ApiError::Malformed("a line of the watch is not an event".to_owned());
+        let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| malformed())?;
         let object = line.object.get();
         match line.event {
             "ADDED" | "MODIFIED" | "DELETED" => {
-                let deleted = line.event == "DELETED";
                 self.metrics.event(match line.event {
                     "ADDED" => WatchEvent::Added,
                     "MODIFIED" => WatchEvent::Modified,
                     _ => WatchEvent::Deleted,
                 });
-                let read = self.reader.read(object.as_bytes());
-                if let Some(newer) = read.resource_version() {
+                let object = self.handler.decode(object.as_bytes());
+                if let Some(newer) = H::resource_version(&object) {
                     newer.clone_into(version);
                 }
-                let stream = self.spec.clone();
-                self.send(match read {
-                    Read::Object(object) if !deleted => Event::Applied(stream, object),
-                    // What is unwanted may have been wanted before.
-                    Read::Object(object) | Read::Unwanted(object) => {
-                        let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
-                        Event::Deleted { stream, namespace, name }
-                    }
-                    // Whoever brings it tells of it.
-                    Read::Elsewhere(_) => return Ok(()),
-                    Read::Nameless => {
-                        warn!(stream = %self.spec, "An event without a readable name is left out.");
-                        return Ok(());
-                    }
-                })
-                .await
+                let event = match line.event {
+                    "DELETED" => WatcherEvent::Deleted(object),
+                    _ => WatcherEvent::Applied(object),
+                };
+                Ok(self.handler.handle(event).await?)
             }
             "BOOKMARK" => {
                 self.metrics.event(WatchEvent::Bookmark);
-                if let Some(newer) = bookmark_version(object) {
-                    *version = newer;
+                if let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) {
+                    *version = bookmark.metadata.resource_version;
                 }
                 Ok(())
             }
             _ => {
                 self.metrics.event(WatchEvent::Error);
-                let status: ApiStatus = serde_json::from_str(object).map_err(|_| garbled())?;
-                Err(status.into_fault(StatusCode::INTERNAL_SERVER_ERROR, None))
+                let status: ApiStatus = serde_json::from_str(object).map_err(|_| malformed())?;
+                Err(status.into_error(StatusCode::INTERNAL_SERVER_ERROR, None))
             }
         }
     }
 
-    /// Sends a request; anything but success is an error.
-    async fn get(&self, url: &str) -> Result<Response<Body>, Fault> {
-        let request = Request::get(url).header("accept", "application/json").body(Body::empty())?;
-        let response = answer(&self.client, request, self.timing.silence).await?;
+    async fn get(&self, operation: Operation, url: &str) -> Result<Response<Body>, ApiError> {
+        let accept = self.handler.representation().accept(operation);
+        let request = Request::get(url).header("accept", accept).body(Body::empty())?;
+        let response = send(&self.client, request, self.config.idle_timeout).await?;
         self.metrics.contact();
         if response.status().is_success() {
             Ok(response)
         } else {
-            Err(refusal(response, self.timing.silence).await)
+            Err(response_error(response, self.config.idle_timeout).await)
         }
     }
 
-    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, Fault> {
+    async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, ApiError> {
         loop {
-            let frame = timeout(self.timing.silence, body.frame()).await;
-            let Some(frame) = frame.map_err(|_| Fault::Stalled(self.timing.silence))? else {
+            let frame = timeout(self.config.idle_timeout, body.frame()).await;
+            let Some(frame) = frame.map_err(|_| ApiError::Stalled(self.config.idle_timeout))? else {
                 return Ok(None);
             };
-            let frame = frame.map_err(|error| Fault::Connection(error.to_string()))?;
+            let frame = frame.map_err(|error| ApiError::Connection(error.to_string()))?;
             self.metrics.contact();
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
         }
     }
-
-    async fn send(&self, change: Event) -> Result<(), Fault> {
-        self.changes.send(change).await.map_err(|_| Fault::Stopped)
-    }
 }
 
 /// The metadata of a list or of a bookmark.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Versioned {
+struct ListMeta {
     resource_version: String,
 }
 
-fn bookmark_version(object: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Bookmark {
-        metadata: Versioned,
-    }
-    serde_json::from_str::<Bookmark>(object).ok().map(|bookmark| bookmark.metadata.resource_version)
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: ListMeta,
 }
 
-/// One line of a watch.
+/// One line of a watch, with its object unparsed.
 #[derive(Debug, Deserialize)]
-pub(super) struct WatchLine<'a> {
+pub struct WatchLine<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     #[serde(rename = "type")]
-    pub(super) event: &'a str,
+    pub event: &'a str,
     /// The object, or the status of an error.
     #[serde(borrow)]
-    pub(super) object: &'a RawValue,
+    pub object: &'a RawValue,
 }
 
-/// A line longer than this is not an event that an API server sends.
-const LONGEST_LINE: usize = 32 << 20;
-
-/// Joins the pieces of a line that came in several chunks.
+/// Joins lines that arrive in several chunks.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub struct LineBuffer {
     partial: Vec<u8>,
 }
 
-/// A line is longer than any event can be.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("an event is larger than {} MiB", LONGEST_LINE >> 20)]
-pub(super) struct LineTooLong;
-
-impl Lines {
-    /// Takes the next bytes and gives the complete lines among them.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Vec<Vec<u8>>, LineTooLong> {
+impl LineBuffer {
+    /// Returns the lines that are complete with this chunk.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<Vec<Vec<u8>>, ApiError> {
         let mut lines = Vec::new();
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -332,72 +385,194 @@ impl Lines {
             }
             rest = &rest[end + 1..];
         }
-        if self.partial.len() + rest.len() > LONGEST_LINE {
-            return Err(LineTooLong);
+        if self.partial.len() + rest.len() > MAX_OBJECT_BYTES {
+            return Err(ApiError::Malformed(format!(
+                "an event is larger than {} MiB",
+                MAX_OBJECT_BYTES >> 20
+            )));
         }
         self.partial.extend_from_slice(rest);
         Ok(lines)
     }
 }
 
-/// Doubles with each failure, with jitter, so that many exporters do not come back at once.
+/// Exponential backoff with jitter, so that exporters do not reconnect all at once.
 #[derive(Clone, Debug)]
 pub(super) struct Backoff {
-    first: Duration,
-    longest: Duration,
+    initial: Duration,
+    max: Duration,
     failures: u32,
-    /// Whether the version of the last list was forgotten before anything came of it.
-    listed_in_vain: bool,
+    /// Whether a 410 arrived since the last reset.
+    gone: bool,
 }
 
 impl Backoff {
-    pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, failures: 0, listed_in_vain: false }
+    pub(super) fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max, failures: 0, gone: false }
     }
 
-    /// The wait after one more failure: between half of the step and the whole of it.
-    pub(super) fn next(&mut self) -> Duration {
-        let step = self.first.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.longest);
+    /// Counts a failure. The delay is between half of the step and the whole step.
+    pub(super) fn next_delay(&mut self) -> Duration {
+        let step = self.initial.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.max);
         self.failures = self.failures.saturating_add(1);
         step.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
     /// Whether there was a failure since the last reset.
-    pub(super) fn has_failed(&self) -> bool {
+    fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
-    /// Notes that the server has forgotten our version. Says whether that is the first time since all was well: then a
-    /// new list is due at once, however long the server was away before.
-    pub(super) fn first_forgotten(&mut self) -> bool {
-        !std::mem::replace(&mut self.listed_in_vain, true)
+    /// Records a 410. The first one since the last reset needs no delay, however many other failures came before.
+    fn is_first_gone(&mut self) -> bool {
+        !std::mem::replace(&mut self.gone, true)
     }
 
-    /// All is well again.
-    pub(super) fn reset(&mut self) {
+    fn reset(&mut self) {
         self.failures = 0;
-        self.listed_in_vain = false;
+        self.gone = false;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        collections::VecDeque,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
 
-    use super::Backoff;
+    use http::{Request, Response, StatusCode};
+    use kube::{Client, client::Body};
+    use serde_json::{Value, json};
+    use tokio::sync::mpsc;
+    use tower::service_fn;
+
+    use super::{
+        Backoff, Operation, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherConfig,
+        WatcherEvent,
+    };
+    use crate::{
+        types::{Clock, Kind, WatchSpec},
+        watch::WatchMetrics,
+    };
 
     #[test]
-    fn waits_double_up_to_the_longest_and_vary() {
+    fn backoff_doubles_up_to_its_maximum_with_jitter() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         for step in [1, 2, 4, 8, 10, 10] {
-            let wait = backoff.next();
-            assert!(wait >= Duration::from_secs(step) / 2 && wait <= Duration::from_secs(step), "{wait:?}");
+            let delay = backoff.next_delay();
+            assert!(
+                delay >= Duration::from_secs(step) / 2 && delay <= Duration::from_secs(step),
+                "{delay:?}"
+            );
         }
         backoff.reset();
-        assert!(backoff.next() <= Duration::from_secs(1));
-        let mut waits: Vec<_> =
-            (0..20).map(|_| Backoff::new(Duration::from_secs(1), Duration::MAX).next()).collect();
-        waits.dedup();
-        assert!(waits.len() > 1, "there is no jitter");
+        assert!(backoff.next_delay() <= Duration::from_secs(1));
+        let mut delays: Vec<_> =
+            (0..20).map(|_| Backoff::new(Duration::from_secs(1), Duration::MAX).next_delay()).collect();
+        delays.dedup();
+        assert!(delays.len() > 1, "there is no jitter");
+    }
+
+    /// Sends the name of each object, and the events without one.
+    struct MetadataHandler(mpsc::UnboundedSender<String>);
+
+    impl WatchHandler for MetadataHandler {
+        type Object = Value;
+
+        fn representation(&self) -> Representation {
+            Representation::MetadataOnly
+        }
+
+        fn decode(&self, json: &[u8]) -> Value {
+            serde_json::from_slice(json).unwrap()
+        }
+
+        fn resource_version(object: &Value) -> Option<&str> {
+            object["metadata"]["resourceVersion"].as_str()
+        }
+
+        async fn handle(&self, event: WatcherEvent<Value>) -> Result<(), ReceiverClosed> {
+            let name = |object: Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+            let line = match event {
+                WatcherEvent::Listed(object) => format!("listed {}", name(object)),
+                WatcherEvent::Applied(object) => format!("applied {}", name(object)),
+                WatcherEvent::Deleted(object) => format!("deleted {}", name(object)),
+                WatcherEvent::Failed(operation, error) => format!("{operation:?} failed: {error}"),
+                WatcherEvent::ListEnded => "synced".to_owned(),
+                WatcherEvent::ListStarted | WatcherEvent::Up | WatcherEvent::Interrupted => return Ok(()),
+            };
+            self.0.send(line).map_err(|_| ReceiverClosed)
+        }
+
+        async fn closed(&self) {
+            self.0.closed().await;
+        }
+    }
+
+    /// Answers with these responses in turn, then with nothing, and records URLs and Accept headers.
+    fn api_server(responses: Vec<(u16, String)>, requests: Arc<Mutex<Vec<(String, String)>>>) -> Client {
+        let responses = Arc::new(Mutex::new(VecDeque::from(responses)));
+        let service = service_fn(move |request: Request<Body>| {
+            let accept = request.headers()["accept"].to_str().unwrap().to_owned();
+            requests.lock().unwrap().push((request.uri().to_string(), accept));
+            let next = responses.lock().unwrap().pop_front();
+            async move {
+                let Some((code, body)) = next else { return std::future::pending().await };
+                let response = Response::builder().status(StatusCode::from_u16(code).unwrap());
+                Ok::<_, std::convert::Infallible>(response.body(Body::from(body.into_bytes())).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn object(name: &str, version: &str) -> Value {
+        json!({"kind": "PartialObjectMetadata", "metadata": {"name": name, "namespace": "shop", "resourceVersion": version}})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn metadata_watch_resumes_after_its_newest_event_and_relists_after_410() {
+        let event = |kind: &str, object: Value| json!({"type": kind, "object": object}).to_string() + "\n";
+        let list = |names: &[&str]| {
+            let items: Vec<Value> = names.iter().map(|name| object(name, "1")).collect();
+            json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()
+        };
+        let requests = Arc::default();
+        let client = api_server(
+            vec![
+                (403, json!({"code": 403, "message": "secrets is forbidden"}).to_string()),
+                (200, list(&["a", "b"])),
+                (200, event("MODIFIED", object("b", "6")) + &event("DELETED", object("a", "7"))),
+                (410, json!({"code": 410}).to_string()),
+                (200, list(&["b"])),
+            ],
+            Arc::clone(&requests),
+        );
+        let kind = Kind { plural: "secrets".into(), ..Kind::undiscovered("", "v1", "Secret") };
+        let spec = WatchSpec { namespace: Some("shop".into()), ..WatchSpec::all(Arc::new(kind)) };
+        let metrics = WatchMetrics::unregistered(Clock::system()).for_kind(&spec.kind);
+        let (sender, mut received) = mpsc::unbounded_channel();
+        let handler = MetadataHandler(sender);
+        let watcher = Watcher::new(Arc::new(spec), client, WatcherConfig::default(), metrics, handler);
+        let task = tokio::spawn(watcher.run());
+        for expected in [
+            "List failed: the server answered 403 Forbidden: secrets is forbidden",
+            "listed a",
+            "listed b",
+            "synced",
+            "applied b",
+            "deleted a",
+            "listed b",
+            "synced",
+        ] {
+            assert_eq!(received.recv().await.unwrap(), expected);
+        }
+        task.abort();
+        let requests = requests.lock().unwrap();
+        let accepted = |operation| Representation::MetadataOnly.accept(operation).to_owned();
+        assert_eq!(requests[1], ("/api/v1/namespaces/shop/secrets".into(), accepted(Operation::List)));
+        assert!(requests[2].0.ends_with("resourceVersion=5") && requests[2].1 == accepted(Operation::Watch));
+        assert!(requests[3].0.ends_with("resourceVersion=7"), "{requests:?}");
     }
 }

@@ -21,7 +21,7 @@ use crate::support::{
 fn cases() -> Vec<(Kind, Value, Value, [&'static str; 3])> {
     let kind = |group: &str, version: &str, name: &str, plural: &str| Kind {
         plural: plural.into(),
-        ..Kind::unseen(group, version, name)
+        ..Kind::undiscovered(group, version, name)
     };
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}});
     let workload = |replicas: i32| json!({"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template});

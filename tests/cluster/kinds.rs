@@ -32,7 +32,7 @@ const GEAR: &[(&str, &str)] =
 
 fn kind(version: &str, name: &str) -> Kind {
     let plural = format!("{}s", name.to_lowercase()).into();
-    Kind { plural, ..Kind::unseen("example.com", version, name) }
+    Kind { plural, ..Kind::undiscovered("example.com", version, name) }
 }
 
 /// A cluster whose exporter may read the custom kinds, and the usual ones and `ConfigMaps`.
@@ -213,7 +213,7 @@ fn all_kinds_of_a_group_are_watched_but_where_they_are_not_wanted_and_settings_c
     assert_eq!(exporter.sample("drift_watch_streams", &[]), Some(2.0));
 
     // Namespaces have a ConfigMap each as soon as a controller runs; here there is only ours.
-    let config = Kind { plural: "configmaps".into(), ..Kind::unseen("", "v1", "ConfigMap") };
+    let config = Kind { plural: "configmaps".into(), ..Kind::undiscovered("", "v1", "ConfigMap") };
     let selector = Selector::parse("team in (a,b)").ok();
     let config = WantedKind { selector, ..WantedKind::exactly(&config) };
     let object: DynamicObject =

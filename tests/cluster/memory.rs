@@ -7,12 +7,12 @@ use std::{
 
 use drift_exporter::{
     diff::{pack, unpack},
-    types::Packed,
+    types::PackedJson,
 };
 use serde_json::{Value, json};
 
 /// What documents are packed against.
-const DICTIONARY: &[u8] = include_bytes!("../../src/diff/packed/dictionary");
+const DICTIONARY: &[u8] = include_bytes!("../../src/diff/document/dictionary");
 /// The allocator gives out nothing at places between.
 const ALIGNMENT: usize = 16;
 /// No packed document of a test is longer.
@@ -44,7 +44,7 @@ pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Value> {
         for at in (0..part.len()).step_by(ALIGNMENT) {
             let bytes = &part[at..part.len().min(at + LONGEST)];
             if begins_an_object(bytes) {
-                documents.push(unpack(&Packed::new(bytes.to_vec())));
+                documents.push(unpack(&PackedJson::new(bytes.to_vec())));
             }
         }
     }

@@ -35,7 +35,10 @@ const DB: &[(&str, &str)] =
 const OF_DB: &[(&str, &str)] = &[("namespace", "shop"), ("name", "db")];
 
 fn kind() -> Kind {
-    Kind { plural: "simpleresources".into(), ..Kind::unseen("infra.opr8r", "v1alpha1", "SimpleResource") }
+    Kind {
+        plural: "simpleresources".into(),
+        ..Kind::undiscovered("infra.opr8r", "v1alpha1", "SimpleResource")
+    }
 }
 
 /// A cluster with the operator's custom resource, and one of them.

@@ -13,11 +13,11 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     sources::{
-        SourceContext, Wanted,
-        terraform::{StateSources, follow, random_key},
+        KindRequirements, SourceContext,
+        terraform::{StateLocations, random_key, run},
     },
-    types::{Baseline, Clock, Event, Origin, Scope, WatchHealth, WatchMode},
-    watch::{Connection, client_from},
+    types::{Baseline, BaselineOrigin, Clock, Event, Scope, WatchHealth, WatchMode},
+    watch::{ClusterConnection, client_from},
 };
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -109,36 +109,40 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
     assert_eq!(apply(&manifests).lines().count(), 2);
     apply(&secret(7).to_string());
 
-    let connection = Connection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
+    let connection =
+        ClusterConnection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
     let client = cluster.block_on(client_from(&connection)).unwrap();
     let key = random_key().unwrap();
     let sources =
-        StateSources { enabled: true, scope: Scope::new(["terraform"], []), ..StateSources::default() };
+        StateLocations { enabled: true, scope: Scope::new(["terraform"], []), ..StateLocations::default() };
     let (_sources, sources) = watch::channel(Arc::new(sources));
     let (sender, mut changes) = mpsc::channel(16);
     let (declares, mut read) = watch::channel(Arc::default());
     let own_key = key.clone();
     let inputs = SourceContext {
         client,
-        sources,
-        changes: sender,
-        declares,
+        settings: sources,
+        events: sender,
+        declarations: declares,
         clock: Clock::system(),
-        look: WatchMode::SourceContext,
+        watch_mode: WatchMode::Continuous,
         key,
     };
     cluster.block_on(async {
-        tokio::spawn(follow(inputs));
+        tokio::spawn(run(inputs));
         // Which of the two is found first is up to the server.
         let mut told = [baseline(&mut changes).await, baseline(&mut changes).await];
         told.sort_by_key(|own| own.origin);
         let [one, two] = told;
         assert_eq!((&*one.name, one.objects.len(), one.fault.as_ref()), ("terraform/default/shop", 3, None));
         assert!(one.version.as_ref().unwrap().written.is_some());
-        assert_eq!((&*two.name, two.origin, two.objects.len()), ("shop-prod", Origin::Published, 250));
+        assert_eq!(
+            (&*two.name, two.origin, two.objects.len()),
+            ("shop-prod", BaselineOrigin::Published, 250)
+        );
         assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, WatchHealth::Up)));
         read.changed().await.unwrap();
-        let wanted = Wanted::of(&own_key, [&**read.borrow()].into_iter());
+        let wanted = KindRequirements::from_declarations(&own_key, [&**read.borrow()].into_iter());
         let sealing = wanted.documents[&("".into(), "ConfigMap".into())].clone();
         assert_eq!(sealing.fields("v1", "shop", "c0"), ["data"]);
         assert_eq!(sealing.keys().len(), 2, "that of the process, and that of the baseline");

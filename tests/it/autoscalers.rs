@@ -1,7 +1,7 @@
 //! Who scaled an object, as its autoscalers tell: whichever is seen first, and whatever becomes of them.
 
 use drift_exporter::{
-    types::{Cause, WantedKind, WatchHealth},
+    types::{ResolutionCause, WantedKind, WatchHealth},
     watch::plan,
 };
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ async fn shop(states: &States, autoscalers: &[Value]) -> (ApiServer, World) {
     for name in ["web", "api"] {
         world.until_told("deployment", name, "in_sync").await;
     }
-    let listed = |world: &World| world.snapshot().streams().all(|own| own.listed);
+    let listed = |world: &World| world.snapshot().watches().all(|own| own.synced);
     world.until("autoscalers are listed", SOON, listed).await;
     world.settle().await;
     (api, world)
@@ -69,10 +69,10 @@ async fn scaled(world: &World, name: &str) -> String {
 }
 
 /// How many episodes began, and how they ended.
-fn episodes(world: &World) -> (u64, Vec<Cause>) {
-    let ledger = world.snapshot().ledger.clone();
-    let ended = ledger.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
-    (ledger.detections.values().sum(), ended.collect())
+fn episodes(world: &World) -> (u64, Vec<ResolutionCause>) {
+    let counters = world.snapshot().counters.clone();
+    let ended = counters.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
+    (counters.detections.values().sum(), ended.collect())
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ async fn rules_about_autoscalers_follow_them() {
     assert_eq!(scaled(&world, "web").await, "other unexpected 20");
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
     world.until_told("deployment", "web", "ignored").await;
-    assert_eq!(episodes(&world), (1, vec![Cause::Rule]));
+    assert_eq!(episodes(&world), (1, vec![ResolutionCause::Rule]));
     assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(1.0));
     api.delete(AUTOSCALERS, "scaler");
     assert_eq!(scaled(&world, "web").await, "other unexpected 20");
@@ -162,7 +162,7 @@ async fn without_the_right_to_see_autoscalers_all_else_goes_on_and_it_is_told() 
     let world = states.world(&api);
     world.until_told("deployment", "web", "in_sync").await;
     let down =
-        |world: &World| world.snapshot().streams().any(|own| matches!(own.health, WatchHealth::Down { .. }));
+        |world: &World| world.snapshot().watches().any(|own| matches!(own.health, WatchHealth::Down { .. }));
     world.until("it is told", SOON, down).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
     assert_eq!(scaled(&world, "web").await, "other unexpected 20");
@@ -200,7 +200,7 @@ async fn an_autoscaler_that_a_state_declares_tells_its_target_in_whatever_versio
         api.delete(AUTOSCALERS, "scaler");
         world.until_told("horizontalpodautoscaler", "scaler", "missing").await;
         assert_eq!(scaled(&world, "api").await, "other unexpected 20", "{version}");
-        let count = world.snapshot().streams().filter(|own| own.spec.kind.is_autoscaler()).count();
+        let count = world.snapshot().watches().filter(|own| own.spec.kind.is_autoscaler()).count();
         assert_eq!(count, 1, "{version}");
     }
 }
@@ -214,19 +214,19 @@ async fn a_cluster_without_autoscalers_has_none_to_miss() {
     let world = states.world(&api);
     world.until_told("deployment", "web", "drifted").await;
     assert_eq!(scaled(&world, "web").await, "other unexpected 20");
-    let kinds: Vec<_> = world.snapshot().streams().map(|own| own.spec.to_string()).collect();
+    let kinds: Vec<_> = world.snapshot().watches().map(|own| own.spec.to_string()).collect();
     assert_eq!(kinds, ["deployments.apps in shop"]);
 }
 
 #[track_caller]
-fn check_plan(asked: &[&str], by_the_way: &str, streams: &[&str]) {
-    let by_the_way = WantedKind { by_the_way: true, ..want(by_the_way) };
-    let wanted: Vec<WantedKind> = asked.iter().map(|text| want(text)).chain([by_the_way]).collect();
+fn check_plan(asked: &[&str], implicit: &str, streams: &[&str]) {
+    let implicit = WantedKind { implicit: true, ..want(implicit) };
+    let wanted: Vec<WantedKind> = asked.iter().map(|text| want(text)).chain([implicit]).collect();
     let plan = plan(&wanted, &cluster());
     assert_eq!(told(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
     for (namespace, name) in [("a", "x"), ("b", "x"), ("z", "x")] {
-        let count = plan.streams.iter().filter(|spec| spec.brings(namespace, name)).count();
+        let count = plan.streams.iter().filter(|spec| spec.delivers(namespace, name)).count();
         assert!(count <= 1, "{namespace} {streams:?}");
     }
 }

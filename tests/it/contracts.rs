@@ -114,7 +114,7 @@ fn the_guide_to_rules_has_every_word() {
         Actor::ALL.iter().map(|own| own.as_str()).collect::<Vec<_>>(),
         FieldClass::ALL.iter().map(|own| own.as_str()).collect(),
         ChangeKind::ALL.iter().map(|own| own.as_str()).collect(),
-        Source::ALL.iter().filter(|own| **own != Source::Nothing).map(|own| own.as_str()).collect(),
+        Source::ALL.iter().filter(|own| **own != Source::Unclaimed).map(|own| own.as_str()).collect(),
         Severity::ALL.iter().map(|own| own.as_str()).collect(),
         Advice::ALL.iter().map(|own| own.as_str()).collect(),
     ];

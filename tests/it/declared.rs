@@ -3,8 +3,8 @@
 
 use drift_exporter::{
     diff::{
-        declared::{Comparison, Schemas, compare, prepare},
-        seal_live,
+        manifest::{Comparison, Schemas, compare, normalize},
+        redact_secret,
     },
     types::RedactionKey,
 };
@@ -16,7 +16,7 @@ pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Sche
     let mut document = declared.clone();
     document["apiVersion"] = api_version.into();
     document["kind"] = kind.into();
-    prepare(&mut document, &key);
+    normalize(&mut document, &key);
     compare(&document, live, shapes, &key)
 }
 
@@ -271,9 +271,9 @@ fn a_secret_is_compared_by_its_bytes_and_never_told() {
 #[test]
 fn nothing_is_said_about_a_secret_that_is_sealed_with_another_key() {
     let mut live = json!({"data": {"a": "eA=="}});
-    seal_live(&mut live, "", "Secret", &[RedactionKey::new([8; 32])]);
+    redact_secret(&mut live, "", "Secret", &[RedactionKey::new([8; 32])]);
     let comparison = compared("v1 Secret", &json!({"stringData": {"a": "x"}}), &live, &Schemas::default());
-    assert_eq!(comparison, Comparison { findings: Vec::new(), other_key: true });
+    assert_eq!(comparison, Comparison { findings: Vec::new(), unknown_key: true });
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn the_writer_is_who_owns_exactly_the_element() {
         &live,
         &Schemas::default(),
     );
-    assert_eq!(found.findings[0].writer.as_ref().map(|writer| &*writer.manager), Some("kubectl-edit"));
+    assert_eq!(found.findings[0].owner.as_ref().map(|owner| &*owner.manager), Some("kubectl-edit"));
 }
 
 #[test]
@@ -297,11 +297,11 @@ fn of_a_document_only_what_it_declares_is_left() {
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3", "own": "1"});
     let mut document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
         "metadata": {"name": "a", "namespace": "b", "uid": "c", "annotations": annotations}, "spec": {"replicas": null, "paused": false}});
-    prepare(&mut document, &key);
+    normalize(&mut document, &key);
     let left = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": {"own": "1"}}, "spec": {"paused": false}});
     assert_eq!(document, left);
     for mut nothing in [json!([1]), json!("a"), Value::Null] {
-        prepare(&mut nothing, &key);
+        normalize(&mut nothing, &key);
         assert_eq!(compare(&nothing, &json!({"spec": 1}), &Schemas::default(), &key), Comparison::default());
     }
 }

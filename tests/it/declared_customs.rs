@@ -1,6 +1,6 @@
 //! What somebody wrote down of custom resources beside what is there.
 
-use drift_exporter::diff::declared::Schemas;
+use drift_exporter::diff::manifest::Schemas;
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,7 +23,7 @@ fn openapi() -> Schemas {
     let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
     let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
     let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
-    Schemas::of_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
+    Schemas::from_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
 }
 
 #[test]

@@ -6,13 +6,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     demo::{Cluster, Scene, Shop, play},
     diff::{
-        declared::Schemas,
-        keep,
+        manifest::Schemas,
+        pack_live_object,
         terraform::{compare, sensitive_fields},
     },
-    engine::{Details, Entry},
+    engine::{ClaimDetails, ClaimEntry},
     sources::terraform::{TerraformState, decode},
-    types::{Clock, DeclaredObject, Kind, LiveObject, ObjectName, RedactionKey, RedactionPolicy},
+    types::{Clock, DeclaredObject, Kind, LiveObject, ObjectRef, RedactionKey, RedactionPolicy},
 };
 use serde_json::Value;
 use tokio::{
@@ -37,7 +37,7 @@ fn state(cluster: &Cluster) -> TerraformState {
     state
 }
 
-fn live(cluster: &Cluster, name: &ObjectName) -> Option<Value> {
+fn live(cluster: &Cluster, name: &ObjectRef) -> Option<Value> {
     let api_version = if name.group.is_empty() {
         name.version.to_string()
     } else {
@@ -59,7 +59,7 @@ fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
                 .findings
                 .into_iter()
                 .map(|found| {
-                    let manager = found.writer.map_or("nobody".into(), |writer| writer.manager.to_string());
+                    let manager = found.owner.map_or("nobody".into(), |owner| owner.manager.to_string());
                     format!("{} by {manager}", found.path)
                 })
                 .collect(),
@@ -166,13 +166,15 @@ fn little_is_kept_of_an_object_and_of_what_is_declared_for_it() {
         let live = live(shop.cluster(), name).unwrap();
         let texts = [&declared.address, &declared.resource_type, &name.name, &name.namespace];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
-        let kind = Kind::unseen(&name.group, &name.version, &name.kind);
+        let kind = Kind::undiscovered(&name.group, &name.version, &name.kind);
         let mut sealing = RedactionPolicy::new(RedactionKey::new([7; 32]));
-        sealing.mark(name, sensitive_fields(&declared));
-        let kept = keep(live, &kind, &sealing);
+        sealing.add_fields(name, sensitive_fields(&declared));
+        let kept = pack_live_object(live, &kind, &sealing);
         let packed = declared.body.packed().unwrap().bytes().len() + kept.packed.bytes().len();
-        let structs =
-            size_of::<DeclaredObject>() + size_of::<LiveObject>() + size_of::<Entry>() + size_of::<Details>();
+        let structs = size_of::<DeclaredObject>()
+            + size_of::<LiveObject>()
+            + size_of::<ClaimEntry>()
+            + size_of::<ClaimDetails>();
         let kept = packed + 2 * texts + structs;
         assert!(kept < 2 << 10, "{}: {kept} bytes, {packed} of them packed", declared.address);
     }

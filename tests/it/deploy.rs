@@ -142,7 +142,7 @@ fn the_chart_knows_what_people_usually_declare() {
         .into_iter()
         .map(|kind| match kind.kind {
             KindName::Named(name) => (kind.group.into(), name.into()),
-            KindName::Every => panic!("a kind"),
+            KindName::Any => panic!("a kind"),
         })
         .collect();
     let kinds = yaml(&format!("{CHART}/files/kinds.yaml"));

@@ -15,7 +15,7 @@ const STALL: Duration = Duration::from_secs(45);
 
 fn down(world: &World, plural: &str) -> Option<DownReason> {
     let snapshot = world.snapshot();
-    let stream = snapshot.streams().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
+    let stream = snapshot.watches().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
     match &stream.health {
         WatchHealth::Down { reason, .. } => Some(*reason),
         WatchHealth::Starting | WatchHealth::Up => None,

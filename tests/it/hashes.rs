@@ -65,7 +65,7 @@ fn opr8r(length: i64, prefix: &str, vars: &BTreeMap<String, String>) -> Digest {
 }
 
 fn simple_resource(spec: &Value) -> Digest {
-    let kind = Kind::unseen("infra.opr8r", "v1alpha1", "SimpleResource");
+    let kind = Kind::undiscovered("infra.opr8r", "v1alpha1", "SimpleResource");
     let text = format!("{{\"spec\": {}, \"status\": {{\"phase\": \"Ready\"}}}}", respelled(spec, 7));
     fingerprint(Algorithm::Opr8rV1, &kind, &text, "tfdrift.jin.dev").unwrap()
 }

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    sources::helm::{ReleaseSources, decode},
-    types::{Baseline, BaselineFault, DownReason, Event, Origin, Scope, Source, WatchHealth},
+    sources::helm::{ReleaseLocations, decode},
+    types::{Baseline, BaselineFault, BaselineOrigin, DownReason, Event, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-pub(crate) fn enabled() -> ReleaseSources {
-    ReleaseSources { enabled: true, ..ReleaseSources::default() }
+pub(crate) fn enabled() -> ReleaseLocations {
+    ReleaseLocations { enabled: true, ..ReleaseLocations::default() }
 }
 
 /// The manifest of some ConfigMaps, each from a template of its own.
@@ -81,7 +81,10 @@ async fn only_what_is_deployed_is_ever_read() {
     let mut followed = Followed::start_releases(&server, enabled());
     let baseline = followed.baseline().await;
     assert_eq!(told(&baseline), (10, 2, "-".to_owned()));
-    assert_eq!((&*baseline.name, baseline.origin, baseline.here), ("shop/web", Origin::HelmSecret, true));
+    assert_eq!(
+        (&*baseline.name, baseline.origin, baseline.this_cluster),
+        ("shop/web", BaselineOrigin::HelmSecret, true)
+    );
     let version = baseline.version.as_ref().unwrap();
     assert_eq!((&*version.lineage, version.written), (&*format!("web {START}"), Some(start())));
     assert_eq!(version.chart.as_ref().unwrap().to_string(), "shop-1.2.0");
@@ -108,7 +111,7 @@ async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed()
     let pending = followed.baseline().await;
     assert_eq!(told(&pending), (1, 2, "pending-upgrade".to_owned()));
     let lock = pending.lock.as_ref().unwrap();
-    assert_eq!(lock.holds_until, Some(start() + SignedDuration::from_mins(30)));
+    assert_eq!(lock.in_flight_until, Some(start() + SignedDuration::from_mins(30)));
     // For a moment none is deployed.
     put(&server, 1, "superseded", &["a", "b"]);
     followed.silent(5).await;
@@ -118,7 +121,7 @@ async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed()
     assert!(Arc::ptr_eq(&first.objects[0], &released.objects[0]), "what did not change is the same");
     let settled = followed.baseline().await;
     assert_eq!(told(&settled), (2, 2, "-".to_owned()));
-    let until = released.lock.as_ref().unwrap().holds_until.unwrap();
+    let until = released.lock.as_ref().unwrap().in_flight_until.unwrap();
     assert_eq!(until, start() + SignedDuration::from_secs(6));
 
     // One that fails leaves what is deployed, one that hangs is not waited for.
@@ -268,20 +271,20 @@ async fn both_drivers_are_followed_and_what_is_forbidden_is_told() {
     server.put("configmaps", map);
     let mut followed = Followed::start_releases(&server, enabled());
     let (one, other) = (followed.baseline().await, followed.baseline().await);
-    assert_eq!((&*one.name, one.origin), ("shop/web", Origin::HelmSecret));
-    assert_eq!((&*other.name, other.origin), ("shop/web (ConfigMap)", Origin::HelmConfigMap));
+    assert_eq!((&*one.name, one.origin), ("shop/web", BaselineOrigin::HelmSecret));
+    assert_eq!((&*other.name, other.origin), ("shop/web (ConfigMap)", BaselineOrigin::HelmConfigMap));
     followed.up().await;
 
     let scope = Scope::new(["ops"], []);
-    followed.sources.send_replace(Arc::new(ReleaseSources { scope, ..enabled() }));
+    followed.sources.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
     for _ in 0..2 {
         assert!(matches!(followed.next().await, Told::Gone(name) if name.starts_with("shop/web")));
     }
     server.forbid("secrets", "ops");
-    followed.sources.send_replace(Arc::new(ReleaseSources { enabled: false, ..enabled() }));
+    followed.sources.send_replace(Arc::new(ReleaseLocations { enabled: false, ..enabled() }));
     assert!(matches!(followed.changes.recv().await, Some(Event::SourceRemoved(Source::Helm))));
     let scope = Scope::new(["ops"], []);
-    followed.sources.send_replace(Arc::new(ReleaseSources { scope, ..enabled() }));
+    followed.sources.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
     match followed.next().await {
         Told::Source(WatchHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use drift_exporter::{
-    app::{Exporter, Parts, assemble, telemetry::LogHandle},
+    app::{Exporter, ExporterDeps, assemble, telemetry::LogHandle},
     config::Settings,
     demo,
     engine::{History, Snapshot},
     server::Auth,
-    types::{Cause, Clock, DownReason, Kind, RedactionKey, Scope, Selector, WantedKind, WatchHealth},
-    watch::Timing,
+    types::{
+        Clock, DownReason, Kind, RedactionKey, ResolutionCause, Scope, Selector, WantedKind, WatchHealth,
+    },
+    watch::WatcherConfig,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +27,7 @@ use crate::support::{
 const SOON: Duration = Duration::from_secs(6);
 
 fn widget(version: &str) -> Kind {
-    Kind { plural: "widgets".into(), ..Kind::unseen("example.com", version, "Widget") }
+    Kind { plural: "widgets".into(), ..Kind::undiscovered("example.com", version, "Widget") }
 }
 
 fn want(kind: &Kind) -> WantedKind {
@@ -52,7 +54,7 @@ fn gear(name: &str, labels: &Value) -> Value {
 }
 
 fn health(snapshot: &Snapshot, kind: &str) -> Option<WatchHealth> {
-    snapshot.streams().find(|stream| &*stream.spec.kind.kind == kind).map(|stream| stream.health.clone())
+    snapshot.watches().find(|stream| &*stream.spec.kind.kind == kind).map(|stream| stream.health.clone())
 }
 
 fn is_missing(world: &World) -> bool {
@@ -68,10 +70,10 @@ fn lists(api: &ApiServer, what: &str) -> usize {
     api.requests().iter().filter(|url| url.contains(what) && !url.contains("watch=1")).count()
 }
 
-fn ended(world: &World) -> Vec<Cause> {
+fn ended(world: &World) -> Vec<ResolutionCause> {
     let snapshot = world.snapshot();
     snapshot
-        .ledger
+        .counters
         .resolutions
         .iter()
         .filter(|(_, count)| **count > 0)
@@ -116,7 +118,7 @@ async fn a_kind_that_comes_later_is_watched_and_one_that_goes_takes_its_series_a
     let stays = ["drift_watch_stream_up", "drift_resolutions_total", "drift_detections_total"];
     assert!(of_widgets.iter().all(|line| stays.iter().any(|name| line.starts_with(name))), "{of_widgets:#?}");
     assert_eq!(world.sample(up).await, Some(0.0));
-    assert_eq!(ended(&world), [Cause::Deleted]);
+    assert_eq!(ended(&world), [ResolutionCause::Deleted]);
     assert_eq!(lists(&api, "deployments"), 1, "the others stay open");
 }
 
@@ -133,7 +135,7 @@ async fn a_version_is_followed_and_episodes_and_onsets_stay() {
 
     for versions in [vec![widget("v2"), widget("v1")], vec![widget("v2")]] {
         api.serve(&versions);
-        let v2 = |world: &World| world.snapshot().streams().all(|stream| &*stream.spec.kind.version == "v2");
+        let v2 = |world: &World| world.snapshot().watches().all(|stream| &*stream.spec.kind.version == "v2");
         world.until("v2 is watched", SOON, |world| v2(world) && is_up(world)).await;
         assert_eq!(world.sample(onset).await, Some(f64::from(1_767_312_000 + 30)));
         let clean = GEAR.replace("gear", "clean");
@@ -147,7 +149,7 @@ async fn a_version_is_followed_and_episodes_and_onsets_stay() {
     api.put("widgets", gear("gear", &json!({})));
     world.settle().await;
     assert_eq!(world.sample(GEAR).await, Some(0.0));
-    assert_eq!(ended(&world), [Cause::Reverted]);
+    assert_eq!(ended(&world), [ResolutionCause::Reverted]);
     let page = world.metrics().await;
     let detections = page.lines().filter(|line| line.starts_with("drift_detections_total{")).count();
     assert_eq!(detections, 1, "one line for both versions");
@@ -195,7 +197,7 @@ async fn what_is_no_longer_wanted_ends_by_rule_and_what_stays_wanted_is_not_touc
     let narrowed = Settings { excluded_namespaces: vec!["ops".into()], ..Settings::clone(&all) };
     world.settings.replace(narrowed);
     world.until("the namespace is left out", SOON, |world| world.known("deployments").len() == 2).await;
-    assert_eq!(ended(&world), [Cause::Rule]);
+    assert_eq!(ended(&world), [ResolutionCause::Rule]);
     assert_eq!(world.get("/readyz").await.status, 200);
     assert_eq!(world.get("/v1/resources?namespace=ops").await.status, 403);
     assert!(api.requests().iter().any(|url| url.contains("fieldSelector=metadata.namespace%21%3Dops")));
@@ -234,7 +236,11 @@ async fn two_hundred_changes_of_settings_leave_nothing_behind() {
         |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..want(&widget("v1")) };
     let cycle = [
         settings(vec![want(&widget("v1"))]),
-        settings(vec![with("team=a"), with("team=b"), want(&Kind::unseen("nowhere.io", "v1", "Nothing"))]),
+        settings(vec![
+            with("team=a"),
+            with("team=b"),
+            want(&Kind::undiscovered("nowhere.io", "v1", "Nothing")),
+        ]),
         Settings { namespaces: vec!["shop".into()], ..Settings::default() },
         Settings::default(),
     ];
@@ -309,7 +315,7 @@ async fn a_kind_in_another_namespace_is_listed_there_alone() {
     let scope = Scope::new(["shop", "ops"], []);
     let world = World::with(&api, settings(vec![WantedKind { scope, ..want(&widget("v1")) }]));
     world
-        .until("both are up", SOON, |world| world.snapshot().streams().filter(|own| own.listed).count() == 2)
+        .until("both are up", SOON, |world| world.snapshot().watches().filter(|own| own.synced).count() == 2)
         .await;
     assert_eq!(lists(&api, "/namespaces/shop/widgets") + lists(&api, "/namespaces/ops/widgets"), 2);
     assert_eq!(world.known("widgets").len(), 1, "an empty list of one namespace takes nothing from another");
@@ -324,14 +330,14 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         router.clone().oneshot(request.map(axum::body::Body::new))
     });
-    let parts = Parts {
+    let parts = ExporterDeps {
         settings_source: None,
         log: LogHandle::default(),
         client: kube::Client::new(service, "default"),
         settings: settings(vec![WantedKind::parse("v1", "Namespace").unwrap()]),
-        seal_key: RedactionKey::new([7; 32]),
+        redaction_key: RedactionKey::new([7; 32]),
         clock: Clock::system(),
-        timing: Timing::default(),
+        timing: WatcherConfig::default(),
         events: false,
         history_file: None,
         auth: Auth::default(),

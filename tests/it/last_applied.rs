@@ -17,15 +17,15 @@ const DEPLOYMENTS: &str = "deployments";
 const WEB: &str = "deployment.apps/shop/web";
 
 fn config_map() -> Kind {
-    Kind { plural: "configmaps".into(), ..Kind::unseen("", "v1", "ConfigMap") }
+    Kind { plural: "configmaps".into(), ..Kind::undiscovered("", "v1", "ConfigMap") }
 }
 
 fn secret() -> Kind {
-    Kind { plural: "secrets".into(), ..Kind::unseen("", "v1", "Secret") }
+    Kind { plural: "secrets".into(), ..Kind::undiscovered("", "v1", "Secret") }
 }
 
 fn cluster_role() -> Kind {
-    let kind = Kind::unseen("rbac.authorization.k8s.io", "v1", "ClusterRole");
+    let kind = Kind::undiscovered("rbac.authorization.k8s.io", "v1", "ClusterRole");
     Kind { plural: "clusterroles".into(), namespaced: false, ..kind }
 }
 
@@ -287,7 +287,7 @@ async fn secrets_are_never_asked_and_what_stands_on_them_is_nowhere() {
     api.put(DEPLOYMENTS, edited(3, 5));
     api.put(DEPLOYMENTS, called("api", applied(2)));
     // Secrets are never read by the way: somebody has to say which.
-    let (selector, scope) = (Some(Selector::has("app", "psp")), Scope::new(["shop"], []));
+    let (selector, scope) = (Some(Selector::equals("app", "psp")), Scope::new(["shop"], []));
     let secrets = WantedKind { selector, scope, ..WantedKind::exactly(&secret()) };
     let world = world(&api, &[secrets, WantedKind::exactly(&Kind::deployment())]).await;
     for password in [CANARY, "b3RoZXI="] {

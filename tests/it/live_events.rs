@@ -4,12 +4,12 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use drift_exporter::{
-    app::{Exporter, Parts, assemble, telemetry::LogHandle},
+    app::{Exporter, ExporterDeps, assemble, telemetry::LogHandle},
     config::Settings,
     engine::{History, Transition},
     server::{Auth, Exposed, router, serve},
     types::{Clock, Kind, ObjectKey, RedactionKey, Source, VerdictKind},
-    watch::Timing,
+    watch::WatcherConfig,
 };
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -118,14 +118,14 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         reason: None,
         episode: None,
     }));
-    let parts = Parts {
+    let parts = ExporterDeps {
         settings_source: None,
         log: LogHandle::default(),
         client: api.client(),
         settings: Settings::default(),
-        seal_key: RedactionKey::new([7; 32]),
+        redaction_key: RedactionKey::new([7; 32]),
         clock: Clock::new(|| Timestamp::from_second(BEGIN).unwrap()),
-        timing: Timing::default(),
+        timing: WatcherConfig::default(),
         events: false,
         history_file: None,
         auth: Auth::default(),

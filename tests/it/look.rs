@@ -148,7 +148,7 @@ fn what_differs_by_whatever_source_can_be_accepted() {
 #[test]
 fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
     let demo = UNCHANGED.get();
-    let words = "its hash was made by an algorithm that is not known here (unknown_algorithm)";
+    let words = "the algorithm of the recorded hash is unknown (unknown_algorithm)";
     for through in BOTH {
         let ended = ask(&demo, through, &["explain", "deployment", "importer", "-n", "platform"]);
         assert!(ended.stdout.contains(&format!("annotation: unknown, {words}\n")), "{}", ended.stdout);
@@ -281,7 +281,7 @@ fn labels_are_asked_of_the_cluster() {
         assert_eq!((none.code, &*none.stdout), (Some(0), ""), "{}", none.stderr);
     }
     let wrong = ask(&demo, Through::Nothing, &["get", "-l", "a b c"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("is no requirement"), "{}", wrong.stderr);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("invalid requirement"), "{}", wrong.stderr);
 }
 
 #[test]

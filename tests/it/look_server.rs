@@ -170,7 +170,7 @@ fn what_had_drifted_and_cannot_be_compared_is_unknown() {
     assert!(got.stdout.contains("unknown"), "{}", got.stdout);
     let differs = run(&["diff", "-n", "shop", "--server", &server], "", &[]);
     assert_eq!((differs.code, &*differs.stdout), (Some(0), ""), "{}", differs.stderr);
-    assert!(differs.stderr.contains("cannot be compared: its stream is down"), "{}", differs.stderr);
+    assert!(differs.stderr.contains("cannot be compared: its watch is down"), "{}", differs.stderr);
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn a_running_exporter_is_told_who_asks() {
     let two_lines = write(folder.path(), "two", "s3cret\nlines\n");
     let empty = write(folder.path(), "empty", "\n");
     for (flags, told) in [
-        (["--token-file", &two_lines], "the token has signs in it that none has"),
-        (["--token", "s3cret\u{1}"], "the token has signs in it that none has"),
+        (["--token-file", &two_lines], "the token contains invalid characters"),
+        (["--token", "s3cret\u{1}"], "the token contains invalid characters"),
         (["--token-file", "/nonexistent"], "cannot read /nonexistent"),
         (["--token-file", &empty], "empty holds no token"),
         (["--ca-file", "/nonexistent"], "cannot read /nonexistent"),
@@ -147,7 +147,7 @@ fn a_token_that_cannot_be_sent_to_a_cluster_is_said_without_it() {
     for arguments in [&["get", "-A"][..], &["run", "--web.listen-address", "127.0.0.1:0"]] {
         let ended = run(&[arguments, &["--kubeconfig", &config]].concat(), "", &[]);
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains("the token has signs in it that none has"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the token contains invalid characters"), "{}", ended.stderr);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
 }

@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
 use drift_exporter::{
-    sources::manifest::ManifestSources,
-    types::{Baseline, BaselineFault, DeclaredBody, Origin, SkipReason, UnknownReason, WatchHealth},
+    sources::manifest::ManifestLocations,
+    types::{Baseline, BaselineFault, BaselineOrigin, DeclaredBody, SkipReason, UnknownReason, WatchHealth},
 };
 use tempfile::TempDir;
 
@@ -13,8 +13,8 @@ use crate::support::{
     state_server::StateServer,
 };
 
-fn sources(path: &Path) -> ManifestSources {
-    ManifestSources { enabled: true, paths: vec![path.to_owned()], namespace: "shop".into() }
+fn sources(path: &Path) -> ManifestLocations {
+    ManifestLocations { enabled: true, paths: vec![path.to_owned()], namespace: "shop".into() }
 }
 
 fn config_map(name: &str) -> String {
@@ -65,7 +65,10 @@ async fn what_a_directory_declares_is_told_and_so_is_every_change() {
     let mut followed = Followed::start_manifests(&server, sources(folder.path()));
     let baseline = followed.baseline().await;
     assert_eq!(told(&baseline), ["a.yaml: shop/a", "a.yaml: shop/b", "base/list.json: /ops"]);
-    assert_eq!((skipped(&baseline), baseline.here, baseline.origin), (vec![], true, Origin::Manifests));
+    assert_eq!(
+        (skipped(&baseline), baseline.this_cluster, baseline.origin),
+        (vec![], true, BaselineOrigin::Manifests)
+    );
     assert_eq!(*baseline.name, *folder.path().display().to_string());
     followed.up().await;
     let wanted = followed.wanted();
@@ -81,7 +84,7 @@ async fn what_a_directory_declares_is_told_and_so_is_every_change() {
         baseline.objects.iter().find(|own| &*own.object.name == "a").unwrap().clone()
     };
     assert!(Arc::ptr_eq(&same(&baseline), &same(&next)), "what did not change is the very same");
-    followed.sources.send_replace(Arc::new(ManifestSources::default()));
+    followed.sources.send_replace(Arc::new(ManifestLocations::default()));
     assert!(matches!(followed.next().await, Told::Gone(name) if name == folder.path().display().to_string()));
 }
 
@@ -157,7 +160,7 @@ async fn a_directory_that_vanishes_or_is_emptied_declares_what_it_last_did() {
     let mut followed = Followed::start_manifests(&server, sources(&path));
     followed.baseline().await;
     followed.up().await;
-    for (hide, word) in [(true, "cannot be read: No such file"), (false, "has no manifests any more")] {
+    for (hide, word) in [(true, ": No such file"), (false, "no manifests are left")] {
         let hidden = folder.path().join("hidden");
         if hide {
             fs::rename(&path, &hidden).unwrap();

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
 use axum::body::Body;
 use drift_exporter::{
-    config::{Settings, TerraformFrom},
+    config::{Settings, TerraformSettings},
     server::CATALOG,
-    types::{JobSpec, Source},
+    types::{Source, TerraformJobSpec},
 };
 use flate2::read::GzDecoder;
 use http::{Request, header};
@@ -236,7 +236,7 @@ fn with_a_locked_state(api: &ApiServer, folder: &Path) -> Settings {
         json!({"ID": "1", "Operation": "OperationTypePlan", "Who": "ci", "Created": "2026-01-01T00:00:00Z"});
     fs::write(folder.join(".shop.tfstate.lock.info"), lock.to_string()).unwrap();
     let files = vec![folder.join("shop.tfstate")];
-    let terraform = TerraformFrom { files, this_cluster: true, ..TerraformFrom::default() };
+    let terraform = TerraformSettings { files, this_cluster: true, ..TerraformSettings::default() };
     Settings { sources: vec![Source::Annotation, Source::Terraform], terraform, ..Settings::default() }
 }
 
@@ -246,8 +246,9 @@ async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_lab
     let folder = tempfile::tempdir().unwrap();
     api.serve(&[job_kind()]);
     api.put("jobs", job("apply-1", "db", -30, Some((true, -10))));
-    let jobs = Some(JobSpec::default());
-    let settings = Settings { health_series: true, jobs, ..with_a_locked_state(&api, folder.path()) };
+    let jobs = Some(TerraformJobSpec::default());
+    let settings =
+        Settings { health_series: true, terraform_jobs: jobs, ..with_a_locked_state(&api, folder.path()) };
     let world = World::with(&api, settings);
     world.settle().await;
     let expiring = "[{name: brief, match: {fields: [image]}, effect: ignore, expires: 2026-12-31}]";

@@ -18,7 +18,7 @@ const VERSION: &str = "example.com/v1";
 const SOON: Duration = Duration::from_secs(6);
 
 fn widget() -> Kind {
-    Kind { plural: "widgets".into(), ..Kind::unseen("example.com", "v1", "Widget") }
+    Kind { plural: "widgets".into(), ..Kind::undiscovered("example.com", "v1", "Widget") }
 }
 
 /// A Widget to which stages were applied in one order, and which has them in another one.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use drift_exporter::{
     config::Settings,
     types::{
-        DownReason, Kind, KindName, NameSet, Plan, Scope, Selector, Served, ServedKind, WantedKind,
-        WatchHealth, WatchSpec,
+        DownReason, Kind, KindName, NameSet, Scope, Selector, ServedKind, ServedKinds, WantedKind,
+        WatchHealth, WatchPlan, WatchSpec,
     },
     watch::{Discovery, plan},
 };
 use proptest::prelude::*;
 
 pub(crate) fn kind(group: &str, version: &str, name: &str) -> Kind {
-    Kind { plural: format!("{}s", name.to_lowercase()).into(), ..Kind::unseen(group, version, name) }
+    Kind { plural: format!("{}s", name.to_lowercase()).into(), ..Kind::undiscovered(group, version, name) }
 }
 
 /// What a cluster has: some core kinds, Deployments, and a group that moves from v1 to v2.
@@ -31,7 +31,7 @@ pub(crate) fn cluster() -> Discovery {
         (kind("coordination.k8s.io", "v1", "Lease"), true),
     ];
     let kinds = kinds.map(|(kind, watchable)| ServedKind { kind: Arc::new(kind), watchable });
-    Discovery::Answered(Arc::new(Served { kinds: kinds.into() }))
+    Discovery::Complete(Arc::new(ServedKinds { kinds: kinds.into() }))
 }
 
 /// `apps/v1 Deployment in a,b but c with x=y`.
@@ -55,18 +55,18 @@ fn listed(word: &str, names: &NameSet) -> Option<String> {
 }
 
 /// The streams of a plan: what the server is asked for, and how much is chosen here.
-pub(crate) fn told(plan: &Plan) -> Vec<String> {
+pub(crate) fn told(plan: &WatchPlan) -> Vec<String> {
     let told = |spec: &Arc<WatchSpec>| {
         let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
-        let kept = Some(spec.kept.len()).filter(|count| *count > 0);
+        let kept = Some(spec.filters.len()).filter(|count| *count > 0);
         [
             Some(format!("{} {}", spec.kind.api_version(), spec.kind.kind)),
             spec.namespace.as_ref().map(|namespace| format!("in {namespace}")),
             excluded.map(|names| format!("but {names}")),
             spec.selector.as_ref().map(|selector| format!("with {selector}")),
             kept.map(|count| format!("choosing {count}")),
-            listed("without", &spec.without),
-            listed("only", &spec.only),
+            listed("without", &spec.excluded_names),
+            listed("only", &spec.included_names),
         ]
         .into_iter()
         .flatten()
@@ -201,12 +201,12 @@ fn what_cannot_be_watched_is_said_and_harms_nothing_else() {
 #[test]
 fn what_every_cluster_has_waits_for_no_answer() {
     let wanted = Settings::default().wanted_kinds();
-    for discovery in [Discovery::Awaited, cluster()] {
+    for discovery in [Discovery::Pending, cluster()] {
         let plan = plan(&wanted, &discovery);
         let label = "with tfdrift.jin.dev/enabled=true";
         assert_eq!(told(&plan), [format!("apps/v1 Deployment {label}"), format!("v1 Service {label}")]);
     }
-    let plan = plan(&[want("v1 ConfigMap"), want("apps/v1 Deployment")], &Discovery::Awaited);
+    let plan = plan(&[want("v1 ConfigMap"), want("apps/v1 Deployment")], &Discovery::Pending);
     assert_eq!(told(&plan), ["apps/v1 Deployment"]);
     assert_eq!(plan.unwatched[0].health, WatchHealth::Starting);
 }
@@ -240,26 +240,26 @@ fn wanted() -> impl Strategy<Value = WantedKind> {
         prop::sample::select(vec![None, Some("x"), Some("x=1"), Some("y=1"), Some("!x"), Some("")]);
     let kinds = prop::sample::select(vec!["v1 ConfigMap", "example.com/v1 Widget", "example.com/* *"]);
     let others = prop::sample::subsequence(&NAMESPACES[..], 0..4);
-    let by_the_way = prop::bool::weighted(0.2);
-    (kinds, names(), names(), selectors, others, by_the_way).prop_map(
-        |(kind, namespaces, excluded, selector, others, by_the_way)| WantedKind {
+    let implicit = prop::bool::weighted(0.2);
+    (kinds, names(), names(), selectors, others, implicit).prop_map(
+        |(kind, namespaces, excluded, selector, others, implicit)| WantedKind {
             scope: Scope::new(namespaces, excluded),
-            selector: selector.filter(|_| !by_the_way).map(|text| Selector::parse(text).unwrap()),
+            selector: selector.filter(|_| !implicit).map(|text| Selector::parse(text).unwrap()),
             versions: Arc::new([("v2".into(), others.iter().map(|own| (*own, OTHER)).collect())].into()),
-            by_the_way,
+            implicit,
             ..want(kind)
         },
     )
 }
 
 /// Whether the server sends such an object through a stream, and we keep it.
-fn brings(spec: &WatchSpec, namespace: &str, name: &str, labels: &[(&str, &'static str)]) -> bool {
+fn delivers(spec: &WatchSpec, namespace: &str, name: &str, labels: &[(&str, &'static str)]) -> bool {
     let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
-    spec.picks(namespace, name)
+    spec.includes(namespace, name)
         && spec.namespace.as_deref().is_none_or(|own| own == namespace)
         && !spec.excluded.iter().any(|own| **own == *namespace)
         && spec.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
-        && spec.keeps(namespace, value_of)
+        && spec.accepts(namespace, value_of)
 }
 
 proptest! {
@@ -272,19 +272,19 @@ proptest! {
             for (name, (namespace, labels)) in ["any", OTHER].iter().flat_map(|name| places.clone().map(move |place| (*name, place))) {
                 let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
                 let is_wanted = wanted.iter().any(|want| {
-                    let named = want.kind != KindName::Every || want.group == kind.group;
-                    named && want.means(&kind) && want.scope.has(namespace)
+                    let named = want.kind != KindName::Any || want.group == kind.group;
+                    named && want.matches(&kind) && want.scope.has(namespace)
                         && want.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
                 });
                 let streams = made.streams.iter().filter(|spec| spec.kind.is_same_type(&kind));
-                let brought = streams.filter(|spec| brings(spec, namespace, name, labels));
+                let brought = streams.filter(|spec| delivers(spec, namespace, name, labels));
                 let brought: Vec<_> = brought.inspect(|spec| assert!(spec.covers(namespace))).collect();
                 prop_assert_eq!(brought.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, made);
                 let comes_whole = wanted.iter().any(|want| {
-                    want.means(&kind) && want.scope.has(namespace) && want.selector.as_ref().is_none_or(Selector::is_empty)
+                    want.matches(&kind) && want.scope.has(namespace) && want.selector.as_ref().is_none_or(Selector::is_empty)
                 });
                 let declares = |want: &&WantedKind| {
-                    want.means(&kind) && !want.scope.is_empty() && want.versions["v2"].has(namespace, name)
+                    want.matches(&kind) && !want.scope.is_empty() && want.versions["v2"].has(namespace, name)
                 };
                 if &*kind.kind == "Widget" && comes_whole && wanted.iter().any(|want| declares(&want)) {
                     prop_assert_eq!(&*brought[0].kind.version, "v2");
@@ -311,6 +311,6 @@ fn a_secret_that_is_wanted_by_its_name_comes_through_a_stream_of_its_own_and_no_
     let selected = WantedKind { scope, selector: Selector::parse("a=b").ok(), ..secret };
     let plan = plan(&[named, selected], &cluster());
     assert!(plan.unwatched.is_empty(), "{plan:?}");
-    let brings = |name: &str| plan.streams.iter().filter(|spec| spec.brings("x", name)).count();
+    let brings = |name: &str| plan.streams.iter().filter(|spec| spec.delivers("x", name)).count();
     assert_eq!((plan.streams.len(), brings("login"), brings("other")), (2, 1, 1));
 }

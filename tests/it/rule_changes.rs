@@ -9,11 +9,12 @@ use std::{
 };
 
 use drift_exporter::{
-    engine::{Claim, Engine, EngineMetrics, History, Turn},
+    engine::{Claim, Engine, EngineMetrics, EpisodeChange, History},
     rules::RuleSet,
     types::{
-        Algorithm, Cause, Clock, Digest, Event, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
-        ObjectKey, Plan, RuleInputs, Source, UnknownReason, ValueDigest, VerdictKind, WatchSpec,
+        Algorithm, Clock, Digest, Event, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject,
+        ObjectKey, ResolutionCause, RuleInputs, Source, UnknownReason, ValueDigest, VerdictKind, WatchPlan,
+        WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -44,10 +45,10 @@ impl Bench {
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let kind = Arc::new(Kind::deployment());
-        let stream = Arc::new(WatchSpec::whole(kind));
+        let stream = Arc::new(WatchSpec::all(kind));
         let metrics = EngineMetrics::register(&mut Registry::default());
         let engine = Engine::new(
-            &Plan { streams: vec![stream.clone()], ..Plan::default() },
+            &WatchPlan { streams: vec![stream.clone()], ..WatchPlan::default() },
             Arc::default(),
             &[Source::Annotation],
             History::default(),
@@ -63,7 +64,7 @@ impl Bench {
     }
 
     fn rules(&mut self, yaml: &str) -> &mut Self {
-        self.engine.take_rules(Arc::new(rules(yaml)));
+        self.engine.set_rules(Arc::new(rules(yaml)));
         self
     }
 
@@ -71,19 +72,19 @@ impl Bench {
         self.engine.apply(Event::Tick)
     }
 
-    fn see(&mut self, name: &str, stamp: HashBaseline, team: &str) -> &mut Self {
+    fn see(&mut self, name: &str, hash_baseline: HashBaseline, team: &str) -> &mut Self {
         self.version += 1;
         let key = ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() };
         let object = LiveObject {
             exists: true,
             uid: name.into(),
             resource_version: self.version.to_string().into(),
-            extras: Arc::new(RuleInputs {
+            rule_inputs: Arc::new(RuleInputs {
                 label_names: Arc::new(["team".into()]),
                 labels: Box::new([("team".into(), team.into())]),
-                mutes: Box::default(),
+                muted_paths: Box::default(),
             }),
-            stamp,
+            hash_baseline,
             ..LiveObject::absent(key)
         };
         self.engine.apply(Event::Applied(self.stream.clone(), Arc::new(object)));
@@ -118,9 +119,9 @@ impl Bench {
     }
 
     /// How the last episode of the history turned.
-    fn last_turn(&self) -> Turn {
+    fn last_episode_change(&self) -> EpisodeChange {
         let history = self.engine.snapshot().history;
-        history.newest_first().find_map(|own| own.episode.as_ref()).unwrap().turn
+        history.newest_first().find_map(|own| own.episode.as_ref()).unwrap().change
     }
 }
 
@@ -130,12 +131,12 @@ fn mismatch(content: &str, second: i64) -> HashBaseline {
         algorithm: Algorithm::TfdriftV1,
         expected: Digest::of(b"declared"),
         actual: Digest::of(content.as_bytes()),
-        writer: Some(FieldManager {
+        owner: Some(FieldManager {
             manager: "kubectl-edit".into(),
             subresource: "".into(),
             time: Timestamp::from_second(second).ok(),
         }),
-        recorder: None,
+        recorded_by: None,
     }))
 }
 
@@ -145,15 +146,24 @@ fn the_onset_returns_when_the_rule_goes() {
     bench.see("web", HashBaseline::Match(Digest::of(b"declared")), "").see("web", mismatch("a", 900), "");
     assert_eq!((bench.verdict(), bench.onset()), (VerdictKind::Drifted, 900));
     bench.at(2_000).rules(IGNORE_ALL);
-    assert_eq!((bench.verdict(), bench.last_turn()), (VerdictKind::Ignored, Turn::Ended(Cause::Rule)));
+    assert_eq!(
+        (bench.verdict(), bench.last_episode_change()),
+        (VerdictKind::Ignored, EpisodeChange::Ended(ResolutionCause::Rule))
+    );
     assert_eq!(bench.matches("ignore"), 1);
     bench.at(3_000).see("web", mismatch("b", 2_900), "");
     assert_eq!(bench.verdict(), VerdictKind::Ignored);
     bench.at(4_000).rules("[]");
-    assert_eq!((bench.verdict(), bench.onset(), bench.last_turn()), (VerdictKind::Drifted, 900, Turn::Began));
-    let ledger = bench.engine.snapshot().ledger;
-    assert_eq!(ledger.detections.values().sum::<u64>(), 2);
-    assert_eq!(ledger.resolutions.iter().find(|((_, cause), _)| *cause == Cause::Rule).unwrap().1, &1);
+    assert_eq!(
+        (bench.verdict(), bench.onset(), bench.last_episode_change()),
+        (VerdictKind::Drifted, 900, EpisodeChange::Started)
+    );
+    let counters = bench.engine.snapshot().counters;
+    assert_eq!(counters.detections.values().sum::<u64>(), 2);
+    assert_eq!(
+        counters.resolutions.iter().find(|((_, cause), _)| *cause == ResolutionCause::Rule).unwrap().1,
+        &1
+    );
 }
 
 #[test]
@@ -164,8 +174,8 @@ fn what_was_ignored_and_goes_back_in_sync_ends_quietly() {
     bench.see("web", HashBaseline::Match(Digest::of(b"declared")), "");
     assert_eq!(bench.verdict(), VerdictKind::InSync);
     let snapshot = bench.engine.snapshot();
-    assert_eq!(snapshot.ledger.detections.values().sum::<u64>(), 0);
-    assert_eq!(snapshot.ledger.resolutions.values().sum::<u64>(), 0);
+    assert_eq!(snapshot.counters.detections.values().sum::<u64>(), 0);
+    assert_eq!(snapshot.counters.resolutions.values().sum::<u64>(), 0);
     assert!(snapshot.history.newest_first().all(|own| own.episode.is_none()));
     assert_eq!(bench.matches("ignore"), 0);
 }
@@ -202,7 +212,7 @@ fn what_cannot_be_judged_is_rated_again_as_well() {
     assert_eq!(drifted(&bench), Some(true));
     bench.rules(IGNORE_ALL);
     assert_eq!((bench.verdict(), drifted(&bench)), (VerdictKind::Unknown, Some(false)));
-    assert_eq!(bench.last_turn(), Turn::Ended(Cause::Rule));
+    assert_eq!(bench.last_episode_change(), EpisodeChange::Ended(ResolutionCause::Rule));
     bench.rules("[]");
     assert_eq!((bench.verdict(), drifted(&bench), bench.onset()), (VerdictKind::Unknown, Some(true), 900));
 }
@@ -247,7 +257,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..3_u8, 0..5_u8, any::<bool>()).prop_map(|(object, stamp, team)| Step::See(object, stamp, team)),
+        6 => (0..3_u8, 0..5_u8, any::<bool>()).prop_map(|(object, hash_baseline, team)| Step::See(object, hash_baseline, team)),
         1 => (0..3_u8).prop_map(Step::Gone),
         4 => (0..5_usize).prop_map(Step::Rules),
     ]
@@ -269,24 +279,24 @@ fn play(steps: &[Step], fixed: Option<RuleSet>) -> Bench {
     let mut bench = Bench::new();
     let changes = fixed.is_none();
     if let Some(rules) = fixed {
-        bench.engine.take_rules(Arc::new(rules));
+        bench.engine.set_rules(Arc::new(rules));
     }
     for (second, step) in (2_000..).step_by(10).zip(steps) {
         bench.at(second);
         match step {
-            Step::See(object, stamp, team) => {
-                let stamp = match stamp {
+            Step::See(object, hash_baseline, team) => {
+                let hash_baseline = match hash_baseline {
                     0 => HashBaseline::Match(Digest::of(b"declared")),
                     1 => HashBaseline::Absent,
                     2 => HashBaseline::Unusable(UnknownReason::BadHash),
                     3 => mismatch("a", second - 5),
                     _ => mismatch("b", second - 5),
                 };
-                bench.see(&format!("o{object}"), stamp, if *team { "checkout" } else { "search" });
+                bench.see(&format!("o{object}"), hash_baseline, if *team { "checkout" } else { "search" });
             }
             Step::Gone(object) => bench.gone(&format!("o{object}")),
             Step::Rules(at) if changes => {
-                bench.engine.take_rules(Arc::new(some_rules(*at)));
+                bench.engine.set_rules(Arc::new(some_rules(*at)));
             }
             Step::Rules(_) => {}
         }

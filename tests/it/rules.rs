@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    rules::{ObjectView, Origin, RuleInput, RuleSet, RuleSpec, TeamRules, built_in_rules},
+    rules::{ObjectView, RuleConfig, RuleOrigin, RuleSet, RuleSpec, TeamRules, built_in_rules},
     types::{
         Actor, Advice, Difference, Expectation, FieldClass, FieldManager, Finding, Kind, ObjectKey, Severity,
         Source, ValueDigest,
@@ -24,10 +24,10 @@ pub(crate) fn specs(yaml: &str) -> Vec<RuleSpec> {
 
 /// The built-in rules and these.
 pub(crate) fn rules(yaml: &str) -> RuleSet {
-    compile(&RuleInput { rules: specs(yaml), ..RuleInput::default() })
+    compile(&RuleConfig { rules: specs(yaml), ..RuleConfig::default() })
 }
 
-pub(crate) fn compile(input: &RuleInput) -> RuleSet {
+pub(crate) fn compile(input: &RuleConfig) -> RuleSet {
     RuleSet::compile(input).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
@@ -36,21 +36,21 @@ pub(crate) fn team(namespace: &str, yaml: &str) -> TeamRules {
 }
 
 pub(crate) fn finding(path: &str, class: FieldClass, manager: &str, expected: &str, actual: &str) -> Finding {
-    let writer = FieldManager { manager: manager.into(), subresource: "".into(), time: None };
-    Finding {
-        path: path.into(),
-        class,
-        expected: expected.into(),
-        actual: actual.into(),
-        writer: Some(writer),
-    }
+    let owner = FieldManager { manager: manager.into(), subresource: "".into(), time: None };
+    Finding { path: path.into(), class, expected: expected.into(), actual: actual.into(), owner: Some(owner) }
 }
 
 pub(crate) fn rate_in(rules: &RuleSet, namespace: &str, kind: &Kind, finding: Finding) -> Difference {
     let key = ObjectKey { kind: Arc::new(kind.clone()), namespace: namespace.into(), name: "web".into() };
     let labels = [("team".into(), "checkout".into())];
     rules.rate(
-        &ObjectView { key: &key, labels: &labels, mutes: "", source: Source::Annotation, autoscaled: false },
+        &ObjectView {
+            key: &key,
+            labels: &labels,
+            muted_paths: "",
+            source: Source::Annotation,
+            autoscaled: false,
+        },
         finding,
         now(),
     )
@@ -127,10 +127,10 @@ fn the_last_rule_that_says_something_wins_in_each_dimension() {
 
 #[test]
 fn severities_of_the_settings_stand_between_built_in_rules_and_their_own() {
-    let input = |rules: &str| RuleInput {
+    let input = |rules: &str| RuleConfig {
         rules: specs(rules),
         severities: serde_saphyr::from_str("[{severity: info, fields: [security, replicas]}]").unwrap(),
-        ..RuleInput::default()
+        ..RuleConfig::default()
     };
     let security = || finding("spec.hostPID", FieldClass::Security, "kubectl", "", "true");
     assert_eq!(rate(&RuleSet::built_in(), security()).severity, Severity::Critical);
@@ -142,7 +142,7 @@ fn severities_of_the_settings_stand_between_built_in_rules_and_their_own() {
 #[test]
 fn actors_of_the_settings_are_told_by_their_managers() {
     let actors = serde_saphyr::from_str("[{actor: gitops, manager: ^kubectl-e}]").unwrap();
-    let rules = compile(&RuleInput { actors, ..RuleInput::default() });
+    let rules = compile(&RuleConfig { actors, ..RuleConfig::default() });
     assert_eq!(rate(&rules, replicas()).actor, Actor::Gitops);
 }
 
@@ -164,7 +164,7 @@ fn a_rule_of_the_same_name_takes_the_place_of_a_built_in_one() {
     assert_eq!(off.rules().len(), built_in_rules().len());
     let position = off.position("scaling").unwrap();
     assert_eq!(Some(position), RuleSet::built_in().position("scaling"));
-    assert_eq!(off.rules()[position].origin(), &Origin::Settings);
+    assert_eq!(off.rules()[position].origin(), &RuleOrigin::Settings);
     assert_eq!(rate(&off, replicas()).advice, Advice::AlertOnly);
     assert!(off.warnings().is_empty(), "{:?}", off.warnings());
     assert_eq!(rate(&RuleSet::built_in(), replicas()).advice, Advice::AutoRemediate);
@@ -173,7 +173,7 @@ fn a_rule_of_the_same_name_takes_the_place_of_a_built_in_one() {
 #[test]
 fn a_team_mutes_its_own_namespace_and_nothing_that_is_critical() {
     let teams = vec![team("shop", "[{name: quiet, effect: [ignore, expected, {severity: info}]}]")];
-    let rules = compile(&RuleInput { teams, ..RuleInput::default() });
+    let rules = compile(&RuleConfig { teams, ..RuleConfig::default() });
     let quiet = rate(&rules, replicas());
     assert_eq!((quiet.ignored_by.as_deref(), quiet.severity), (Some("shop/quiet"), Severity::Info));
     let elsewhere = rate_in(&rules, "other", &Kind::deployment(), replicas());
@@ -197,17 +197,17 @@ fn problems_say_where_what_and_what_may_have_been_meant() {
     let actors = serde_saphyr::from_str("[{actor: gitop, manager: '('}]").unwrap();
     let severities = serde_saphyr::from_str("[{severity: info, fields: [envs]}]").unwrap();
     let teams = vec![team("shop", "[{name: t, match: {namespaces: [other]}, effect: ignore}]")];
-    let problems = RuleSet::compile(&RuleInput { rules, actors, severities, teams }).unwrap_err();
+    let problems = RuleSet::compile(&RuleConfig { rules, actors, severities, teams }).unwrap_err();
     let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let told = told.join("\n");
     for line in [
         "rules[1].name (rule bad name): `bad name`: a name has",
-        "rules[1].effect (rule bad name): `off` stands alone",
+        "rules[1].effect (rule bad name): `off` cannot be combined with other effects",
         "rules[2].effect.severity (rule bad): `critcal` is not one of info, warning, critical; did you mean `critical`?",
         "rules[2].match.kinds[0] (rule bad): `Deploy*`: write",
-        "rules[2].match.paths[0] (rule bad): `spec.temp*`: a star stands for a whole segment",
+        "rules[2].match.paths[0] (rule bad): `spec.temp*`: a star matches whole segments",
         "(at character 6)",
-        "rules[2].match.values[0] (rule bad): 64 hex digits",
+        "rules[2].match.values[0] (rule bad): invalid digest; want sha256: and 64 hex digits",
         "rules[2].match.fields[0] (rule bad): `replica` is not one of replicas, image,",
         "did you mean `replicas`?",
         "rules[2].match.actors[0] (rule bad): `argo` is not one of",

@@ -1,7 +1,7 @@
 //! What no rules can do, whatever they are.
 
 use drift_exporter::{
-    rules::{RuleInput, RuleSet, RuleSpec, TeamRules},
+    rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
     types::{Difference, FieldClass, Kind, Severity},
 };
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn named(prefix: &str, rules: &[(&str, &str)]) -> Vec<RuleSpec> {
 }
 
 fn settings(rules: Vec<RuleSpec>) -> RuleSet {
-    compile(&RuleInput { rules, ..RuleInput::default() })
+    compile(&RuleConfig { rules, ..RuleConfig::default() })
 }
 
 /// What these rules say about some differences, in this namespace.
@@ -122,7 +122,7 @@ proptest! {
         let rules = named("rule-", &rules);
         let without = settings(rules.clone());
         let teams = vec![TeamRules { namespace: "shop".into(), rules: named("team-", &team) }];
-        let with = compile(&RuleInput { rules, teams, ..RuleInput::default() });
+        let with = compile(&RuleConfig { rules, teams, ..RuleConfig::default() });
         prop_assert_eq!(outcomes(&without, "other"), outcomes(&with, "other"));
         for (before, after) in outcomes(&without, "shop").into_iter().zip(outcomes(&with, "shop")) {
             if before.severity == Severity::Critical {

@@ -20,11 +20,11 @@ const DRIFTED: &str = "drift_resource_drifted{group=\"infra.opr8r\"";
 const SOON: Duration = Duration::from_secs(7);
 
 fn simple() -> Kind {
-    Kind { plural: SIMPLE.into(), ..Kind::unseen("infra.opr8r", "v1alpha1", "SimpleResource") }
+    Kind { plural: SIMPLE.into(), ..Kind::undiscovered("infra.opr8r", "v1alpha1", "SimpleResource") }
 }
 
 pub(crate) fn job_kind() -> Kind {
-    Kind { plural: "jobs".into(), ..Kind::unseen("batch", "v1", "Job") }
+    Kind { plural: "jobs".into(), ..Kind::undiscovered("batch", "v1", "Job") }
 }
 
 /// A moment, in seconds after the beginning of the test.
@@ -235,7 +235,7 @@ async fn a_generation_that_nobody_has_seen_counts_when_the_grace_is_over() {
     let world = World::listed(&api, settings(text)).await;
     check(&claim(&world).await, "in_sync", "");
     assert!(
-        world.snapshot().streams().all(|stream| &*stream.spec.kind.kind != "Job"),
+        world.snapshot().watches().all(|stream| &*stream.spec.kind.kind != "Job"),
         "nobody asked for Jobs"
     );
     let now = world.exposed.clock.now().as_second() - BEGIN;

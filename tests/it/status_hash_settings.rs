@@ -17,12 +17,12 @@ fn mistakes_about_a_controller_have_their_places() {
         (
             "algorithm: opr8r-v2",
             format!(
-                "line 3, …{place}.algorithm: there is no algorithm `opr8r-v2`; want one of tfdrift-v1, jcs-v1, opr8r-v1, sha256-jcs, generation…did you mean `opr8r-v1`?"
+                "line 3, …{place}.algorithm: unknown algorithm `opr8r-v2`; want one of tfdrift-v1, jcs-v1, opr8r-v1, sha256-jcs, generation…did you mean `opr8r-v1`?"
             ),
         ),
         (
             "algorithm: opr8r-v1",
-            format!("{place}.algorithm: opr8r-v1 hashes SimpleResource only, and this is Widget"),
+            format!("{place}.algorithm: opr8r-v1 supports SimpleResource only, not Widget"),
         ),
         (
             "algorithm: tfdrift-v1",
@@ -30,33 +30,31 @@ fn mistakes_about_a_controller_have_their_places() {
         ),
         (
             "algorithm: sha256-jcs",
-            format!(
-                "line 3, column 5: {place}: the key `recorded` is missing: sha256-jcs has no usual place"
-            ),
+            format!("line 3, column 5: {place}: missing field `recorded`: sha256-jcs has no default"),
         ),
         (
             "algorithm: jcs-v1, recorded: .status.hash, hashed: .spec",
-            format!("{place}.hashed: only sha256-jcs hashes what is named here"),
+            format!("{place}.hashed: only sha256-jcs has a configurable field"),
         ),
         (
             "algorithm: generation, recorded: '.status.conditions[*].observedGeneration'",
             format!(
-                "line 3, column 79: {place}.recorded: `.status.conditions[*].observedGeneration` is no path to a single field: a star"
+                "line 3, column 79: {place}.recorded: invalid path `.status.conditions[*].observedGeneration`: `*`"
             ),
         ),
         (
             "algorithm: generation, phase: .status..phase",
             format!("{place}.phase: `.status..phase` is no path"),
         ),
-        ("algorithm: generation, grace: soon", format!("{place}.grace: `soon` is no length of time")),
-        ("algorithm: generation, grace: -5m", format!("{place}.grace: `-5m` is no length of time")),
+        ("algorithm: generation, grace: soon", format!("{place}.grace: invalid duration `soon`")),
+        ("algorithm: generation, grace: -5m", format!("{place}.grace: invalid duration `-5m`")),
         (
             "algorithm: generation, namespaces: [Shop]",
-            format!("{place}.namespaces[0]: `Shop` is no namespace"),
+            format!("{place}.namespaces[0]: invalid namespace `Shop`"),
         ),
         ("algorithm: generation, selector: 'a b'", format!("{place}.selector: ")),
-        ("algorithm: generation, phases: [x]", "`phases` is no key here".to_owned()),
-        ("recorded: .status.hash", "the key `algorithm` is missing".to_owned()),
+        ("algorithm: generation, phases: [x]", "unknown field `phases`".to_owned()),
+        ("recorded: .status.hash", "missing field `algorithm`".to_owned()),
     ] {
         check(&entry(more), &[wanted.as_str()]);
     }
@@ -66,7 +64,7 @@ fn mistakes_about_a_controller_have_their_places() {
 fn mistakes_about_the_whole_list_and_about_jobs_have_their_places_too() {
     check(
         "sources: {status_hash: [{apiVersion: example, kind: Widget, algorithm: generation}]}\n",
-        &["line 1, column 25: sources.status_hash[0]: `example` is no apiVersion"],
+        &["line 1, column 25: sources.status_hash[0]: invalid apiVersion `example`"],
     );
     check("sources: {status_hash: {}}\n", &["line 1, column 24: want a list"]);
     check(

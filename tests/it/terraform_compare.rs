@@ -2,7 +2,7 @@
 
 use drift_exporter::{
     diff::{
-        declared::Schemas,
+        manifest::Schemas,
         terraform::{Comparison, compare},
     },
     sources::terraform::decode,
@@ -98,14 +98,14 @@ fn the_writer_is_who_owns_exactly_the_field() {
             "fieldsV1": {"f:spec": {"f:paused": {}, "f:template": {"f:spec": {"f:containers": container}}}}}]);
     let comparison = compared("kubernetes_deployment", &deployment(), &live);
     let image = comparison.findings.iter().find(|found| found.class == FieldClass::Image).unwrap();
-    let writer = image.writer.as_ref().unwrap();
+    let owner = image.owner.as_ref().unwrap();
     assert_eq!(
-        (&*writer.manager, writer.time.unwrap().to_string()),
+        (&*owner.manager, owner.time.unwrap().to_string()),
         ("kubectl-set", "2026-01-02T00:00:00Z".to_owned())
     );
     let limit =
         comparison.findings.iter().find(|found| found.path.ends_with("revisionHistoryLimit")).unwrap();
-    assert_eq!(&*limit.writer.as_ref().unwrap().manager, "HashiCorp");
+    assert_eq!(&*limit.owner.as_ref().unwrap().manager, "HashiCorp");
     // `spec.paused` is in the provider's schema and never read back.
     assert_eq!(comparison.blind.iter().map(ToString::to_string).collect::<Vec<_>>(), ["spec.paused"]);
 }
@@ -188,7 +188,7 @@ fn lists_of_custom_resources_are_compared_as_their_schema_says() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"regions": regions, "tags": tags}}},
         "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Fleet"}]});
     let document = json!({"components": {"schemas": {"Fleet": schema}}}).to_string();
-    let shapes = Schemas::of_openapi(document.as_bytes(), |_, _| true).unwrap();
+    let shapes = Schemas::from_openapi(document.as_bytes(), |_, _| true).unwrap();
     let object = |size: u32| {
         json!({"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "north", "namespace": "shop"},
         "spec": {"regions": [{"zone": "eu", "size": size}, {"zone": "us", "size": 2}], "tags": ["a", "b"]}})

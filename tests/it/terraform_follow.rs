@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    sources::terraform::StateSources,
-    types::{BaselineFault, DownReason, Event, Origin, Scope, Source, WatchHealth},
+    sources::terraform::StateLocations,
+    types::{BaselineFault, BaselineOrigin, DownReason, Event, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use crate::{
     terraform_state::bomb,
 };
 
-fn enabled() -> StateSources {
-    StateSources { enabled: true, ..StateSources::default() }
+fn enabled() -> StateLocations {
+    StateLocations { enabled: true, ..StateLocations::default() }
 }
 
 fn state(serial: u64, names: &[&str]) -> String {
@@ -77,13 +77,16 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
     let two = followed.baseline().await;
     followed.up().await;
     followed.silent(10).await;
-    assert_eq!((&*one.name, one.origin, one.objects.len()), ("ops/default/net", Origin::StateSecret, 1));
+    assert_eq!(
+        (&*one.name, one.origin, one.objects.len()),
+        ("ops/default/net", BaselineOrigin::StateSecret, 1)
+    );
     assert_eq!((&*two.name, two.objects.len()), ("terraform/default/shop", 2));
     let version = two.version.as_ref().unwrap();
     assert_eq!((version.serial, version.written.unwrap().to_string().as_str()), (7, "2026-01-01T11:00:00Z"));
     let lock = two.lock.as_ref().expect("locks are known before the first word");
     assert_eq!((&*lock.who, &*lock.operation), ("ci@runner-7", "OperationTypeApply"));
-    assert_eq!(lock.holds_until, Some(start() + SignedDuration::from_mins(30)));
+    assert_eq!(lock.in_flight_until, Some(start() + SignedDuration::from_mins(30)));
     let wanted = followed.wanted();
     assert_eq!(wanted.kinds.len(), 1);
     assert_eq!(
@@ -142,7 +145,7 @@ async fn what_was_written_is_told_no_later_than_the_release_of_its_lock() {
         assert!(told.is_in_flight(start()));
     };
     assert_eq!((released.version.as_ref().unwrap().serial, released.objects.len()), (8, 2));
-    let until = released.lock.as_ref().unwrap().holds_until.unwrap();
+    let until = released.lock.as_ref().unwrap().in_flight_until.unwrap();
     assert!(until > start() && until <= start() + SignedDuration::from_secs(3), "{until}");
     let settled = followed.baseline().await;
     assert_eq!((settled.lock.as_ref(), settled.objects.len()), (None, 2));
@@ -191,7 +194,7 @@ async fn what_is_torn_for_a_moment_is_not_told() {
     assert!(trouble.message.contains("Secret terraform/tfstate-default-shop"), "{}", trouble.message);
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", b"xx"));
     let torn = followed.baseline().await;
-    assert_eq!(torn.fault.as_ref().unwrap().fault, BaselineFault::Torn);
+    assert_eq!(torn.fault.as_ref().unwrap().fault, BaselineFault::Incomplete);
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", other));
     assert_eq!(followed.baseline().await.fault, None);
 }
@@ -201,7 +204,7 @@ async fn a_namespace_that_is_forbidden_is_named_and_the_others_go_on() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
     server.forbid("secrets", "ops");
-    let sources = StateSources { scope: Scope::new(["terraform", "ops"], []), ..enabled() };
+    let sources = StateLocations { scope: Scope::new(["terraform", "ops"], []), ..enabled() };
     let mut followed = Followed::start(&server, sources);
     assert_eq!(&*followed.baseline().await.name, "terraform/default/shop");
     match followed.next().await {
@@ -244,7 +247,11 @@ async fn bad_states_say_what_is_bad_about_them_and_never_what_is_in_them() {
         let told = followed.baseline().await;
         let trouble = told.fault.as_ref().unwrap();
         assert_eq!((trouble.fault, told.objects.len()), (fault, 1), "the last good version stays");
-        assert!(trouble.message.starts_with("Secret terraform/tfstate-default-shop"), "{}", trouble.message);
+        assert!(
+            trouble.message.starts_with("cannot read Secret terraform/tfstate-default-shop: "),
+            "{}",
+            trouble.message
+        );
         assert!(!format!("{told:?}").contains("canary"), "{told:?}");
     }
 }
@@ -254,7 +261,7 @@ async fn other_settings_count_at_once() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
     server.put("secrets", secret("ops", "tfstate-default-shop", &gzip(state(1, &["c"]))));
-    let mut followed = Followed::start(&server, StateSources::default());
+    let mut followed = Followed::start(&server, StateLocations::default());
     followed.silent(10).await;
     assert!(server.requests().is_empty(), "what is switched off asks for nothing");
     followed.sources.send_replace(Arc::new(enabled()));
@@ -263,15 +270,15 @@ async fn other_settings_count_at_once() {
     followed.up().await;
     followed
         .sources
-        .send_replace(Arc::new(StateSources { scope: Scope::new(["terraform"], []), ..enabled() }));
+        .send_replace(Arc::new(StateLocations { scope: Scope::new(["terraform"], []), ..enabled() }));
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "ops/default/shop"));
-    followed.sources.send_replace(Arc::new(StateSources {
+    followed.sources.send_replace(Arc::new(StateLocations {
         scope: Scope::new(["terraform"], []),
-        here: true,
+        this_cluster: true,
         ..enabled()
     }));
-    assert!(followed.baseline().await.here);
-    followed.sources.send_replace(Arc::new(StateSources::default()));
+    assert!(followed.baseline().await.this_cluster);
+    followed.sources.send_replace(Arc::new(StateLocations::default()));
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
     assert!(matches!(followed.changes.recv().await, Some(Event::SourceRemoved(Source::Terraform))));
     followed.silent(10).await;
@@ -286,12 +293,12 @@ async fn files_are_followed_with_their_locks() {
     let missing: PathBuf = folder.path().join("missing").join("x.tfstate");
     let server = StateServer::default();
     let files = vec![folder.path().to_owned(), missing.clone()];
-    let mut followed = Followed::start(&server, StateSources { files, ..enabled() });
+    let mut followed = Followed::start(&server, StateLocations { files, ..enabled() });
     let absent = followed.baseline().await;
     assert_eq!(absent.name, missing.display().to_string().into());
-    assert!(absent.fault.as_ref().unwrap().message.contains("cannot be opened"), "{absent:?}");
+    assert!(absent.fault.as_ref().unwrap().message.contains("cannot read file "), "{absent:?}");
     let first = followed.baseline().await;
-    assert_eq!((first.origin, &*first.name), (Origin::File, &*file.display().to_string()));
+    assert_eq!((first.origin, &*first.name), (BaselineOrigin::File, &*file.display().to_string()));
     followed.up().await;
     let lock = folder.path().join(".shop.tfstate.lock.info");
     std::fs::write(

@@ -2,8 +2,8 @@
 
 use drift_exporter::{
     diff::{terraform::sensitive_fields, unpack},
-    engine::Turn,
-    types::{Baseline, Cause, Lock, RedactionKey, RedactionPolicy, VerdictKind},
+    engine::EpisodeChange,
+    types::{Baseline, Lock, RedactionKey, RedactionPolicy, ResolutionCause, VerdictKind},
 };
 use jiff::Timestamp;
 
@@ -18,7 +18,7 @@ const EDITED: Map = ("a", "u-a", "hunter2");
 fn sealing(baselines: &[&Baseline], keys: &[&RedactionKey]) -> RedactionPolicy {
     let mut sealing = RedactionPolicy::new(key(1));
     for declared in baselines.iter().flat_map(|baseline| &baseline.objects) {
-        sealing.mark(&declared.object, sensitive_fields(declared));
+        sealing.add_fields(&declared.object, sensitive_fields(declared));
     }
     keys.iter().for_each(|key| sealing.add_key(key));
     sealing
@@ -36,7 +36,7 @@ fn locked(baseline: &Baseline) -> Baseline {
         operation: "OperationTypeApply".into(),
         who: "ci".into(),
         created: Timestamp::from_second(1_000).ok(),
-        holds_until: Timestamp::from_second(9_000).ok(),
+        in_flight_until: Timestamp::from_second(9_000).ok(),
     };
     Baseline { lock: Some(lock), ..baseline.clone() }
 }
@@ -92,27 +92,27 @@ fn an_edit_of_what_is_sealed_is_drift_and_undone_when_it_is_undone() {
     let finding = &claim.verdict.episode().unwrap().differences[0].finding;
     let digests = (&*key(1).digest(b"hunter1"), &*key(1).digest(b"hunter2"));
     assert_eq!((&*finding.path, (&*finding.expected, &*finding.actual)), ("data.key", digests));
-    assert_eq!(finding.writer.as_ref().map(|writer| &*writer.manager), Some("kubectl-edit"));
+    assert_eq!(finding.owner.as_ref().map(|owner| &*owner.manager), Some("kubectl-edit"));
     world.see("a", "u-a", "hunter1");
-    assert_eq!(world.last_turn(), Some(Turn::Ended(Cause::Reverted)));
+    assert_eq!(world.last_episode_change(), Some(EpisodeChange::Ended(ResolutionCause::Reverted)));
 }
 
 /// An apply takes over what was edited, or undoes it, and marks it: the object is read again while it goes on.
 #[test]
 fn what_is_sealed_during_an_apply_is_absorbed_or_reverted_by_what_happened_to_the_object() {
-    for (declared, cause) in [(EDITED, Cause::Absorbed), (A, Cause::Reverted)] {
+    for (declared, cause) in [(EDITED, ResolutionCause::Absorbed), (A, ResolutionCause::Reverted)] {
         for other_version in [false, true] {
             let after = marked("s", 2, &[declared], &key(1));
             let mut world = World::new(&[state("s", 1, &[A])], &[A]);
             world.see("a", "u-a", "hunter2").baseline(locked(&after));
             world.check("a", VerdictKind::InFlight);
             // The status changes at the same time, and makes another version of it.
-            world.version += u64::from(other_version || cause == Cause::Reverted);
+            world.version += u64::from(other_version || cause == ResolutionCause::Reverted);
             read_again(&mut world, declared, sealing(&[&after], &[]));
             world.check("a", VerdictKind::InFlight);
             world.baseline(after);
             world.check("a", VerdictKind::InSync);
-            assert_eq!(world.last_turn(), Some(Turn::Ended(cause)));
+            assert_eq!(world.last_episode_change(), Some(EpisodeChange::Ended(cause)));
         }
     }
 }
@@ -130,8 +130,12 @@ fn a_baseline_with_a_key_of_its_own_waits_until_the_object_is_read_with_it() {
         world.check("a", VerdictKind::InFlight);
         read_again(&mut world, EDITED, sealing(&[&again], &[&key(3)]));
         world.check("a", verdict);
-        let turn = if verdict == VerdictKind::InSync { Turn::Ended(Cause::Absorbed) } else { Turn::Began };
-        assert_eq!((world.last_turn(), world.detections()), (Some(turn), 1));
+        let turn = if verdict == VerdictKind::InSync {
+            EpisodeChange::Ended(ResolutionCause::Absorbed)
+        } else {
+            EpisodeChange::Started
+        };
+        assert_eq!((world.last_episode_change(), world.detections()), (Some(turn), 1));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drift_exporter::{
-    config::{Settings, TerraformFrom},
+    config::{Settings, TerraformSettings},
     diff::unpack,
     types::{Kind, Source, VerdictKind},
 };
@@ -82,7 +82,7 @@ impl Shop {
         api.put("deployments", deployment("hunter-env"));
         let settings = Settings {
             sources: vec![Source::Terraform],
-            terraform: TerraformFrom { this_cluster: true, ..TerraformFrom::default() },
+            terraform: TerraformSettings { this_cluster: true, ..TerraformSettings::default() },
             ..Settings::default()
         };
         let client = states.client_beside(&api.client());

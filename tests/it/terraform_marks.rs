@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drift_exporter::{
     diff::{
-        declared::Schemas,
-        terraform::{Comparison, compare, seal_object, sensitive_fields},
+        manifest::Schemas,
+        terraform::{Comparison, compare, redact_object, sensitive_fields},
     },
     sources::terraform::decode,
     types::{DeclaredObject, Kind, RedactionKey, RedactionPolicy, is_within},
@@ -240,7 +240,7 @@ fn removed(live: &Value, place: &str) -> Value {
 
 /// The fields that differ. Names of elements may be sealed, so only that there is one counts.
 fn found(comparison: &Comparison) -> Vec<String> {
-    assert!(!comparison.other_key);
+    assert!(!comparison.unknown_key);
     let path = |path: &str| {
         path.split('[').map(|part| part.rsplit(']').next().unwrap()).collect::<Vec<_>>().join("[]")
     };
@@ -251,23 +251,23 @@ fn found(comparison: &Comparison) -> Vec<String> {
 
 fn kind_of(declared: &DeclaredObject) -> Kind {
     let name = &declared.object;
-    Kind::unseen(&name.group, &name.version, &name.kind)
+    Kind::undiscovered(&name.group, &name.version, &name.kind)
 }
 
 /// The object as it is kept: sealed by what is marked, with these keys.
 fn sealed(declared: &DeclaredObject, keys: &[RedactionKey], live: &Value) -> Value {
     let mut sealing = RedactionPolicy::new(keys[0].clone());
     keys.iter().for_each(|key| sealing.add_key(key));
-    sealing.mark(&declared.object, sensitive_fields(declared));
+    sealing.add_fields(&declared.object, sensitive_fields(declared));
     let mut live = live.clone();
     live["metadata"]["name"] = (&*declared.object.name).into();
     live["metadata"]["namespace"] = (&*declared.object.namespace).into();
-    seal_object(&mut live, &kind_of(declared), &sealing);
+    redact_object(&mut live, &kind_of(declared), &sealing);
     live
 }
 
 /// Whether a place is in fields that are sealed.
-fn is_sealed(fields: &[Box<str>], place: &str) -> bool {
+fn is_redacted(fields: &[Box<str>], place: &str) -> bool {
     let names = place.split('/').skip(1).filter(|name| name.parse::<usize>().is_err());
     let place = names.map(|name| name.replace("~1", "/")).collect::<Vec<_>>().join(".");
     fields.iter().any(|field| is_within(&place, field))
@@ -290,7 +290,7 @@ fn check_case(case: &Case) -> usize {
     for (number, mark) in marks.iter().enumerate() {
         let declared = case.declared(Some(mark), &key(1));
         let fields = sensitive_fields(&declared);
-        let touched = all_places.iter().flat_map(|place| [is_sealed(&fields, place); 2]).chain([true]);
+        let touched = all_places.iter().flat_map(|place| [is_redacted(&fields, place); 2]).chain([true]);
         let (touched, others): (Vec<_>, Vec<_>) =
             edits.iter().zip(&truths).zip(touched).partition(|(_, touched)| *touched);
         // Of many, some: what is marked with much else is marked on its own as well.
@@ -343,7 +343,7 @@ fn whatever_is_marked_is_sealed_and_nothing_else() {
             for (place, canary) in &planted {
                 let always =
                     ["/data/", "/metadata/annotations/"].iter().any(|always| place.starts_with(always));
-                let sealed = is_secret && always || is_sealed(&fields, place);
+                let sealed = is_secret && always || is_redacted(&fields, place);
                 assert_eq!(text.contains(canary), !sealed, "{told}: {place}");
             }
             let marked = mark.join(".");

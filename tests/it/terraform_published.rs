@@ -8,11 +8,11 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     diff::{
-        declared::Schemas,
+        manifest::Schemas,
         terraform::{Comparison, compare},
     },
-    sources::terraform::{PART_LIMIT, Published, StateSources, decode},
-    types::{BaselineFault, Origin, RedactionKey, SkipReason},
+    sources::terraform::{PART_LIMIT, PublishedBaseline, StateLocations, decode},
+    types::{BaselineFault, BaselineOrigin, RedactionKey, SkipReason},
 };
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ pub(crate) fn put(server: &StateServer, secrets: &[Value]) {
 }
 
 fn followed(server: &StateServer) -> Followed {
-    Followed::start(server, StateSources { enabled: true, ..StateSources::default() })
+    Followed::start(server, StateLocations { enabled: true, ..StateLocations::default() })
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +109,10 @@ async fn what_was_published_is_read_as_it_was() {
     let mut followed = followed(&server);
     let told = followed.baseline().await;
     followed.up().await;
-    assert_eq!((told.origin, &*told.name, told.fault.as_ref()), (Origin::Published, "shop-prod", None));
+    assert_eq!(
+        (told.origin, &*told.name, told.fault.as_ref()),
+        (BaselineOrigin::Published, "shop-prod", None)
+    );
     let version = told.version.as_ref().unwrap();
     assert_eq!((version.serial, &*version.lineage, &*version.tool_version), (7, "l-1", "1.11.4"));
     assert!(version.written.is_some());
@@ -146,7 +149,7 @@ async fn parts_of_one_publication_belong_together_and_those_of_two_do_not() {
     put(&server, &other[..1]);
     followed.silent(3).await;
     let torn = followed.baseline().await;
-    assert_eq!((torn.fault.as_ref().unwrap().fault, torn.objects.len()), (BaselineFault::Torn, 260));
+    assert_eq!((torn.fault.as_ref().unwrap().fault, torn.objects.len()), (BaselineFault::Incomplete, 260));
     put(&server, &other[1..]);
     assert_eq!(followed.baseline().await.objects.len(), 261);
     // A shorter one leaves parts of the longer one behind, which do not matter.
@@ -199,10 +202,10 @@ fn it_is_written_as_json_too_and_reads_what_terraform_shows() {
     let shown = json!({"format_version": "1.0", "values": {"root_module": {"resources": [shown]}}});
     let ended = publish(&shown, &["-o", "json"]);
     let secret: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let published = Published::read(inflated(&[secret]).as_bytes()).unwrap();
+    let published = PublishedBaseline::read(inflated(&[secret]).as_bytes()).unwrap();
     assert_eq!(&*published.state.objects[0].address, "kubernetes_config_map_v1.a");
     let newer = r#"{"drift_baseline":2,"name":"a"}"#;
-    assert_eq!(Published::read(newer.as_bytes()).map(|_| ()), Err(BaselineFault::UnsupportedVersion));
+    assert_eq!(PublishedBaseline::read(newer.as_bytes()).map(|_| ()), Err(BaselineFault::UnsupportedVersion));
 }
 
 /// What all of them begin with: nine bytes, so that it is found in base64 as well.
@@ -282,7 +285,7 @@ fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
     clean(&text, "the published baseline");
     clean(&ended.stdout, "the Secrets");
     clean(&ended.stderr, "what was said");
-    let published = Published::read(text.as_bytes()).unwrap();
+    let published = PublishedBaseline::read(text.as_bytes()).unwrap();
     clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
     let read = decode(state.to_string().as_bytes(), &RedactionKey::new([1; 32])).unwrap();
     assert_eq!(read.objects.len(), 500);
@@ -324,7 +327,7 @@ fn what_is_published_compares_as_the_state_does_though_nothing_private_is_in_it(
     ]);
     let published = inflated(&secrets(&publish(&state(1, &resources), &[])));
     assert!(!published.contains("hunter2"), "{published}");
-    let read = Published::read(published.as_bytes()).unwrap();
+    let read = PublishedBaseline::read(published.as_bytes()).unwrap();
 
     let container = |secret: &str| json!({"name": "web", "image": "nginx", "env": env(secret), "args": ["--key", secret], "command": ["sh"]});
     let web = |secret: &str, key: &str| {

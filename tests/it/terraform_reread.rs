@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drift_exporter::{
-    sources::terraform::{Broken, INFLATE_LIMIT, StateReader, TerraformState, Text, decode},
+    sources::terraform::{INFLATE_LIMIT, InflateReader, ReadError, StateReader, TerraformState, decode},
     types::RedactionKey,
 };
 use serde_json::{Value, json};
@@ -50,8 +50,8 @@ fn deployment(at: usize, image: &str) -> Value {
         "instances": [{"schema_version": 1, "attributes": attributes, "sensitive_attributes": [], "private": "eyJzY2hlbWFfdmVyc2lvbiI6IjEifQ=="}]})
 }
 
-fn read(reader: &mut StateReader, bytes: &[u8]) -> Result<TerraformState, Broken> {
-    reader.read(Text::new(bytes, INFLATE_LIMIT)?)
+fn read(reader: &mut StateReader, bytes: &[u8]) -> Result<TerraformState, ReadError> {
+    reader.read(InflateReader::new(bytes, INFLATE_LIMIT)?)
 }
 
 #[test]

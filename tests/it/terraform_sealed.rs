@@ -2,9 +2,9 @@
 
 use drift_exporter::{
     diff::{
-        compare_kept,
-        declared::Schemas,
-        keep, seal_live,
+        compare_document,
+        manifest::Schemas,
+        pack_live_object, redact_secret,
         terraform::{Comparison, compare},
     },
     sources::terraform::decode,
@@ -75,7 +75,7 @@ fn live(token: &str, team: &str) -> Value {
 }
 
 fn sealed(mut live: Value, keys: &[RedactionKey]) -> Value {
-    seal_live(&mut live, "", "Secret", keys);
+    redact_secret(&mut live, "", "Secret", keys);
     live
 }
 
@@ -128,7 +128,7 @@ fn nothing_is_said_about_what_is_sealed_with_another_key() {
     for (resource_type, attributes) in declared() {
         let live = sealed(live(CANARY, "shop"), &[key(2)]);
         let comparison = compared(resource_type, &attributes, &key(1), &live);
-        assert!(comparison.other_key && comparison.findings.is_empty(), "{resource_type} {comparison:?}");
+        assert!(comparison.unknown_key && comparison.findings.is_empty(), "{resource_type} {comparison:?}");
     }
 }
 
@@ -143,13 +143,13 @@ fn nobody_can_pass_a_text_off_as_a_digest() {
     let state = decode(state.to_string().as_bytes(), &key(1)).unwrap();
     let forged = format!("\u{1}{}", key(3).digest(b"b"));
     let live = json!({"metadata": {"name": "c", "namespace": "shop"}, "data": {"a": forged}});
-    let kind = Kind::unseen("", "v1", "ConfigMap");
-    let comparison = compare_kept(
+    let kind = Kind::undiscovered("", "v1", "ConfigMap");
+    let comparison = compare_document(
         &state.objects[0],
-        &keep(live, &kind, &RedactionPolicy::new(key(1))),
+        &pack_live_object(live, &kind, &RedactionPolicy::new(key(1))),
         &Schemas::default(),
     );
-    assert!(!comparison.other_key);
+    assert!(!comparison.unknown_key);
     assert_eq!(comparison.findings.iter().map(|found| &*found.path).collect::<Vec<_>>(), ["data.a"]);
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use drift_exporter::{
-    diff::{declared::Schemas, terraform::compare, unpack},
+    diff::{manifest::Schemas, terraform::compare, unpack},
     sources::terraform::{TerraformState, decode},
     types::{BaselineFault, DeclaredBody, RedactionKey, SkipReason, UnknownReason},
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use drift_exporter::{
     types::{
-        DownReason, Event, Kind, NameSet, Plan, Scope, Served, ServedKind, Source, UnknownReason,
-        VerdictKind, WantedKind, WatchHealth, WatchSpec,
+        DownReason, Event, Kind, NameSet, Scope, ServedKind, ServedKinds, Source, UnknownReason, VerdictKind,
+        WantedKind, WatchHealth, WatchPlan, WatchSpec,
     },
     watch::{Discovery, plan},
 };
@@ -40,7 +40,7 @@ fn check_versions(wanted: &[WantedKind], streams: &[&str]) {
         assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
         for name in ["a/x", "a/y", "b/x", "b/z", "c/x"] {
             let (namespace, name) = name.split_once('/').unwrap();
-            let count = plan.streams.iter().filter(|spec| spec.brings(namespace, name)).count();
+            let count = plan.streams.iter().filter(|spec| spec.delivers(namespace, name)).count();
             let covered = plan.streams.iter().any(|spec| spec.covers(namespace));
             assert_eq!(count, usize::from(covered), "{namespace}/{name} in {streams:?}");
         }
@@ -96,7 +96,7 @@ fn a_single_lease_is_asked_for_in_its_own_version() {
         kind: Arc::new(kind("coordination.k8s.io", version, "Lease")),
         watchable: true,
     });
-    let discovery = Discovery::Answered(Arc::new(Served { kinds: kinds.into() }));
+    let discovery = Discovery::Complete(Arc::new(ServedKinds { kinds: kinds.into() }));
     let plan = plan(&[lease("v1", "a"), lease("v1beta1", "b")], &discovery);
     let told: Vec<_> = plan.streams.iter().map(|spec| (spec.name.as_deref(), &*spec.kind.version)).collect();
     assert_eq!(told, [(Some("a"), "v1"), (Some("b"), "v1beta1")]);
@@ -215,7 +215,7 @@ async fn a_state_that_moves_an_object_to_another_version_keeps_its_episode() {
         (3, "v1", "spec.targetCPUUtilizationPercentage", 2),
     ] {
         states.write("shop", serial, &with(version));
-        let is_split = |world: &World| world.snapshot().streams().filter(|own| own.listed).count() == count;
+        let is_split = |world: &World| world.snapshot().watches().filter(|own| own.synced).count() == count;
         world.until("it comes in the other version", SOON, is_split).await;
         assert_eq!(world.until_told(KIND, "moves", "drifted").await, [path]);
         assert_eq!(world.sample(onset).await, began);
@@ -253,7 +253,7 @@ async fn what_two_states_declare_in_two_versions_comes_in_one_of_them() {
     world.until_told(KIND, "both", "in_sync").await;
     world.until_told(KIND, "old", "no_baseline").await;
     let v2 =
-        |world: &World| world.snapshot().streams().all(|own| own.listed && &*own.spec.kind.version == "v2");
+        |world: &World| world.snapshot().watches().all(|own| own.synced && &*own.spec.kind.version == "v2");
     world.until("it comes in the other version", SOON, v2).await;
     world.until_told(KIND, "both", "in_sync").await;
 }
@@ -295,11 +295,11 @@ fn moved() -> Moved {
     world.baseline(two);
     world.check_unknown("a", UnknownReason::OtherVersion);
     let names: Arc<NameSet> = Arc::new([("shop", "a")].into_iter().collect());
-    let rest = Arc::new(WatchSpec { without: names.clone(), ..WatchSpec::clone(&world.stream) });
+    let rest = Arc::new(WatchSpec { excluded_names: names.clone(), ..WatchSpec::clone(&world.stream) });
     let kind = Arc::new(Kind { version: "v2".into(), ..claims::config_maps() });
-    let other = Arc::new(WatchSpec { only: names, ..WatchSpec::whole(kind) });
+    let other = Arc::new(WatchSpec { included_names: names, ..WatchSpec::all(kind) });
     let streams = vec![rest.clone(), other.clone()];
-    world.engine.apply(Event::Plan(Arc::new(Plan { streams, ..Plan::default() })));
+    world.engine.apply(Event::WatchPlan(Arc::new(WatchPlan { streams, ..WatchPlan::default() })));
     Moved { world, rest, other }
 }
 
@@ -356,7 +356,7 @@ fn a_stream_that_is_down_says_nothing_about_what_others_bring() {
     let health = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
     moved.world.engine.apply(Event::WatchHealth(other, health));
     let state = moved.world.engine.snapshot().kinds[0].clone();
-    let shown = |name: &str| state.shown_verdict(&state.blocks.get("shop", name)[0]);
+    let shown = |name: &str| state.reported_verdict(&state.blocks.get("shop", name)[0]);
     assert_eq!(shown("a"), (VerdictKind::Unknown, Some(UnknownReason::Stale)));
     assert_eq!(shown("b"), (VerdictKind::InSync, None));
     let claims = state.blocks.get("shop", "a");

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use drift_exporter::watch::{Connection, client_from};
+use drift_exporter::watch::{ClusterConnection, client_from};
 use kube::Client;
 use serde_json::json;
 use tempfile::TempDir;
@@ -172,7 +172,7 @@ impl Cluster {
 
     /// A client that may do everything.
     pub fn client(&self) -> Client {
-        let connection = Connection { kubeconfig: Some(self.kubeconfig(User::Admin)), context: None };
+        let connection = ClusterConnection { kubeconfig: Some(self.kubeconfig(User::Admin)), context: None };
         self.block_on(client_from(&connection)).expect("the kubeconfig is good")
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use drift_exporter::{
-    app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
+    app::{Exporter, ExporterDeps, SettingsHandle, assemble, telemetry::LogHandle},
     config::Settings,
     engine::History,
     server::{Auth, Exposed, Peer, router},
     types::{Clock, RedactionKey},
-    watch::{Connection, Timing, client_from},
+    watch::{ClusterConnection, WatcherConfig, client_from},
 };
 use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
@@ -32,16 +32,17 @@ pub struct Inside<'a> {
 impl<'a> Inside<'a> {
     pub fn start(cluster: &'a Cluster, settings: Settings) -> Self {
         let stop = CancellationToken::new();
-        let connection = Connection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
+        let connection =
+            ClusterConnection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
         let client = cluster.block_on(client_from(&connection)).expect("the kubeconfig is good");
-        let parts = Parts {
+        let parts = ExporterDeps {
             settings_source: None,
             log: LogHandle::default(),
             client,
             settings,
-            seal_key: RedactionKey::new([7; 32]),
+            redaction_key: RedactionKey::new([7; 32]),
             clock: Clock::system(),
-            timing: Timing::default(),
+            timing: WatcherConfig::default(),
             events: false,
             history_file: None,
             auth: Auth::default(),

@@ -11,7 +11,7 @@ use crate::{
         web_args::WebArgs,
     },
     config::LogLevel,
-    watch::Connection,
+    watch::ClusterConnection,
 };
 
 /// Where the cluster is.
@@ -26,8 +26,8 @@ pub(in crate::cli) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    pub(in crate::cli) fn connection(&self) -> Connection {
-        Connection { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    pub(in crate::cli) fn connection(&self) -> ClusterConnection {
+        ClusterConnection { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     look::{AskArgs, ObjectArgs},
 };
 use crate::{
-    cli::values::{ObjectName, baseline_name, namespace, period, place, prefix, words},
+    cli::values::{ObjectRef, baseline_name, namespace, period, place, prefix, words},
     diff::Algorithm,
 };
 
@@ -20,8 +20,8 @@ pub(in crate::cli) struct HashArgs {
     #[command(flatten)]
     pub(in crate::cli) cluster: ClusterArgs,
     /// Live objects to read from the cluster, such as deployment/web.
-    #[arg(value_name = "KIND/NAME", value_parser = ObjectName::parse)]
-    pub(in crate::cli) objects: Vec<ObjectName>,
+    #[arg(value_name = "KIND/NAME", value_parser = ObjectRef::parse)]
+    pub(in crate::cli) objects: Vec<ObjectRef>,
     /// Read objects from this file, YAML or JSON, several documents and Lists included; - is standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(in crate::cli) files: Vec<PathBuf>,

@@ -1,115 +1,115 @@
-//! The attributes of a state beside those that the provider would read now.
+//! Compares the attributes of a state with those that the provider would read from the live object.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::table::{FieldType, INLINE, Row, Table};
+use super::table::{Attribute, AttributeType, INLINE, ProviderTable};
 use crate::{
-    diff::findings::{Findings, text},
+    diff::reporter::{DiffReporter, scalar_text},
     types::Segment,
 };
 
-type Block = Map<String, Value>;
+/// The attributes of a block by name.
+type Attributes = Map<String, Value>;
 
-/// Compares the blocks of a state with those read from the live object.
 pub(super) fn compare_blocks<'a>(
-    table: &'a Table,
-    shape: usize,
-    state: Option<&Block>,
-    live: Option<&Block>,
-    findings: &mut Findings<'a>,
+    table: &'a ProviderTable,
+    block: usize,
+    state: Option<&Attributes>,
+    live: Option<&Attributes>,
+    reporter: &mut DiffReporter<'a>,
 ) {
-    for field in &table.shape(shape).fields {
-        let (state, live) = (member(state, field.attribute), member(live, field.attribute));
-        let compare = |findings: &mut Findings<'a>| match field.holds {
-            FieldType::Text | FieldType::Number | FieldType::Bool => {
-                compare_scalars(field, state, live, findings)
+    for attribute in &table.block(block).attributes {
+        let (state, live) = (value_of(state, attribute.name), value_of(live, attribute.name));
+        let compare = |reporter: &mut DiffReporter<'a>| match attribute.attribute_type {
+            AttributeType::Text | AttributeType::Number | AttributeType::Bool => {
+                compare_scalars(attribute, state, live, reporter);
             }
-            FieldType::Map => compare_maps(field, state, live, findings),
-            FieldType::List | FieldType::Set => compare_lists(field, state, live, findings),
-            FieldType::One(shape) => {
-                compare_elements(table, shape, elements(state).first(), elements(live).first(), findings);
+            AttributeType::Map => compare_maps(attribute, state, live, reporter),
+            AttributeType::List | AttributeType::Set => compare_lists(attribute, state, live, reporter),
+            AttributeType::Block(block) => {
+                compare_optional(table, block, elements(state).first(), elements(live).first(), reporter);
             }
-            FieldType::Many(shape) | FieldType::Any(shape) => {
-                compare_many(table, shape, field, elements(state), elements(live), findings);
+            AttributeType::BlockList(block) | AttributeType::BlockSet(block) => {
+                compare_block_lists(table, block, attribute, elements(state), elements(live), reporter);
             }
         };
-        match field.field {
-            INLINE => findings.inline(field.attribute, compare),
-            name => findings.within(field.attribute, name, compare),
+        match attribute.field {
+            INLINE => reporter.in_attribute(attribute.name, compare),
+            field => reporter.in_field(attribute.name, field, compare),
         }
     }
 }
 
-fn member<'a>(block: Option<&'a Block>, attribute: &str) -> &'a Value {
+fn value_of<'a>(block: Option<&'a Attributes>, attribute: &str) -> &'a Value {
     block.and_then(|block| block.get(attribute)).unwrap_or(&Value::Null)
 }
 
-/// Compares two blocks of which one may not be there. That it is there at all says something too.
-fn compare_elements<'a>(
-    table: &'a Table,
-    shape: usize,
+/// Compares two blocks, one of which may be absent. An empty block differs from an absent one.
+fn compare_optional<'a>(
+    table: &'a ProviderTable,
+    block: usize,
     state: Option<&Value>,
     live: Option<&Value>,
-    findings: &mut Findings<'a>,
+    reporter: &mut DiffReporter<'a>,
 ) {
-    let before = findings.count();
+    let before = reporter.count();
     let blocks = (state.and_then(Value::as_object), live.and_then(Value::as_object));
     if state.is_some() || live.is_some() {
-        compare_blocks(table, shape, blocks.0, blocks.1, findings);
+        compare_blocks(table, block, blocks.0, blocks.1, reporter);
     }
-    if state.is_some() != live.is_some() && findings.count() == before {
-        let there = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
-        findings.differs(there(state), there(live));
-    }
-}
-
-fn compare_scalars(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
-    let (expected, actual) = (text(state), text(live));
-    // Some texts were numbers once.
-    let holds = if state.is_number() { FieldType::Number } else { field.holds };
-    let same = findings.is_same(&expected, &actual)
-        || is_nothing(holds, &expected, findings) && is_nothing(holds, &actual, findings)
-        || is_same_amount(field, &expected, &actual, findings);
-    if !same {
-        findings.differs(&expected, &actual);
+    if state.is_some() != live.is_some() && reporter.count() == before {
+        let display = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
+        reporter.report(display(state), display(live));
     }
 }
 
-/// The provider writes absent numbers and switches as zero and false, or the other way round.
-fn is_nothing(holds: FieldType, text: &str, findings: &Findings<'_>) -> bool {
+fn compare_scalars(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
+    let (expected, actual) = (scalar_text(state), scalar_text(live));
+    // Older providers have numbers where newer ones have texts.
+    let attribute_type = if state.is_number() { AttributeType::Number } else { attribute.attribute_type };
+    let is_same = reporter.is_same(&expected, &actual)
+        || is_zero(attribute_type, &expected, reporter) && is_zero(attribute_type, &actual, reporter)
+        || is_same_quantity(attribute, &expected, &actual, reporter);
+    if !is_same {
+        reporter.report(&expected, &actual);
+    }
+}
+
+/// The provider writes an absent number or bool as zero or false, and vice versa.
+fn is_zero(attribute_type: AttributeType, text: &str, reporter: &DiffReporter<'_>) -> bool {
     text.is_empty()
-        || match holds {
-            FieldType::Number => findings.is_same("0", text),
-            FieldType::Bool => findings.is_same("false", text),
+        || match attribute_type {
+            AttributeType::Number => reporter.is_same("0", text),
+            AttributeType::Bool => reporter.is_same("false", text),
             _ => false,
         }
 }
 
-fn is_same_amount(field: &Row, one: &str, other: &str, findings: &Findings<'_>) -> bool {
-    field.is("quantity") && findings.is_same_amount(one, other)
+fn is_same_quantity(attribute: &Attribute, one: &str, other: &str, reporter: &DiffReporter<'_>) -> bool {
+    attribute.is("quantity") && reporter.is_same_quantity(one, other)
 }
 
-fn compare_maps(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
+fn compare_maps(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
     let empty = Map::new();
     let (state, live) = (state.as_object().unwrap_or(&empty), live.as_object().unwrap_or(&empty));
     let keys: BTreeSet<&String> = state.keys().chain(live.keys()).collect();
     for key in keys {
-        let value = |map: &Block| map.get(key).filter(|value| !value.is_null()).map(text);
+        let value = |map: &Attributes| map.get(key).filter(|value| !value.is_null()).map(scalar_text);
         let (expected, actual) = (value(state), value(live));
-        let same = match (&expected, &actual) {
+        let is_same = match (&expected, &actual) {
             (None, None) => true,
             (Some(one), Some(other)) => {
-                findings.is_same(one, other) || is_same_amount(field, one, other, findings)
+                reporter.is_same(one, other) || is_same_quantity(attribute, one, other, reporter)
             }
             (Some(_), None) | (None, Some(_)) => false,
         };
-        if !same {
-            // An empty value that is there is not the same as none.
-            let told = |value: Option<String>| value.map_or_else(String::new, quote_empty);
-            let (expected, actual) = (told(expected), told(actual));
-            findings.at(Segment::Field(key.as_str().into()), |findings| findings.differs(&expected, &actual));
+        if !is_same {
+            // An empty value differs from an absent one.
+            let display = |value: Option<String>| value.map_or_else(String::new, quote_empty);
+            let (expected, actual) = (display(expected), display(actual));
+            reporter.at(Segment::Field(key.as_str().into()), |reporter| reporter.report(&expected, &actual));
         }
     }
 }
@@ -118,97 +118,99 @@ fn quote_empty(text: String) -> String {
     if text.is_empty() { "\"\"".to_owned() } else { text }
 }
 
-fn compare_lists(field: &Row, state: &Value, live: &Value, findings: &mut Findings<'_>) {
-    let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(text).collect() };
+fn compare_lists(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
+    let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(scalar_text).collect() };
     let (mut expected, mut actual) = (texts(state), texts(live));
-    let is_set = field.holds == FieldType::Set;
+    let is_set = attribute.attribute_type == AttributeType::Set;
     for set in [&mut expected, &mut actual].into_iter().filter(|_| is_set) {
         set.sort_unstable();
         set.dedup();
     }
-    let same = |(expected, actual): (&String, &String)| findings.is_same(expected, actual);
-    let same = expected.len() == actual.len()
+    let is_same = |(expected, actual): (&String, &String)| reporter.is_same(expected, actual);
+    let are_same = expected.len() == actual.len()
         && if is_set {
-            // Digests have another order than what they are digests of.
-            actual.iter().all(|actual| expected.iter().any(|expected| same((expected, actual))))
+            // Digests are not in the order of their plain values.
+            actual.iter().all(|actual| expected.iter().any(|expected| is_same((expected, actual))))
         } else {
-            expected.iter().zip(&actual).all(same)
+            expected.iter().zip(&actual).all(is_same)
         };
-    if !same {
+    if !are_same {
         let values = |texts: Vec<String>| -> Vec<Value> { texts.into_iter().map(Value::from).collect() };
-        findings.lists_differ(&values(expected), &values(actual));
+        reporter.report_lists(&values(expected), &values(actual));
     }
 }
 
-fn compare_many<'a>(
-    table: &'a Table,
-    shape: usize,
-    field: &Row,
+fn compare_block_lists<'a>(
+    table: &'a ProviderTable,
+    block: usize,
+    attribute: &Attribute,
     state: &[Value],
     live: &[Value],
-    findings: &mut Findings<'a>,
+    reporter: &mut DiffReporter<'a>,
 ) {
-    let keys = key_attributes(table, shape, field);
-    let (Some(expected), Some(actual)) = (names(&keys, state), names(&keys, live)) else {
+    let keys = list_keys(table, block, attribute);
+    let (Some(expected), Some(actual)) = (unique_keys(&keys, state), unique_keys(&keys, live)) else {
         for at in 0..state.len().max(live.len()) {
-            findings.at(Segment::Index(at), |findings| {
-                compare_elements(table, shape, state.get(at), live.get(at), findings);
+            reporter.at(Segment::Index(at), |reporter| {
+                compare_optional(table, block, state.get(at), live.get(at), reporter);
             });
         }
         return;
     };
-    // For each element that is there, the place of the one that is declared.
-    let places: Vec<Option<usize>> =
-        actual.iter().map(|actual| expected.iter().position(|own| findings.are_same(own, actual))).collect();
-    let there = places.iter().zip(live).zip(&actual);
-    let there = there.map(|((place, live), name)| (name, place.map(|at| &state[at]), Some(live)));
-    let gone = state.iter().zip(&expected).enumerate().filter(|(at, _)| !places.contains(&Some(*at)));
-    let gone = gone.map(|(_, (state, name))| (name, Some(state), None));
-    for (name, declared, present) in there.chain(gone) {
+    // For each live element, the index of the same element in the state.
+    let indices: Vec<Option<usize>> = actual
+        .iter()
+        .map(|actual| expected.iter().position(|expected| reporter.are_same(expected, actual)))
+        .collect();
+    let present = indices.iter().zip(live).zip(&actual);
+    let present = present.map(|((index, live), values)| (values, index.map(|at| &state[at]), Some(live)));
+    let missing = state.iter().zip(&expected).enumerate().filter(|(at, _)| !indices.contains(&Some(*at)));
+    let missing = missing.map(|(_, (state, values))| (values, Some(state), None));
+    for (values, state, live) in present.chain(missing) {
         let segment = Segment::Element(
             keys.iter()
-                .zip(name)
+                .zip(values)
                 .map(|((_, field), value)| ((*field).into(), value.as_str().into()))
                 .collect(),
         );
-        findings.at(segment, |findings| compare_elements(table, shape, declared, present, findings));
+        reporter.at(segment, |reporter| compare_optional(table, block, state, live, reporter));
     }
-    let order: Vec<usize> = places.iter().flatten().copied().collect();
-    if !order.is_sorted() && matches!(field.holds, FieldType::Many(_)) {
-        let told = |at: &usize| expected[*at].iter().map(|part| findings.shown(part)).collect::<Vec<_>>();
+    let order: Vec<usize> = indices.iter().flatten().copied().collect();
+    if !order.is_sorted() && matches!(attribute.attribute_type, AttributeType::BlockList(_)) {
+        let display =
+            |at: &usize| expected[*at].iter().map(|value| reporter.display(value)).collect::<Vec<_>>();
         let list = |order: &[usize]| -> String {
-            order.iter().map(|at| Value::from(told(at).join("/"))).collect::<Value>().to_string()
+            order.iter().map(|at| Value::from(display(at).join("/"))).collect::<Value>().to_string()
         };
-        let mut declared = order.clone();
-        declared.sort_unstable();
-        let (expected, actual) = (list(&declared), list(&order));
-        findings.differs(&expected, &actual);
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        let (expected, actual) = (list(&sorted), list(&order));
+        reporter.report(&expected, &actual);
     }
 }
 
-type Name = Vec<String>;
-
-/// The attributes, and fields, by which elements of a list are known.
-fn key_attributes<'a>(table: &'a Table, shape: usize, field: &Row) -> Vec<(&'a str, &'a str)> {
-    let fields = &table.shape(shape).fields;
-    let is_named = matches!(field.holds, FieldType::Any(_)) && field.keys.is_empty();
-    let keys: &[&str] = if is_named { &["name"] } else { &field.keys };
+/// The attributes that identify the elements of a list, each with its field.
+fn list_keys<'a>(table: &'a ProviderTable, block: usize, attribute: &Attribute) -> Vec<(&'a str, &'a str)> {
+    let attributes = &table.block(block).attributes;
+    let is_named =
+        matches!(attribute.attribute_type, AttributeType::BlockSet(_)) && attribute.keys.is_empty();
+    let keys: &[&str] = if is_named { &["name"] } else { &attribute.keys };
     keys.iter()
-        .filter_map(|key| fields.iter().find(|field| field.field == *key))
-        .map(|field| (field.attribute, field.field))
+        .filter_map(|key| attributes.iter().find(|attribute| attribute.field == *key))
+        .map(|attribute| (attribute.name, attribute.field))
         .collect()
 }
 
-/// What each element is known by; none where that does not tell them apart.
-fn names(keys: &[(&str, &str)], elements: &[Value]) -> Option<Vec<Name>> {
+/// The values of the keys of each element; [`None`] unless they are complete and unique.
+fn unique_keys(keys: &[(&str, &str)], elements: &[Value]) -> Option<Vec<Vec<String>>> {
     if keys.is_empty() {
         return None;
     }
-    let name = |element: &Value| keys.iter().map(|(attribute, _)| text(&element[*attribute])).collect();
-    let names: Vec<Name> = elements.iter().map(name).collect();
-    let distinct: BTreeSet<&Name> = names.iter().collect();
-    let complete = names.iter().flatten().all(|part| !part.is_empty());
-    (complete && distinct.len() == names.len()).then_some(names)
+    let key_values = |element: &Value| keys.iter().map(|(name, _)| scalar_text(&element[*name])).collect();
+    let all: Vec<Vec<String>> = elements.iter().map(key_values).collect();
+    let distinct: BTreeSet<&Vec<String>> = all.iter().collect();
+    let is_complete = all.iter().flatten().all(|value| !value.is_empty());
+    (is_complete && distinct.len() == all.len()).then_some(all)
 }
 
 fn elements(value: &Value) -> &[Value] {

@@ -1,54 +1,52 @@
-//! Types that own single keys of an object: those in the state, and those that their field manager owns.
+//! Compares resource types that own single keys of an object: the keys in the state, and those of their field manager.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{attributes, flatten::flatten_element, table::Table};
+use super::{attributes, flatten::flatten_element, table::ProviderTable};
 use crate::{
     diff::{
-        findings::{Findings, text},
-        ownership::Owners,
+        ownership::FieldOwners,
+        reporter::{DiffReporter, scalar_text},
     },
     types::{DeclaredObject, RedactionKey, Segment},
 };
 
-/// Compares the keys, or variables, that a resource owns.
 pub(super) fn compare_parts<'a>(
     declared: &'a DeclaredObject,
     state: &'a Value,
     live: &'a Value,
-    owners: &Owners<'a>,
-    findings: &mut Findings<'a>,
+    owners: &FieldOwners<'a>,
+    reporter: &mut DiffReporter<'a>,
 ) {
     let manager = state["field_manager"].as_str().unwrap_or("Terraform");
-    let template = template_of(&declared.object.kind);
-    let keys = |attribute: &'a str, path: &[&'static str], findings: &mut Findings<'a>| {
-        compare_keys(attribute, &state[attribute], live, path, owners, manager, findings);
+    let template = pod_template_path(&declared.object.kind);
+    let keys = |attribute: &'a str, path: &[&'static str], reporter: &mut DiffReporter<'a>| {
+        compare_keys(attribute, &state[attribute], live, path, owners, manager, reporter);
     };
     match &*declared.resource_type {
-        "kubernetes_labels" => keys("labels", &["metadata", "labels"], findings),
+        "kubernetes_labels" => keys("labels", &["metadata", "labels"], reporter),
         "kubernetes_annotations" => {
-            keys("annotations", &["metadata", "annotations"], findings);
-            keys("template_annotations", &[template, &["metadata", "annotations"]].concat(), findings);
+            keys("annotations", &["metadata", "annotations"], reporter);
+            keys("template_annotations", &[template, &["metadata", "annotations"]].concat(), reporter);
         }
-        "kubernetes_config_map_v1_data" | "kubernetes_secret_v1_data" => keys("data", &["data"], findings),
-        "kubernetes_env" => compare_env(state, live, template, &declared.key, findings),
+        "kubernetes_config_map_v1_data" | "kubernetes_secret_v1_data" => keys("data", &["data"], reporter),
+        "kubernetes_env" => compare_env(state, live, template, &declared.key, reporter),
         _ => {}
     }
 }
 
-/// Where the template of Pods is in objects of a kind.
-pub(super) fn template_of(kind: &str) -> &'static [&'static str] {
+pub(super) fn pod_template_path(kind: &str) -> &'static [&'static str] {
     match kind {
         "CronJob" => &["spec", "jobTemplate", "spec", "template"],
         _ => &["spec", "template"],
     }
 }
 
-/// The shape of an environment variable.
-pub(super) fn variable_shape(table: &Table) -> Option<usize> {
-    table.shape_at("kubernetes_deployment", &["spec", "template", "spec", "container", "env"])
+/// The block of an environment variable.
+pub(super) fn env_block(table: &ProviderTable) -> Option<usize> {
+    table.block_at("kubernetes_deployment", &["spec", "template", "spec", "container", "env"])
 }
 
 fn compare_keys<'a>(
@@ -56,23 +54,23 @@ fn compare_keys<'a>(
     state: &'a Value,
     live: &'a Value,
     path: &[&'static str],
-    owners: &Owners<'a>,
+    owners: &FieldOwners<'a>,
     manager: &str,
-    findings: &mut Findings<'a>,
+    reporter: &mut DiffReporter<'a>,
 ) {
     let empty = Map::new();
     let declared = state.as_object().unwrap_or(&empty);
     let live = path.iter().fold(live, |at, name| &at[*name]);
-    let owned = owners.names_of(manager, path).filter(|name| live.get(name).is_some());
-    let names: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
-    for name in names {
-        let written = |value: Option<&Value>| value.map(text).unwrap_or_default();
-        let (expected, actual) = (written(declared.get(name)), written(live.get(name)));
-        let same_presence = declared.get(name).is_some() == live.get(name).is_some();
-        if !same_presence || !findings.is_same(&expected, &actual) {
+    let owned = owners.keys_owned_by(manager, path).filter(|key| live.get(key).is_some());
+    let keys: BTreeSet<&str> = declared.keys().map(String::as_str).chain(owned).collect();
+    for key in keys {
+        let text = |value: Option<&Value>| value.map(scalar_text).unwrap_or_default();
+        let (expected, actual) = (text(declared.get(key)), text(live.get(key)));
+        let is_in_both = declared.get(key).is_some() == live.get(key).is_some();
+        if !is_in_both || !reporter.is_same(&expected, &actual) {
             let outer = path.iter().map(|name| Segment::Field((*name).into()));
-            let segments = outer.chain([Segment::Field(name.into())]).collect();
-            findings.at_path(attribute, segments, |findings| findings.differs(&expected, &actual));
+            let segments = outer.chain([Segment::Field(key.into())]).collect();
+            reporter.at_path(attribute, segments, |reporter| reporter.report(&expected, &actual));
         }
     }
 }
@@ -82,34 +80,35 @@ fn compare_env<'a>(
     live: &'a Value,
     template: &[&str],
     key: &RedactionKey,
-    findings: &mut Findings<'a>,
+    reporter: &mut DiffReporter<'a>,
 ) {
-    let table = Table::get();
-    let Some(shape) = variable_shape(table) else { return };
-    let named = |attribute: &str| state[attribute].as_str().filter(|name| !name.is_empty());
-    let (list, container) = match named("container") {
+    let table = ProviderTable::get();
+    let Some(block) = env_block(table) else { return };
+    let container_name = |attribute: &str| state[attribute].as_str().filter(|name| !name.is_empty());
+    let (list, container) = match container_name("container") {
         Some(name) => ("containers", name),
-        None => ("initContainers", named("init_container").unwrap_or_default()),
+        None => ("initContainers", container_name("init_container").unwrap_or_default()),
     };
     let pod = &template.iter().fold(live, |at, name| &at[*name])["spec"];
     let elements = |value: &'a Value| value.as_array().map_or(&[][..], Vec::as_slice);
     let name_of = |element: &'a Value| element["name"].as_str().unwrap_or_default();
-    let find = |list: &'a Value, name: &str, findings: &Findings<'_>| {
-        elements(list).iter().find(|element| findings.is_same(name, name_of(element)))
+    let find_named = |list: &'a Value, name: &str, reporter: &DiffReporter<'_>| {
+        elements(list).iter().find(|element| reporter.is_same(name, name_of(element)))
     };
-    let container_value = find(&pod[list], container, findings);
+    let live_container = find_named(&pod[list], container, reporter);
     for variable in elements(&state["env"]) {
         let name = name_of(variable);
-        let present = container_value.and_then(|container| find(&container["env"], name, findings));
-        let read = present.map(|present| flatten_element(table, shape, present, key));
+        let live_variable =
+            live_container.and_then(|container| find_named(&container["env"], name, reporter));
+        let flattened = live_variable.map(|variable| flatten_element(table, block, variable, key));
         let named = |name: &str| Segment::Element(vec![("name".into(), name.into())]);
         let mut segments: Vec<Segment> = template.iter().map(|name| Segment::Field((*name).into())).collect();
         segments.extend(["spec", list].map(|name| Segment::Field(name.into())));
-        segments.push(named(container_value.map_or(container, name_of)));
+        segments.push(named(live_container.map_or(container, name_of)));
         segments.push(Segment::Field("env".into()));
-        segments.push(named(present.map_or(name, name_of)));
-        findings.at_path("env", segments, |findings| {
-            attributes::compare_blocks(table, shape, variable.as_object(), read.as_ref(), findings);
+        segments.push(named(live_variable.map_or(name, name_of)));
+        reporter.at_path("env", segments, |reporter| {
+            attributes::compare_blocks(table, block, variable.as_object(), flattened.as_ref(), reporter);
         });
     }
 }

@@ -1,15 +1,15 @@
-//! From what a state marks as sensitive to the fields of the live object that have the same values.
+//! Maps the sensitive attributes of a state to the fields of the live object that contain the same values.
 
 use super::{
-    parts::{template_of, variable_shape},
-    table::{INLINE, PART_TYPES, Table},
+    parts::{env_block, pod_template_path},
+    table::{INLINE, PART_TYPES, ProviderTable},
 };
 use crate::{
-    diff::redaction::{SEALED_IN_SECRETS, is_secret},
+    diff::redaction::{REDACTED_IN_SECRETS, is_secret},
     types::{DeclaredBody, DeclaredObject, is_within},
 };
 
-/// Attributes that say which object it is. That is known of every object, and no part of what is declared.
+/// Attributes that identify an object. They are never redacted.
 const IDENTITY: &[&str] = &[
     "id",
     "metadata.generate_name",
@@ -21,23 +21,22 @@ const IDENTITY: &[&str] = &[
     "metadata.uid",
 ];
 
-/// The fields of a live object, without indices, that hold what may not be told by the word of this declaration:
-/// `spec.template.spec.containers.env.value`. The empty one is the whole object.
+/// The sensitive fields of a live object by this declaration, without indices: `spec.template.spec.containers.env.value`. The
+/// empty path is the whole object.
 ///
-/// What no field is known for is anywhere in the nearest block that one is known for.
+/// An attribute without a known field maps to the nearest block that has one.
 pub fn sensitive_fields(declared: &DeclaredObject) -> Vec<Box<str>> {
-    let fields = declared.sensitive.iter().flat_map(|path| fields_at(declared, path));
-    // Of Secrets these are sealed whatever anybody says.
-    let is_sealed = |field: &str| {
+    let fields = declared.sensitive.iter().flat_map(|path| fields_of(declared, path));
+    let is_always_redacted = |field: &str| {
         is_secret(&declared.object.group, &declared.object.kind)
-            && SEALED_IN_SECRETS.iter().any(|sealed| is_within(field, sealed))
+            && REDACTED_IN_SECRETS.iter().any(|redacted| is_within(field, redacted))
     };
-    fields.filter(|field| !is_sealed(field)).map(Into::into).collect()
+    fields.filter(|field| !is_always_redacted(field)).map(Into::into).collect()
 }
 
-fn fields_at(declared: &DeclaredObject, path: &str) -> Vec<String> {
+fn fields_of(declared: &DeclaredObject, path: &str) -> Vec<String> {
     let resource_type = &*declared.resource_type;
-    // A document has the fields of the object.
+    // The paths of a document are field paths.
     if matches!(declared.body, DeclaredBody::Subset(_) | DeclaredBody::Whole(_))
         || matches!(resource_type, "kubernetes_manifest" | "kubectl_manifest")
     {
@@ -49,73 +48,75 @@ fn fields_at(declared: &DeclaredObject, path: &str) -> Vec<String> {
     if PART_TYPES.contains(&resource_type) {
         return part_fields(declared, path);
     }
-    match Table::get().type_called(resource_type) {
-        Some(row) => table_fields(row.shape, String::new(), path),
+    match ProviderTable::get().resource_type(resource_type) {
+        Some(resource_type) => block_fields(resource_type.block, String::new(), path),
         None => vec![String::new()],
     }
 }
 
-/// The fields that a path of attributes in a block stands for.
-fn table_fields(shape: usize, field: String, path: &str) -> Vec<String> {
-    let (attribute, rest) = path.split_once('.').unwrap_or((path, ""));
-    let row = Table::get().shape(shape).fields.iter().find(|row| row.attribute == attribute);
-    let Some(row) = row else { return vec![field] };
-    if row.field == INLINE {
-        let Some(inner) = row.holds.shape() else { return vec![field] };
+/// The fields of an attribute path in a block that is read from `field`.
+fn block_fields(block: usize, field: String, path: &str) -> Vec<String> {
+    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+    let attributes = &ProviderTable::get().block(block).attributes;
+    let Some(attribute) = attributes.iter().find(|attribute| attribute.name == name) else {
+        return vec![field];
+    };
+    if attribute.field == INLINE {
+        let Some(inner) = attribute.attribute_type.block() else { return vec![field] };
         if !rest.is_empty() {
-            return table_fields(inner, field, rest);
+            return block_fields(inner, field, rest);
         }
-        let fields = &Table::get().shape(inner).fields;
-        return fields.iter().map(|row| within(&field, row.field)).collect();
+        let attributes = &ProviderTable::get().block(inner).attributes;
+        return attributes.iter().map(|attribute| join_path(&field, attribute.field)).collect();
     }
-    let field = within(&field, row.field);
-    match row.holds.shape() {
-        Some(inner) if !rest.is_empty() => table_fields(inner, field, rest),
+    let field = join_path(&field, attribute.field);
+    match attribute.attribute_type.block() {
+        Some(inner) if !rest.is_empty() => block_fields(inner, field, rest),
         Some(_) | None => vec![field],
     }
 }
 
-/// The fields of an object that a resource owns parts of.
+/// The fields of an attribute path of a resource that owns single keys.
 fn part_fields(declared: &DeclaredObject, path: &str) -> Vec<String> {
-    let (attribute, rest) = path.split_once('.').unwrap_or((path, ""));
-    let template = template_of(&declared.object.kind).join(".");
+    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+    let template = pod_template_path(&declared.object.kind).join(".");
     let owned: Vec<(&str, String)> = match &*declared.resource_type {
         "kubernetes_labels" => vec![("labels", "metadata.labels".to_owned())],
         "kubernetes_annotations" => vec![
             ("annotations", "metadata.annotations".to_owned()),
             ("template_annotations", format!("{template}.metadata.annotations")),
         ],
-        // Which container it is does not count: fields have no indices.
+        // Paths without indices do not distinguish containers.
         "kubernetes_env" => {
             ["containers", "initContainers"].map(|list| ("env", format!("{template}.spec.{list}.env"))).into()
         }
         _ => vec![("data", "data".to_owned())],
     };
-    let marked = owned.iter().filter(|(own, _)| *own == attribute);
-    let fields: Vec<String> = marked
-        .flat_map(|(_, field)| match variable_shape(Table::get()) {
-            Some(shape) if attribute == "env" && !rest.is_empty() => table_fields(shape, field.clone(), rest),
+    let sensitive = owned.iter().filter(|(attribute, _)| *attribute == name);
+    let fields: Vec<String> = sensitive
+        .flat_map(|(_, field)| match env_block(ProviderTable::get()) {
+            Some(block) if name == "env" && !rest.is_empty() => block_fields(block, field.clone(), rest),
             Some(_) | None => vec![field.clone()],
         })
         .collect();
     if fields.is_empty() { owned.into_iter().map(|(_, field)| field).collect() } else { fields }
 }
 
-fn within(outer: &str, name: &str) -> String {
+fn join_path(outer: &str, name: &str) -> String {
     if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::sensitive_fields;
-    use crate::types::{DeclaredBody, DeclaredObject, ObjectName, RedactionKey, UnknownReason};
+    use super::{ProviderTable, block_fields, sensitive_fields};
+    use crate::types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey, UnknownReason};
 
     #[track_caller]
-    fn check_kind(kind: &str, resource_type: &str, marked: &[&str], fields: &[&str]) {
+    fn check_kind(kind: &str, resource_type: &str, attributes: &[&str], fields: &[&str]) {
         let declared = DeclaredObject {
             address: "a".into(),
             resource_type: resource_type.into(),
-            object: ObjectName {
+            object: ObjectRef {
                 group: "".into(),
                 version: "v1".into(),
                 kind: kind.into(),
@@ -123,22 +124,22 @@ mod tests {
                 name: "a".into(),
             },
             uid: None,
-            sensitive: marked.iter().map(|path| (*path).into()).collect(),
+            sensitive: attributes.iter().map(|path| (*path).into()).collect(),
             key: RedactionKey::new([1; 32]),
-            // What cannot be compared may be marked all the same.
+            // An object that cannot be compared may have sensitive attributes too.
             body: DeclaredBody::Opaque(UnknownReason::NewerSchema),
         };
         let found = sensitive_fields(&declared);
-        assert_eq!(found.iter().map(|field| &**field).collect::<Vec<_>>(), fields, "{marked:?}");
+        assert_eq!(found.iter().map(|field| &**field).collect::<Vec<_>>(), fields, "{attributes:?}");
     }
 
     #[track_caller]
-    fn check(resource_type: &str, marked: &str, fields: &[&str]) {
-        check_kind("Any", resource_type, &[marked], fields);
+    fn check(resource_type: &str, attribute: &str, fields: &[&str]) {
+        check_kind("Any", resource_type, &[attribute], fields);
     }
 
     #[test]
-    fn attributes_are_called_as_the_fields_that_they_are_read_from() {
+    fn attribute_maps_to_the_field_that_it_is_read_from() {
         let deployment = "kubernetes_deployment_v1";
         check(
             deployment,
@@ -170,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_a_map_is_its_map() {
+    fn key_of_a_map_maps_to_the_map() {
         check("kubernetes_config_map_v1", "data.password", &["data"]);
     }
 
     #[test]
-    fn blocks_that_stand_for_no_field_stand_for_their_fields() {
+    fn inline_block_maps_to_its_fields() {
         let volume = "kubernetes_persistent_volume_v1";
         check(volume, "spec.persistent_volume_source.csi.volume_attributes", &["spec.csi.volumeAttributes"]);
         let source = sensitive_source(volume);
@@ -184,12 +185,12 @@ mod tests {
     }
 
     fn sensitive_source(resource_type: &str) -> Vec<String> {
-        let row = super::Table::get().type_called(resource_type).unwrap();
-        super::table_fields(row.shape, String::new(), "spec.persistent_volume_source")
+        let resource_type = ProviderTable::get().resource_type(resource_type).unwrap();
+        block_fields(resource_type.block, String::new(), "spec.persistent_volume_source")
     }
 
     #[test]
-    fn what_no_field_is_known_for_is_the_nearest_block_that_one_is_known_for() {
+    fn unknown_attribute_maps_to_the_nearest_known_block() {
         let deployment = "kubernetes_deployment";
         check(deployment, "spec.template.spec.container.novelty.value", &["spec.template.spec.containers"]);
         check(deployment, "spec.paused", &["spec"]);
@@ -199,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn which_object_it_is_is_no_secret() {
+    fn identity_of_an_object_is_not_sensitive() {
         check_kind("Any", "kubernetes_deployment", &["metadata.name", "metadata.namespace", "id"], &[]);
         check("kubernetes_labels", "metadata.name", &[]);
     }
 
     #[test]
-    fn manifests_have_fields_in_place_of_attributes() {
+    fn manifest_resources_have_field_paths() {
         for resource_type in ["kubernetes_manifest", "kubectl_manifest"] {
             check(resource_type, "spec.users.password", &["spec.users.password"]);
             check(resource_type, "", &[""]);
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_objects_are_where_their_owners_write_them() {
+    fn part_types_map_to_the_fields_that_they_own() {
         check("kubernetes_labels", "labels", &["metadata.labels"]);
         check("kubernetes_annotations", "annotations", &["metadata.annotations"]);
         check("kubernetes_annotations", "template_annotations", &["spec.template.metadata.annotations"]);
@@ -231,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_in_every_secret_is_not_told_once_more() {
-        for marked in ["data", "binary_data", "metadata.annotations"] {
-            check_kind("Secret", "kubernetes_secret_v1", &[marked], &[]);
+    fn fields_that_every_secret_redacts_are_left_out() {
+        for attribute in ["data", "binary_data", "metadata.annotations"] {
+            check_kind("Secret", "kubernetes_secret_v1", &[attribute], &[]);
         }
         check_kind("Secret", "kubernetes_secret_v1_data", &["data"], &[]);
         check_kind("Secret", "kubernetes_secret_v1", &["metadata.labels"], &["metadata.labels"]);

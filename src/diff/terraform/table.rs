@@ -1,182 +1,14 @@
-//! The table of Terraform types: how the provider's attributes nest, and which field of an object each is read from.
+//! The table of Terraform resource types: how the attributes of the provider nest, and from which field each is read.
 //!
-//! `table/types` is derived from the provider's own schema and the API server's (see `table/derive`), together with what neither
-//! tells (`table/exceptions`).
-//!
-//! What is known about the types of resources.
+//! `table/derive` derives `table/types` from the schema of the provider, the OpenAPI document of the API server and
+//! `table/exceptions`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
-/// Stands for the field of a block whose fields are beside those around it.
+/// The field of a block whose fields belong to the surrounding object.
 pub(super) const INLINE: &str = "-";
 
-/// What is known about all types.
-#[derive(Debug)]
-pub(super) struct Table {
-    types: HashMap<&'static str, TypeRow>,
-    shapes: Vec<Shape>,
-}
-
-/// Which object a type of resource is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TypeRow {
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) shape: usize,
-}
-
-/// The attributes of a block.
-#[derive(Debug, Default)]
-pub(super) struct Shape {
-    pub(super) fields: Vec<Row>,
-    /// Fields of the object that the provider never reads.
-    pub(super) blind: Vec<&'static str>,
-}
-
-/// One attribute, and the field that it is read from.
-#[derive(Debug)]
-pub(super) struct Row {
-    pub(super) attribute: &'static str,
-    pub(super) field: &'static str,
-    pub(super) holds: FieldType,
-    /// The fields by which elements of a list are known.
-    pub(super) keys: Vec<&'static str>,
-    /// What stands where the field is absent.
-    pub(super) default: Option<&'static str>,
-    /// Read only where another attribute of the block has this value.
-    pub(super) when: Option<(&'static str, &'static str)>,
-    /// Not read where the state has one of these attributes: `spec/0/metric`.
-    pub(super) unless: Vec<&'static str>,
-    /// Keys that are left out, or attributes whose keys or value are.
-    pub(super) without: Vec<&'static str>,
-    marks: Vec<&'static str>,
-}
-
-/// What an attribute holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FieldType {
-    Text,
-    Number,
-    Bool,
-    /// Texts by name.
-    Map,
-    /// Scalars in order.
-    List,
-    /// Scalars in no order.
-    Set,
-    /// A block that stands for an object.
-    One(usize),
-    /// A block for each element of a list.
-    Many(usize),
-    /// A block for each element of a list whose order means nothing.
-    Any(usize),
-}
-
-impl Table {
-    /// The one table.
-    pub(super) fn get() -> &'static Self {
-        static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("table/types")));
-        &TABLE
-    }
-
-    /// The type of this name.
-    pub(super) fn type_called(&self, name: &str) -> Option<TypeRow> {
-        self.types.get(name).copied()
-    }
-
-    /// A shape by its number.
-    pub(super) fn shape(&self, number: usize) -> &Shape {
-        &self.shapes[number]
-    }
-
-    /// The shape that a path of attributes leads to.
-    pub(super) fn shape_at(&self, type_name: &str, attributes: &[&str]) -> Option<usize> {
-        let start = self.type_called(type_name)?.shape;
-        attributes.iter().try_fold(start, |shape, attribute| {
-            let field = self.shape(shape).fields.iter().find(|field| field.attribute == *attribute)?;
-            field.holds.shape()
-        })
-    }
-
-    fn read(text: &'static str) -> Self {
-        let mut table = Self { types: HashMap::new(), shapes: Vec::new() };
-        for line in text.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            match *words.as_slice() {
-                ["type", names, api_version, kind, _, shape] => {
-                    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-                    let row = TypeRow { group, version, kind, shape: number(shape) };
-                    table.types.extend(names.split(',').map(|name| (name, row)));
-                }
-                ["shape", _] => table.shapes.push(Shape::default()),
-                ["#", ..] | [""] => {}
-                ["!", ref blind @ ..] => table.last().blind = blind.to_vec(),
-                ref words => table.last().fields.push(Row::read(words)),
-            }
-        }
-        table
-    }
-
-    fn last(&mut self) -> &mut Shape {
-        self.shapes.last_mut().expect("the derived table begins a shape before its attributes")
-    }
-}
-
-impl FieldType {
-    /// The shape of its blocks.
-    pub(super) fn shape(self) -> Option<usize> {
-        match self {
-            Self::One(shape) | Self::Many(shape) | Self::Any(shape) => Some(shape),
-            Self::Text | Self::Number | Self::Bool | Self::Map | Self::List | Self::Set => None,
-        }
-    }
-}
-
-impl Row {
-    /// Whether the table says this word about it.
-    pub(super) fn is(&self, mark: &str) -> bool {
-        self.marks.contains(&mark)
-    }
-
-    fn read(words: &[&'static str]) -> Self {
-        let shape = || number(words[2]);
-        let (holds, rest) = match words[1] {
-            "number" => (FieldType::Number, &words[2..]),
-            "bool" => (FieldType::Bool, &words[2..]),
-            "map" => (FieldType::Map, &words[2..]),
-            "list" => (FieldType::List, &words[2..]),
-            "set" => (FieldType::Set, &words[2..]),
-            "one" => (FieldType::One(shape()), &words[3..]),
-            "many" => (FieldType::Many(shape()), &words[3..]),
-            "any" => (FieldType::Any(shape()), &words[3..]),
-            _ => (FieldType::Text, &words[2..]),
-        };
-        let given = |name: &str| {
-            rest.iter()
-                .find_map(|word| word.split_once('=').filter(|(key, _)| *key == name))
-                .map(|(_, value)| value)
-        };
-        let list = |name: &str| given(name).map_or_else(Vec::new, |value| value.split(',').collect());
-        Self {
-            attribute: words[0],
-            field: rest[0],
-            holds,
-            keys: list("key"),
-            default: given("default"),
-            when: given("when").and_then(|value| value.split_once(':')),
-            unless: list("unless"),
-            without: list("without"),
-            marks: rest[1..].iter().copied().filter(|word| !word.contains('=')).collect(),
-        }
-    }
-}
-
-fn number(word: &str) -> usize {
-    word.trim_start_matches('@').parse().expect("the derived table numbers its shapes")
-}
-
-/// The types that own single keys of an object.
+/// Resource types that own single keys of an object.
 pub const PART_TYPES: &[&str] = &[
     "kubernetes_labels",
     "kubernetes_annotations",
@@ -185,47 +17,210 @@ pub const PART_TYPES: &[&str] = &[
     "kubernetes_secret_v1_data",
 ];
 
-/// Which objects a type of resource declares: group, version and kind. None for a type that is not in the table.
-pub fn object_type(resource_type: &str) -> Option<(&'static str, &'static str, &'static str)> {
-    Table::get().type_called(resource_type).map(|row| (row.group, row.version, row.kind))
+#[derive(Debug)]
+pub(super) struct ProviderTable {
+    types: HashMap<&'static str, ResourceType>,
+    blocks: Vec<Block>,
 }
 
-/// Attributes of a type whose values may never be told, whatever the state says about them.
+/// The kind of object that a resource type manages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResourceType {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    pub(super) block: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    pub(super) attributes: Vec<Attribute>,
+    /// Fields of the object that the provider never reads.
+    pub(super) unread: Vec<&'static str>,
+}
+
+/// An attribute, and the field that it is read from.
+#[derive(Debug)]
+pub(super) struct Attribute {
+    pub(super) name: &'static str,
+    pub(super) field: &'static str,
+    pub(super) attribute_type: AttributeType,
+    /// The fields that identify the elements of a list.
+    pub(super) keys: Vec<&'static str>,
+    /// The value if the field is absent.
+    pub(super) default: Option<&'static str>,
+    /// Read only if another attribute of the block has this value.
+    pub(super) when: Option<(&'static str, &'static str)>,
+    /// Not read if the state has one of these attributes: `spec/0/metric`.
+    pub(super) unless: Vec<&'static str>,
+    /// Ignored keys, or attributes whose keys or value are ignored.
+    pub(super) without: Vec<&'static str>,
+    flags: Vec<&'static str>,
+}
+
+/// The type of an attribute. A block is an index into the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AttributeType {
+    Text,
+    Number,
+    Bool,
+    /// A map of texts.
+    Map,
+    /// A list of scalars.
+    List,
+    /// A set of scalars.
+    Set,
+    /// A block for an object.
+    Block(usize),
+    /// A block for each element of a list.
+    BlockList(usize),
+    /// A block for each element of a list whose order has no meaning.
+    BlockSet(usize),
+}
+
+impl ProviderTable {
+    pub(super) fn get() -> &'static Self {
+        static TABLE: LazyLock<ProviderTable> =
+            LazyLock::new(|| ProviderTable::parse(include_str!("table/types")));
+        &TABLE
+    }
+
+    pub(super) fn resource_type(&self, name: &str) -> Option<ResourceType> {
+        self.types.get(name).copied()
+    }
+
+    pub(super) fn block(&self, index: usize) -> &Block {
+        &self.blocks[index]
+    }
+
+    /// The block at a path of attributes.
+    pub(super) fn block_at(&self, resource_type: &str, attributes: &[&str]) -> Option<usize> {
+        let start = self.resource_type(resource_type)?.block;
+        attributes.iter().try_fold(start, |block, name| {
+            let attribute = self.block(block).attributes.iter().find(|attribute| attribute.name == *name)?;
+            attribute.attribute_type.block()
+        })
+    }
+
+    fn parse(text: &'static str) -> Self {
+        let mut table = Self { types: HashMap::new(), blocks: Vec::new() };
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match *words.as_slice() {
+                ["type", names, api_version, kind, _, block] => {
+                    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+                    let resource_type = ResourceType { group, version, kind, block: parse_index(block) };
+                    table.types.extend(names.split(',').map(|name| (name, resource_type)));
+                }
+                ["block", _] => table.blocks.push(Block::default()),
+                ["#", ..] | [""] => {}
+                ["!", ref unread @ ..] => table.last_block().unread = unread.to_vec(),
+                ref words => table.last_block().attributes.push(Attribute::parse(words)),
+            }
+        }
+        table
+    }
+
+    fn last_block(&mut self) -> &mut Block {
+        self.blocks.last_mut().expect("the derived table begins a block before its attributes")
+    }
+}
+
+impl AttributeType {
+    pub(super) fn block(self) -> Option<usize> {
+        match self {
+            Self::Block(block) | Self::BlockList(block) | Self::BlockSet(block) => Some(block),
+            Self::Text | Self::Number | Self::Bool | Self::Map | Self::List | Self::Set => None,
+        }
+    }
+}
+
+impl Attribute {
+    /// Whether the table has this flag for the attribute; `table/exceptions` explains them.
+    pub(super) fn is(&self, flag: &str) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    fn parse(words: &[&'static str]) -> Self {
+        let block = || parse_index(words[2]);
+        let (attribute_type, rest) = match words[1] {
+            "number" => (AttributeType::Number, &words[2..]),
+            "bool" => (AttributeType::Bool, &words[2..]),
+            "map" => (AttributeType::Map, &words[2..]),
+            "list" => (AttributeType::List, &words[2..]),
+            "set" => (AttributeType::Set, &words[2..]),
+            "one" => (AttributeType::Block(block()), &words[3..]),
+            "many" => (AttributeType::BlockList(block()), &words[3..]),
+            "any" => (AttributeType::BlockSet(block()), &words[3..]),
+            _ => (AttributeType::Text, &words[2..]),
+        };
+        let option = |name: &str| {
+            rest.iter()
+                .find_map(|word| word.split_once('=').filter(|(key, _)| *key == name))
+                .map(|(_, value)| value)
+        };
+        let list = |name: &str| option(name).map_or_else(Vec::new, |value| value.split(',').collect());
+        Self {
+            name: words[0],
+            field: rest[0],
+            attribute_type,
+            keys: list("key"),
+            default: option("default"),
+            when: option("when").and_then(|value| value.split_once(':')),
+            unless: list("unless"),
+            without: list("without"),
+            flags: rest[1..].iter().copied().filter(|word| !word.contains('=')).collect(),
+        }
+    }
+}
+
+fn parse_index(word: &str) -> usize {
+    word.trim_start_matches('@').parse().expect("the derived table numbers its blocks")
+}
+
+/// Group, version and kind of the objects of a resource type; [`None`] for a type that is not in the table.
+pub fn gvk_of(resource_type: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    let ResourceType { group, version, kind, .. } = ProviderTable::get().resource_type(resource_type)?;
+    Some((group, version, kind))
+}
+
+/// Attributes of a type that are always redacted, even if the state does not mark them as sensitive.
 pub fn sensitive_attributes(resource_type: &str) -> Vec<&'static str> {
     if resource_type == "kubernetes_secret_v1_data" {
         return vec!["data"];
     }
-    let table = Table::get();
-    let Some(row) = table.type_called(resource_type) else {
+    let table = ProviderTable::get();
+    let Some(resource_type) = table.resource_type(resource_type) else {
         return Vec::new();
     };
-    let fields = table.shape(row.shape).fields.iter();
-    fields.filter(|field| field.is("sensitive")).map(|field| field.attribute).collect()
+    let attributes = table.block(resource_type.block).attributes.iter();
+    attributes.filter(|attribute| attribute.is("sensitive")).map(|attribute| attribute.name).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldType, Table};
+    use super::{AttributeType, ProviderTable};
 
     #[test]
-    fn every_shape_that_is_named_is_there_and_every_key_is_an_attribute() {
-        let table = Table::get();
-        for field in table.shapes.iter().flat_map(|shape| &shape.fields) {
-            let Some(shape) = field.holds.shape() else { continue };
-            for key in &field.keys {
-                let keyed = table.shape(shape).fields.iter().any(|field| field.field == *key);
-                assert!(keyed, "{} is known by {key}", field.attribute);
+    fn blocks_exist_and_list_keys_are_fields_of_their_block() {
+        let table = ProviderTable::get();
+        for attribute in table.blocks.iter().flat_map(|block| &block.attributes) {
+            let Some(block) = attribute.attribute_type.block() else { continue };
+            for key in &attribute.keys {
+                let has_key = table.block(block).attributes.iter().any(|attribute| attribute.field == *key);
+                assert!(has_key, "{} has the key {key}", attribute.name);
             }
         }
         assert!(table.types.len() > 40);
     }
 
     #[test]
-    fn attributes_lead_to_shapes() {
-        let table = Table::get();
-        let container = table.shape_at("kubernetes_deployment", &["spec", "template", "spec", "container"]);
-        let image = table.shape(container.unwrap()).fields.iter().find(|field| field.attribute == "image");
-        assert_eq!(image.unwrap().holds, FieldType::Text);
-        assert_eq!(table.shape_at("kubernetes_deployment", &["spec", "image"]), None);
+    fn block_at_follows_attributes() {
+        let table = ProviderTable::get();
+        let container = table.block_at("kubernetes_deployment", &["spec", "template", "spec", "container"]);
+        let attributes = &table.block(container.unwrap()).attributes;
+        let image = attributes.iter().find(|attribute| attribute.name == "image");
+        assert_eq!(image.unwrap().attribute_type, AttributeType::Text);
+        assert_eq!(table.block_at("kubernetes_deployment", &["spec", "image"]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What an object asks for, what that costs, and what drift costs.
+//! Resource requests of objects, their monthly cost, and the cost of drift.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::view::Text;
+use super::view::AsString;
 use crate::{
     config::Prices,
     diff::Quantity,
-    engine::Entry,
-    types::{Difference, Facts, FieldClass, FieldPath, RedactionKey, Segment},
+    engine::ClaimEntry,
+    types::{Difference, FieldClass, FieldPath, ObjectInfo, RedactionKey, Segment},
 };
 
 /// What an object asks for, all replicas together.
@@ -20,29 +20,29 @@ use crate::{
 #[schemars(rename = "ResourceUsage")]
 pub(super) struct UsageView {
     /// `250m`.
-    cpu_usage: Option<Text<Millis>>,
+    cpu_usage: Option<AsString<MilliCpu>>,
     /// `512Mi`.
-    memory_usage: Option<Text<Size>>,
+    memory_usage: Option<AsString<Bytes>>,
     /// `5Gi`.
-    storage_usage: Option<Text<Size>>,
+    storage_usage: Option<AsString<Bytes>>,
     replicas: Option<i32>,
     /// `requests`: what is requested, not what is used.
     basis: &'static str,
 }
 
-/// Thousandths of a core, as Kubernetes writes them.
+/// Formatted as a Kubernetes quantity: `250m`.
 #[derive(Debug)]
-struct Millis(u64);
+struct MilliCpu(u64);
 
-/// Bytes, as Kubernetes writes them, in the largest unit in which they are a whole number.
+/// Formatted as a Kubernetes quantity with the largest binary suffix that keeps it a whole number: `512Mi`.
 #[derive(Debug)]
-struct Size(u64);
+struct Bytes(u64);
 
-/// What an object asks for: so much for each of so many replicas.
+/// The resource requests of one replica, and the number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Demand {
+struct Requests {
     replicas: u64,
-    /// Thousandths of a core.
+    /// Millicores.
     cpu: u64,
     /// Bytes.
     memory: u64,
@@ -51,57 +51,57 @@ struct Demand {
     load_balancers: u32,
 }
 
-/// What an object asks for; none for what runs nothing and stores nothing.
-pub(super) fn usage(facts: &Facts) -> Option<UsageView> {
-    if facts.replicas.is_none() && !asks(facts) {
+/// `None` for objects that have neither replicas nor requests.
+pub(super) fn usage(facts: &ObjectInfo) -> Option<UsageView> {
+    if facts.replicas.is_none() && !has_requests(facts) {
         return None;
     }
     let all = replicas(facts);
-    let total = |own: Option<u64>| own.map(|own| own.saturating_mul(all));
+    let total = |request: Option<u64>| request.map(|request| request.saturating_mul(all));
     Some(UsageView {
-        cpu_usage: total(facts.cpu_request).map(|own| Text(Millis(own))),
-        memory_usage: total(facts.memory_request).map(|own| Text(Size(own))),
-        storage_usage: total(facts.storage_request).map(|own| Text(Size(own))),
+        cpu_usage: total(facts.cpu_request).map(|total| AsString(MilliCpu(total))),
+        memory_usage: total(facts.memory_request).map(|total| AsString(Bytes(total))),
+        storage_usage: total(facts.storage_request).map(|total| AsString(Bytes(total))),
         replicas: facts.replicas,
         basis: "requests",
     })
 }
 
-/// What an object costs in a month; none for what costs nothing by nature, or does not tell what it asks for.
-pub(super) fn monthly_cost(facts: &Facts, prices: &Prices) -> Option<f64> {
-    (asks(facts) || facts.load_balancer).then(|| cents(Demand::of(facts).monthly(prices)))
+/// `None` for objects without requests, whose cost is zero or unknown.
+pub(super) fn monthly_cost(facts: &ObjectInfo, prices: &Prices) -> Option<f64> {
+    (has_requests(facts) || facts.load_balancer).then(|| round_to_cents(Requests::new(facts).monthly(prices)))
 }
 
-/// Whether it tells what one of its replicas asks for.
-fn asks(facts: &Facts) -> bool {
+fn has_requests(facts: &ObjectInfo) -> bool {
     [facts.cpu_request, facts.memory_request, facts.storage_request].iter().any(Option::is_some)
 }
 
-/// What the differences of a claim cost in a month, more or less than what is declared; none where that is not known.
-pub(super) fn drift_cost(entry: &Entry, prices: &Prices) -> Option<f64> {
+/// The monthly cost of the live object minus that of the declared one. `None` if the differences do not say what is
+/// declared.
+pub(super) fn drift_cost(entry: &ClaimEntry, prices: &Prices) -> Option<f64> {
     if entry.claim.verdict.drifted()? {
-        let actual = Demand::of(&entry.object.facts);
+        let actual = Requests::new(&entry.object.info);
         let differences = &entry.claim.verdict.episode()?.differences;
         let declared = actual.as_declared(differences)?;
-        if declared.replicas != actual.replicas && !asks(&entry.object.facts) {
+        if declared.replicas != actual.replicas && !has_requests(&entry.object.info) {
             return None;
         }
-        Some(cents(actual.monthly(prices) - declared.monthly(prices)))
+        Some(round_to_cents(actual.monthly(prices) - declared.monthly(prices)))
     } else {
         Some(0.0)
     }
 }
 
-/// A Pod or a claim on a volume is one.
-fn replicas(facts: &Facts) -> u64 {
+/// A Pod or a `PersistentVolumeClaim` counts as one replica.
+fn replicas(facts: &ObjectInfo) -> u64 {
     facts.replicas.map_or(1, |replicas| u64::try_from(replicas).unwrap_or(0))
 }
 
-const HOURS: f64 = 730.0;
+const HOURS_PER_MONTH: f64 = 730.0;
 const GIB: f64 = 1_073_741_824.0;
 
-impl Demand {
-    fn of(facts: &Facts) -> Self {
+impl Requests {
+    fn new(facts: &ObjectInfo) -> Self {
         Self {
             replicas: replicas(facts),
             cpu: facts.cpu_request.unwrap_or(0),
@@ -112,13 +112,14 @@ impl Demand {
     }
 
     fn monthly(self, prices: &Prices) -> f64 {
-        let each = number(self.cpu) / 1000.0 * prices.cpu_core_hour * HOURS
-            + number(self.memory) / GIB * prices.memory_gib_hour * HOURS
-            + number(self.storage) / GIB * prices.storage_gib_month;
-        number(self.replicas) * each + f64::from(self.load_balancers) * prices.load_balancer_hour * HOURS
+        let each = to_f64(self.cpu) / 1000.0 * prices.cpu_core_hour * HOURS_PER_MONTH
+            + to_f64(self.memory) / GIB * prices.memory_gib_hour * HOURS_PER_MONTH
+            + to_f64(self.storage) / GIB * prices.storage_gib_month;
+        to_f64(self.replicas) * each
+            + f64::from(self.load_balancers) * prices.load_balancer_hour * HOURS_PER_MONTH
     }
 
-    /// The same as it would be without these differences; none where one of them does not tell.
+    /// The declared requests: these, with the differences reverted. `None` if a difference does not contain its amounts.
     fn as_declared(self, differences: &[Difference]) -> Option<Self> {
         let mut declared = self;
         for difference in differences {
@@ -128,17 +129,22 @@ impl Demand {
             }
             let path: FieldPath = finding.path.parse().ok()?;
             let expected = &*finding.expected;
-            match Part::of(&path) {
-                Some(Part::Replicas) => {
+            match CostField::new(&path) {
+                Some(CostField::Replicas) => {
                     declared.replicas = if expected.is_empty() { 1 } else { expected.parse().ok()? }
                 }
-                Some(Part::ServiceType) => declared.load_balancers = u32::from(expected == "LoadBalancer"),
-                Some(Part::Whole) => return None,
-                Some(Part::Amounts(rest)) => {
-                    let (there, wanted) = (amounts(rest, &finding.actual)?, amounts(rest, expected)?);
-                    let put = |own: u64, at: usize| own.saturating_sub(there[at]).saturating_add(wanted[at]);
-                    (declared.cpu, declared.memory) = (put(declared.cpu, 0), put(declared.memory, 1));
-                    declared.storage = put(declared.storage, 2);
+                Some(CostField::ServiceType) => {
+                    declared.load_balancers = u32::from(expected == "LoadBalancer")
+                }
+                Some(CostField::Parent) => return None,
+                Some(CostField::Requests(rest)) => {
+                    let (live, declared_amounts) =
+                        (requested_amounts(rest, &finding.actual)?, requested_amounts(rest, expected)?);
+                    let revert = |amount: u64, at: usize| {
+                        amount.saturating_sub(live[at]).saturating_add(declared_amounts[at])
+                    };
+                    (declared.cpu, declared.memory) = (revert(declared.cpu, 0), revert(declared.memory, 1));
+                    declared.storage = revert(declared.storage, 2);
                 }
                 None => {}
             }
@@ -147,21 +153,22 @@ impl Demand {
     }
 }
 
-/// A part of an object that costs something.
-enum Part<'a> {
+/// A field that affects the cost of an object.
+enum CostField<'a> {
     Replicas,
     ServiceType,
-    /// Several of them at once, of which nobody has counted the single ones.
-    Whole,
-    /// The way from a container or a claim to what differs.
-    Amounts(&'a [Segment]),
+    /// A parent of several such fields, whose value is not analyzed.
+    Parent,
+    /// The path below a container or a volume claim template.
+    Requests(&'a [Segment]),
 }
 
-impl<'a> Part<'a> {
-    fn of(path: &'a FieldPath) -> Option<Self> {
+impl<'a> CostField<'a> {
+    fn new(path: &'a FieldPath) -> Option<Self> {
         let segments = path.segments();
-        let is =
-            |at: usize, name: &str| segments.get(at).is_some_and(|own| *own == Segment::Field(name.into()));
+        let is = |at: usize, name: &str| {
+            segments.get(at).is_some_and(|segment| *segment == Segment::Field(name.into()))
+        };
         if is(0, "spec") && segments.len() == 2 {
             if is(1, "replicas") {
                 return Some(Self::Replicas);
@@ -171,29 +178,31 @@ impl<'a> Part<'a> {
             }
         }
         if is(0, "spec") && is(1, "resources") {
-            return Some(Self::Amounts(&segments[1..]));
+            return Some(Self::Requests(&segments[1..]));
         }
-        // Elements of these lists cost something; what stands after them is the way within one.
+        // The list, and then the element, come before the path within the element.
         let list = (0..segments.len()).find(|at| is(*at, "containers") || is(*at, "volumeClaimTemplates"));
         let Some(list) = list else {
-            let holds_pods =
-                |way: &[&str]| segments.len() <= way.len() && (0..segments.len()).all(|at| is(at, way[at]));
-            return TEMPLATES.iter().any(|way| holds_pods(way)).then_some(Self::Whole);
+            let is_parent = |spec: &&[&str]| {
+                segments.len() <= spec.len() && (0..segments.len()).all(|at| is(at, spec[at]))
+            };
+            return POD_SPECS.iter().any(is_parent).then_some(Self::Parent);
         };
-        let Some(rest) = segments.get(list + 2..) else { return Some(Self::Whole) };
+        let Some(rest) = segments.get(list + 2..) else { return Some(Self::Parent) };
         let rest = if is(list, "volumeClaimTemplates") && !rest.is_empty() { &rest[1..] } else { rest };
-        Some(Self::Amounts(rest))
+        Some(Self::Requests(rest))
     }
 }
 
-/// The ways to where containers are described.
-const TEMPLATES: &[&[&str]] =
+/// The paths to pod specs.
+const POD_SPECS: &[&[&str]] =
     &[&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
 
-/// CPU, memory and storage that the value at this place requests; none where it may not be told.
-fn amounts(way: &[Segment], text: &str) -> Option<[u64; 3]> {
-    // Nothing else of a container costs anything, such as its environment.
-    let is = |at: usize, name: &str| way.get(at).is_none_or(|own| *own == Segment::Field(name.into()));
+/// The CPU, memory and storage requests in a value. `path` is its path below a container. `None` if the value is redacted.
+fn requested_amounts(path: &[Segment], text: &str) -> Option<[u64; 3]> {
+    // Other fields of a container cost nothing.
+    let is =
+        |at: usize, name: &str| path.get(at).is_none_or(|segment| *segment == Segment::Field(name.into()));
     if !(is(0, "resources") && is(1, "requests")) {
         return Some([0; 3]);
     }
@@ -202,18 +211,20 @@ fn amounts(way: &[Segment], text: &str) -> Option<[u64; 3]> {
     }
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     let mut whole = value;
-    for segment in way.iter().rev() {
+    for segment in path.iter().rev() {
         let Segment::Field(name) = segment else { return Some([0; 3]) };
         whole = Value::Object(Map::from_iter([(name.to_string(), whole)]));
     }
     let requests = |of: &Value| of["resources"]["requests"].clone();
     let requests = match requests(&whole) {
         Value::Null => requests(&whole["spec"]),
-        own => own,
+        requests => requests,
     };
     let amount = |name: &str, unit: fn(&Quantity) -> u64| match &requests[name] {
-        Value::String(text) => Quantity::parse(text).ok().map_or(0, |own| unit(&own)),
-        Value::Number(number) => Quantity::parse(&number.to_string()).ok().map_or(0, |own| unit(&own)),
+        Value::String(text) => Quantity::parse(text).ok().map_or(0, |quantity| unit(&quantity)),
+        Value::Number(number) => {
+            Quantity::parse(&number.to_string()).ok().map_or(0, |quantity| unit(&quantity))
+        }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => 0,
     };
     Some([
@@ -224,22 +235,22 @@ fn amounts(way: &[Segment], text: &str) -> Option<[u64; 3]> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate in money does not need the last bits")]
-fn number(value: u64) -> f64 {
+fn to_f64(value: u64) -> f64 {
     value as f64
 }
 
-fn cents(amount: f64) -> f64 {
-    // Never -0, which would be written as such.
+fn round_to_cents(amount: f64) -> f64 {
+    // Adding 0 turns -0 into 0, which JSON would show.
     (amount * 100.0).round() / 100.0 + 0.0
 }
 
-impl fmt::Display for Millis {
+impl fmt::Display for MilliCpu {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}m", self.0)
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for Bytes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
         let fits = |size: u64| self.0 >= size && self.0.is_multiple_of(size);
@@ -250,64 +261,52 @@ impl fmt::Display for Size {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use super::{Difference, FieldClass, ObjectInfo, Prices, Requests};
+    use crate::{server::query::difference_fixture, types::RedactionKey};
 
-    use jiff::Timestamp;
-
-    use super::{Demand, Difference, Facts, FieldClass, Prices};
-    use crate::types::{Actor, Advice, Expectation, Finding, RedactionKey, Severity};
-
-    const NOW: Demand =
-        Demand { replicas: 3, cpu: 500, memory: 1 << 30, storage: 10 << 30, load_balancers: 1 };
+    const LIVE: Requests =
+        Requests { replicas: 3, cpu: 500, memory: 1 << 30, storage: 10 << 30, load_balancers: 1 };
 
     fn difference(path: &str, expected: &str, actual: &str) -> Difference {
         let class = if path == "spec" { FieldClass::Hash } else { FieldClass::Other };
-        let finding = Finding {
-            path: path.into(),
-            class,
-            expected: expected.into(),
-            actual: actual.into(),
-            writer: None,
-        };
-        Difference {
-            finding,
-            severity: Severity::Warning,
-            expectation: Expectation::Unexpected,
-            advice: Advice::AlertOnly,
-            actor: Actor::Other,
-            onset: Timestamp::UNIX_EPOCH,
-            ignored_by: None,
-            matched: Arc::default(),
-        }
+        difference_fixture(class, path, expected, actual)
     }
 
     #[track_caller]
-    fn check(path: &str, (expected, actual): (&str, &str), declared: Option<Demand>) {
-        assert_eq!(NOW.as_declared(&[difference(path, expected, actual)]), declared, "{path}");
+    fn check(path: &str, (expected, actual): (&str, &str), declared: Option<Requests>) {
+        assert_eq!(LIVE.as_declared(&[difference(path, expected, actual)]), declared, "{path}");
     }
 
     #[test]
-    fn what_is_declared_follows_from_what_is_there_and_differs() {
+    fn declared_requests_are_live_requests_without_the_differences() {
         let web = "spec.template.spec.containers[name=web]";
-        check("spec.replicas", ("1", "3"), Some(Demand { replicas: 1, ..NOW }));
-        check("spec.replicas", ("", "3"), Some(Demand { replicas: 1, ..NOW }));
-        check("spec.type", ("ClusterIP", "LoadBalancer"), Some(Demand { load_balancers: 0, ..NOW }));
-        check(&format!("{web}.resources.requests.cpu"), ("250m", "500m"), Some(Demand { cpu: 250, ..NOW }));
+        check("spec.replicas", ("1", "3"), Some(Requests { replicas: 1, ..LIVE }));
+        check("spec.replicas", ("", "3"), Some(Requests { replicas: 1, ..LIVE }));
+        check("spec.type", ("ClusterIP", "LoadBalancer"), Some(Requests { load_balancers: 0, ..LIVE }));
+        check(
+            &format!("{web}.resources.requests.cpu"),
+            ("250m", "500m"),
+            Some(Requests { cpu: 250, ..LIVE }),
+        );
         check(
             &format!("{web}.resources.requests"),
             (r#"{"cpu":"1"}"#, r#"{"cpu":"500m","memory":"1Gi"}"#),
-            Some(Demand { cpu: 1000, memory: 0, ..NOW }),
+            Some(Requests { cpu: 1000, memory: 0, ..LIVE }),
         );
-        check(&format!("{web}.resources.limits.cpu"), ("1", "2"), Some(NOW));
+        check(&format!("{web}.resources.limits.cpu"), ("1", "2"), Some(LIVE));
         let side = r#"{"name":"side","resources":{"requests":{"cpu":"100m"}}}"#;
-        check("spec.template.spec.containers[name=side]", ("", side), Some(Demand { cpu: 400, ..NOW }));
-        check("spec.resources.requests.storage", ("5Gi", "10Gi"), Some(Demand { storage: 5 << 30, ..NOW }));
+        check("spec.template.spec.containers[name=side]", ("", side), Some(Requests { cpu: 400, ..LIVE }));
+        check(
+            "spec.resources.requests.storage",
+            ("5Gi", "10Gi"),
+            Some(Requests { storage: 5 << 30, ..LIVE }),
+        );
         check(
             "spec.volumeClaimTemplates[0].spec.resources.requests.storage",
             ("5Gi", "10Gi"),
-            Some(Demand { storage: 5 << 30, ..NOW }),
+            Some(Requests { storage: 5 << 30, ..LIVE }),
         );
-        check("metadata.labels.team", ("a", "b"), Some(NOW));
+        check("metadata.labels.team", ("a", "b"), Some(LIVE));
         for whole in [
             "spec.template",
             "spec.template.spec",
@@ -318,32 +317,32 @@ mod tests {
         ] {
             check(whole, ("[]", "{}"), None);
         }
-        check("spec.template.metadata", ("{}", "{}"), Some(NOW));
+        check("spec.template.metadata", ("{}", "{}"), Some(LIVE));
         check("spec", ("aa", "bb"), None);
-        let sealed = RedactionKey::new([1; 32]).digest(b"250m");
-        check(&format!("{web}.resources.requests.cpu"), (&sealed, "500m"), None);
-        check(&format!("{web}.resources"), (&sealed, "{}"), None);
-        check(web, ("", &sealed), None);
+        let redacted = RedactionKey::new([1; 32]).digest(b"250m");
+        check(&format!("{web}.resources.requests.cpu"), (&redacted, "500m"), None);
+        check(&format!("{web}.resources"), (&redacted, "{}"), None);
+        check(web, ("", &redacted), None);
         for free in ["env[name=PASSWORD].value", "env", "resources.limits.cpu"] {
-            check(&format!("{web}.{free}"), (&sealed, "x"), Some(NOW));
+            check(&format!("{web}.{free}"), (&redacted, "x"), Some(LIVE));
         }
     }
 
     #[test]
-    fn what_is_not_told_costs_nobody_knows_how_much() {
+    fn object_without_requests_has_no_cost() {
         let prices = Prices { cpu_core_hour: 1.0, ..Prices::default() };
-        let replicas = Facts { replicas: Some(3), ..Facts::default() };
+        let replicas = ObjectInfo { replicas: Some(3), ..ObjectInfo::default() };
         assert_eq!(super::monthly_cost(&replicas, &prices), None);
-        let asking = Facts { cpu_request: Some(0), ..replicas };
+        let asking = ObjectInfo { cpu_request: Some(0), ..replicas };
         assert_eq!(super::monthly_cost(&asking, &prices), Some(0.0));
         assert_eq!(
-            super::monthly_cost(&Facts { load_balancer: true, ..Facts::default() }, &prices),
+            super::monthly_cost(&ObjectInfo { load_balancer: true, ..ObjectInfo::default() }, &prices),
             Some(0.0)
         );
     }
 
     #[test]
-    fn a_month_costs_what_all_replicas_ask_for() {
+    fn monthly_cost_covers_all_replicas() {
         let prices = Prices {
             currency: "EUR".into(),
             cpu_core_hour: 0.02,
@@ -352,8 +351,8 @@ mod tests {
             load_balancer_hour: 0.01,
         };
         // 3 × (0.5 × 14.6 + 2.19 + 1) + 7.3
-        let cost = super::cents(NOW.monthly(&prices));
+        let cost = super::round_to_cents(LIVE.monthly(&prices));
         assert!((cost - 38.77).abs() < 0.001, "{cost}");
-        assert_eq!(super::cents(-0.0001).to_string(), "0");
+        assert_eq!(super::round_to_cents(-0.0001).to_string(), "0");
     }
 }

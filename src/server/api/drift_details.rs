@@ -1,4 +1,4 @@
-//! What differs, in sentences.
+//! Describes differences in sentences: `Replica count mismatch: desired=1, actual=3`.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -8,135 +8,142 @@ use crate::{
     types::{Difference, Expectation, FieldClass, FieldPath, Segment},
 };
 
-/// Longest value in a sentence, in characters.
-const LONGEST_VALUE: usize = 200;
+/// In characters.
+const MAX_VALUE_LENGTH: usize = 200;
 
-/// What fields are called. Thousands of objects differ in the same few fields: what was worked out for one is known for the next.
+/// The labels of fields. Thousands of objects differ in the same few fields, so each path is parsed once.
 #[derive(Debug, Default)]
-pub(super) struct Phrases(HashMap<Box<str>, (FieldClass, Place)>);
+pub(super) struct FieldLabelCache(HashMap<Box<str>, (FieldClass, FieldLabel)>);
 
-/// How many fields are remembered at a time.
-const MOST_PHRASES: usize = 1024;
+const MAX_LABELS: usize = 1024;
 
-impl Phrases {
-    fn of(&mut self, path: &str, class: FieldClass) -> &Place {
-        let Self(known) = self;
-        if known.get(path).is_none_or(|(own, _)| *own != class) {
-            if known.len() == MOST_PHRASES {
-                known.clear();
+impl FieldLabelCache {
+    /// A path may have different classes in different kinds, so a label of another class is replaced.
+    fn get(&mut self, path: &str, class: FieldClass) -> &FieldLabel {
+        let Self(labels) = self;
+        if labels.get(path).is_none_or(|(cached, _)| *cached != class) {
+            if labels.len() == MAX_LABELS {
+                labels.clear();
             }
-            known.insert(path.into(), (class, Place::of(path, class)));
+            labels.insert(path.into(), (class, FieldLabel::new(path, class)));
         }
-        &known[path].1
+        &labels[path].1
     }
 }
 
-/// A sentence for each difference, and one for every rule that says that some of them are expected.
-pub(super) fn sentences(views: &[DifferenceView<'_>], rules: &RuleSet, phrases: &mut Phrases) -> Vec<String> {
-    let mut sentences: Vec<String> = views.iter().map(|own| sentence(own, phrases)).collect();
-    let mut told: Vec<&str> = Vec::new();
-    let expected = |own: &&Difference| own.expectation == Expectation::Expected;
-    let differences = views.iter().map(|view| view.difference);
-    for difference in differences.clone().filter(expected) {
-        let Some(rule) = rule_that_expects(difference, rules).filter(|own| !told.contains(&&**own.name()))
-        else {
-            continue;
-        };
-        told.push(rule.name());
-        let own = |other: &&Difference| {
-            rule_that_expects(other, rules).is_some_and(|other| other.name() == rule.name())
-        };
-        let paths: Vec<&str> =
-            differences.clone().filter(expected).filter(own).map(|own| &*own.finding.path).collect();
+/// One sentence for each difference, then one for each rule that expects some of them.
+pub(super) fn drift_details(
+    views: &[DifferenceView<'_>],
+    rules: &RuleSet,
+    labels: &mut FieldLabelCache,
+) -> Vec<String> {
+    let mut details: Vec<String> = views.iter().map(|view| difference_sentence(view, labels)).collect();
+    let mut expected: Vec<(&Rule, Vec<&str>)> = Vec::new();
+    for difference in views.iter().map(|view| view.difference) {
+        let Some(rule) = expecting_rule(difference, rules) else { continue };
+        let path = &*difference.finding.path;
+        match expected.iter_mut().find(|(other, _)| other.name() == rule.name()) {
+            Some((_, paths)) => paths.push(path),
+            None => expected.push((rule, vec![path])),
+        }
+    }
+    details.extend(expected.into_iter().map(|(rule, paths)| {
         let subject = match paths.as_slice() {
             all if all.len() == views.len() => "This is".to_owned(),
-            [one] => format!("{one} is"),
-            several => format!("{} are", several.join(", ")),
+            [path] => format!("{path} is"),
+            paths => format!("{} are", paths.join(", ")),
         };
         let reason = rule.spec().reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
-        sentences.push(format!("{subject} expected: rule {}{reason}", rule.name()));
+        format!("{subject} expected: rule {}{reason}", rule.name())
+    }));
+    details
+}
+
+/// The last matching rule with the effect `expected`, if the difference is expected.
+fn expecting_rule<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<&'r Rule> {
+    if difference.expectation != Expectation::Expected {
+        return None;
     }
-    sentences
-}
-
-/// The rule that has the last word on whether a difference is expected.
-fn rule_that_expects<'r>(difference: &Difference, rules: &'r RuleSet) -> Option<&'r Rule> {
-    let says = |rule: &&Rule| rule.spec().effect.0.contains(&EffectSpec::Word("expected".to_owned()));
+    let expects = |rule: &&Rule| rule.spec().effect.0.contains(&EffectSpec::Word("expected".to_owned()));
     let matched = difference.matched.iter().rev().filter_map(|name| rules.position(name));
-    matched
-        .map(|at| &rules.rules()[at])
-        .find(says)
-        .filter(|_| difference.expectation == Expectation::Expected)
+    matched.map(|at| &rules.rules()[at]).find(expects)
 }
 
-fn sentence(view: &DifferenceView<'_>, phrases: &mut Phrases) -> String {
+fn difference_sentence(view: &DifferenceView<'_>, labels: &mut FieldLabelCache) -> String {
     let class = view.difference.finding.class;
-    let (expected, actual) = (cut(&view.expected), cut(&view.actual));
+    let (expected, actual) = (truncate(&view.expected), truncate(&view.actual));
     if class == FieldClass::Existence {
         return match &*actual {
             "" => "Object is missing".to_owned(),
             _ => format!("Object was replaced: desired uid={expected}, actual uid={actual}"),
         };
     }
-    let Place { what, within } = phrases.of(view.path, class);
-    // Put together at once: there are many of them in a list.
+    let FieldLabel { name, container } = labels.get(view.path, class);
+    // One allocation each: a list has thousands of these.
     match (&*expected, &*actual) {
-        ("", actual) => [what, " added", within, ": actual=", actual].concat(),
-        (expected, "") => [what, " removed", within, ": desired=", expected].concat(),
+        ("", actual) => [name, " added", container, ": actual=", actual].concat(),
+        (expected, "") => [name, " removed", container, ": desired=", expected].concat(),
         (expected, actual) => {
-            [what, " mismatch", within, ": desired=", expected, ", actual=", actual].concat()
+            [name, " mismatch", container, ": desired=", expected, ", actual=", actual].concat()
         }
     }
 }
 
-fn cut(text: &str) -> Cow<'_, str> {
-    // Counting letters takes longer than all else; most values are short enough whatever they consist of.
-    if text.len() <= LONGEST_VALUE {
+fn truncate(text: &str) -> Cow<'_, str> {
+    // Most values are short enough in bytes, and counting characters is slow.
+    if text.len() <= MAX_VALUE_LENGTH {
         return text.into();
     }
-    match text.char_indices().nth(LONGEST_VALUE) {
+    match text.char_indices().nth(MAX_VALUE_LENGTH) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
         None => text.into(),
     }
 }
 
-/// What a path leads to, in words.
+/// A field in words.
 #[derive(Debug)]
-struct Place {
-    what: String,
-    /// Where it is, for what is within a container: ` in container web`.
-    within: String,
+struct FieldLabel {
+    name: String,
+    /// ` in container web` for fields of a container, else empty.
+    container: String,
 }
 
-impl Place {
-    fn of(path: &str, class: FieldClass) -> Self {
+impl FieldLabel {
+    fn new(path: &str, class: FieldClass) -> Self {
+        let outside_containers = |name: String| Self { name, container: String::new() };
         if class == FieldClass::Hash {
-            return Self { what: format!("Hash of {path}"), within: String::new() };
+            return outside_containers(format!("Hash of {path}"));
         }
         let Ok(parsed) = path.parse::<FieldPath>() else {
-            return Self { what: format!("Field {path}"), within: String::new() };
+            return outside_containers(format!("Field {path}"));
         };
         let segments = parsed.segments();
-        let list = |at: usize| match &segments[at] {
-            Segment::Field(name) => Some(&**name),
-            Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
+        let is_list = |segment: &Segment| {
+            let lists = ["containers", "initContainers", "ephemeralContainers"];
+            field_name(segment).is_some_and(|name| lists.contains(&name))
         };
-        let pods = ["containers", "initContainers", "ephemeralContainers"];
-        let place = (0..segments.len()).find(|at| list(*at).is_some_and(|name| pods.contains(&name)));
-        let container = place.and_then(|at| segments.get(at + 1)).map(element);
-        let is_container = place.is_some_and(|at| segments.len() == at + 2);
-        match (container, is_container) {
-            (Some(name), true) => Self { what: format!("Container {name}"), within: String::new() },
-            (container, _) => Self {
-                what: words(path, segments, class),
-                within: container.map(|name| format!(" in container {name}")).unwrap_or_default(),
+        let list = segments.iter().position(is_list);
+        let container = list.and_then(|list| segments.get(list + 1)).map(element_name);
+        let is_container = list.is_some_and(|list| segments.len() == list + 2);
+        match container {
+            Some(container) if is_container => outside_containers(format!("Container {container}")),
+            container => Self {
+                name: field_label(path, segments, class),
+                container: container.map(|name| format!(" in container {name}")).unwrap_or_default(),
             },
         }
     }
 }
 
-/// How an element of a list is called.
-fn element(segment: &Segment) -> String {
+fn field_name(segment: &Segment) -> Option<&str> {
+    match segment {
+        Segment::Field(name) => Some(name),
+        Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
+    }
+}
+
+/// The name of a list element: its keys, or its position counted from 1.
+fn element_name(segment: &Segment) -> String {
     match segment {
         Segment::Field(name) | Segment::Value(name) => name.to_string(),
         Segment::Index(at) => format!("{}", at + 1),
@@ -144,22 +151,16 @@ fn element(segment: &Segment) -> String {
     }
 }
 
-fn words(path: &str, segments: &[Segment], class: FieldClass) -> String {
-    let fields: Vec<&str> = segments
-        .iter()
-        .filter_map(|segment| match segment {
-            Segment::Field(name) => Some(&**name),
-            Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
-        })
-        .collect();
+fn field_label(path: &str, segments: &[Segment], class: FieldClass) -> String {
+    let fields: Vec<&str> = segments.iter().filter_map(field_name).collect();
     let last = fields.last().copied().unwrap_or(path);
-    // What stands right after a field: the name of a label, the key of an element.
+    // The segment after a field: the key of a label, the name of an element.
     let after = |name: &str| {
-        let at = segments.iter().position(|own| *own == Segment::Field(name.into()))?;
-        segments.get(at + 1).map(element)
+        let at = segments.iter().position(|segment| *segment == Segment::Field(name.into()))?;
+        segments.get(at + 1).map(element_name)
     };
-    let named = |what: &str, name: Option<String>| name.map(|name| format!("{what} {name}"));
-    let found = match class {
+    let labelled = |label: &str, name: Option<String>| name.map(|name| format!("{label} {name}"));
+    let label = match class {
         FieldClass::Replicas => match last {
             "replicas" => Some("Replica count".to_owned()),
             "minReplicas" => Some("Minimum replica count".to_owned()),
@@ -168,19 +169,19 @@ fn words(path: &str, segments: &[Segment], class: FieldClass) -> String {
         },
         FieldClass::Image if last == "image" => Some("Image".to_owned()),
         FieldClass::Image if last == "imagePullPolicy" => Some("Image pull policy".to_owned()),
-        FieldClass::Env => named("Environment variable", after("env")),
-        FieldClass::Resources => amount(&fields),
+        FieldClass::Env => labelled("Environment variable", after("env")),
+        FieldClass::Resources => quantity_label(&fields),
         FieldClass::Ports => match (after("ports"), last) {
             (Some(port), "ports" | "port" | "containerPort") => Some(format!("Port {port}")),
             (Some(port), other) => Some(format!("Port {port} {other}")),
             (None, _) => Some("Ports".to_owned()),
         },
-        FieldClass::Labels => named("Label", after("labels")),
-        FieldClass::Annotations => named("Annotation", after("annotations")),
+        FieldClass::Labels => labelled("Label", after("labels")),
+        FieldClass::Annotations => labelled("Annotation", after("annotations")),
         FieldClass::Data => {
-            named("Data", ["data", "binaryData", "stringData"].iter().find_map(|name| after(name)))
+            labelled("Data", ["data", "binaryData", "stringData"].iter().find_map(|name| after(name)))
         }
-        FieldClass::Volumes => named("Volume", after("volumes")).filter(|_| last == "volumes"),
+        FieldClass::Volumes => labelled("Volume", after("volumes")).filter(|_| last == "volumes"),
         FieldClass::Image
         | FieldClass::Selector
         | FieldClass::Security
@@ -190,11 +191,11 @@ fn words(path: &str, segments: &[Segment], class: FieldClass) -> String {
         | FieldClass::Hash
         | FieldClass::Other => None,
     };
-    found.unwrap_or_else(|| format!("Field {path}"))
+    label.unwrap_or_else(|| format!("Field {path}"))
 }
 
 /// `CPU limit`, `Memory request`.
-fn amount(fields: &[&str]) -> Option<String> {
+fn quantity_label(fields: &[&str]) -> Option<String> {
     let [.., kind @ ("limits" | "requests"), resource] = fields else { return None };
     let resource = match *resource {
         "cpu" => "CPU",
@@ -207,57 +208,36 @@ fn amount(fields: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use jiff::Timestamp;
-
     use super::{
-        Difference, DifferenceView, Expectation, FieldClass, MOST_PHRASES, Phrases, RuleSet, sentences,
+        Difference, DifferenceView, Expectation, FieldClass, FieldLabelCache, MAX_LABELS, RuleSet,
+        drift_details,
     };
     use crate::{
-        server::values::Values,
-        types::{Actor, Advice, Finding, RedactionKey, Severity},
+        server::{query::difference_fixture, redaction::ValueRedactor},
+        types::RedactionKey,
     };
 
-    fn difference(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
-        Difference {
-            finding: Finding {
-                path: path.into(),
-                class,
-                expected: expected.into(),
-                actual: actual.into(),
-                writer: None,
-            },
-            severity: Severity::Warning,
-            expectation: Expectation::Unexpected,
-            advice: Advice::AlertOnly,
-            actor: Actor::Kubectl,
-            onset: Timestamp::UNIX_EPOCH,
-            ignored_by: None,
-            matched: Arc::default(),
-        }
-    }
-
-    fn told(differences: &[Difference]) -> Vec<String> {
-        let values = Values::full(RedactionKey::new([3; 32]));
-        let views: Vec<_> = differences.iter().map(|own| DifferenceView::new(own, &values)).collect();
-        sentences(&views, &RuleSet::built_in(), &mut Phrases::default())
+    fn details(differences: &[Difference]) -> Vec<String> {
+        let values = ValueRedactor::plain(RedactionKey::new([3; 32]));
+        let views: Vec<_> =
+            differences.iter().map(|difference| DifferenceView::new(difference, &values)).collect();
+        drift_details(&views, &RuleSet::built_in(), &mut FieldLabelCache::default())
     }
 
     #[track_caller]
     fn check(class: FieldClass, path: &str, values: (&str, &str), sentence: &str) {
         let path = path.replace("POD", "spec.template.spec.containers[name=web]");
-        assert_eq!(told(&[difference(class, &path, values.0, values.1)]), [sentence]);
+        assert_eq!(details(&[difference_fixture(class, &path, values.0, values.1)]), [sentence]);
     }
 
     /// The two values are 1 and 3.
     #[track_caller]
-    fn check_mismatch(class: FieldClass, path: &str, what: &str, within: &str) {
-        check(class, path, ("1", "3"), &format!("{what} mismatch{within}: desired=1, actual=3"));
+    fn check_mismatch(class: FieldClass, path: &str, name: &str, container: &str) {
+        check(class, path, ("1", "3"), &format!("{name} mismatch{container}: desired=1, actual=3"));
     }
 
     #[test]
-    fn every_sort_of_field_has_its_words() {
+    fn field_labels_depend_on_the_field_class() {
         use FieldClass::{Annotations, Data, Env, Hash, Image, Other, Ports, Replicas, Resources};
         let web = " in container web";
         check_mismatch(Replicas, "spec.replicas", "Replica count", "");
@@ -275,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_removed_or_missing_is_called_so() {
+    fn added_removed_and_missing_are_named() {
         let added = "Environment variable LOG added in container web: actual=x";
         check(FieldClass::Env, "POD.env[name=LOG]", ("", "x"), added);
         let label = "metadata.labels[\"example.com/team\"]";
@@ -287,37 +267,42 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_a_field_is_not_told_of_another() {
-        let mut phrases = Phrases::default();
-        let mut what = |path: &str, class| phrases.of(path, class).what.clone();
-        assert_eq!(what("spec.replicas", FieldClass::Replicas), "Replica count");
-        assert_eq!(what("spec.replicas", FieldClass::Other), "Field spec.replicas", "a kind that has others");
-        assert_eq!(what("spec.replicas", FieldClass::Replicas), "Replica count");
-        for number in 0..=MOST_PHRASES {
-            assert_eq!(what(&format!("data.k{number}"), FieldClass::Data), format!("Data k{number}"));
+    fn cached_label_is_replaced_for_another_class() {
+        let mut labels = FieldLabelCache::default();
+        let mut name = |path: &str, class| labels.get(path, class).name.clone();
+        assert_eq!(name("spec.replicas", FieldClass::Replicas), "Replica count");
+        assert_eq!(
+            name("spec.replicas", FieldClass::Other),
+            "Field spec.replicas",
+            "another class in another kind"
+        );
+        assert_eq!(name("spec.replicas", FieldClass::Replicas), "Replica count");
+        for number in 0..=MAX_LABELS {
+            assert_eq!(name(&format!("data.k{number}"), FieldClass::Data), format!("Data k{number}"));
         }
-        assert!(phrases.0.len() <= MOST_PHRASES, "{}", phrases.0.len());
+        assert!(labels.0.len() <= MAX_LABELS, "{}", labels.0.len());
     }
 
     #[test]
-    fn long_values_are_cut_between_letters() {
-        let sentence = told(&[difference(FieldClass::Other, "spec.a", "", &"é".repeat(999))]).remove(0);
+    fn long_values_are_truncated_between_characters() {
+        let sentence =
+            details(&[difference_fixture(FieldClass::Other, "spec.a", "", &"é".repeat(999))]).remove(0);
         assert!(sentence.ends_with("é…") && sentence.chars().count() < 240, "{sentence}");
     }
 
     #[test]
-    fn what_is_expected_says_so_once() {
+    fn each_expecting_rule_adds_one_sentence() {
         let rules = RuleSet::built_in();
         let rule = rules.rules().iter().find(|rule| &**rule.name() == "patch-version").unwrap();
         let expected = |path: &str| Difference {
             expectation: Expectation::Expected,
             matched: [rule.name().clone()].into(),
-            ..difference(FieldClass::Image, path, "15", "15.2")
+            ..difference_fixture(FieldClass::Image, path, "15", "15.2")
         };
         let closing = format!("expected: rule patch-version, {}", rule.spec().reason.as_deref().unwrap());
-        let both = told(&[expected("spec.a.image"), expected("spec.b.image")]);
+        let both = details(&[expected("spec.a.image"), expected("spec.b.image")]);
         assert_eq!(both[2..], [format!("This is {closing}")]);
-        let other = difference(FieldClass::Replicas, "spec.replicas", "1", "2");
-        assert_eq!(told(&[other, expected("spec.a.image")])[2..], [format!("spec.a.image is {closing}")]);
+        let other = difference_fixture(FieldClass::Replicas, "spec.replicas", "1", "2");
+        assert_eq!(details(&[other, expected("spec.a.image")])[2..], [format!("spec.a.image is {closing}")]);
     }
 }

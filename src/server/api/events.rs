@@ -1,4 +1,4 @@
-//! `GET /v1/events`: transitions as they happen, and a word whenever there is anything new to look at.
+//! `GET /v1/events`: transitions as Server-Sent Events, and a `changed` event after every new snapshot.
 
 use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -22,33 +22,33 @@ use tokio::{
 
 use super::{
     history::TransitionView,
-    params::of_url,
-    response::{Problem, plain},
+    params::parse_query,
+    response::{Problem, with_nosniff},
 };
 use crate::{
     config::ReloadStatus,
     engine::{Snapshot, StateReader},
-    server::{Exposed, auth::Caller, http::EventStream},
+    server::{Exposed, auth::Caller, http::UnendingResponse},
 };
 
-/// Each listener holds a connection, and scrapes need some too.
-const LISTENERS: usize = 256;
-/// How soon a client comes back after its connection broke.
-const HELLO: &str = "retry: 1000\n\n";
-/// Silent connections are cut by proxies.
+/// Every stream holds a connection, and scrapes need connections too.
+const MAX_STREAMS: usize = 256;
+/// Asks the client to reconnect after one second.
+const RETRY: &str = "retry: 1000\n\n";
+/// Proxies close idle connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The shortest time between two `changed`.
-const CALM: Duration = Duration::from_millis(100);
-/// Transitions written at a time; the rest waits in the history, which all clients share.
-const BATCH: usize = 64;
+/// The shortest time between two `changed` events.
+const CHANGED_INTERVAL: Duration = Duration::from_millis(100);
+/// Transitions per frame. The others stay in the history, which all streams share.
+const MAX_TRANSITIONS: usize = 64;
 
-/// Room for those who listen.
+/// Limits the number of event streams that are open at a time.
 #[derive(Clone, Debug)]
-pub struct Listeners(Arc<Semaphore>);
+pub struct EventStreamLimit(Arc<Semaphore>);
 
-impl Default for Listeners {
+impl Default for EventStreamLimit {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LISTENERS)))
+        Self(Arc::new(Semaphore::new(MAX_STREAMS)))
     }
 }
 
@@ -60,33 +60,32 @@ pub(super) struct EventsQuery {
     since: Option<u64>,
 }
 
-/// Server-Sent Events until the client goes or we stop.
 pub(crate) async fn events(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
     request: Request,
 ) -> Response {
     let (mut parts, _) = request.into_parts();
-    let since = match of_url::<EventsQuery>(&mut parts).await {
+    let since = match parse_query::<EventsQuery>(&mut parts).await {
         Ok(query) => query.since,
         Err(problem) => return problem.into_response(),
     };
-    let seen = match last_event_id(&parts.headers) {
-        // A browser that comes back still has its first URL, so what it says in the header is newer.
+    let last_sent = match last_event_id(&parts.headers) {
+        // A browser reconnects to its first URL, so the header is newer than the query.
         Ok(last) => last.or(since),
         Err(problem) => return problem.into_response(),
     };
-    let Ok(place) = exposed.listeners.0.clone().try_acquire_owned() else {
-        let detail = format!("{LISTENERS} clients listen already");
-        return Problem::busy(detail, 5).into_response();
+    let Ok(permit) = exposed.listeners.0.clone().try_acquire_owned() else {
+        let detail = format!("{MAX_STREAMS} clients listen already");
+        return Problem::unavailable(detail, 5).into_response();
     };
-    let listener = Listener::new(exposed, caller, seen, place);
-    let frames = stream::unfold(listener, async |mut listener| {
-        let frame = listener.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(frame)), listener))
+    let events = EventStream::new(exposed, caller, last_sent, permit);
+    let frames = stream::unfold(events, async |mut events| {
+        let frame = events.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(frame)), events))
     });
-    let mut response = plain(Response::new(Body::from_stream(frames)));
-    response.extensions_mut().insert(EventStream);
+    let mut response = with_nosniff(Response::new(Body::from_stream(frames)));
+    response.extensions_mut().insert(UnendingResponse);
     for (name, value) in [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
@@ -106,65 +105,68 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     number.map(Some).ok_or_else(problem)
 }
 
-/// One client. Nothing is queued for it: it remembers how far it has come in the history.
-struct Listener {
+/// The events of one client. Nothing is queued: the stream remembers its position in the history.
+struct EventStream {
     exposed: Arc<Exposed>,
     caller: Caller,
     state: StateReader,
-    /// The page shows how the last reading of the settings went, too.
-    settings: watch::Receiver<Arc<ReloadStatus>>,
-    greeted: bool,
-    /// The last transition that was sent.
-    seen: u64,
-    /// Whether there is more in the history than was sent.
-    behind: bool,
-    /// Whether something was published since the last `changed`.
-    owes_changed: bool,
-    /// When the next `changed` may be sent.
-    changed_from: Instant,
-    /// The edition of which the last `changed` told.
-    told: Option<u64>,
-    /// When the client has to come back, and prove again who it is.
-    until: Option<Instant>,
-    _place: OwnedSemaphorePermit,
+    /// A reload is a change too, because the pages show its result.
+    reloads: watch::Receiver<Arc<ReloadStatus>>,
+    sent_retry: bool,
+    /// The sequence number of the last transition that was sent or skipped.
+    last_sent: u64,
+    /// Whether the history has more transitions than fit into the last frame.
+    is_behind: bool,
+    /// Whether there was a new snapshot or a reload since the last `changed` event.
+    changed_pending: bool,
+    /// The earliest time of the next `changed` event.
+    next_changed: Instant,
+    /// The edition of the snapshot at the last `changed` event.
+    sent_edition: Option<u64>,
+    /// When the stream ends, so that the client has to authenticate again.
+    expires: Option<Instant>,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Listener {
-    fn new(exposed: Arc<Exposed>, caller: Caller, seen: Option<u64>, place: OwnedSemaphorePermit) -> Self {
+impl EventStream {
+    fn new(
+        exposed: Arc<Exposed>,
+        caller: Caller,
+        last_sent: Option<u64>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
         let mut state = exposed.state.clone();
-        let mut settings = exposed.reload_status.clone();
-        settings.mark_unchanged();
-        let newest = state.newest().history.last_sequence();
-        let seen = seen.unwrap_or(newest);
-        // Something may have happened between loading a page and listening, so there is a `changed` at once.
-        let (owes_changed, changed_from) = (true, Instant::now());
-        let until = caller.stream_lifetime().map(|time| Instant::now() + time);
+        let mut reloads = exposed.reload_status.clone();
+        reloads.mark_unchanged();
+        let newest = state.snapshot_and_update().history.last_sequence();
+        let expires = caller.stream_lifetime().map(|time| Instant::now() + time);
         Self {
             exposed,
             caller,
             state,
-            settings,
-            greeted: false,
-            seen,
-            behind: false,
-            owes_changed,
-            changed_from,
-            told: None,
-            until,
-            _place: place,
+            reloads,
+            sent_retry: false,
+            last_sent: last_sent.unwrap_or(newest),
+            is_behind: false,
+            // The snapshot may have changed between the request for the page and this one.
+            changed_pending: true,
+            next_changed: Instant::now(),
+            sent_edition: None,
+            expires,
+            _permit: permit,
         }
     }
 
-    /// What to send next. None when it is over.
+    /// The next frame. `None` ends the stream.
     async fn next(&mut self) -> Option<String> {
         let heartbeat = Instant::now() + HEARTBEAT;
         loop {
-            let is_over = self.until.is_some_and(|until| until <= Instant::now());
-            if is_over || self.exposed.stop.is_cancelled() {
+            let is_expired = self.expires.is_some_and(|expires| expires <= Instant::now());
+            if is_expired || self.exposed.stop.is_cancelled() {
                 return None;
             }
-            if self.may_look() {
-                let frame = self.news(&self.caller.snapshot());
+            if self.may_read_snapshot() {
+                let frame = self.frame(&self.caller.snapshot());
                 if !frame.is_empty() {
                     return Some(frame);
                 }
@@ -176,53 +178,53 @@ impl Listener {
                     if !more {
                         return None;
                     }
-                    self.owes_changed = true;
+                    self.changed_pending = true;
                 }
-                Ok(()) = self.settings.changed() => (self.owes_changed, self.told) = (true, None),
-                () = sleep_until(self.changed_from), if self.owes_changed => {}
-                () = sleep_until(self.until.unwrap_or(heartbeat)), if self.until.is_some() => return None,
+                Ok(()) = self.reloads.changed() => (self.changed_pending, self.sent_edition) = (true, None),
+                () = sleep_until(self.next_changed), if self.changed_pending => {}
+                () = sleep_until(self.expires.unwrap_or(heartbeat)), if self.expires.is_some() => return None,
                 () = sleep_until(heartbeat) => return Some(":\n\n".to_owned()),
             }
         }
     }
 
-    /// Whether it may be looked what is new. To leave out what a client may not see costs something, so that is done now and then.
-    fn may_look(&self) -> bool {
-        self.caller.sees_everything() || self.behind || Instant::now() >= self.changed_from
+    /// Scoping a snapshot to the namespaces of a caller is expensive, so that happens at most once per interval.
+    fn may_read_snapshot(&self) -> bool {
+        self.caller.sees_everything() || self.is_behind || Instant::now() >= self.next_changed
     }
 
-    /// Everything that can be said right now.
-    fn news(&mut self, snapshot: &Snapshot) -> String {
+    /// All events that are due. Empty if there are none.
+    fn frame(&mut self, snapshot: &Snapshot) -> String {
         let mut frame = String::new();
-        if !self.greeted {
-            self.greeted = true;
-            frame.push_str(HELLO);
+        if !self.sent_retry {
+            self.sent_retry = true;
+            frame.push_str(RETRY);
         }
-        if !snapshot.history.reaches_back_to(self.seen) {
-            self.seen = snapshot.history.last_sequence();
-            write_event(&mut frame, "reset", Some(self.seen), "{}");
+        if !snapshot.history.reaches_back_to(self.last_sent) {
+            self.last_sent = snapshot.history.last_sequence();
+            write_event(&mut frame, "reset", Some(self.last_sent), "{}");
         }
         let mut sent = 0;
-        for transition in snapshot.history.after(self.seen).take(BATCH) {
+        for transition in snapshot.history.after(self.last_sent).take(MAX_TRANSITIONS) {
             sent += 1;
-            self.seen = transition.sequence;
+            self.last_sent = transition.sequence;
             let data = serde_json::to_string(&TransitionView::new(transition));
             let data = data.expect("a transition has only string keys");
             write_event(&mut frame, "transition", Some(transition.sequence), &data);
         }
-        self.behind = sent == BATCH;
-        if !self.behind {
-            // What the client may not see has been looked at as well.
-            self.seen = snapshot.history.last_sequence();
+        self.is_behind = sent == MAX_TRANSITIONS;
+        if !self.is_behind {
+            // Skips the transitions that the caller may not see.
+            self.last_sent = snapshot.history.last_sequence();
         }
         let now = Instant::now();
-        if self.owes_changed && now >= self.changed_from {
-            self.owes_changed = false;
-            let is_news = self.told.replace(snapshot.edition) != Some(snapshot.edition);
-            if is_news || !self.caller.sees_everything() {
-                self.changed_from = now + CALM;
+        if self.changed_pending && now >= self.next_changed {
+            self.changed_pending = false;
+            let is_new = self.sent_edition.replace(snapshot.edition) != Some(snapshot.edition);
+            if is_new || !self.caller.sees_everything() {
+                self.next_changed = now + CHANGED_INTERVAL;
             }
-            if is_news {
+            if is_new {
                 let data = format!("{{\"sequence\":{}}}", snapshot.sequence);
                 write_event(&mut frame, "changed", None, &data);
             }
@@ -231,7 +233,7 @@ impl Listener {
     }
 }
 
-/// Writes one event. JSON has no line breaks, so its data is one line.
+/// `data` has to be one line, which JSON without pretty-printing is.
 fn write_event(frame: &mut String, event: &str, id: Option<u64>, data: &str) {
     writeln!(frame, "event: {event}").expect("writing to a string cannot fail");
     if let Some(id) = id {

@@ -1,4 +1,4 @@
-//! `GET /v1/gate`: whether a pipeline may go on.
+//! `GET /v1/gate`: whether a pipeline may deploy. The gate is closed by drift and by everything that is unknown.
 
 use std::sync::Arc;
 
@@ -11,16 +11,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    drift_details::{Phrases, sentences},
-    openapi::OneOf,
-    params::{check_namespace, of_url, parse_word},
+    drift_details::{FieldLabelCache, drift_details},
+    params::{check_namespace, parse_query},
     response::{Problem, ProblemView, json},
-    view::DifferenceView,
+    view::{DifferenceView, OneOf},
 };
 use crate::{
-    engine::{Entry, KindState, Snapshot, WatchState},
-    server::{Exposed, auth::Caller, query::is_of_type},
-    types::{Difference, Episode, Expectation, Severity, Source, UnknownReason, VerdictKind, WatchHealth},
+    engine::{Snapshot, WatchState},
+    server::{
+        Exposed,
+        auth::Caller,
+        query::{ClaimRow, Filter},
+    },
+    types::{Difference, Expectation, Kind, Severity, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
 /// What is about to be deployed.
@@ -34,14 +37,11 @@ pub(super) struct GateQuery {
     /// Exact name.
     name: Option<String>,
     /// Only claims of this source.
-    #[schemars(with = "Option<OneOf<Source>>")]
-    source: Option<String>,
+    source: Option<OneOf<Source>>,
     /// Drift that is less severe does not close the gate.
-    #[schemars(with = "Option<OneOf<Severity>>")]
-    severity: Option<String>,
+    severity: Option<OneOf<Severity>>,
     /// Only drift of this sort closes the gate: `unexpected` lets through what happens by itself.
-    #[schemars(with = "Option<OneOf<Expectation>>")]
-    expectation: Option<String>,
+    expectation: Option<OneOf<Expectation>>,
     /// Whether the gate is open where nothing is known that the question is about. Without it that is closed, as it may be a name
     /// that is spelt wrong.
     allow_empty: Option<bool>,
@@ -71,72 +71,59 @@ pub(super) struct ClosedGate {
 /// One thing that keeps the gate closed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "GateReason")]
-pub(super) struct GateReason {
+struct GateReason {
     group: Option<String>,
     kind: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
-    #[schemars(with = "Option<OneOf<Source>>")]
-    source: Option<&'static str>,
+    source: Option<OneOf<Source>>,
     /// `unknown` also for what nobody can see.
-    #[schemars(with = "OneOf<VerdictKind>")]
-    verdict: &'static str,
-    #[schemars(with = "Option<OneOf<UnknownReason>>")]
-    reason: Option<&'static str>,
-    #[schemars(with = "Option<OneOf<Severity>>")]
-    severity: Option<&'static str>,
-    #[schemars(with = "Option<OneOf<Expectation>>")]
-    expectation: Option<&'static str>,
+    verdict: OneOf<VerdictKind>,
+    reason: Option<OneOf<UnknownReason>>,
+    severity: Option<OneOf<Severity>>,
+    expectation: Option<OneOf<Expectation>>,
     /// What is the matter, in sentences.
     details: Vec<String>,
 }
 
-/// The question, understood.
-struct Asked<'q> {
-    query: &'q GateQuery,
-    namespace: Option<&'q str>,
-    source: Option<Source>,
+/// A valid [`GateQuery`].
+struct GateCheck {
+    filter: Filter,
+    /// The least severity that closes the gate.
     severity: Option<Severity>,
     expectation: Option<Expectation>,
+    allow_empty: bool,
 }
 
 pub(crate) async fn gate(State(exposed): State<Arc<Exposed>>, caller: Caller, request: Request) -> Response {
-    let query: GateQuery = match of_url(&mut request.into_parts().0).await {
+    let query: GateQuery = match parse_query(&mut request.into_parts().0).await {
         Ok(query) => query,
         Err(problem) => return problem.into_response(),
     };
-    answer(&exposed, &caller, &query).unwrap_or_else(IntoResponse::into_response)
+    check(&exposed, &caller, query).unwrap_or_else(IntoResponse::into_response)
 }
 
-fn answer(exposed: &Exposed, caller: &Caller, query: &GateQuery) -> Result<Response, Problem> {
-    let asked = Asked {
-        query,
-        namespace: query.namespace.as_deref().filter(|namespace| *namespace != "*" && !namespace.is_empty()),
-        source: parse_word("source", query.source.as_deref())?,
-        severity: parse_word("severity", query.severity.as_deref())?,
-        expectation: parse_word("expectation", query.expectation.as_deref())?,
-    };
-    if let Some(namespace) = asked.namespace {
+fn check(exposed: &Exposed, caller: &Caller, query: GateQuery) -> Result<Response, Problem> {
+    let check = GateCheck::new(query);
+    if let Some(namespace) = &check.filter.namespace {
         check_namespace(namespace, exposed)?;
     }
     let snapshot = caller.snapshot();
     if !snapshot.ready || exposed.stop.is_cancelled() {
-        return Err(Problem::busy("not everything was looked at yet; /readyz says what is waited for", 5));
+        let detail = "not everything was looked at yet; /readyz says what is waited for";
+        return Err(Problem::unavailable(detail, 5));
     }
-    let mut reasons = asked.blind_spots(&snapshot);
-    reasons.extend(asked.hidden(caller));
+    let mut reasons = check.unhealthy_sources(&snapshot);
+    reasons.extend(check.unhealthy_watches(&snapshot));
+    reasons.extend(check.unauthorized_kinds(caller));
     let mut checked = 0;
-    for state in asked.kinds(&snapshot) {
-        for entry in state.blocks.entries().filter(|entry| asked.is_about(entry)) {
-            checked += 1;
-            reasons.extend(asked.closed_by(state, entry, caller, &snapshot));
-        }
+    for row in check.filter.claims(&snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
+        checked += 1;
+        reasons.extend(check.closed_by(&row, caller, &snapshot));
     }
-    if checked == 0 && reasons.is_empty() && query.allow_empty != Some(true) {
-        reasons.push(GateReason {
-            details: vec!["Nothing is known that this is about; `allowEmpty=true` lets that pass".to_owned()],
-            ..GateReason::unknown()
-        });
+    if checked == 0 && reasons.is_empty() && !check.allow_empty {
+        let detail = "Nothing is known that this is about; `allowEmpty=true` lets that pass";
+        reasons.push(GateReason::unknown(detail.to_owned()));
     }
     let gate = GateView { open: reasons.is_empty(), checked, reasons };
     if gate.open {
@@ -150,139 +137,129 @@ fn answer(exposed: &Exposed, caller: &Caller, query: &GateQuery) -> Result<Respo
     Ok(Problem::respond(StatusCode::CONFLICT, &ClosedGate { problem, gate }))
 }
 
-impl Asked<'_> {
-    fn kinds<'s>(&self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s KindState> {
-        let wanted = self.query.kind.clone();
-        snapshot
-            .kinds
-            .iter()
-            .filter(move |state| wanted.as_deref().is_none_or(|wanted| is_of_type(&state.kind, wanted)))
-            .map(|state| &**state)
-    }
-
-    fn is_about(&self, entry: &Entry) -> bool {
-        let key = &entry.object.key;
-        let is = |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted == own);
-        is(self.namespace, &key.namespace)
-            && is(self.query.name.as_deref(), &key.name)
-            && entry.claim.source != Source::Nothing
-            && self.source.is_none_or(|source| source == entry.claim.source)
-    }
-
-    /// What cannot be seen: who knows what is there.
-    fn blind_spots(&self, snapshot: &Snapshot) -> Vec<GateReason> {
-        let sources =
-            snapshot.sources.iter().filter(|(source, _)| self.source.is_none_or(|own| own == **source));
-        let mut reasons: Vec<GateReason> = sources
-            .filter_map(|(source, health)| {
-                let details = vec![format!("Not all of source {source} can be read: {}", trouble(health)?)];
-                Some(GateReason { source: Some(source.as_str()), details, ..GateReason::unknown() })
-            })
-            .collect();
-        for state in self.kinds(snapshot) {
-            let streams = state.streams.iter().filter(|stream| self.may_be_in(stream));
-            reasons.extend(streams.filter_map(|stream| {
-                let details =
-                    vec![format!("{} cannot be watched: {}", stream.spec, trouble(&stream.health)?)];
-                let (group, kind) = (Some(state.kind.group.to_string()), Some(state.kind.kind.to_string()));
-                let reason = Some(UnknownReason::Stale.as_str());
-                Some(GateReason { group, kind, reason, details, ..GateReason::unknown() })
-            }));
+impl GateCheck {
+    fn new(query: GateQuery) -> Self {
+        let filter = Filter {
+            kind: query.kind,
+            namespace: query.namespace.filter(|namespace| namespace != "*" && !namespace.is_empty()),
+            name: query.name,
+            source: query.source.map(|OneOf(source)| source),
+            ..Filter::default()
+        };
+        Self {
+            filter,
+            severity: query.severity.map(|OneOf(severity)| severity),
+            expectation: query.expectation.map(|OneOf(expectation)| expectation),
+            allow_empty: query.allow_empty == Some(true),
         }
-        reasons
     }
 
-    /// What the caller may not see: he cannot be told that all is well there.
-    fn hidden(&self, caller: &Caller) -> Vec<GateReason> {
-        let kinds = caller.hidden_kinds(self.namespace).into_iter();
-        let wanted = kinds.filter(|kind| self.query.kind.as_deref().is_none_or(|own| is_of_type(kind, own)));
-        let place =
-            self.namespace.map_or_else(|| "all namespaces".to_owned(), |own| format!("namespace {own}"));
-        wanted
-            .map(|kind| GateReason {
-                group: Some(kind.group.to_string()),
-                kind: Some(kind.kind.to_string()),
-                namespace: self.namespace.map(str::to_owned),
-                details: vec![format!("This account may not list {} in {place}", kind.plural)],
-                ..GateReason::unknown()
-            })
-            .collect()
+    fn unhealthy_sources(&self, snapshot: &Snapshot) -> Vec<GateReason> {
+        let is_selected = |source: Source| self.filter.source.is_none_or(|selected| selected == source);
+        let sources = snapshot.sources.iter().filter(|(source, _)| is_selected(**source));
+        let reasons = sources.filter_map(|(source, health)| {
+            let detail = format!("Not all of source {source} can be read: {}", why_unhealthy(health)?);
+            Some(GateReason { source: Some(OneOf(*source)), ..GateReason::unknown(detail) })
+        });
+        reasons.collect()
     }
 
-    fn may_be_in(&self, stream: &WatchState) -> bool {
-        let own = stream.spec.namespace.as_deref();
-        self.namespace.zip(own).is_none_or(|(wanted, own)| wanted == own)
+    fn unhealthy_watches(&self, snapshot: &Snapshot) -> Vec<GateReason> {
+        let watches = self.filter.kinds(snapshot).flat_map(|(_, state)| &state.watches);
+        let reasons = watches.filter(|watch| self.may_deliver(watch)).filter_map(|watch| {
+            let detail = format!("{} cannot be watched: {}", watch.spec, why_unhealthy(&watch.health)?);
+            let reason = Some(OneOf(UnknownReason::Stale));
+            Some(GateReason { reason, ..GateReason::unknown(detail) }.with_kind(&watch.spec.kind))
+        });
+        reasons.collect()
     }
 
-    /// Why a claim keeps the gate closed, if it does.
-    fn closed_by(
-        &self,
-        state: &KindState,
-        entry: &Entry,
-        caller: &Caller,
-        snapshot: &Snapshot,
-    ) -> Option<GateReason> {
-        let (verdict, reason) = state.shown_verdict(entry);
-        let episode = entry.claim.verdict.episode();
-        match verdict {
+    /// Whether the watch may deliver objects of the namespace.
+    fn may_deliver(&self, watch: &WatchState) -> bool {
+        let namespaces = self.filter.namespace.as_deref().zip(watch.spec.namespace.as_deref());
+        namespaces.is_none_or(|(selected, watched)| selected == watched)
+    }
+
+    /// The kinds that the caller may not list. Their objects count as unknown.
+    fn unauthorized_kinds(&self, caller: &Caller) -> Vec<GateReason> {
+        let namespace = self.filter.namespace.as_deref();
+        let scope = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
+        let kinds = caller.hidden_kinds(namespace).into_iter();
+        let reasons = kinds.filter(|kind| self.filter.selects_kind(kind)).map(|kind| {
+            let detail = format!("This account may not list {} in {scope}", kind.plural);
+            GateReason { namespace: namespace.map(str::to_owned), ..GateReason::unknown(detail) }
+                .with_kind(&kind)
+        });
+        reasons.collect()
+    }
+
+    /// Why a claim closes the gate. `None` if it does not.
+    fn closed_by(&self, row: &ClaimRow<'_>, caller: &Caller, snapshot: &Snapshot) -> Option<GateReason> {
+        let episode = row.episode();
+        match row.verdict {
             VerdictKind::InSync | VerdictKind::Ignored | VerdictKind::NoBaseline => return None,
-            // What is not known is not known whatever was asked for.
+            // Severity and expectation of an unknown difference are unknown too.
             VerdictKind::Unknown | VerdictKind::InFlight => {}
             VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced => {
                 let counts = |difference: &Difference| {
                     self.severity.is_none_or(|least| difference.severity >= least)
-                        && self.expectation.is_none_or(|wanted| difference.expectation == wanted)
+                        && self.expectation.is_none_or(|selected| difference.expectation == selected)
                 };
                 if !episode.is_some_and(|episode| episode.differences.iter().any(counts)) {
                     return None;
                 }
             }
         }
-        let key = &entry.object.key;
-        let worst = episode.map(Episode::worst);
-        let details = match (verdict, episode) {
+        let details = match (row.verdict, episode) {
             (VerdictKind::InFlight, _) => vec!["Its baseline is being applied right now".to_owned()],
             (VerdictKind::Unknown, _) => vec!["It could not be compared".to_owned()],
             (_, Some(episode)) => {
                 let values = caller.values();
-                let views = episode.differences.iter().map(|own| DifferenceView::new(own, &values));
-                sentences(&views.collect::<Vec<_>>(), snapshot.rules.set(), &mut Phrases::default())
+                let differences = episode.differences.iter();
+                let views: Vec<_> =
+                    differences.map(|difference| DifferenceView::new(difference, &values)).collect();
+                drift_details(&views, snapshot.rules.set(), &mut FieldLabelCache::default())
             }
             (_, None) => Vec::new(),
         };
+        let (key, worst) = (&row.entry.object.key, row.worst());
         Some(GateReason {
             group: Some(key.kind.group.to_string()),
             kind: Some(key.kind.kind.to_string()),
             namespace: Some(key.namespace.to_string()),
             name: Some(key.name.to_string()),
-            source: Some(entry.claim.source.as_str()),
-            verdict: verdict.as_str(),
-            reason: reason.map(UnknownReason::as_str),
-            severity: worst.as_ref().map(|worst| worst.severity.as_str()),
-            expectation: worst.as_ref().map(|worst| worst.expectation.as_str()),
+            source: Some(OneOf(row.entry.claim.source)),
+            verdict: OneOf(row.verdict),
+            reason: row.reason.map(OneOf),
+            severity: worst.as_ref().map(|worst| OneOf(worst.severity)),
+            expectation: worst.as_ref().map(|worst| OneOf(worst.expectation)),
             details,
         })
     }
 }
 
 impl GateReason {
-    fn unknown() -> Self {
+    fn unknown(detail: String) -> Self {
         Self {
             group: None,
             kind: None,
             namespace: None,
             name: None,
             source: None,
-            verdict: VerdictKind::Unknown.as_str(),
+            verdict: OneOf(VerdictKind::Unknown),
             reason: None,
             severity: None,
             expectation: None,
-            details: Vec::new(),
+            details: vec![detail],
         }
+    }
+
+    fn with_kind(self, kind: &Kind) -> Self {
+        Self { group: Some(kind.group.to_string()), kind: Some(kind.kind.to_string()), ..self }
     }
 }
 
-fn trouble(health: &WatchHealth) -> Option<&str> {
+fn why_unhealthy(health: &WatchHealth) -> Option<&str> {
     match health {
         WatchHealth::Up => None,
         WatchHealth::Starting => Some("it was not answered yet"),

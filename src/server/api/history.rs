@@ -1,5 +1,4 @@
-//! `GET /v1/history`.
-//! One transition of the history.
+//! `GET /v1/history`: the transitions of claims from one verdict to another.
 
 use std::sync::Arc;
 
@@ -12,15 +11,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{
-    openapi::OneOf,
-    params::{check_namespace, of_url, parse_word},
+    params::{check_namespace, parse_query},
     response::{Problem, json},
+    view::OneOf,
 };
 use crate::{
-    engine::{Transition, Turn},
-    server::{Exposed, auth::Caller, query::is_of_type},
-    types::{Actor, Cause, FieldClass, Severity, Source, UnknownReason, VerdictKind},
+    engine::{EpisodeChange, Transition},
+    server::{Exposed, auth::Caller, query::Filter},
+    types::{Actor, FieldClass, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
 };
+
+const DEFAULT_LIMIT: usize = 100;
 
 /// Which transitions to show.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,14 +34,13 @@ pub(super) struct HistoryQuery {
     /// Exact name.
     name: Option<String>,
     /// Only claims of this source.
-    #[schemars(with = "Option<OneOf<Source>>")]
-    source: Option<String>,
+    source: Option<OneOf<Source>>,
     /// Only those after this sequence number, or since this RFC 3339 time.
     #[schemars(with = "Option<String>")]
-    since: Option<Moment>,
+    since: Option<HistoryPosition>,
     /// Only those up to this sequence number, or until this RFC 3339 time.
     #[schemars(with = "Option<String>")]
-    until: Option<Moment>,
+    until: Option<HistoryPosition>,
     /// At most so many; 100 unless told.
     limit: Option<usize>,
 }
@@ -52,74 +52,6 @@ pub(super) struct HistoryView<'a> {
     transitions: Vec<TransitionView<'a>>,
     /// The newest sequence number that can be seen; 0 where there is none.
     last: u64,
-}
-
-/// A point in the history.
-#[derive(Clone, Copy, Debug)]
-enum Moment {
-    Sequence(u64),
-    Time(Timestamp),
-}
-
-impl<'de> Deserialize<'de> for Moment {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let sequence = text.parse().ok().map(Self::Sequence);
-        let moment = sequence.or_else(|| text.parse().ok().map(Self::Time));
-        moment.ok_or_else(|| {
-            de::Error::custom(format!("`{text}` is neither a sequence number nor an RFC 3339 time"))
-        })
-    }
-}
-
-impl Moment {
-    fn is_before(self, transition: &Transition) -> bool {
-        match self {
-            Self::Sequence(sequence) => sequence < transition.sequence,
-            Self::Time(time) => time < transition.time,
-        }
-    }
-}
-
-impl HistoryQuery {
-    fn wants(&self, transition: &Transition, source: Option<Source>) -> bool {
-        let key = &transition.key;
-        let is = |wanted: Option<&str>, own: &str| wanted.is_none_or(|wanted| wanted == own);
-        is(self.namespace.as_deref(), &key.namespace)
-            && is(self.name.as_deref(), &key.name)
-            && self.kind.as_deref().is_none_or(|wanted| is_of_type(&key.kind, wanted))
-            && source.is_none_or(|source| source == transition.source)
-            && self.until.is_none_or(|until| !until.is_before(transition))
-            && self.since.is_none_or(|since| match since {
-                Moment::Sequence(_) => since.is_before(transition),
-                Moment::Time(time) => time <= transition.time,
-            })
-    }
-}
-
-pub(crate) async fn history(
-    State(exposed): State<Arc<Exposed>>,
-    caller: Caller,
-    request: Request,
-) -> Response {
-    answer(&exposed, &caller, request).await.unwrap_or_else(IntoResponse::into_response)
-}
-
-async fn answer(exposed: &Exposed, caller: &Caller, request: Request) -> Result<Response, Problem> {
-    let mut query: HistoryQuery = of_url(&mut request.into_parts().0).await?;
-    // As everywhere: `*` is any, `-` is none.
-    query.namespace = query.namespace.filter(|own| own != "*");
-    match query.namespace.as_deref() {
-        Some("-") => query.namespace = Some(String::new()),
-        None | Some("") => {}
-        Some(namespace) => check_namespace(namespace, exposed)?,
-    }
-    let source = parse_word("source", query.source.as_deref())?;
-    let snapshot = caller.snapshot();
-    let wanted = snapshot.history.newest_first().filter(|transition| query.wants(transition, source));
-    let transitions = wanted.take(query.limit.unwrap_or(100)).map(|own| TransitionView::new(own)).collect();
-    let last = snapshot.history.newest_first().next().map_or(0, |newest| newest.sequence);
-    Ok(json(&HistoryView { transitions, last }))
 }
 
 /// One claim that moved from one verdict to another.
@@ -137,33 +69,95 @@ pub(super) struct TransitionView<'a> {
     namespace: &'a str,
     name: &'a str,
     /// Where the baseline is written.
-    #[schemars(with = "OneOf<Source>")]
-    source: &'static str,
+    source: OneOf<Source>,
     /// The verdict before; null for an object that was not known.
-    #[schemars(with = "Option<OneOf<VerdictKind>>")]
-    from: Option<&'static str>,
+    from: Option<OneOf<VerdictKind>>,
     /// The verdict after; null for an object that is gone.
-    #[schemars(with = "Option<OneOf<VerdictKind>>")]
-    to: Option<&'static str>,
+    to: Option<OneOf<VerdictKind>>,
     /// Why the verdict is `unknown`.
-    #[schemars(with = "Option<OneOf<UnknownReason>>")]
-    reason: Option<&'static str>,
+    reason: Option<OneOf<UnknownReason>>,
     /// Why the episode ended, where it did.
-    #[schemars(with = "Option<OneOf<Cause>>")]
-    cause: Option<&'static str>,
+    cause: Option<OneOf<ResolutionCause>>,
     /// Since when it drifted.
     onset: Option<Timestamp>,
-    #[schemars(with = "Option<OneOf<Severity>>")]
-    severity: Option<&'static str>,
-    #[schemars(with = "Option<OneOf<Actor>>")]
-    actor: Option<&'static str>,
+    severity: Option<OneOf<Severity>>,
+    actor: Option<OneOf<Actor>>,
     manager: Option<&'a str>,
     /// The class of the worst field.
-    #[schemars(with = "Option<OneOf<FieldClass>>")]
-    field: Option<&'static str>,
+    field: Option<OneOf<FieldClass>>,
     /// The paths that differed; values are never kept.
     #[schemars(with = "Vec<String>")]
     paths: &'a [Box<str>],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum HistoryPosition {
+    Sequence(u64),
+    Time(Timestamp),
+}
+
+impl<'de> Deserialize<'de> for HistoryPosition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let sequence = text.parse().ok().map(Self::Sequence);
+        let position = sequence.or_else(|| text.parse().ok().map(Self::Time));
+        position.ok_or_else(|| {
+            de::Error::custom(format!("`{text}` is neither a sequence number nor an RFC 3339 time"))
+        })
+    }
+}
+
+impl HistoryPosition {
+    /// A client has already seen the transition with its last sequence number, but there may be several at its last time.
+    fn is_since(self, transition: &Transition) -> bool {
+        match self {
+            Self::Sequence(sequence) => transition.sequence > sequence,
+            Self::Time(time) => transition.time >= time,
+        }
+    }
+
+    fn is_until(self, transition: &Transition) -> bool {
+        match self {
+            Self::Sequence(sequence) => transition.sequence <= sequence,
+            Self::Time(time) => transition.time <= time,
+        }
+    }
+}
+
+pub(crate) async fn history(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
+    request: Request,
+) -> Response {
+    list_transitions(&exposed, &caller, request).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn list_transitions(exposed: &Exposed, caller: &Caller, request: Request) -> Result<Response, Problem> {
+    let query: HistoryQuery = parse_query(&mut request.into_parts().0).await?;
+    let namespace = match query.namespace.as_deref() {
+        None | Some("*") => None,
+        Some("" | "-") => Some(String::new()),
+        Some(namespace) => {
+            check_namespace(namespace, exposed)?;
+            Some(namespace.to_owned())
+        }
+    };
+    let source = query.source.map(|OneOf(source)| source);
+    let filter = Filter { kind: query.kind, namespace, name: query.name, source, ..Filter::default() };
+    let is_selected = |transition: &Transition| {
+        filter.selects_object(&transition.key, transition.source)
+            && filter.selects_kind(&transition.key.kind)
+            && query.since.is_none_or(|since| since.is_since(transition))
+            && query.until.is_none_or(|until| until.is_until(transition))
+    };
+    let snapshot = caller.snapshot();
+    let selected = snapshot.history.newest_first().filter(|transition| is_selected(transition));
+    let transitions = selected
+        .take(query.limit.unwrap_or(DEFAULT_LIMIT))
+        .map(|transition| TransitionView::new(transition))
+        .collect();
+    let last = snapshot.history.newest_first().next().map_or(0, |newest| newest.sequence);
+    Ok(json(&HistoryView { transitions, last }))
 }
 
 impl<'a> TransitionView<'a> {
@@ -176,19 +170,19 @@ impl<'a> TransitionView<'a> {
             kind: &transition.key.kind.kind,
             namespace: &transition.key.namespace,
             name: &transition.key.name,
-            source: transition.source.as_str(),
-            from: transition.from.map(VerdictKind::as_str),
-            to: transition.to.map(VerdictKind::as_str),
-            reason: transition.reason.map(UnknownReason::as_str),
-            cause: episode.and_then(|episode| match episode.turn {
-                Turn::Ended(cause) => Some(cause.as_str()),
-                Turn::Began | Turn::GoesOn => None,
+            source: OneOf(transition.source),
+            from: transition.from.map(OneOf),
+            to: transition.to.map(OneOf),
+            reason: transition.reason.map(OneOf),
+            cause: episode.and_then(|episode| match episode.change {
+                EpisodeChange::Ended(cause) => Some(OneOf(cause)),
+                EpisodeChange::Started | EpisodeChange::Unchanged => None,
             }),
             onset: episode.map(|episode| episode.onset),
-            severity: episode.map(|episode| episode.severity.as_str()),
-            actor: episode.map(|episode| episode.actor.as_str()),
+            severity: episode.map(|episode| OneOf(episode.severity)),
+            actor: episode.map(|episode| OneOf(episode.actor)),
             manager: episode.and_then(|episode| episode.manager.as_deref()),
-            field: episode.map(|episode| episode.field.as_str()),
+            field: episode.map(|episode| OneOf(episode.field)),
             paths: episode.map_or(&[], |episode| &episode.paths),
         }
     }

@@ -1,4 +1,4 @@
-//! The JSON API.
+//! The JSON API: one file for each endpoint, and the types that they share.
 
 mod cost;
 mod drift_details;
@@ -16,7 +16,7 @@ mod service_endpoints;
 mod status;
 mod view;
 
-pub use events::Listeners;
+pub use events::EventStreamLimit;
 pub(super) use events::events;
 pub(super) use gate::gate;
 pub(super) use history::history;

@@ -1,6 +1,6 @@
-//! `GET /v1/resources/{kind[.group]}/{namespace or -}/{name}`: one object, explained.
+//! `GET /v1/resources/{kind[.group]}/{namespace or -}/{name}`: one object with everything that is known about it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{Path, Request, State, rejection::PathRejection},
@@ -12,26 +12,26 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    drift_details::Phrases,
+    drift_details::FieldLabelCache,
     history::TransitionView,
-    openapi::OneOf,
-    response::{Problem, Tag, json},
+    response::{ETag, Problem, json},
     rules::RuleView,
-    service_endpoints::Reach,
-    view::{KindView, Light, ResourceView},
+    service_endpoints::ServiceEndpoints,
+    view::{KindView, OneOf, ResourceView, ViewContext},
 };
 use crate::{
-    engine::{Entry, Snapshot},
+    engine::Snapshot,
+    rules::Rule,
     server::{
         Exposed,
         auth::Caller,
-        query::{Named, history_of},
+        query::{ClaimRow, ObjectRef, matching_rules, transitions_of},
     },
     types::{ObjectKey, Source},
 };
 
-/// An owner's owner, and so on: longer chains than this are circles.
-const LONGEST_CHAIN: usize = 16;
+/// A longer chain of owner references is a cycle.
+const MAX_OWNERS: usize = 16;
 
 /// One object, and all that is known about it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -63,7 +63,7 @@ pub(super) struct ObjectView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Owner")]
-pub(super) struct OwnerView {
+struct OwnerView {
     api_version: String,
     kind: String,
     name: String,
@@ -74,10 +74,9 @@ pub(super) struct OwnerView {
 /// A difference that does not count, and why.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Ignored")]
-pub(super) struct IgnoredView<'a> {
+struct IgnoredView<'a> {
     /// The source whose claim it is in.
-    #[schemars(with = "OneOf<Source>")]
-    source: &'static str,
+    source: OneOf<Source>,
     path: &'a str,
     /// The rule because of which.
     rule: &'a str,
@@ -95,30 +94,32 @@ pub(crate) async fn object(
     path: Result<Path<(String, String, String)>, PathRejection>,
     request: Request,
 ) -> Response {
-    let named = match path {
-        Ok(Path(path)) => Named::new(path),
+    let object_ref = match path {
+        Ok(Path(path)) => ObjectRef::new(path),
         Err(rejection) => return Problem::bad_request(rejection.body_text()).into_response(),
     };
-    if let Some(unknown) = request.uri().query().filter(|query| !query.is_empty()) {
-        let detail = format!("one object has no parameters, so nobody knows what `{unknown}` means");
+    if let Some(query) = request.uri().query().filter(|query| !query.is_empty()) {
+        let detail = format!("unknown parameter `{query}`; this path takes none");
         return Problem::bad_request(detail).into_response();
     }
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
     let prices = settings.prices.as_ref();
-    let tag = Tag::new(&exposed, &caller, &snapshot, prices, request.uri());
-    tag.unless_known(request.headers(), async {
-        let Some((state, entries)) = named.find(&snapshot) else {
-            let Named { kind, namespace, name } = &named;
-            let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-            let detail = format!("no watched object {} {place}{name}", kind.trim_end_matches('.'));
+    let etag = ETag::new(&exposed, &caller, &snapshot, prices, request.uri());
+    etag.respond(request.headers(), async {
+        let claims = object_ref.find(&snapshot);
+        let Some(ClaimRow { state, entry, .. }) = claims.first() else {
+            let ObjectRef { kind, namespace, name } = &object_ref;
+            let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+            let detail = format!("no watched object {} {prefix}{name}", kind.trim_end_matches('.'));
             return Problem::new(StatusCode::NOT_FOUND, detail).into_response();
         };
-        let object = &entries[0].object;
+        let object = &entry.object;
         let key = &object.key;
         let (values, now) = (caller.values(), exposed.clock.now());
-        let reach = Reach::new(snapshot.clone(), Some(key.namespace.to_string()));
-        let mut phrases = Phrases::default();
-        let (kind, light) = (KindView::new(state), Light::new(&values, now, &snapshot, prices, &reach));
+        let endpoints = ServiceEndpoints::new(snapshot.clone(), Some(key.namespace.to_string()));
+        let mut labels = FieldLabelCache::default();
+        let (kind, context) =
+            (KindView::new(state), ViewContext::new(&values, now, &snapshot, prices, &endpoints));
         json(&ObjectView {
             api_version: key.kind.api_version(),
             kind: &key.kind.kind,
@@ -127,69 +128,68 @@ pub(crate) async fn object(
             exists: object.exists,
             uid: &object.uid,
             resource_version: &object.resource_version,
-            owners: owners(&snapshot, object.facts.owner.as_deref()),
-            claims: entries
+            owners: owners(&snapshot, object.info.owner.as_deref()),
+            claims: claims
                 .iter()
-                .map(|entry| ResourceView::new(&kind, entry, &light, &mut phrases))
+                .map(|row| ResourceView::new(&kind, row.entry, &context, &mut labels))
                 .collect(),
-            rules: rules(&caller, &snapshot, entries, now),
-            ignored: ignored(&snapshot, entries),
-            history: history_of(&snapshot, key).map(TransitionView::new).collect(),
+            rules: rules(&caller, &snapshot, &claims, now),
+            ignored: ignored(&snapshot, &claims),
+            history: transitions_of(&snapshot, key).map(TransitionView::new).collect(),
         })
     })
     .await
 }
 
-/// The chain of owners, as far as it is known.
+/// The chain of owners, as far as owners are watched.
 fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {
     let mut owners = Vec::new();
     let mut next = first.cloned();
-    while let Some(key) = next.take().filter(|_| owners.len() < LONGEST_CHAIN) {
-        let kinds = snapshot.kinds.iter().filter(|state| state.kind.is_same_type(&key.kind));
-        // A cluster's own object is named without a namespace, whoever names it.
-        let mut places = kinds.map(|state| (state, if state.kind.namespaced { &*key.namespace } else { "" }));
-        let known = places.find_map(|(state, namespace)| state.blocks.object(namespace, &key.name));
-        next = known.and_then(|object| object.facts.owner.as_deref().cloned());
+    while let Some(key) = next.take().filter(|_| owners.len() < MAX_OWNERS) {
+        let mut kinds = snapshot.kinds.iter().filter(|state| state.kind.is_same_type(&key.kind));
+        let owner = kinds.find_map(|state| {
+            // An owner reference has no namespace of its own, so `key` has that of the owned object.
+            let namespace = if state.kind.namespaced { &*key.namespace } else { "" };
+            state.blocks.object(namespace, &key.name)
+        });
+        next = owner.and_then(|object| object.info.owner.as_deref().cloned());
         owners.push(OwnerView {
             api_version: key.kind.api_version(),
             kind: key.kind.kind.to_string(),
             name: key.name.to_string(),
-            known: known.is_some(),
+            known: owner.is_some(),
         });
     }
     owners
 }
 
-/// The rules that match anything in these claims.
 fn rules<'a>(
     caller: &Caller,
     snapshot: &'a Snapshot,
-    entries: &[Arc<Entry>],
+    claims: &[ClaimRow<'_>],
     now: Timestamp,
 ) -> Vec<RuleView<'a>> {
-    let differences = entries.iter().flat_map(|entry| entry.claim.verdict.differences());
-    let names = differences.flat_map(|difference| &*difference.matched);
-    let places: BTreeSet<usize> = names.filter_map(|name| snapshot.rules.set().position(name)).collect();
-    let all = snapshot.rules.matches().enumerate().filter(|(at, _)| places.contains(at));
-    let views = all.map(|(_, (rule, matches))| RuleView::new(rule, matches, now));
+    let rules = matching_rules(snapshot, claims).into_iter();
+    let views = rules.map(|(rule, matches)| RuleView::new(rule, matches, now));
     if caller.sees_everything() { views.collect() } else { views.map(RuleView::without_settings).collect() }
 }
 
-fn ignored<'a>(snapshot: &'a Snapshot, entries: &'a [Arc<Entry>]) -> Vec<IgnoredView<'a>> {
+fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredView<'a>> {
     let rules = snapshot.rules.set();
-    let differences = entries.iter().flat_map(|entry| {
-        entry.claim.verdict.ignored_differences().map(|difference| (entry.claim.source, difference))
+    let differences = claims.iter().flat_map(|row| {
+        let claim = &row.entry.claim;
+        claim.verdict.ignored_differences().map(|difference| (claim.source, difference))
     });
     let ignored = differences.filter_map(|(source, difference)| {
         let name = difference.ignored_by.as_deref()?;
         let rule = rules.position(name).map(|at| &rules.rules()[at]);
         Some(IgnoredView {
-            source: source.as_str(),
+            source: OneOf(source),
             path: &difference.finding.path,
             rule: name,
             reason: rule.and_then(|rule| rule.spec().reason.as_deref()),
             owner: rule.and_then(|rule| rule.spec().owner.as_deref()),
-            expires: rule.and_then(crate::rules::Rule::expires),
+            expires: rule.and_then(Rule::expires),
         })
     });
     ignored.collect()

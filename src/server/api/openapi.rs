@@ -1,11 +1,9 @@
-//! `GET /openapi.json`: the API as OpenAPI 3.1, made from the types that answers are made from.
-//! What can be asked of the API, and what is answered: the rows that `/openapi.json` is made from.
-//! Parts of the JSON Schemas of answers.
+//! `GET /openapi.json`: the API as OpenAPI 3.1. Schemas are derived from the types that handlers deserialize and serialize.
 
-use std::{borrow::Cow, marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json as value};
 
 use super::{
@@ -13,61 +11,234 @@ use super::{
     gate::{ClosedGate, GateQuery, GateView},
     history::{HistoryQuery, HistoryView},
     object::ObjectView,
-    params::{NoQuery, ResourceQuery},
+    params::NoQuery,
+    resources::ResourceQuery,
     response::{ProblemView, json},
     rules::RulesView,
     status::StatusView,
     view::{ListView, ResourceView},
 };
-use crate::{
-    server::{Exposed, auth::AuthMethods},
-    types::ClosedSet,
+use crate::server::{Exposed, auth::AuthMethods};
+
+/// Adds a schema and everything that it references to the generator.
+type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
+
+/// One method of one path. Every operation may also respond with 400.
+#[derive(Debug)]
+struct Operation {
+    path: &'static str,
+    method: &'static str,
+    /// The `operationId`, which names the method of generated clients.
+    id: &'static str,
+    summary: &'static str,
+    /// Each property of this schema is a query parameter.
+    query: Option<SchemaFn>,
+    required: &'static [&'static str],
+    body: Option<SchemaFn>,
+    /// Names and descriptions of request headers.
+    headers: &'static [(&'static str, &'static str)],
+    responses: &'static [ResponseSpec],
+}
+
+#[derive(Debug)]
+struct ResponseSpec {
+    status: u16,
+    description: &'static str,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Empty,
+    Json(SchemaFn),
+    Problem(SchemaFn),
+    EventStream,
+}
+
+/// The defaults of an operation.
+const GET: Operation = Operation {
+    path: "",
+    method: "get",
+    id: "",
+    summary: "",
+    query: None,
+    required: &[],
+    body: None,
+    headers: &[],
+    responses: &[],
 };
 
-/// What path parameters mean.
-const PLACES: &[(&str, &str)] = &[
+const IF_NONE_MATCH: (&str, &str) =
+    ("If-None-Match", "An `ETag` of an earlier answer, which is not sent again if it still holds");
+const NOT_MODIFIED: ResponseSpec = ResponseSpec {
+    status: 304,
+    description: "Nothing has changed since the answer with this `ETag`",
+    content: Content::Empty,
+};
+const BAD_REQUEST: ResponseSpec = problem(400, "The question is not understood");
+const FORBIDDEN_NAMESPACE: ResponseSpec = problem(403, "The namespace may not be asked for");
+const INTERNAL_ERROR: ResponseSpec = problem(500, "The answer could not be made");
+
+const OPERATIONS: &[Operation] = &[
+    Operation {
+        path: "/v1/resources",
+        id: "listResources",
+        summary: "The state of resources: what each source declares, what is there, and how they differ",
+        query: Some(schema::<ResourceQuery>),
+        required: &["namespace"],
+        headers: &[IF_NONE_MATCH],
+        responses: &[
+            ok("The claims, in order", resource_list),
+            NOT_MODIFIED,
+            FORBIDDEN_NAMESPACE,
+            INTERNAL_ERROR,
+        ],
+        ..GET
+    },
+    Operation {
+        path: "/v1/resources",
+        method: "post",
+        id: "queryResources",
+        summary: "The same, with the question as JSON",
+        body: Some(schema::<ResourceQuery>),
+        responses: &[
+            ok("The claims, in order", resource_list),
+            FORBIDDEN_NAMESPACE,
+            problem(413, "The body is too long for a question"),
+            problem(415, "The body is not JSON"),
+            INTERNAL_ERROR,
+        ],
+        ..GET
+    },
+    Operation {
+        path: "/v1/resources/{kind}/{namespace}/{name}",
+        id: "explainObject",
+        summary: "One object, explained: all claims, differences, owners, rules, what is ignored and why, history",
+        headers: &[IF_NONE_MATCH],
+        responses: &[
+            ok("The object", schema::<ObjectView<'_>>),
+            NOT_MODIFIED,
+            problem(404, "No such object is watched or declared"),
+        ],
+        ..GET
+    },
+    Operation {
+        path: "/v1/history",
+        id: "listTransitions",
+        summary: "What moved from one verdict to another, newest first",
+        query: Some(schema::<HistoryQuery>),
+        responses: &[ok("The transitions", schema::<HistoryView<'_>>), FORBIDDEN_NAMESPACE],
+        ..GET
+    },
+    Operation {
+        path: "/v1/events",
+        id: "listen",
+        summary: "Transitions as they happen, as Server-Sent Events",
+        query: Some(schema::<EventsQuery>),
+        headers: &[("Last-Event-ID", "The sequence number of the last transition that the client has seen")],
+        responses: &[
+            ResponseSpec {
+                status: 200,
+                description: "Events until the client goes",
+                content: Content::EventStream,
+            },
+            problem(503, "Too many listen already"),
+        ],
+        ..GET
+    },
+    Operation {
+        path: "/v1/rules",
+        id: "listRules",
+        summary: "The rules that hold, and how many differences each of them matches",
+        responses: &[ok("The rules, in their order", schema::<RulesView<'_>>)],
+        ..GET
+    },
+    Operation {
+        path: "/v1/gate",
+        id: "askGate",
+        summary: "Whether a pipeline may go on: nothing has drifted, and nothing is unknown",
+        query: Some(schema::<GateQuery>),
+        responses: &[
+            ok("It may", schema::<GateView>),
+            FORBIDDEN_NAMESPACE,
+            ResponseSpec {
+                status: 409,
+                description: "It may not, and why",
+                content: Content::Problem(schema::<ClosedGate>),
+            },
+            problem(503, "Not everything was looked at yet"),
+        ],
+        ..GET
+    },
+    Operation {
+        path: "/v1/status",
+        id: "showStatus",
+        summary: "How the exporter itself fares: settings, streams, sources, baselines",
+        responses: &[ok("The status", schema::<StatusView<'_>>)],
+        ..GET
+    },
+];
+
+/// Responses to requests without valid credentials.
+const UNAUTHORIZED: ResponseSpec = problem(401, "The credentials are missing or not good");
+
+/// Responses to requests with a valid token, unless an operation describes the status itself.
+const TOKEN_ERRORS: &[ResponseSpec] = &[
+    problem(403, "The account may not ask for this path, or list anything that it asks for"),
+    problem(503, "The API server does not say who may ask for what"),
+];
+
+/// Descriptions of path parameters.
+const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("kind", "Kind or plural, with or without `.group`: `deployment`, `deployments.apps`"),
     ("namespace", "The namespace; `-` for objects without one"),
     ("name", "The object's name"),
 ];
 
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// The response has whole resources, or only the fields that the parameter `fields` selects.
+fn resource_list(generator: &mut SchemaGenerator) -> Schema {
+    let all = generator.subschema_for::<ListView<'_, Vec<ResourceView<'_>>>>();
+    value!({"anyOf": [all, {"$ref": "#/components/schemas/SelectedResourceList"}]})
+        .try_into()
+        .expect("an object is a schema")
+}
+
+const fn ok(description: &'static str, schema: SchemaFn) -> ResponseSpec {
+    ResponseSpec { status: 200, description, content: Content::Json(schema) }
+}
+
+const fn problem(status: u16, description: &'static str) -> ResponseSpec {
+    ResponseSpec { status, description, content: Content::Problem(schema::<ProblemView>) }
+}
+
 pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>, _: NoQuery) -> Response {
     json(&document(exposed.auth.methods()))
 }
 
-/// The document, for a server that wants to have proved who asks, or does not.
+/// The document of a server that requires these credentials.
 fn document(proofs: AuthMethods) -> Value {
-    let settings = |settings: SchemaSettings| {
-        settings.with(|own| {
-            own.definitions_path = "/components/schemas".into();
-            own.meta_schema = None;
-        })
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    // A field with a default is optional in a request and always present in a response.
+    let mut generators = Generators {
+        requests: settings.clone().into_generator(),
+        responses: settings.for_serialize().into_generator(),
     };
-    // What is asked is read, what is answered is written: a field that may be left out of a question is always in an answer.
-    let mut asked = settings(SchemaSettings::draft2020_12()).into_generator();
-    let mut answered = settings(SchemaSettings::draft2020_12()).for_serialize().into_generator();
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| value!({}));
-        let mut description = describe(operation, &mut asked, &mut answered);
-        for answer in denials(proofs) {
-            let responses = &mut description["responses"];
-            if responses.get(answer.status.to_string()).is_none() {
-                responses[answer.status.to_string()] = response(answer, &mut answered);
-            }
-        }
-        path[operation.method] = description;
+        path[operation.method] = generators.operation(operation, proofs);
     }
-    let mut schemas = answered.take_definitions(true);
-    let selected = schemas.get("Resource").cloned().map(without_required);
-    schemas.extend(asked.take_definitions(true));
-    if let (Some(selected), Some(list)) = (selected, schemas.get("ResourceList").cloned()) {
-        schemas.insert("SelectedResource".to_owned(), selected);
-        let mut list = list;
-        list["properties"]["resources"]["items"] = value!({"$ref": "#/components/schemas/SelectedResource"});
-        schemas.insert("SelectedResourceList".to_owned(), list);
-    }
-    let (ways, required) = security(proofs);
+    let mut schemas = generators.responses.take_definitions(true);
+    schemas.extend(generators.requests.take_definitions(true));
+    add_selected_resources(&mut schemas);
+    let (schemes, required) = security(proofs);
     value!({
         "openapi": "3.1.0",
         "info": {
@@ -77,21 +248,33 @@ fn document(proofs: AuthMethods) -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": ways},
+        "components": {"schemas": schemas, "securitySchemes": schemes},
         "security": required,
     })
 }
 
-/// The ways to prove who asks, and that all of them are needed; nothing where everybody is answered.
+/// Adds the list of resources with selected fields, none of which is required.
+fn add_selected_resources(schemas: &mut Map<String, Value>) {
+    let (mut resource, mut list) = (schemas["Resource"].clone(), schemas["ResourceList"].clone());
+    if let Some(members) = resource.as_object_mut() {
+        members.remove("required");
+    }
+    resource["description"] = "The fields of a resource that `fields` names.".into();
+    list["properties"]["resources"]["items"] = value!({"$ref": "#/components/schemas/SelectedResource"});
+    schemas.insert("SelectedResource".to_owned(), resource);
+    schemas.insert("SelectedResourceList".to_owned(), list);
+}
+
+/// The security schemes, and the requirement that a request satisfies all of them.
 fn security(AuthMethods { password, token, certificate }: AuthMethods) -> (Map<String, Value>, Vec<Value>) {
-    let ways = [
+    let schemes = [
         (password, "password", value!({"type": "http", "scheme": "basic"})),
         (token, "token", value!({"type": "http", "scheme": "bearer"})),
         (certificate, "certificate", value!({"type": "mutualTLS"})),
     ];
-    let schemes: Map<String, Value> = ways
+    let schemes: Map<String, Value> = schemes
         .into_iter()
-        .filter(|(wanted, ..)| *wanted)
+        .filter(|(enabled, ..)| *enabled)
         .map(|(_, name, scheme)| (name.to_owned(), scheme))
         .collect();
     let required: Map<String, Value> = schemes.keys().map(|name| (name.clone(), value!([]))).collect();
@@ -99,309 +282,86 @@ fn security(AuthMethods { password, token, certificate }: AuthMethods) -> (Map<S
     (schemes, required)
 }
 
-/// What any question may be answered with, where who asks has to be proved.
-fn denials(proofs: AuthMethods) -> impl Iterator<Item = &'static Answer> {
-    let any = (proofs.password || proofs.token).then_some(&DENIED);
-    let of_accounts = if proofs.token { DENIED_TO_ACCOUNTS } else { &[] };
-    any.into_iter().chain(of_accounts)
+struct Generators {
+    requests: SchemaGenerator,
+    responses: SchemaGenerator,
 }
 
-/// A resource of which only some fields were asked for.
-fn without_required(mut resource: Value) -> Value {
-    if let Some(members) = resource.as_object_mut() {
-        members.remove("required");
-        members.insert("description".to_owned(), "The fields of a resource that `fields` names.".into());
+impl Generators {
+    fn operation(&mut self, operation: &Operation, proofs: AuthMethods) -> Value {
+        let mut parameters = path_parameters(operation.path);
+        if let Some(query) = operation.query {
+            parameters.extend(self.query_parameters(query, operation.required));
+        }
+        parameters.extend(operation.headers.iter().map(|(name, description)| {
+            value!({"name": name, "in": "header", "description": description, "schema": {"type": "string"}})
+        }));
+        let unauthorized = (proofs.password || proofs.token).then_some(&UNAUTHORIZED);
+        let token_errors = if proofs.token { TOKEN_ERRORS } else { &[] };
+        let specs = operation.responses.iter().chain([&BAD_REQUEST]).chain(unauthorized).chain(token_errors);
+        let mut responses = Map::new();
+        for spec in specs {
+            responses.entry(spec.status.to_string()).or_insert_with(|| self.response(spec));
+        }
+        let mut description = value!({
+            "operationId": operation.id,
+            "summary": operation.summary,
+            "parameters": parameters,
+            "responses": responses,
+        });
+        if let Some(body) = operation.body {
+            let schema = body(&mut self.requests).to_value();
+            description["requestBody"] =
+                value!({"required": true, "content": {"application/json": {"schema": schema}}});
+        }
+        description
     }
-    resource
-}
 
-fn describe(operation: &Operation, asked: &mut SchemaGenerator, answered: &mut SchemaGenerator) -> Value {
-    let mut parameters = path_parameters(operation.path);
-    if let Some(query) = operation.query {
-        parameters.extend(query_parameters(&query(asked).to_value(), operation.required, asked));
+    fn query_parameters(&mut self, query: SchemaFn, required: &[&str]) -> Vec<Value> {
+        let reference = query(&mut self.requests).to_value();
+        let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let schema = self.requests.definitions().get(name);
+        let properties = schema.and_then(|schema| schema["properties"].as_object());
+        let parameter = |(name, schema): (&String, &Value)| {
+            let mut schema = schema.clone();
+            let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+            value!({
+                "name": name,
+                "in": "query",
+                "required": required.contains(&name.as_str()),
+                "description": description,
+                "schema": schema,
+            })
+        };
+        properties.into_iter().flatten().map(parameter).collect()
     }
-    parameters.extend(operation.headers.iter().map(|(name, meaning)| {
-        value!({"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}})
-    }));
-    let responses: Map<String, Value> =
-        operation.answers.iter().map(|own| (own.status.to_string(), response(own, answered))).collect();
-    let mut description = value!({
-        "operationId": operation.id, "summary": operation.summary, "parameters": parameters, "responses": responses,
-    });
-    if let Some(body) = operation.body {
-        let schema = body(asked).to_value();
-        description["requestBody"] =
-            value!({"required": true, "content": {"application/json": {"schema": schema}}});
+
+    fn response(&mut self, spec: &ResponseSpec) -> Value {
+        let (media_type, schema) = match spec.content {
+            Content::Empty => return value!({"description": spec.description}),
+            Content::Json(schema) => ("application/json", schema(&mut self.responses).to_value()),
+            Content::Problem(schema) => ("application/problem+json", schema(&mut self.responses).to_value()),
+            Content::EventStream => ("text/event-stream", value!({"type": "string"})),
+        };
+        value!({"description": spec.description, "content": {media_type: {"schema": schema}}})
     }
-    description
 }
 
 fn path_parameters(path: &str) -> Vec<Value> {
-    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let names = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     names
         .map(|name| {
-            let meaning = PLACES.iter().find(|(own, _)| *own == name).map(|(_, meaning)| *meaning);
-            value!({"name": name, "in": "path", "required": true, "description": meaning, "schema": {"type": "string"}})
+            let parameter = PATH_PARAMETERS.iter().find(|(parameter, _)| *parameter == name);
+            let description = parameter.map(|(_, description)| *description);
+            value!({
+                "name": name,
+                "in": "path",
+                "required": true,
+                "description": description,
+                "schema": {"type": "string"},
+            })
         })
         .collect()
-}
-
-/// Every property of a query's type is a parameter.
-fn query_parameters(reference: &Value, required: &[&str], asked: &SchemaGenerator) -> Vec<Value> {
-    let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-    let properties = asked.definitions().get(name).and_then(|own| own["properties"].as_object());
-    let parameter = |(name, schema): (&String, &Value)| {
-        let mut schema = schema.clone();
-        let description = schema.as_object_mut().and_then(|own| own.remove("description"));
-        value!({
-            "name": name, "in": "query", "required": required.contains(&name.as_str()), "description": description,
-            "schema": schema,
-        })
-    };
-    properties.into_iter().flatten().map(parameter).collect()
-}
-
-fn response(answer: &Answer, answered: &mut SchemaGenerator) -> Value {
-    let mut response = value!({"description": answer.meaning});
-    let (media, schema) = match answer.content {
-        Content::Nothing => return response,
-        Content::Json(schema) => ("application/json", schema(answered).to_value()),
-        Content::Problem(schema) => ("application/problem+json", schema(answered).to_value()),
-        Content::Events => ("text/event-stream", value!({"type": "string"})),
-    };
-    let list = value!({"$ref": "#/components/schemas/ResourceList"});
-    let schema = if schema == list {
-        value!({"anyOf": [list, {"$ref": "#/components/schemas/SelectedResourceList"}]})
-    } else {
-        schema
-    };
-    response["content"] = value!({media: {"schema": schema}});
-    response
-}
-
-/// Makes a schema, and whatever else it needs.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
-/// One method of one path.
-#[derive(Debug)]
-pub(super) struct Operation {
-    pub(super) path: &'static str,
-    pub(super) method: &'static str,
-    /// Its name, by which generated clients call it.
-    pub(super) id: &'static str,
-    /// What it is good for, in a sentence.
-    pub(super) summary: &'static str,
-    /// What may stand in the query.
-    pub(super) query: Option<SchemaOf>,
-    /// Parameters of the query that have to be there.
-    pub(super) required: &'static [&'static str],
-    /// What the body is.
-    pub(super) body: Option<SchemaOf>,
-    /// Headers that change the answer.
-    pub(super) headers: &'static [(&'static str, &'static str)],
-    pub(super) answers: &'static [Answer],
-}
-
-/// One answer that may be given.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) meaning: &'static str,
-    pub(super) content: Content,
-}
-
-/// What is in the body of an answer.
-#[derive(Debug)]
-pub(super) enum Content {
-    Nothing,
-    Json(SchemaOf),
-    Problem(SchemaOf),
-    Events,
-}
-
-/// What every operation begins with.
-const ASKING: Operation = Operation {
-    path: "",
-    method: "get",
-    id: "",
-    summary: "",
-    query: None,
-    required: &[],
-    body: None,
-    headers: &[],
-    answers: &[],
-};
-
-const IF_NONE_MATCH: (&str, &str) =
-    ("If-None-Match", "An `ETag` of an earlier answer, which is not sent again if it still holds");
-
-const UNCHANGED: Answer = Answer {
-    status: 304,
-    meaning: "Nothing has changed since the answer with this `ETag`",
-    content: Content::Nothing,
-};
-
-/// What is answered where a list cannot even be begun.
-const UNMADE: Answer = problem(500, "The answer could not be made");
-
-/// Everything that can be asked.
-pub(super) const OPERATIONS: &[Operation] = &[
-    Operation {
-        path: "/v1/resources",
-        id: "listResources",
-        summary: "The state of resources: what each source declares, what is there, and how they differ",
-        query: Some(schema::<ResourceQuery>),
-        required: &["namespace"],
-        headers: &[IF_NONE_MATCH],
-        answers: &[
-            ok("The claims, in order", list),
-            UNCHANGED,
-            problem(400, "The question is not understood"),
-            problem(403, "The namespace may not be asked for"),
-            UNMADE,
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/resources",
-        method: "post",
-        id: "queryResources",
-        summary: "The same, with the question as JSON",
-        body: Some(schema::<ResourceQuery>),
-        answers: &[
-            ok("The claims, in order", list),
-            problem(400, "The question is not understood"),
-            problem(403, "The namespace may not be asked for"),
-            problem(413, "The body is too long for a question"),
-            problem(415, "The body is not JSON"),
-            UNMADE,
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/resources/{kind}/{namespace}/{name}",
-        id: "explainObject",
-        summary: "One object, explained: all claims, differences, owners, rules, what is ignored and why, history",
-        headers: &[IF_NONE_MATCH],
-        answers: &[
-            ok("The object", schema::<ObjectView<'_>>),
-            UNCHANGED,
-            problem(400, "The question is not understood"),
-            problem(404, "No such object is watched or declared"),
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/history",
-        id: "listTransitions",
-        summary: "What moved from one verdict to another, newest first",
-        query: Some(schema::<HistoryQuery>),
-        answers: &[
-            ok("The transitions", schema::<HistoryView<'_>>),
-            problem(400, "The question is not understood"),
-            problem(403, "The namespace may not be asked for"),
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/events",
-        id: "listen",
-        summary: "Transitions as they happen, as Server-Sent Events",
-        query: Some(schema::<EventsQuery>),
-        headers: &[("Last-Event-ID", "The sequence number of the last transition that the client has seen")],
-        answers: &[
-            Answer { status: 200, meaning: "Events until the client goes", content: Content::Events },
-            problem(400, "The question is not understood"),
-            problem(503, "Too many listen already"),
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/rules",
-        id: "listRules",
-        summary: "The rules that hold, and how many differences each of them matches",
-        answers: &[
-            ok("The rules, in their order", schema::<RulesView<'_>>),
-            problem(400, "The question is not understood"),
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/gate",
-        id: "askGate",
-        summary: "Whether a pipeline may go on: nothing has drifted, and nothing is unknown",
-        query: Some(schema::<GateQuery>),
-        answers: &[
-            ok("It may", schema::<GateView>),
-            problem(400, "The question is not understood"),
-            problem(403, "The namespace may not be asked for"),
-            Answer {
-                status: 409,
-                meaning: "It may not, and why",
-                content: Content::Problem(schema::<ClosedGate>),
-            },
-            problem(503, "Not everything was looked at yet"),
-        ],
-        ..ASKING
-    },
-    Operation {
-        path: "/v1/status",
-        id: "showStatus",
-        summary: "How the exporter itself fares: settings, streams, sources, baselines",
-        answers: &[
-            ok("The status", schema::<StatusView<'_>>),
-            problem(400, "The question is not understood"),
-        ],
-        ..ASKING
-    },
-];
-
-/// What is answered to those who have to prove who they are, with a password or a token.
-pub(super) const DENIED: Answer = problem(401, "The credentials are missing or not good");
-
-/// What is answered to those whose token is good, where it says nothing else of these.
-pub(super) const DENIED_TO_ACCOUNTS: &[Answer] = &[
-    problem(403, "The account may not ask for this path, or list anything that it asks for"),
-    problem(503, "The API server does not say who may ask for what"),
-];
-
-fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
-
-/// Whole resources, unless `fields` names some of their fields.
-fn list(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<ListView<'_, Vec<ResourceView<'_>>>>()
-}
-
-const fn ok(meaning: &'static str, schema: SchemaOf) -> Answer {
-    Answer { status: 200, meaning, content: Content::Json(schema) }
-}
-
-const fn problem(status: u16, meaning: &'static str) -> Answer {
-    Answer { status, meaning, content: Content::Problem(schema::<ProblemView>) }
-}
-
-/// Stands in schemas for a text that is one word of a closed set.
-pub(super) struct OneOf<T>(PhantomData<T>);
-
-impl<T: ClosedSet> JsonSchema for OneOf<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Word".into()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        std::any::type_name::<T>().into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-        json_schema!({"type": "string", "enum": words})
-    }
 }
 
 #[cfg(test)]
@@ -410,17 +370,19 @@ mod tests {
     use crate::server::{ROUTES, auth::AuthMethods};
 
     #[test]
-    fn every_route_of_the_api_is_described() {
+    fn every_api_route_has_an_operation() {
         for route in ROUTES.iter().filter(|route| route.path.starts_with("/v1/")) {
-            assert!(OPERATIONS.iter().any(|own| own.path == route.path), "{} is not described", route.path);
+            let is_described = OPERATIONS.iter().any(|operation| operation.path == route.path);
+            assert!(is_described, "{} is not described", route.path);
         }
         for operation in OPERATIONS {
-            assert!(ROUTES.iter().any(|own| own.path == operation.path), "there is no {}", operation.path);
+            let exists = ROUTES.iter().any(|route| route.path == operation.path);
+            assert!(exists, "there is no {}", operation.path);
         }
     }
 
     #[test]
-    fn every_part_of_the_document_says_what_it_is() {
+    fn every_parameter_has_a_description_and_every_reference_resolves() {
         let document = document(AuthMethods { password: true, token: true, certificate: true });
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
@@ -433,18 +395,20 @@ mod tests {
         find_references(&document, &mut references);
         assert!(references.len() > 20, "{references:?}");
         for reference in references {
-            let place = reference.strip_prefix('#').unwrap();
-            assert!(document.pointer(place).is_some(), "{reference} leads nowhere");
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{reference} does not resolve");
         }
     }
 
     fn find_references(value: &serde_json::Value, found: &mut Vec<String>) {
         match value {
             serde_json::Value::Object(members) => {
-                found.extend(members.get("$ref").and_then(|own| own.as_str()).map(str::to_owned));
-                members.values().for_each(|own| find_references(own, found));
+                found.extend(members.get("$ref").and_then(|reference| reference.as_str()).map(str::to_owned));
+                members.values().for_each(|member| find_references(member, found));
             }
-            serde_json::Value::Array(elements) => elements.iter().for_each(|own| find_references(own, found)),
+            serde_json::Value::Array(elements) => {
+                elements.iter().for_each(|element| find_references(element, found));
+            }
             _ => {}
         }
     }

@@ -7,179 +7,155 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    drift_details::Phrases,
-    parallel_body::{NobodyReads, Pieces, json_in_turns},
-    params::{Listed, NoQuery, Order, ResourceQuery, of_url},
-    response::{Problem, Tag},
-    service_endpoints::Reach,
-    view::{KindView, Light, ListView, ResourceView},
+    drift_details::FieldLabelCache,
+    parallel_body::{BatchWriter, ClientGone, write_in_parallel},
+    params::{NoQuery, check_namespace, parse_body, parse_query},
+    response::{ETag, Problem},
+    service_endpoints::ServiceEndpoints,
+    view::{KindView, ListView, ResourceView, ViewContext},
 };
 use crate::{
     config::Settings,
-    engine::{Entry, KindState, Snapshot},
+    engine::{ClaimEntry, Snapshot},
     server::{
         Exposed,
         auth::{BodyNamespace, Caller},
-        query::is_of_type,
-        values::Values,
+        query::{Filter, Page, Sort, SortKey},
+        redaction::ValueRedactor,
     },
 };
 
-/// `GET /v1/resources`: nothing is sent that the caller has already.
+/// How many claims are in a batch: about as many as fill a chunk.
+const BATCH_SIZE: usize = 32;
+
+// The documentation of the fields is the description of the parameters in `/openapi.json`.
+/// What to look for.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ResourceQuery {
+    /// The namespace; `*` for every one that is watched.
+    namespace: Option<String>,
+    /// Kind, plural, or either with `.group`: `deployment`, `deployments.apps`.
+    resource_type: Option<String>,
+    /// Exact name.
+    resource_name: Option<String>,
+    /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
+    deployment_id: Option<String>,
+    /// At most so many; without it all.
+    #[schemars(range(min = 1))]
+    limit: Option<usize>,
+    /// Leaves out so many at the beginning.
+    offset: Option<usize>,
+    /// `name` (the usual), `type`, `verdict`, `onset` or `severity`; with `-` in front downwards.
+    #[schemars(regex(pattern = "^-?(name|type|verdict|onset|severity)$"))]
+    sort: Option<String>,
+    /// Only these fields of each, with commas between them.
+    fields: Option<String>,
+}
+
+/// A valid [`ResourceQuery`].
+struct ListRequest {
+    /// As the caller wrote it; `*` for all.
+    namespace: String,
+    filter: Filter,
+    sort: Sort,
+    page: Page,
+    fields: Option<Vec<String>>,
+}
+
 pub(crate) async fn resources(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
     request: Request,
 ) -> Response {
     let (mut parts, _) = request.into_parts();
-    let query = match of_url::<ResourceQuery>(&mut parts).await {
+    let query = match parse_query::<ResourceQuery>(&mut parts).await {
         Ok(query) => query,
         Err(problem) => return problem.into_response(),
     };
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    let tag = Tag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &parts.uri);
-    tag.unless_known(&parts.headers, async {
-        match Question::new(query, &exposed, &caller) {
-            Ok(question) => {
-                let (values, now) = (caller.values(), exposed.clock.now());
-                answer(question, values, now, settings, snapshot).await
-            }
+    let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &parts.uri);
+    etag.respond(&parts.headers, async {
+        match ListRequest::new(query, &exposed, &caller) {
+            Ok(request) => list(request, &exposed, &caller, settings, snapshot).await,
             Err(problem) => problem.into_response(),
         }
     })
     .await
 }
 
-/// `POST /v1/resources`: the same question as JSON.
 pub(crate) async fn post_resources(State(exposed): State<Arc<Exposed>>, request: Request) -> Response {
-    answer_post(exposed, request).await.unwrap_or_else(IntoResponse::into_response)
+    list_from_body(exposed, request).await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer_post(exposed: Arc<Exposed>, request: Request) -> Result<Response, Problem> {
+async fn list_from_body(exposed: Arc<Exposed>, request: Request) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     NoQuery::from_request_parts(&mut parts, &exposed).await?;
-    let query = ResourceQuery::of_body(&parts.headers, body).await?;
-    // What the caller may see there has to be asked as if the URL said it.
+    let query: ResourceQuery = parse_body(&parts.headers, body).await?;
+    // The caller is authorized for the namespace in the body as for one in the URL.
     parts.extensions.insert(BodyNamespace(query.namespace.clone().unwrap_or_default()));
     let caller = Caller::from_request_parts(&mut parts, &exposed).await?;
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    let question = Question::new(query, &exposed, &caller)?;
-    let (values, now) = (caller.values(), exposed.clock.now());
-    Ok(answer(question, values, now, settings, snapshot).await)
+    let request = ListRequest::new(query, &exposed, &caller)?;
+    Ok(list(request, &exposed, &caller, settings, snapshot).await)
 }
 
-/// What was asked, and can be answered.
-struct Question {
-    query: ResourceQuery,
-    namespace: String,
-    order: Order,
-    fields: Option<Vec<String>>,
-}
-
-impl Question {
+impl ListRequest {
     fn new(query: ResourceQuery, exposed: &Exposed, caller: &Caller) -> Result<Self, Problem> {
-        let namespace = query.namespace(exposed)?.to_owned();
+        // Forms send empty strings for fields that the user did not fill in.
+        let non_empty = |value: Option<String>| value.filter(|value| !value.is_empty());
+        let missing = || Problem::bad_request("`namespace` is required; `*` asks for every namespace");
+        let namespace = non_empty(query.namespace).ok_or_else(missing)?;
+        check_namespace(&namespace, exposed)?;
         caller.check_namespace(&namespace)?;
-        let order = Order::parse(query.sort.as_deref().unwrap_or("name"))?;
-        let fields = query.fields.as_deref().map(selected).transpose()?;
-        query.check_page()?;
-        Ok(Self { query, namespace, order, fields })
-    }
-
-    /// All that was asked for, in order.
-    fn find<'a>(&self, snapshot: &'a Snapshot) -> Vec<Listed<'a>> {
-        let wanted = self.query.resource_type.as_deref().filter(|own| !own.is_empty());
-        let is_wanted = |state: &KindState| wanted.is_none_or(|own| is_of_type(&state.kind, own));
-        let kinds = snapshot.kinds.iter().enumerate().filter(|(_, state)| is_wanted(state));
-        let found = kinds.flat_map(|(place, state)| {
-            state.blocks.entries().map(move |entry| Listed { place, state, entry })
-        });
-        self.order.sort(found.filter(|own| self.query.wants(own.entry)))
-    }
-}
-
-/// How many objects are written at a turn: about as many as fill a piece.
-const TURN: usize = 32;
-
-/// A list that is to be written, and all that it is written from.
-struct List {
-    question: Question,
-    values: Values,
-    now: Timestamp,
-    settings: Arc<Settings>,
-    snapshot: Arc<Snapshot>,
-    reach: Reach,
-    /// How many there are before paging.
-    total: usize,
-    /// Each with its kind's place in the snapshot.
-    page: Vec<(usize, Arc<Entry>)>,
-}
-
-async fn answer(
-    question: Question,
-    values: Values,
-    now: Timestamp,
-    settings: Arc<Settings>,
-    snapshot: Arc<Snapshot>,
-) -> Response {
-    let found = question.find(&snapshot);
-    let total = found.len();
-    let page = question.query.page(found).map(|own| (own.place, own.entry.clone())).collect();
-    let namespace = Some(question.namespace.clone()).filter(|own| own != "*");
-    let reach = Reach::new(snapshot.clone(), namespace);
-    let list = Arc::new(List { question, values, now, settings, snapshot, reach, total, page });
-    let turns = list.page.len().div_ceil(TURN).max(1);
-    json_in_turns(turns, |pieces| list.clone().write(turns, pieces)).await
-}
-
-impl List {
-    /// Writes the part of it that is this writer's.
-    async fn write(self: Arc<Self>, turns: usize, mut pieces: Pieces) -> Result<(), NobodyReads> {
-        let Self { question, values, now, settings, snapshot, reach, total, page } = &*self;
-        let light = Light::new(values, *now, snapshot, settings.prices.as_ref(), reach);
-        let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
-        let mut phrases = Phrases::default();
-        let around = ListView { resources: [(); 0], total: *total, namespace: &question.namespace };
-        let around = serde_json::to_string(&around).expect("a view has only string keys");
-        let (before, after) = around.split_once("[]").expect("a list without resources is an empty one");
-        while let Some(turn) = pieces.turn() {
-            if turn == 0 {
-                pieces.text(before).await?;
-                pieces.text("[").await?;
-            }
-            for (at, (place, entry)) in page.iter().enumerate().skip(turn * TURN).take(TURN) {
-                if at > 0 {
-                    pieces.text(",").await?;
-                }
-                let view = ResourceView::new(&kinds[*place], entry, &light, &mut phrases);
-                // Only a selection of fields needs a tree for each object; the others are written as they are.
-                match &question.fields {
-                    None => pieces.value(&view).await?,
-                    Some(fields) => pieces.value(&select(&view, fields)).await?,
-                }
-            }
-            if turn + 1 == turns {
-                pieces.text("]").await?;
-                pieces.text(after).await?;
-            }
-            pieces.end_turn().await?;
+        let sort = parse_sort(query.sort.as_deref().unwrap_or("name"))?;
+        let fields = query.fields.as_deref().map(parse_fields).transpose()?;
+        if query.limit == Some(0) {
+            return Err(Problem::bad_request("`limit` is at least 1"));
         }
-        Ok(())
+        let filter = Filter {
+            kind: non_empty(query.resource_type),
+            namespace: Some(namespace.clone()).filter(|namespace| namespace != "*"),
+            name: non_empty(query.resource_name),
+            deployment_id: non_empty(query.deployment_id),
+            ..Filter::default()
+        };
+        let page = Page { offset: query.offset.unwrap_or(0), limit: query.limit };
+        Ok(Self { namespace, filter, sort, page, fields })
     }
 }
 
-/// The fields that were asked for, which there have to be.
-fn selected(fields: &str) -> Result<Vec<String>, Problem> {
+fn parse_sort(text: &str) -> Result<Sort, Problem> {
+    let (descending, name) = text.strip_prefix('-').map_or((false, text), |name| (true, name));
+    let key = match name {
+        "name" => SortKey::Id,
+        "type" => SortKey::Kind,
+        "verdict" => SortKey::Verdict,
+        "onset" => SortKey::Onset,
+        "severity" => SortKey::Severity,
+        _ => {
+            let detail =
+                format!("cannot sort by `{name}`; there are name, type, verdict, onset and severity");
+            return Err(Problem::bad_request(detail));
+        }
+    };
+    Ok(Sort { key, descending })
+}
+
+/// The names of fields, which all have to exist.
+fn parse_fields(fields: &str) -> Result<Vec<String>, Problem> {
     let schema = SchemaGenerator::default().into_root_schema_for::<ResourceView<'_>>();
-    let is_field = |name: &str| schema.get("properties").is_some_and(|own| own.get(name).is_some());
+    let exists =
+        |name: &str| schema.get("properties").is_some_and(|properties| properties.get(name).is_some());
     let mut names: Vec<&str> = fields.split(',').map(str::trim).filter(|field| !field.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
-    match names.iter().find(|name| !is_field(name)) {
+    match names.iter().find(|name| !exists(name)) {
         Some(name) => {
             Err(Problem::bad_request(format!("there is no field `{name}`; /openapi.json lists all")))
         }
@@ -188,9 +164,76 @@ fn selected(fields: &str) -> Result<Vec<String>, Problem> {
     }
 }
 
-/// Keeps only the fields that were asked for.
+/// The body of a list response, and everything that its writers read.
+struct ListBody {
+    request: ListRequest,
+    values: ValueRedactor,
+    now: Timestamp,
+    settings: Arc<Settings>,
+    snapshot: Arc<Snapshot>,
+    endpoints: ServiceEndpoints,
+    /// The number of claims on all pages.
+    total: usize,
+    /// The claims on this page, each with the index of its kind in the snapshot.
+    page: Vec<(usize, Arc<ClaimEntry>)>,
+}
+
+async fn list(
+    request: ListRequest,
+    exposed: &Exposed,
+    caller: &Caller,
+    settings: Arc<Settings>,
+    snapshot: Arc<Snapshot>,
+) -> Response {
+    let found = request.sort.sort(request.filter.claims(&snapshot));
+    let total = found.len();
+    let page: Vec<_> = request.page.of(&found).map(|row| (row.kind_index, row.entry.clone())).collect();
+    let endpoints = ServiceEndpoints::new(snapshot.clone(), request.filter.namespace.clone());
+    let (values, now) = (caller.values(), exposed.clock.now());
+    drop(found);
+    let body = Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page });
+    let batches = body.page.len().div_ceil(BATCH_SIZE).max(1);
+    write_in_parallel(batches, |owner| body.clone().write(batches, owner)).await
+}
+
+impl ListBody {
+    /// Writes the batches of one writer.
+    async fn write(self: Arc<Self>, batches: usize, mut owner: BatchWriter) -> Result<(), ClientGone> {
+        let Self { request, values, now, settings, snapshot, endpoints, total, page } = &*self;
+        let context = ViewContext::new(values, *now, snapshot, settings.prices.as_ref(), endpoints);
+        let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
+        let mut labels = FieldLabelCache::default();
+        let envelope = ListView { resources: [(); 0], total: *total, namespace: &request.namespace };
+        let envelope = serde_json::to_string(&envelope).expect("a view has only string keys");
+        let (head, tail) = envelope.split_once("[]").expect("an empty list is written as []");
+        while let Some(batch) = owner.batch() {
+            if batch == 0 {
+                owner.text(head).await?;
+                owner.text("[").await?;
+            }
+            for (at, (kind, entry)) in page.iter().enumerate().skip(batch * BATCH_SIZE).take(BATCH_SIZE) {
+                if at > 0 {
+                    owner.text(",").await?;
+                }
+                let view = ResourceView::new(&kinds[*kind], entry, &context, &mut labels);
+                // Only a selection of fields needs a `Value` tree.
+                match &request.fields {
+                    None => owner.value(&view).await?,
+                    Some(fields) => owner.value(&select(&view, fields)).await?,
+                }
+            }
+            if batch + 1 == batches {
+                owner.text("]").await?;
+                owner.text(tail).await?;
+            }
+            owner.end_batch().await?;
+        }
+        Ok(())
+    }
+}
+
 fn select(view: &ResourceView<'_>, fields: &[String]) -> Value {
-    let mut whole = serde_json::to_value(view).expect("a view has only string keys");
-    let selected = fields.iter().map(|field| (field.clone(), whole[field].take()));
+    let mut all = serde_json::to_value(view).expect("a view has only string keys");
+    let selected = fields.iter().map(|field| (field.clone(), all[field].take()));
     Value::Object(selected.collect::<Map<String, Value>>())
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/rules`.
+//! `GET /v1/rules`: all rules, and how many differences each one matches.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::{params::NoQuery, response::json};
 use crate::{
-    rules::{EffectsSpec, MatchSpec, Origin, Rule},
+    rules::{EffectsSpec, MatchSpec, Rule, RuleOrigin},
     server::{Exposed, auth::Caller},
 };
 
-/// Where rules of the settings file are from.
-const SETTINGS: &str = "settings";
+/// The value of `from` for rules of the settings file.
+const FROM_SETTINGS: &str = "settings";
 
 /// Every rule.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -56,17 +56,12 @@ pub(super) struct RuleView<'a> {
 }
 
 impl<'a> RuleView<'a> {
-    /// The same for those who may not see everything: what the settings say it is about may name what they do not see.
-    pub(super) fn without_settings(self) -> Self {
-        if self.from == SETTINGS { Self { matches: Cow::Owned(MatchSpec::default()), ..self } } else { self }
-    }
-
     pub(super) fn new(rule: &'a Rule, count: u64, now: Timestamp) -> Self {
         let spec = rule.spec();
         let (from, namespace) = match rule.origin() {
-            Origin::BuiltIn => ("built_in", None),
-            Origin::Settings => (SETTINGS, None),
-            Origin::Team { namespace } => ("team", Some(&**namespace)),
+            RuleOrigin::BuiltIn => ("built_in", None),
+            RuleOrigin::Settings => (FROM_SETTINGS, None),
+            RuleOrigin::Team { namespace } => ("team", Some(&**namespace)),
         };
         Self {
             name: rule.name(),
@@ -81,13 +76,21 @@ impl<'a> RuleView<'a> {
             count,
         }
     }
+
+    /// Without the match expressions of the settings, which may name objects that the caller may not see.
+    pub(super) fn without_settings(self) -> Self {
+        if self.from == FROM_SETTINGS {
+            Self { matches: Cow::Owned(MatchSpec::default()), ..self }
+        } else {
+            self
+        }
+    }
 }
 
 pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
-    let snapshot = caller.snapshot();
-    let now = exposed.clock.now();
-    let matches = snapshot.rules.matches();
-    let rules: Vec<_> = matches.map(|(rule, matches)| RuleView::new(rule, matches, now)).collect();
+    let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
+    let rules: Vec<_> =
+        snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now)).collect();
     let problems = exposed.team_problems.borrow().clone();
     json(&RulesView { total: rules.len(), rules, problems: &problems })
 }

@@ -1,4 +1,4 @@
-//! Where things can be reached, as far as watched Services tell.
+//! The endpoints of objects: their own, or those of the Services that select their pods.
 
 use std::{
     fmt,
@@ -7,116 +7,107 @@ use std::{
 
 use crate::{
     engine::Snapshot,
-    types::{LiveObject, ObjectKey},
+    types::{Kind, LiveObject, ObjectKey},
 };
 
-/// Where objects of a snapshot can be reached. Services are looked up for the first object that does not tell itself where it answers.
+/// Resolves endpoints in one snapshot. The index of Services is built for the first object that needs it.
 #[derive(Debug)]
-pub(super) struct Reach {
+pub(super) struct ServiceEndpoints {
     snapshot: Arc<Snapshot>,
-    /// All of them where none is named.
+    /// Limits the index to one namespace.
     namespace: Option<String>,
-    services: OnceLock<Services>,
+    index: OnceLock<ServiceIndex>,
 }
 
-/// Services by one label each that they select pods by: a workload asks for its own labels, not for all Services.
-///
-/// Sorted by that label's hash and the namespace. A map would take longer to fill than most questions take to answer.
-#[derive(Debug)]
-struct Services(Vec<(u64, Arc<LiveObject>)>);
-
-/// A place where something answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint<'a> {
     pub(super) host: Host<'a>,
     pub(super) port: Option<u16>,
 }
 
-/// A host name or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host<'a> {
-    /// What an object tells itself.
-    Told(&'a str),
-    /// The name that the cluster's DNS gives a Service.
+    /// A host name or an address from the object's spec or status.
+    Address(&'a str),
+    /// The cluster DNS name of a Service.
     Service(&'a ObjectKey),
 }
 
-impl Reach {
-    /// For objects in one namespace, or in all of them.
+impl ServiceEndpoints {
     pub(super) fn new(snapshot: Arc<Snapshot>, namespace: Option<String>) -> Self {
-        Self { snapshot, namespace, services: OnceLock::new() }
+        Self { snapshot, namespace, index: OnceLock::new() }
     }
 
-    /// Where an object answers: by its own word, under its own name, or behind the first Service that selects its pods.
+    /// The object's own endpoint, else that of the first Service that selects its pods.
     pub(super) fn endpoint<'a>(&'a self, object: &'a LiveObject) -> Option<Endpoint<'a>> {
-        own_endpoint(object).or_else(|| self.services().endpoint(object))
-    }
-
-    fn services(&self) -> &Services {
-        self.services.get_or_init(|| Services::of(&self.snapshot, self.namespace.as_deref()))
+        let index =
+            || self.index.get_or_init(|| ServiceIndex::new(&self.snapshot, self.namespace.as_deref()));
+        own_endpoint(object).or_else(|| index().endpoint(object))
     }
 }
 
-impl Services {
-    fn of(snapshot: &Snapshot, namespace: Option<&str>) -> Self {
-        let kinds =
-            snapshot.kinds.iter().filter(|state| is_service_kind(&state.kind.group, &state.kind.kind));
-        let is_near = |service: &&Arc<LiveObject>| {
-            namespace.is_none_or(|namespace| *namespace == *service.key.namespace)
-        };
-        let near = kinds.flat_map(|state| state.blocks.objects()).filter(is_near);
-        let labelled =
-            near.filter_map(|service| Some((*service.facts.labels.hashes().first()?, service.clone())));
-        let mut services: Vec<_> = labelled.collect();
-        services.sort_unstable_by(|(a, one), (b, other)| {
+/// Services with the hash of one label of their selectors, sorted by that hash and by namespace. A workload looks up its
+/// own labels instead of all Services. Filling a map would take longer than most requests.
+#[derive(Debug)]
+struct ServiceIndex(Vec<(u64, Arc<LiveObject>)>);
+
+impl ServiceIndex {
+    fn new(snapshot: &Snapshot, namespace: Option<&str>) -> Self {
+        let kinds = snapshot.kinds.iter().filter(|state| is_service(&state.kind));
+        let services = kinds
+            .flat_map(|state| state.blocks.objects())
+            .filter(|service| namespace.is_none_or(|namespace| *namespace == *service.key.namespace));
+        let mut index: Vec<_> = services
+            .filter_map(|service| Some((*service.info.labels.hashes().first()?, service.clone())))
+            .collect();
+        index.sort_unstable_by(|(a, one), (b, other)| {
             a.cmp(b).then_with(|| one.key.namespace.cmp(&other.key.namespace))
         });
-        Self(services)
+        Self(index)
     }
 
     fn endpoint(&self, object: &LiveObject) -> Option<Endpoint<'_>> {
-        let service = self.service_of(object)?;
-        let host = service.facts.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Told);
-        Some(Endpoint { host, port: service.facts.port.or(object.facts.port) })
+        let service = self.service_for(object)?;
+        let host = service.info.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Address);
+        Some(Endpoint { host, port: service.info.port.or(object.info.port) })
     }
 
-    /// The Service whose selector fits the pods of a workload; the first by name where there are several.
-    fn service_of(&self, object: &LiveObject) -> Option<&LiveObject> {
-        let labels = &object.facts.labels;
-        let near = labels.hashes().iter().flat_map(|hash| self.near(*hash, &object.key.namespace));
-        let fitting = near.filter(|service| labels.has_all(&service.facts.labels));
-        fitting.min_by_key(|service| &service.key.name)
+    /// The Service whose selector matches the pods of a workload; the first by name if there are several.
+    fn service_for(&self, object: &LiveObject) -> Option<&LiveObject> {
+        let labels = &object.info.labels;
+        let candidates =
+            labels.hashes().iter().flat_map(|hash| self.with_label(*hash, &object.key.namespace));
+        let selecting = candidates.filter(|service| labels.is_superset_of(&service.info.labels));
+        selecting.min_by_key(|service| &service.key.name)
     }
 
-    /// The Services in a namespace that are kept under this label.
-    fn near(&self, hash: u64, namespace: &str) -> impl Iterator<Item = &LiveObject> {
-        let order = move |(own, service): &(u64, Arc<LiveObject>)| {
-            own.cmp(&hash).then_with(|| (*service.key.namespace).cmp(namespace))
+    fn with_label(&self, hash: u64, namespace: &str) -> impl Iterator<Item = &LiveObject> {
+        let order = move |(label, service): &(u64, Arc<LiveObject>)| {
+            label.cmp(&hash).then_with(|| (*service.key.namespace).cmp(namespace))
         };
-        let start = self.0.partition_point(|own| order(own).is_lt());
-        self.0[start..].iter().take_while(move |own| order(own).is_eq()).map(|(_, service)| &**service)
+        let start = self.0.partition_point(|service| order(service).is_lt());
+        self.0[start..]
+            .iter()
+            .take_while(move |service| order(service).is_eq())
+            .map(|(_, service)| &**service)
     }
 }
 
 fn own_endpoint(object: &LiveObject) -> Option<Endpoint<'_>> {
-    let facts = &object.facts;
-    let named = || is_service(&object.key).then_some(Host::Service(&object.key));
-    let host = facts.endpoint.as_deref().map(Host::Told).or_else(named)?;
+    let facts = &object.info;
+    let dns_name = || is_service(&object.key.kind).then_some(Host::Service(&object.key));
+    let host = facts.endpoint.as_deref().map(Host::Address).or_else(dns_name)?;
     Some(Endpoint { host, port: facts.port })
 }
 
-fn is_service_kind(group: &str, kind: &str) -> bool {
-    (group, kind) == ("", "Service")
-}
-
-fn is_service(key: &ObjectKey) -> bool {
-    is_service_kind(&key.kind.group, &key.kind.kind)
+fn is_service(kind: &Kind) -> bool {
+    (&*kind.group, &*kind.kind) == ("", "Service")
 }
 
 impl fmt::Display for Host<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told(host) => formatter.write_str(host),
+            Self::Address(address) => formatter.write_str(address),
             Self::Service(key) => write!(formatter, "{}.{}.svc.cluster.local", key.name, key.namespace),
         }
     }

@@ -1,5 +1,4 @@
-//! `GET /v1/status`.
-//! What is known about the places that declare objects.
+//! `GET /v1/status`: settings, watches, sources and baselines of the exporter itself.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -8,12 +7,12 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{openapi::OneOf, params::NoQuery, response::json};
+use super::{params::NoQuery, response::json, view::OneOf};
 use crate::{
     config::{Problem, ReloadStatus},
-    engine::{BaselineState, ClusterMatch, Snapshot, WatchState},
+    engine::{BaselineState, ClusterMatch, WatchState},
     server::{Exposed, auth::Caller},
-    types::{Baseline, BaselineFault, Chart, ClosedSet as _, Lock, Source, WatchHealth},
+    types::{BaselineFault, Source, WatchHealth},
 };
 
 /// Which settings are in use, how their last reading went, and how the streams fare.
@@ -46,8 +45,8 @@ struct SettingsView<'a> {
     /// Whether what it says holds; else what it said before.
     successful: bool,
     last_success: Timestamp,
-    problems: Vec<ProblemInSettings<'a>>,
-    warnings: Vec<ProblemInSettings<'a>>,
+    problems: Vec<SettingsProblemView<'a>>,
+    warnings: Vec<SettingsProblemView<'a>>,
 }
 
 /// The web configuration file.
@@ -59,13 +58,13 @@ struct WebConfigView<'a> {
     file: &'a Path,
     /// Whether all that it says holds; else what it said before, and where that is not safe nobody is let in.
     successful: bool,
-    problems: Vec<ProblemInSettings<'a>>,
+    problems: Vec<SettingsProblemView<'a>>,
 }
 
 /// What is wrong in a file.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SettingsProblem")]
-struct ProblemInSettings<'a> {
+struct SettingsProblemView<'a> {
     line: Option<usize>,
     column: Option<usize>,
     key: &'a str,
@@ -91,75 +90,18 @@ struct StreamView<'a> {
     health: HealthView<'a>,
 }
 
-pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
-    let reload = exposed.reload_status.borrow().clone();
-    let team_problems = exposed.team_problems.borrow().clone();
-    let snapshot = caller.snapshot();
-    let web_file = exposed.auth.web_file();
-    let web_config = web_file.as_ref().map(|(file, problems)| WebConfigView {
-        file,
-        successful: problems.is_empty(),
-        problems: problems.iter().map(problem).collect(),
-    });
-    json(&StatusView {
-        version: env!("CARGO_PKG_VERSION"),
-        ready: snapshot.ready,
-        settings: settings(&reload),
-        web_config,
-        team_problems: &team_problems,
-        streams: snapshot.streams().map(stream).collect(),
-        sources: sources(&snapshot),
-        baselines: baselines(&snapshot, exposed.clock.now()),
-    })
-}
-
-fn settings(reload: &ReloadStatus) -> SettingsView<'_> {
-    SettingsView {
-        file: reload.file.as_deref(),
-        successful: reload.is_successful(),
-        last_success: reload.last_success,
-        problems: reload.problems.iter().map(problem).collect(),
-        warnings: reload.warnings.iter().map(problem).collect(),
-    }
-}
-
-fn problem(problem: &Problem) -> ProblemInSettings<'_> {
-    ProblemInSettings {
-        line: problem.place.map(|place| place.line),
-        column: problem.place.map(|place| place.column),
-        key: &problem.key,
-        message: &problem.message,
-        suggestion: problem.suggestion.as_deref(),
-    }
-}
-
-fn stream(stream: &WatchState) -> StreamView<'_> {
-    let kind = &stream.spec.kind;
-    StreamView {
-        group: &kind.group,
-        version: &kind.version,
-        kind: &kind.kind,
-        scope: stream.spec.scope(),
-        name: stream.spec.name.as_deref(),
-        objects: (!stream.spec.only.is_empty()).then(|| stream.spec.only.count()),
-        selector: stream.spec.selector.as_ref().map(ToString::to_string),
-        health: HealthView::new(&stream.health),
-    }
-}
-
 /// Whether the baselines of a source can be found.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SourceStatus")]
-pub(super) struct SourceView<'a> {
-    #[schemars(with = "OneOf<Source>")]
-    source: &'static str,
+struct SourceView<'a> {
+    source: OneOf<Source>,
     #[serde(flatten)]
     health: HealthView<'a>,
 }
 
 /// How something fares that is waited for.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct HealthView<'a> {
+struct HealthView<'a> {
     /// `starting`, `up` or `down`.
     state: &'static str,
     /// Why it is down, in a word.
@@ -172,9 +114,8 @@ pub(super) struct HealthView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Baseline")]
-pub(super) struct BaselineView<'a> {
-    #[schemars(with = "OneOf<Source>")]
-    source: &'static str,
+struct BaselineView<'a> {
+    source: OneOf<Source>,
     /// Its name.
     state: &'a str,
     /// Where it was found.
@@ -224,8 +165,7 @@ struct SkippedView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BaselineFault")]
 struct FaultView<'a> {
-    #[schemars(with = "OneOf<BaselineFault>")]
-    reason: &'static str,
+    reason: OneOf<BaselineFault>,
     message: &'a str,
 }
 
@@ -240,75 +180,129 @@ struct LockView<'a> {
     age_seconds: Option<i64>,
 }
 
-/// Whether the baselines of each source can be found.
-pub(super) fn sources(snapshot: &Snapshot) -> Vec<SourceView<'_>> {
-    let sources = snapshot.sources.iter();
-    sources
-        .map(|(source, health)| SourceView { source: source.word(), health: HealthView::new(health) })
-        .collect()
+pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
+    let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
+    let reload = exposed.reload_status.borrow().clone();
+    let team_problems = exposed.team_problems.borrow().clone();
+    let web_file = exposed.auth.web_file();
+    json(&StatusView {
+        version: env!("CARGO_PKG_VERSION"),
+        ready: snapshot.ready,
+        settings: SettingsView::new(&reload),
+        web_config: web_file.as_ref().map(|(file, problems)| WebConfigView {
+            file,
+            successful: problems.is_empty(),
+            problems: problems.iter().map(SettingsProblemView::new).collect(),
+        }),
+        team_problems: &team_problems,
+        streams: snapshot.watches().map(StreamView::new).collect(),
+        sources: snapshot.sources.iter().map(|(source, health)| SourceView::new(*source, health)).collect(),
+        baselines: snapshot.baselines.iter().map(|state| BaselineView::new(state, now)).collect(),
+    })
 }
 
-/// Every baseline: its version, what is wrong with it, and who writes it.
-pub(super) fn baselines(snapshot: &Snapshot, now: Timestamp) -> Vec<BaselineView<'_>> {
-    snapshot.baselines.iter().map(|state| baseline(state, now)).collect()
-}
-
-fn baseline(state: &BaselineState, now: Timestamp) -> BaselineView<'_> {
-    let own: &Baseline = &state.baseline;
-    let version = own.version.as_ref();
-    let skipped = own.skipped.iter().map(|own| SkippedView {
-        address: &own.address,
-        r#type: &own.resource_type,
-        reason: own.reason.as_str(),
-    });
-    BaselineView {
-        source: own.source.as_str(),
-        state: &own.name,
-        origin: own.origin.as_str(),
-        serial: version.map(|version| version.serial),
-        lineage: version.map(|version| &*version.lineage),
-        tool_version: version.map(|version| &*version.tool_version),
-        written: version.and_then(|version| version.written),
-        chart: version.and_then(|version| version.chart.as_ref()).map(chart),
-        cluster: match state.belonging {
-            ClusterMatch::Undecided => "undecided",
-            ClusterMatch::Here => "this",
-            ClusterMatch::Elsewhere => "other",
-        },
-        objects: own.objects.len(),
-        skipped: skipped.collect(),
-        unknown_types: own
-            .unknown_types()
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect(),
-        fault: own.fault.as_ref().map(|own| FaultView { reason: own.fault.as_str(), message: &own.message }),
-        lock: own.lock.as_ref().map(|own| lock(own, now)),
-        in_flight: state.in_flight,
+impl<'a> SettingsView<'a> {
+    fn new(reload: &'a ReloadStatus) -> Self {
+        Self {
+            file: reload.file.as_deref(),
+            successful: reload.is_successful(),
+            last_success: reload.last_success,
+            problems: reload.problems.iter().map(SettingsProblemView::new).collect(),
+            warnings: reload.warnings.iter().map(SettingsProblemView::new).collect(),
+        }
     }
 }
 
-fn chart(chart: &Chart) -> ChartView<'_> {
-    ChartView { name: &chart.name, version: &chart.version, app_version: &chart.app_version }
+impl<'a> SettingsProblemView<'a> {
+    fn new(problem: &'a Problem) -> Self {
+        Self {
+            line: problem.position.map(|place| place.line),
+            column: problem.position.map(|place| place.column),
+            key: &problem.key,
+            message: &problem.message,
+            suggestion: problem.suggestion.as_deref(),
+        }
+    }
 }
 
-fn lock(lock: &Lock, now: Timestamp) -> LockView<'_> {
-    LockView {
-        operation: &lock.operation,
-        who: &lock.who,
-        created: lock.created,
-        age_seconds: lock.created.map(|created| now.duration_since(created).as_secs()),
+impl<'a> StreamView<'a> {
+    fn new(watch: &'a WatchState) -> Self {
+        let kind = &watch.spec.kind;
+        Self {
+            group: &kind.group,
+            version: &kind.version,
+            kind: &kind.kind,
+            scope: watch.spec.scope(),
+            name: watch.spec.name.as_deref(),
+            objects: (!watch.spec.included_names.is_empty()).then(|| watch.spec.included_names.count()),
+            selector: watch.spec.selector.as_ref().map(ToString::to_string),
+            health: HealthView::new(&watch.health),
+        }
+    }
+}
+
+impl<'a> SourceView<'a> {
+    fn new(source: Source, health: &'a WatchHealth) -> Self {
+        Self { source: OneOf(source), health: HealthView::new(health) }
     }
 }
 
 impl<'a> HealthView<'a> {
-    /// A state, and why it is not up.
-    pub(super) fn new(health: &'a WatchHealth) -> Self {
+    fn new(health: &'a WatchHealth) -> Self {
         let (state, reason, message) = match health {
             WatchHealth::Starting => ("starting", None, None),
             WatchHealth::Up => ("up", None, None),
             WatchHealth::Down { reason, message } => ("down", Some(reason.as_str()), Some(&**message)),
         };
         Self { state, reason, message }
+    }
+}
+
+impl<'a> BaselineView<'a> {
+    fn new(state: &'a BaselineState, now: Timestamp) -> Self {
+        let baseline = &state.baseline;
+        let version = baseline.version.as_ref();
+        let unknown_types = baseline.unknown_types().into_iter();
+        Self {
+            source: OneOf(baseline.source),
+            state: &baseline.name,
+            origin: baseline.origin.as_str(),
+            serial: version.map(|version| version.serial),
+            lineage: version.map(|version| &*version.lineage),
+            tool_version: version.map(|version| &*version.tool_version),
+            written: version.and_then(|version| version.written),
+            chart: version.and_then(|version| version.chart.as_ref()).map(|chart| ChartView {
+                name: &chart.name,
+                version: &chart.version,
+                app_version: &chart.app_version,
+            }),
+            cluster: match state.cluster_match {
+                ClusterMatch::Undecided => "undecided",
+                ClusterMatch::Here => "this",
+                ClusterMatch::Elsewhere => "other",
+            },
+            objects: baseline.objects.len(),
+            skipped: baseline
+                .skipped
+                .iter()
+                .map(|skipped| SkippedView {
+                    address: &skipped.address,
+                    r#type: &skipped.resource_type,
+                    reason: skipped.reason.as_str(),
+                })
+                .collect(),
+            unknown_types: unknown_types.map(|(name, count)| (name.to_owned(), count)).collect(),
+            fault: baseline
+                .fault
+                .as_ref()
+                .map(|trouble| FaultView { reason: OneOf(trouble.fault), message: &trouble.message }),
+            lock: baseline.lock.as_ref().map(|lock| LockView {
+                operation: &lock.operation,
+                who: &lock.who,
+                created: lock.created,
+                age_seconds: lock.created.map(|created| now.duration_since(created).as_secs()),
+            }),
+            in_flight: state.in_flight,
+        }
     }
 }

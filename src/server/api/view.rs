@@ -1,30 +1,29 @@
-//! The JSON shapes. Every field is always there; null where it does not apply.
-//! One difference, and why it does not count where it does not.
-//! Desired and actual, as far as they are known.
-//! What is written as a text without being made one first.
+//! The JSON types that several endpoints share. Every field is always present, and null if it does not apply.
+//!
+//! The documentation of types that derive `JsonSchema` becomes the descriptions in `/openapi.json`.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Display, sync::Arc};
 
 use jiff::Timestamp;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{
     cost::{UsageView, drift_cost, monthly_cost, usage},
-    drift_details::{Phrases, sentences},
-    openapi::OneOf,
-    service_endpoints::{Endpoint, Host, Reach},
+    drift_details::{FieldLabelCache, drift_details},
+    service_endpoints::{Endpoint, Host, ServiceEndpoints},
 };
 use crate::{
     config::Prices,
-    engine::{Entry, KindState, Snapshot},
+    engine::{ClaimEntry, DeclaredBy, KindState, Snapshot},
     server::{
-        query::{Run, Runs},
-        values::{Shown, Values},
+        query::{TerraformJob, TerraformJobs, deployment_id, parse_member},
+        redaction::{DisplayedValues, ValueRedactor},
     },
     types::{
-        Actor, Advice, ApiVersion, Difference, Digest, Expectation, FieldClass, FieldPath, HashBaseline,
-        Health, JobOutcome, LiveObject, ObservedState, Phase, Severity, Source, UnknownReason, VerdictKind,
+        Actor, Advice, ApiVersion, ClosedSet, Difference, Digest, Expectation, FieldClass, FieldPath,
+        HashBaseline, Health, JobOutcome, LiveObject, ObservedState, Phase, Severity, Source, UnknownReason,
+        VerdictKind,
     },
 };
 
@@ -35,7 +34,7 @@ use crate::{
 pub(super) struct ResourceView<'a> {
     /// The Terraform address, the Helm release, else the label `app.kubernetes.io/instance`, else the uid.
     deployment_id: &'a str,
-    api_version: Text<ApiVersion<'a>>,
+    api_version: AsString<ApiVersion<'a>>,
     kind: &'a str,
     /// The kind in lower case.
     resource_type: &'a str,
@@ -44,15 +43,14 @@ pub(super) struct ResourceView<'a> {
     namespace: &'a str,
     /// How its own controller calls it, where that is asked for; else what it is doing, or what its health amounts to.
     phase: &'a str,
-    #[schemars(with = "OneOf<Health>")]
-    health_status: &'static str,
+    health_status: OneOf<Health>,
     /// Why it is not healthy, or not done yet; empty when all is well.
     message: &'a str,
     /// Null while changes of the object do not reach us.
     #[schemars(with = "Option<Timestamp>")]
     last_checked: Option<&'a str>,
     /// A host name or an address: its own, or that of the Service in front of it.
-    endpoint: Option<Text<Host<'a>>>,
+    endpoint: Option<AsString<Host<'a>>>,
     port: Option<u16>,
     /// The name of the Secret that tells how to connect; never what is in it.
     connection_secret: Option<&'a str>,
@@ -68,14 +66,11 @@ pub(super) struct ResourceView<'a> {
     drift_monthly_cost: Option<f64>,
     /// What the costs are in.
     cost_currency: Option<&'a str>,
-    #[schemars(with = "OneOf<VerdictKind>")]
-    verdict: &'static str,
+    verdict: OneOf<VerdictKind>,
     /// Why the verdict is `unknown`.
-    #[schemars(with = "Option<OneOf<UnknownReason>>")]
-    reason: Option<&'static str>,
+    reason: Option<OneOf<UnknownReason>>,
     /// Where the baseline is written.
-    #[schemars(with = "OneOf<Source>")]
-    source: &'static str,
+    source: OneOf<Source>,
     /// How the tool that declares it calls it.
     address: Option<&'a str>,
     /// The baseline that declares it.
@@ -83,7 +78,7 @@ pub(super) struct ResourceView<'a> {
     /// Everything that declares it.
     declared_by: Vec<DeclaredByView<'a>>,
     /// Fields that others have set and the tool that declares it never reads.
-    blind_fields: Texts<'a, FieldPath>,
+    blind_fields: AsStrings<'a, FieldPath>,
     /// The names of what its controller made; never the values.
     #[schemars(with = "Vec<String>")]
     outputs: &'a [Box<str>],
@@ -96,22 +91,18 @@ pub(super) struct ResourceView<'a> {
     /// Since when it drifts.
     onset: Option<Timestamp>,
     /// The class of tool that made the worst difference.
-    #[schemars(with = "Option<OneOf<Actor>>")]
-    actor: Option<&'static str>,
+    actor: Option<OneOf<Actor>>,
     /// The name of that tool's field manager.
     manager: Option<&'a str>,
-    #[schemars(with = "Option<OneOf<Severity>>")]
-    severity: Option<&'static str>,
-    #[schemars(with = "Option<OneOf<Expectation>>")]
-    expectation: Option<&'static str>,
-    #[schemars(with = "Option<OneOf<Advice>>")]
-    advice: Option<&'static str>,
+    severity: Option<OneOf<Severity>>,
+    expectation: Option<OneOf<Expectation>>,
+    advice: Option<OneOf<Advice>>,
 }
 
 /// One declaration of an object.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DeclaredBy")]
-pub(super) struct DeclaredByView<'a> {
+struct DeclaredByView<'a> {
     /// How its tool calls it there.
     address: &'a str,
     /// The baseline that has it.
@@ -122,7 +113,7 @@ pub(super) struct DeclaredByView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Job")]
-pub(super) struct JobView<'a> {
+struct JobView<'a> {
     name: &'a str,
     /// `succeeded`, `failed`, or `running`.
     result: &'static str,
@@ -144,31 +135,86 @@ pub(super) struct ListView<'a, T> {
     pub(super) namespace: &'a str,
 }
 
-/// All that a claim is shown in the light of.
-#[derive(Debug)]
-pub(super) struct Light<'a> {
-    snapshot: &'a Snapshot,
-    values: &'a Values,
-    /// The time, in words.
-    now: String,
-    prices: Option<&'a Prices>,
-    runs: Runs<'a>,
-    reach: &'a Reach,
+/// One field that is not as declared.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Difference")]
+pub(super) struct DifferenceView<'a> {
+    /// The field's path: `spec.template.spec.containers[name=web].image`.
+    pub(super) path: &'a str,
+    /// What kind of field it is.
+    field: OneOf<FieldClass>,
+    /// What is declared; empty where nothing is.
+    pub(super) expected: Cow<'a, str>,
+    /// What is there; empty where nothing is.
+    pub(super) actual: Cow<'a, str>,
+    /// How bad it is.
+    severity: OneOf<Severity>,
+    /// Whether it happens by itself.
+    expectation: OneOf<Expectation>,
+    /// What to do about it.
+    advice: OneOf<Advice>,
+    /// The class of tool that last set it.
+    actor: OneOf<Actor>,
+    /// The name of the field manager that last set it.
+    manager: Option<&'a str>,
+    /// Since when it differs.
+    onset: Timestamp,
+    /// The rules that have something to say about it.
+    rules: AsStrings<'a, Arc<str>>,
+    /// The rule because of which it does not count.
+    ignored_by: Option<&'a str>,
+    #[serde(skip)]
+    pub(super) difference: &'a Difference,
 }
 
-impl<'a> Light<'a> {
+/// What is declared, or what is there, as far as the source tells.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Spec")]
+enum SpecView<'a> {
+    /// Nothing is known, or nothing differs.
+    Unknown,
+    /// Only a hash is known.
+    Hash {
+        /// The hash, in hex digits.
+        hash: AsString<&'a Digest>,
+    },
+    /// Only the generation is known that a controller has seen.
+    Generation {
+        /// The generation.
+        generation: i64,
+    },
+    /// The fields that differ, by their paths.
+    Fields(BTreeMap<&'a str, Cow<'a, str>>),
+}
+
+/// What the views of all claims in a response have in common.
+#[derive(Debug)]
+pub(super) struct ViewContext<'a> {
+    snapshot: &'a Snapshot,
+    values: &'a ValueRedactor,
+    /// RFC 3339, formatted once for all views.
+    now: String,
+    prices: Option<&'a Prices>,
+    jobs: TerraformJobs<'a>,
+    endpoints: &'a ServiceEndpoints,
+}
+
+impl<'a> ViewContext<'a> {
     pub(super) fn new(
-        values: &'a Values,
+        values: &'a ValueRedactor,
         now: Timestamp,
         snapshot: &'a Snapshot,
         prices: Option<&'a Prices>,
-        reach: &'a Reach,
+        endpoints: &'a ServiceEndpoints,
     ) -> Self {
-        Self { snapshot, values, now: now.to_string(), prices, runs: Runs::of(snapshot), reach }
+        let jobs = TerraformJobs::from_snapshot(snapshot);
+        Self { snapshot, values, now: now.to_string(), prices, jobs, endpoints }
     }
 }
 
-/// What all claims on objects of a kind have in common, in whatever version these were read.
+/// What the views of all claims on objects of one kind have in common.
 #[derive(Debug)]
 pub(super) struct KindView<'a> {
     state: &'a KindState,
@@ -184,278 +230,212 @@ impl<'a> KindView<'a> {
 impl<'a> ResourceView<'a> {
     pub(super) fn new(
         kind: &'a KindView<'_>,
-        entry: &'a Entry,
-        light: &'a Light<'_>,
-        phrases: &mut Phrases,
+        entry: &'a ClaimEntry,
+        context: &'a ViewContext<'_>,
+        labels: &mut FieldLabelCache,
     ) -> Self {
-        let (object, claim, values, state) = (&entry.object, &entry.claim, light.values, kind.state);
-        let (key, facts) = (&object.key, &object.facts);
-        let (verdict, reason) = state.shown_verdict(entry);
+        let (object, claim, values, state) = (&entry.object, &entry.claim, context.values, kind.state);
+        let (key, facts) = (&object.key, &object.info);
+        let (verdict, reason) = state.reported_verdict(entry);
         let episode = claim.verdict.episode();
         let worst = episode.and_then(|episode| episode.differences.first());
-        let differing = episode.iter().flat_map(|episode| &episode.differences);
-        let differences: Vec<_> = differing.map(|own| DifferenceView::new(own, values)).collect();
+        let difference_view = |difference| DifferenceView::new(difference, values);
+        let differences = episode.iter().flat_map(|episode| &episode.differences);
+        let differences: Vec<_> = differences.map(difference_view).collect();
         let (desired_spec, actual_spec) = specs(entry, &differences);
-        let (host, port) = match light.reach.endpoint(object) {
-            Some(Endpoint { host, port }) => (Some(Text(host)), port),
+        let (endpoint, port) = match context.endpoints.endpoint(object) {
+            Some(Endpoint { host, port }) => (Some(AsString(host)), port),
             None => (None, facts.port),
         };
-        let (first, declared_by) = (claim.declared_by().first(), claim.declared_by().iter());
-        let declared_by =
-            declared_by.map(|own| DeclaredByView { address: &own.address, state: &own.baseline });
-        let prices = light.prices;
+        let (declared_by, prices) = (claim.declared_by(), context.prices);
         Self {
             deployment_id: deployment_id(entry),
-            api_version: Text(ApiVersion(&key.kind)),
+            api_version: AsString(ApiVersion(&key.kind)),
             kind: &key.kind.kind,
             resource_type: &kind.resource_type,
             resource_name: &key.name,
             namespace: &key.namespace,
             phase: phase(object),
-            health_status: facts.health.as_str(),
+            health_status: OneOf(facts.health),
             message: &facts.message,
-            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(&light.now),
-            endpoint: host,
+            last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(&context.now),
+            endpoint,
             port,
             connection_secret: facts.connection_secret.as_deref(),
             actual_spec,
             desired_spec,
             drift_detected: claim.verdict.drifted() == Some(true),
-            drift_details: sentences(&differences, light.snapshot.rules.set(), phrases),
+            drift_details: drift_details(&differences, context.snapshot.rules.set(), labels),
             resource_usage: usage(facts),
             estimated_monthly_cost: prices.and_then(|prices| monthly_cost(facts, prices)),
             drift_monthly_cost: prices.and_then(|prices| drift_cost(entry, prices)),
             cost_currency: prices.map(|prices| &*prices.currency),
-            verdict: verdict.as_str(),
-            reason: reason.map(UnknownReason::as_str),
-            source: claim.source.as_str(),
-            address: first.map(|own| &*own.address),
-            state: first.map(|own| &*own.baseline),
-            declared_by: declared_by.collect(),
-            blind_fields: Texts(claim.details.as_ref().map_or(&[], |details| &details.blind)),
-            outputs: object.record().map_or(&[], |record| &record.outputs),
-            job: light.runs.belonging_to(object).map(JobView::new),
+            verdict: OneOf(verdict),
+            reason: reason.map(OneOf),
+            source: OneOf(claim.source),
+            address: declared_by.first().map(|declared| &*declared.address),
+            state: declared_by.first().map(|declared| &*declared.baseline),
+            declared_by: declared_by.iter().map(DeclaredByView::new).collect(),
+            blind_fields: AsStrings(claim.details.as_ref().map_or(&[], |details| &details.blind_fields)),
+            outputs: object.controller_status().map_or(&[], |record| &record.outputs),
+            job: context.jobs.newest_for(object).map(JobView::new),
             differences,
-            ignored: claim
-                .verdict
-                .ignored_differences()
-                .map(|own| DifferenceView::new(own, values))
-                .collect(),
+            ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
-            actor: worst.map(|worst| worst.actor.as_str()),
+            actor: worst.map(|worst| OneOf(worst.actor)),
             manager: worst.and_then(Difference::manager),
-            severity: worst.map(|worst| worst.severity.as_str()),
-            expectation: worst.map(|worst| worst.expectation.as_str()),
-            advice: worst.map(|worst| worst.advice.as_str()),
+            severity: worst.map(|worst| OneOf(worst.severity)),
+            expectation: worst.map(|worst| OneOf(worst.expectation)),
+            advice: worst.map(|worst| OneOf(worst.advice)),
         }
     }
-}
-
-impl<'a> JobView<'a> {
-    fn new(Run { job, run }: Run<'a>) -> Self {
-        let outcome = run.outcome.as_ref();
-        let said = |text: &'a str| Some(text).filter(|text| !text.is_empty());
-        Self {
-            name: &job.name,
-            result: match outcome {
-                Some(JobOutcome { succeeded: true, .. }) => "succeeded",
-                Some(JobOutcome { succeeded: false, .. }) => "failed",
-                None => "running",
-            },
-            reason: outcome.and_then(|outcome| said(&outcome.reason)),
-            message: outcome.and_then(|outcome| said(&outcome.message)),
-            started: run.started,
-            ended: outcome.and_then(|outcome| outcome.ended),
-            duration_seconds: run.lasted().map(|lasted| lasted.as_secs()),
-        }
-    }
-}
-
-/// What people group objects by: how Terraform calls them, their Helm release, else what they are an instance of, else their uid.
-pub(super) fn deployment_id(entry: &Entry) -> &str {
-    let declared = entry.claim.declared_by().first();
-    let own = declared.and_then(|own| match entry.claim.source {
-        Source::Terraform => Some(&*own.address),
-        Source::Helm => Some(&*own.baseline),
-        _ => None,
-    });
-    own.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
 }
 
 fn phase(object: &LiveObject) -> &str {
     if !object.exists {
         return "Missing";
     }
-    if let Some(record) = object.record().filter(|record| !record.phase.is_empty()) {
+    if let Some(record) = object.controller_status().filter(|record| !record.phase.is_empty()) {
         return &record.phase;
     }
-    let by_health = match object.facts.health {
+    let by_health = match object.info.health {
         Health::Healthy => "Ready",
         Health::Degraded => "Degraded",
         Health::Unhealthy => "Failed",
         Health::Unknown => "Unknown",
     };
-    object.facts.phase.map_or(by_health, Phase::as_str)
+    object.info.phase.map_or(by_health, Phase::as_str)
 }
 
-/// One field that is not as declared.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Difference")]
-pub(super) struct DifferenceView<'a> {
-    /// The field's path: `spec.template.spec.containers[name=web].image`.
-    pub(super) path: &'a str,
-    /// What kind of field it is.
-    #[schemars(with = "OneOf<FieldClass>")]
-    field: &'static str,
-    /// What is declared; empty where nothing is.
-    pub(super) expected: Cow<'a, str>,
-    /// What is there; empty where nothing is.
-    pub(super) actual: Cow<'a, str>,
-    /// How bad it is.
-    #[schemars(with = "OneOf<Severity>")]
-    severity: &'static str,
-    /// Whether it happens by itself.
-    #[schemars(with = "OneOf<Expectation>")]
-    expectation: &'static str,
-    /// What to do about it.
-    #[schemars(with = "OneOf<Advice>")]
-    advice: &'static str,
-    /// The class of tool that last set it.
-    #[schemars(with = "OneOf<Actor>")]
-    actor: &'static str,
-    /// The name of the field manager that last set it.
-    manager: Option<&'a str>,
-    /// Since when it differs.
-    onset: Timestamp,
-    /// The rules that have something to say about it.
-    rules: Texts<'a, Arc<str>>,
-    /// The rule because of which it does not count.
-    ignored_by: Option<&'a str>,
-    /// What it is a view of.
-    #[serde(skip)]
-    pub(super) difference: &'a Difference,
-}
-
-impl<'a> DifferenceView<'a> {
-    pub(super) fn new(difference: &'a Difference, values: &Values) -> Self {
-        let Shown { expected, actual } = values.of_finding(&difference.finding);
-        Self {
-            path: &difference.finding.path,
-            field: difference.finding.class.as_str(),
-            expected,
-            actual,
-            severity: difference.severity.as_str(),
-            expectation: difference.expectation.as_str(),
-            advice: difference.advice.as_str(),
-            actor: difference.actor.as_str(),
-            manager: difference.manager(),
-            onset: difference.onset,
-            rules: Texts(&difference.matched),
-            ignored_by: difference.ignored_by.as_deref(),
-            difference,
-        }
-    }
-}
-
-/// What is declared, or what is there, as far as the source tells.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "Spec")]
-pub(super) enum SpecView<'a> {
-    /// Nothing is known, or nothing differs.
-    Unknown,
-    /// Only a hash is known.
-    Hash {
-        /// The hash, in hex digits.
-        hash: Text<&'a Digest>,
-    },
-    /// Only the generation is known that a controller has seen.
-    Generation {
-        /// The generation.
-        generation: i64,
-    },
-    /// The fields that differ, by their paths.
-    Fields(BTreeMap<&'a str, Cow<'a, str>>),
-}
-
-/// Desired and actual: the hashes, or the fields that differ.
-pub(super) fn specs<'a>(
-    entry: &'a Entry,
-    differences: &[DifferenceView<'a>],
-) -> (SpecView<'a>, SpecView<'a>) {
-    match (entry.claim.source, entry.object.record().map(|record| &record.standing)) {
-        (Source::Annotation, _) => return hashes(&entry.object.stamp),
-        (Source::StatusHash, Some(ObservedState::Hash(stamp))) => return hashes(stamp),
+/// The desired and the actual spec: hashes, generations, or the fields that differ.
+fn specs<'a>(entry: &'a ClaimEntry, differences: &[DifferenceView<'a>]) -> (SpecView<'a>, SpecView<'a>) {
+    match (entry.claim.source, entry.object.controller_status().map(|record| &record.observed_state)) {
+        (Source::Annotation, _) => return hashes(&entry.object.hash_baseline),
+        (Source::StatusHash, Some(ObservedState::Hash(hash))) => return hashes(hash),
         (Source::StatusHash, Some(ObservedState::Generation { observed, current, .. })) => {
-            let seen = observed.map_or(SpecView::Unknown, |generation| SpecView::Generation { generation });
-            return (seen, SpecView::Generation { generation: *current });
+            let observed =
+                observed.map_or(SpecView::Unknown, |generation| SpecView::Generation { generation });
+            return (observed, SpecView::Generation { generation: *current });
         }
         (_, _) => {}
     }
     if entry.claim.verdict.episode().is_none() {
         return (SpecView::Unknown, SpecView::Unknown);
     }
-    let desired = differences.iter().map(|own| (own.path, own.expected.clone())).collect();
-    let actual = differences.iter().map(|own| (own.path, own.actual.clone())).collect();
-    (SpecView::Fields(desired), SpecView::Fields(actual))
+    let desired = differences.iter().map(|difference| (difference.path, difference.expected.clone()));
+    let actual = differences.iter().map(|difference| (difference.path, difference.actual.clone()));
+    (SpecView::Fields(desired.collect()), SpecView::Fields(actual.collect()))
 }
 
-fn hashes(stamp: &HashBaseline) -> (SpecView<'_>, SpecView<'_>) {
-    let (desired, actual) = match stamp {
+fn hashes(hash: &HashBaseline) -> (SpecView<'_>, SpecView<'_>) {
+    let (desired, actual) = match hash {
         HashBaseline::Match(digest) => (digest, digest),
         HashBaseline::Mismatch(mismatch) => (&mismatch.expected, &mismatch.actual),
-        HashBaseline::Unasked | HashBaseline::Absent | HashBaseline::Unusable(_) => {
+        HashBaseline::NotRequested | HashBaseline::Absent | HashBaseline::Unusable(_) => {
             return (SpecView::Unknown, SpecView::Unknown);
         }
     };
-    (SpecView::Hash { hash: Text(desired) }, SpecView::Hash { hash: Text(actual) })
+    (SpecView::Hash { hash: AsString(desired) }, SpecView::Hash { hash: AsString(actual) })
 }
 
-/// Something that knows its words. Lists have thousands of these, and a piece of memory for each would take longer than writing it.
-#[derive(Debug)]
-pub(super) struct Text<T>(pub(super) T);
+impl<'a> DeclaredByView<'a> {
+    fn new(declared: &'a DeclaredBy) -> Self {
+        Self { address: &declared.address, state: &declared.baseline }
+    }
+}
 
-/// The words of each.
-#[derive(Debug)]
-pub(super) struct Texts<'a, T>(pub(super) &'a [T]);
+impl<'a> JobView<'a> {
+    fn new(TerraformJob { key, run }: TerraformJob<'a>) -> Self {
+        let outcome = run.outcome.as_ref();
+        let non_empty = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        Self {
+            name: &key.name,
+            result: match outcome {
+                Some(JobOutcome { succeeded: true, .. }) => "succeeded",
+                Some(JobOutcome { succeeded: false, .. }) => "failed",
+                None => "running",
+            },
+            reason: outcome.and_then(|outcome| non_empty(&outcome.reason)),
+            message: outcome.and_then(|outcome| non_empty(&outcome.message)),
+            started: run.started,
+            ended: outcome.and_then(|outcome| outcome.ended),
+            duration_seconds: run.duration().map(|duration| duration.as_secs()),
+        }
+    }
+}
 
-impl<T: Display> Serialize for Text<T> {
+impl<'a> DifferenceView<'a> {
+    pub(super) fn new(difference: &'a Difference, values: &ValueRedactor) -> Self {
+        let DisplayedValues { expected, actual } = values.redact(&difference.finding);
+        Self {
+            path: &difference.finding.path,
+            field: OneOf(difference.finding.class),
+            expected,
+            actual,
+            severity: OneOf(difference.severity),
+            expectation: OneOf(difference.expectation),
+            advice: OneOf(difference.advice),
+            actor: OneOf(difference.actor),
+            manager: difference.manager(),
+            onset: difference.onset,
+            rules: AsStrings(&difference.matched),
+            ignored_by: difference.ignored_by.as_deref(),
+            difference,
+        }
+    }
+}
+
+/// A member of a closed set, whose spellings are the `enum` of the JSON Schema.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OneOf<T>(pub(super) T);
+
+impl<T: ClosedSet> Serialize for OneOf<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.word())
+    }
+}
+
+impl<'de, T: ClosedSet> Deserialize<'de> for OneOf<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_member("value", &text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl<T: ClosedSet> JsonSchema for OneOf<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        std::any::type_name::<T>().into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
+        json_schema!({"type": "string", "enum": words})
+    }
+}
+
+// Serializes with `Display`, without an allocation: a list has thousands of these. This is no doc comment because it
+// would become a description in `/openapi.json`.
+#[derive(Debug, JsonSchema)]
+#[schemars(inline, bound = "", rename = "AsString")]
+pub(super) struct AsString<T>(#[schemars(with = "String")] pub(super) T);
+
+// Serializes each element with `Display`.
+#[derive(Debug, JsonSchema)]
+#[schemars(inline, bound = "", rename = "AsStrings")]
+struct AsStrings<'a, T>(#[schemars(with = "Vec<String>")] &'a [T]);
+
+impl<T: Display> Serialize for AsString<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
-impl<T: Display> Serialize for Texts<'_, T> {
+impl<T: Display> Serialize for AsStrings<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Text))
-    }
-}
-
-impl<T> JsonSchema for Text<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        String::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        String::json_schema(generator)
-    }
-}
-
-impl<T> JsonSchema for Texts<'_, T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        Vec::<String>::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Vec::<String>::json_schema(generator)
+        serializer.collect_seq(self.0.iter().map(AsString))
     }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     engine::{KindState, Snapshot},
-    server::{Exposed, Protection, api::Problem, values::Values},
+    server::{Exposed, Protection, api::Problem, redaction::ValueRedactor},
     types::{Kind, WatchSpec},
 };
 
@@ -44,8 +44,8 @@ impl Caller {
     }
 
     /// How field values are shown to the caller.
-    pub(in crate::server) fn values(&self) -> Values {
-        Values::of(&self.exposed, self.trusted)
+    pub(in crate::server) fn values(&self) -> ValueRedactor {
+        ValueRedactor::new(&self.exposed, self.trusted)
     }
 
     /// Fails for a namespace in which nothing is visible, whether or not it exists.
@@ -64,7 +64,7 @@ impl Caller {
                 (Some(_), None) => watch.kind.namespaced,
                 (None, _) => true,
             };
-            let mut watches = state.streams.iter().map(|watch| &*watch.spec).filter(|spec| is_in_scope(spec));
+            let mut watches = state.watches.iter().map(|watch| &*watch.spec).filter(|spec| is_in_scope(spec));
             watches.any(|spec| !visible.covers_watch(spec, namespace))
         };
         let snapshot = self.exposed.state.snapshot();
@@ -104,7 +104,7 @@ impl FromRequestParts<Arc<Exposed>> for Caller {
             Identity::Account(account, deadline) => {
                 let Some(reviews) = &exposed.auth.0.reviews else { return Err(namespace_forbidden("*")) };
                 let snapshot = exposed.state.snapshot();
-                let (key, deadline) = (&exposed.seal_key, *deadline);
+                let (key, deadline) = (&exposed.redaction_key, *deadline);
                 let requested = requested_namespace(parts).await;
                 let authorizer = Authorizer { reviews, key, account, deadline };
                 let visible = VisibleScopes::review(&authorizer, &snapshot, requested.as_deref()).await;

@@ -136,7 +136,7 @@ async fn admit(exposed: &Exposed, web: &Web, request: Request) -> Result<Request
 
 async fn identify(exposed: &Exposed, web: &Web, request: &Parts) -> Result<Identity, Problem> {
     let deadline = Instant::now() + AUTH_TIMEOUT;
-    let (auth, key) = (&exposed.auth.0, &exposed.seal_key);
+    let (auth, key) = (&exposed.auth.0, &exposed.redaction_key);
     if let Some(reviews) = &auth.reviews {
         return authenticate_token(reviews, key, request, deadline).await;
     }
@@ -150,7 +150,7 @@ async fn identify(exposed: &Exposed, web: &Web, request: &Parts) -> Result<Ident
         return match auth.passwords.verify(users, key, &user, &password).await {
             Ok(true) => Ok(Identity::User),
             Ok(false) => Err(denied("invalid user or password")),
-            Err(QueueFull) => Err(Problem::busy("too many passwords are being verified", 1)),
+            Err(QueueFull) => Err(Problem::unavailable("too many passwords are being verified", 1)),
         };
     }
     let certified = request.extensions.get::<Peer>().is_some_and(|peer| peer.certified);
@@ -182,7 +182,7 @@ async fn authenticate_token(
 
 /// 503 instead of 401: the credentials may be valid, and a client would discard them after a 401.
 pub(super) fn review_unavailable(_: ReviewUnavailable) -> Problem {
-    Problem::busy("the API server does not answer TokenReviews and SubjectAccessReviews", 1)
+    Problem::unavailable("the API server does not answer TokenReviews and SubjectAccessReviews", 1)
 }
 
 /// The credentials of one scheme; none if the header is repeated.

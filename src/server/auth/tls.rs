@@ -145,7 +145,7 @@ fn client_verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
     let mode = settings.client_certificates;
-    if mode == ClientCertificates::NotAsked {
+    if mode == ClientCertificates::NotRequested {
         return Ok(None);
     }
     let authorities = match &settings.client_authorities {

@@ -130,7 +130,7 @@ fn namespaces(snapshot: &Snapshot, kind: &Kind) -> BTreeSet<Box<str>> {
     let states = || snapshot.kinds.iter().filter(|state| state.kind.is_same_type(kind));
     let current = states().flat_map(|state| state.blocks.namespaces());
     let watched =
-        states().flat_map(|state| &state.streams).filter_map(|watch| watch.spec.namespace.as_deref());
+        states().flat_map(|state| &state.watches).filter_map(|watch| watch.spec.namespace.as_deref());
     let keys = snapshot.history.newest_first().map(|transition| &transition.key);
     let past = keys.filter(|key| key.kind.is_same_type(kind)).map(|key| &*key.namespace);
     current.chain(watched).chain(past).filter(|name| !name.is_empty()).map(Into::into).collect()
@@ -155,8 +155,8 @@ impl ScopedSnapshots {
             Some(cached) if is_current(cached) => return cached.scoped.clone(),
             cached => cached.map(|cached| cached.scoped.clone()),
         };
-        let mut scoped = snapshot.only(|kind| visible.scope_of(kind));
-        if let Some(previous) = previous.filter(|previous| previous.has_the_same(&scoped)) {
+        let mut scoped = snapshot.scoped_to(|kind| visible.scope_of(kind));
+        if let Some(previous) = previous.filter(|previous| previous.same_content(&scoped)) {
             (scoped.sequence, scoped.edition) = (previous.sequence, previous.edition);
         }
         let scoped = Arc::new(scoped);

@@ -11,8 +11,8 @@ use tracing::{info, warn};
 
 use super::tls::{identity, server_config};
 use crate::config::{
-    ClientCertificates, FileVersion, Problem, RateLimit, TlsSettings, WebSettings, load_web, placed,
-    read_settings, stamp,
+    ClientCertificates, FileVersion, Problem, RateLimit, TlsSettings, WebSettings, file_version, load_web,
+    read_settings, with_positions,
 };
 
 #[derive(Debug)]
@@ -20,11 +20,11 @@ pub struct WebConfig {
     path: PathBuf,
     /// Bearer tokens authenticate clients, so the file must not have users.
     by_token: bool,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedSettings>,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedSettings {
     web: Web,
     versions: Vec<(PathBuf, FileVersion)>,
 }
@@ -48,9 +48,9 @@ impl WebConfig {
         let mut loader = Loader::new(path);
         let web = loader.load(by_token, &Web::default())?;
         if !loader.outdated.is_empty() {
-            return Err(placed(&loader.text, loader.outdated));
+            return Err(with_positions(&loader.text, loader.outdated));
         }
-        let loaded = Mutex::new(Loaded { web, versions: loader.versions });
+        let loaded = Mutex::new(LoadedSettings { web, versions: loader.versions });
         Ok(Self { path: path.to_owned(), by_token, loaded })
     }
 
@@ -61,11 +61,12 @@ impl WebConfig {
     /// The settings in force. Costs one `stat` per file, unless one has changed.
     pub(in crate::server) fn current(&self) -> Web {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if loaded.versions.iter().any(|(path, version)| stamp(path) != *version) {
+        if loaded.versions.iter().any(|(path, version)| file_version(path) != *version) {
             let mut loader = Loader::new(&self.path);
             match loader.load(self.by_token, &loaded.web) {
                 Ok(web) => {
-                    loaded.web = Web { problems: placed(&loader.text, loader.outdated).into(), ..web };
+                    loaded.web =
+                        Web { problems: with_positions(&loader.text, loader.outdated).into(), ..web };
                     info!(file = %self.path.display(), "reloaded the web configuration file");
                     for problem in &*loaded.web.problems {
                         warn!(file = %self.path.display(), %problem, "web configuration file is partly invalid: the previous value stays in force");
@@ -124,7 +125,7 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(path: &'a Path) -> Self {
         // The version is taken before reading, so that a change in between is noticed next time.
-        let versions = vec![(path.to_owned(), stamp(path))];
+        let versions = vec![(path.to_owned(), file_version(path))];
         Self { path, text: String::new(), versions, outdated: Vec::new() }
     }
 
@@ -136,12 +137,12 @@ impl<'a> Loader<'a> {
         if by_token && !settings.users.is_empty() {
             let message = "cannot be combined with --web.auth kubernetes; remove one of them";
             let problem = Problem { key: "basic_auth_users".into(), ..Problem::whole(message) };
-            return Err(placed(&self.text, vec![problem]));
+            return Err(with_positions(&self.text, vec![problem]));
         }
         let settings = self.keep_restrictions(settings, previous);
         let limiter = limiter(settings.rate_limit, previous);
         let web = self.load_tls(settings, previous);
-        web.map(|web| Web { limiter, ..web }).map_err(|problem| placed(&self.text, vec![problem]))
+        web.map(|web| Web { limiter, ..web }).map_err(|problem| with_positions(&self.text, vec![problem]))
     }
 
     /// Keeps users and TLS of the previous settings if the file lost them. A file that is being written may be empty or truncated
@@ -179,7 +180,7 @@ impl<'a> Loader<'a> {
         };
         let files = [Some(&tls.certificate), Some(&tls.key), tls.client_authorities.as_ref()];
         for path in files.into_iter().flatten().filter_map(|pem| pem.file()) {
-            self.versions.push((path.to_owned(), stamp(path)));
+            self.versions.push((path.to_owned(), file_version(path)));
         }
         let identity = match (identity(tls), &previous.identity) {
             (Ok(identity), _) => identity,

@@ -66,7 +66,7 @@ pub(super) struct ActiveRequest(Arc<Connection>);
 
 /// Response extension: the response has no end, so its reader is not slow.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct EventStream;
+pub(in crate::server) struct UnendingResponse;
 
 impl Connections {
     pub(super) fn new(limit: usize) -> Self {
@@ -142,7 +142,7 @@ impl ActiveRequest {
         self.0.set(Activity::Handling);
     }
 
-    pub(super) fn start_response(&self, stream: Option<&EventStream>) {
+    pub(super) fn start_response(&self, stream: Option<&UnendingResponse>) {
         let responding = || Activity::Responding(Instant::now());
         self.0.set(stream.map_or_else(responding, |_| Activity::Streaming));
     }
@@ -167,7 +167,7 @@ mod tests {
 
     use tokio::time::{advance, timeout};
 
-    use super::{ActiveRequest, CLOSING, Connection, Connections, EventStream};
+    use super::{ActiveRequest, CLOSING, Connection, Connections, UnendingResponse};
 
     async fn register(connections: &Connections) -> Arc<Connection> {
         let permit = connections.acquire().await;
@@ -226,7 +226,7 @@ mod tests {
         let connections = Connections::new(4);
         let mut open = Vec::new();
         let mut requests = Vec::new();
-        for stream in [Some(EventStream), None, None] {
+        for stream in [Some(UnendingResponse), None, None] {
             let connection = register(&connections).await;
             let request = handle_request(&connection);
             request.start_response(stream.as_ref());

@@ -18,7 +18,7 @@ const HANG_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
 
 /// Depends on the engine only: an outage of the API server is no reason to restart the exporter.
 pub(super) async fn livez(State(exposed): State<Arc<Exposed>>) -> (StatusCode, String) {
-    match exposed.state.since_last_beat(exposed.clock.now()) {
+    match exposed.state.since_last_heartbeat(exposed.clock.now()) {
         Some(silent) if silent > HANG_TIMEOUT => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the engine has hung for {} s\n", silent.as_secs()))
         }
@@ -41,7 +41,7 @@ pub(super) async fn readyz(
     let Some(snapshot) = caller.ok().filter(Caller::is_authenticated).map(|caller| caller.snapshot()) else {
         return (status, body);
     };
-    let watches: Vec<&WatchState> = snapshot.streams().collect();
+    let watches: Vec<&WatchState> = snapshot.watches().collect();
     for (source, health) in &snapshot.sources {
         let state = match health {
             WatchHealth::Starting => "waiting for its baselines".to_owned(),
@@ -51,7 +51,7 @@ pub(super) async fn readyz(
         writeln!(body, "source {source}: {state}").expect("writing to a string cannot fail");
     }
     for watch in watches {
-        let state = match (&watch.health, watch.listed) {
+        let state = match (&watch.health, watch.synced) {
             (WatchHealth::Starting, _) => "waiting for its first list".to_owned(),
             (WatchHealth::Up, _) => "listed".to_owned(),
             (WatchHealth::Down { reason, message }, true) => {

@@ -40,7 +40,7 @@ use tracing::{debug, warn};
 use self::connections::{ActiveRequest, Connection, Connections};
 use super::{Auth, Peer, api::Problem};
 
-pub(super) use self::connections::EventStream;
+pub(super) use self::connections::UnendingResponse;
 pub use self::routes::{Exposed, Protection, ROUTES, Route, router};
 
 /// The largest request head, tokens and cookies included; hyper answers 431 to a larger one.
@@ -184,7 +184,7 @@ impl Session {
             let response = app.call(request.map(|body| RequestBody::new(body, active.clone())));
             async move {
                 let response = response.await?;
-                active.start_response(response.extensions().get::<EventStream>());
+                active.start_response(response.extensions().get::<UnendingResponse>());
                 Ok::<_, std::convert::Infallible>(response.map(|body| ResponseBody { body, _active: active }))
             }
         });

@@ -15,7 +15,7 @@ use super::health;
 use crate::{
     config::{ReloadStatus, Settings},
     engine::StateReader,
-    server::{Auth, Listeners, LogLines, MetricsPage, api, auth::guard, metrics, ui},
+    server::{Auth, EventStreamLimit, LogLines, MetricsPage, api, auth::guard, metrics, ui},
     types::{Clock, RedactionKey},
 };
 
@@ -31,10 +31,10 @@ pub struct Exposed {
     pub team_problems: watch::Receiver<Arc<[String]>>,
     pub log: LogLines,
     /// Redacts values in responses.
-    pub seal_key: RedactionKey,
+    pub redaction_key: RedactionKey,
     pub clock: Clock,
     /// Clients of `/v1/events`.
-    pub listeners: Listeners,
+    pub listeners: EventStreamLimit,
     pub auth: Auth,
     /// Cancelled on shutdown.
     pub stop: CancellationToken,

@@ -12,17 +12,17 @@ use super::{
     text::line,
 };
 use crate::{
-    engine::{AGE_BOUNDS, Block, DriftCounters, KindState, Place, Snapshot},
+    engine::{AGE_BOUNDS, ClaimBlock, CounterKey, DriftCounters, KindState, Snapshot},
     server::{
         Metric,
-        query::{Latest, Runs},
+        query::{LatestJobs, TerraformJobs},
     },
     types::{Baseline, Kind, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
 /// `drift_resources`, summed over the blocks of each kind. Claims whose watch is down are `unknown`.
 pub(super) fn resources<'a>(
-    blocks: impl Iterator<Item = (&'a KindState, &'a Block, &'a BlockLines)>,
+    blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'a BlockLines)>,
 ) -> String {
     let mut totals: BTreeMap<(&str, &str, TallyKey), u64> = BTreeMap::new();
     for (state, block, lines) in blocks {
@@ -31,9 +31,9 @@ pub(super) fn resources<'a>(
             *totals.entry(key).or_insert(0) += count;
         };
         // Watches of single objects become stale one by one.
-        if state.streams.iter().any(|watch| watch.spec.is_of_single_objects()) {
+        if state.watches.iter().any(|watch| watch.spec.selects_by_name()) {
             for entry in block.entries() {
-                add(&entry.object.key.namespace, entry.claim.source, state.shown_verdict(entry), 1);
+                add(&entry.object.key.namespace, entry.claim.source, state.reported_verdict(entry), 1);
             }
             continue;
         }
@@ -113,7 +113,7 @@ pub(super) fn ages(counters: &DriftCounters) -> String {
 pub(super) fn watches(snapshot: &Snapshot) -> String {
     // Watches of single objects in one namespace share a series, which is 1 if all of them are up.
     let mut all_up: BTreeMap<(&Kind, &str), bool> = BTreeMap::new();
-    for watch in snapshot.streams() {
+    for watch in snapshot.watches() {
         let up = watch.health == WatchHealth::Up;
         all_up.entry((&watch.spec.kind, watch.spec.scope())).and_modify(|all| *all &= up).or_insert(up);
     }
@@ -128,7 +128,7 @@ pub(super) fn watches(snapshot: &Snapshot) -> String {
 
 pub(super) fn cache(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    let watched = |state: &KindState| state.streams.iter().any(|watch| !watch.spec.is_nothing());
+    let watched = |state: &KindState| state.watches.iter().any(|watch| !watch.spec.matches_nothing());
     for state in snapshot.kinds.iter().filter(|state| watched(state)) {
         let labels = [("group", &*state.kind.group), ("kind", &*state.kind.kind)];
         line(&mut out, CACHE.name, &labels, state.blocks.count());
@@ -154,7 +154,7 @@ pub(super) fn rule_expiries(snapshot: &Snapshot) -> String {
     out
 }
 
-fn counter_labels(key: &Place) -> [(&str, &str); 4] {
+fn counter_labels(key: &CounterKey) -> [(&str, &str); 4] {
     [
         ("group", &key.kind.group),
         ("kind", &key.kind.kind),
@@ -207,20 +207,24 @@ fn state_lines(snapshot: &Snapshot, metric: &Metric, value: impl Fn(&Baseline) -
 }
 
 /// The result of the last finished run.
-pub(super) fn job_results(runs: &Runs<'_>) -> String {
+pub(super) fn job_results(runs: &TerraformJobs<'_>) -> String {
     job_lines(runs, &JOB_RESULT, |latest| Some(if latest.ended?.1.succeeded { 1.0 } else { 0.0 }))
 }
 
-pub(super) fn job_starts(runs: &Runs<'_>) -> String {
+pub(super) fn job_starts(runs: &TerraformJobs<'_>) -> String {
     job_lines(runs, &JOB_START, |latest| Some(latest.newest.run.started?.as_duration().as_secs_f64()))
 }
 
 /// The duration of the newest run, once it has finished.
-pub(super) fn job_durations(runs: &Runs<'_>) -> String {
-    job_lines(runs, &JOB_DURATION, |latest| Some(latest.newest.run.lasted()?.as_secs_f64()))
+pub(super) fn job_durations(runs: &TerraformJobs<'_>) -> String {
+    job_lines(runs, &JOB_DURATION, |latest| Some(latest.newest.run.duration()?.as_secs_f64()))
 }
 
-fn job_lines(runs: &Runs<'_>, metric: &Metric, value: impl Fn(&Latest<'_>) -> Option<f64>) -> String {
+fn job_lines(
+    runs: &TerraformJobs<'_>,
+    metric: &Metric,
+    value: impl Fn(&LatestJobs<'_>) -> Option<f64>,
+) -> String {
     let mut out = String::new();
     for (namespace, name, latest) in runs.iter() {
         if let Some(value) = value(latest) {
@@ -236,7 +240,7 @@ mod tests {
 
     use super::watches;
     use crate::{
-        engine::{Blocks, KindState, Snapshot, WatchState},
+        engine::{ClaimBlocks, KindState, Snapshot, WatchState},
         types::{DownReason, Kind, WatchHealth, WatchSpec},
     };
 
@@ -245,12 +249,12 @@ mod tests {
         let kind = Arc::new(Kind::service());
         let watch = |name: &str, health: WatchHealth| {
             let (namespace, name) = (Some("shop".into()), Some(name.into()));
-            let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::whole(kind.clone()) });
-            WatchState { spec, health, listed: true, answered: true }
+            let spec = Arc::new(WatchSpec { namespace, name, ..WatchSpec::all(kind.clone()) });
+            WatchState { spec, health, synced: true, answered: true }
         };
         let down = WatchHealth::Down { reason: DownReason::Forbidden, message: "no".into() };
         let both = vec![watch("a", WatchHealth::Up), watch("b", down)];
-        let state = KindState { kind: kind.clone(), streams: both, blocks: Blocks::default() };
+        let state = KindState { kind: kind.clone(), watches: both, blocks: ClaimBlocks::default() };
         let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
         let line = "drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0\n";
         assert_eq!(watches(&snapshot), line);

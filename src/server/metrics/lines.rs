@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::ShownLabel,
-    engine::{Block, Claim, Entry},
+    engine::{Claim, ClaimBlock, ClaimEntry},
     types::{DriftKind, Episode, ShortText, Source, UnknownReason, VerdictKind},
 };
 
@@ -65,7 +65,7 @@ impl LineBuffer {
 
 impl BlockLines {
     pub(super) fn render<'a>(
-        entries: impl IntoIterator<Item = &'a Arc<Entry>>,
+        entries: impl IntoIterator<Item = &'a Arc<ClaimEntry>>,
         options: &MetricsOptions,
         deflater: &mut Deflater,
     ) -> Self {
@@ -83,7 +83,7 @@ impl BlockLines {
                 None => {}
             }
             if let Some(count) =
-                claim.details.as_ref().map(|details| details.blind.len()).filter(|count| *count > 0)
+                claim.details.as_ref().map(|details| details.blind_fields.len()).filter(|count| *count > 0)
             {
                 blind.line(BLIND.name, &labels, i64::try_from(count).unwrap_or(i64::MAX));
             }
@@ -91,7 +91,7 @@ impl BlockLines {
                 episodes.line(EPISODES.name, &labels, i64::from(episodes_seen.count));
             }
             if let Some(episode) = claim.verdict.episode() {
-                if episode.trouble == DriftKind::Drifted {
+                if episode.drift_kind == DriftKind::Drifted {
                     fields.line(
                         FIELDS.name,
                         &labels,
@@ -106,7 +106,7 @@ impl BlockLines {
                 labels.clear();
                 push_object_labels(&mut labels, entry, &options.labels);
                 labels.push(',');
-                push_labels(&mut labels, &[("health", entry.object.facts.health.as_str())]);
+                push_labels(&mut labels, &[("health", entry.object.info.health.as_str())]);
                 health.line(HEALTH.name, &labels, 1);
             }
             let namespace = entry.object.key.namespace.clone();
@@ -127,7 +127,7 @@ impl BlockLines {
 
     /// The lines of the first drifted objects that fit; each has at most five series.
     pub(super) fn first_drifting(
-        block: &Block,
+        block: &ClaimBlock,
         options: &MetricsOptions,
         room: usize,
         deflater: &mut Deflater,
@@ -143,17 +143,17 @@ impl BlockLines {
 }
 
 /// The labels of every series of an object; configured object labels come last.
-fn push_object_labels(out: &mut String, entry: &Entry, shown: &[ShownLabel]) {
+fn push_object_labels(out: &mut String, entry: &ClaimEntry, shown: &[ShownLabel]) {
     push_labels(out, &object_labels(entry));
     for ShownLabel { key, name } in shown {
-        if let Some((_, value)) = entry.object.extras.labels.iter().find(|(label, _)| label == key) {
+        if let Some((_, value)) = entry.object.rule_inputs.labels.iter().find(|(label, _)| label == key) {
             out.push(',');
             push_labels(out, &[(name, value)]);
         }
     }
 }
 
-fn object_labels(entry: &Entry) -> [(&str, &str); 5] {
+fn object_labels(entry: &ClaimEntry) -> [(&str, &str); 5] {
     let key = &entry.object.key;
     [
         ("group", &key.kind.group),

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     config::{Settings, ShownLabel},
-    engine::{Block, KindState, Snapshot},
-    server::{Metric, query::Runs},
+    engine::{ClaimBlock, KindState, Snapshot},
+    server::{Metric, query::TerraformJobs},
 };
 
 /// The settings of the page.
@@ -180,7 +180,7 @@ fn assemble(
             pages.push(&block.lines.health.fragment);
         }
     }
-    let (counters, runs) = (&snapshot.ledger, Runs::of(snapshot));
+    let (counters, runs) = (&snapshot.counters, TerraformJobs::from_snapshot(snapshot));
     let mut dropped = String::new();
     line(&mut dropped, DROPPED.name, &[], content.dropped);
     let rest = [
@@ -217,7 +217,7 @@ fn assemble(
 /// A block with its cached lines.
 struct RenderedBlock<'a> {
     state: &'a KindState,
-    block: &'a Block,
+    block: &'a ClaimBlock,
     lines: Arc<BlockLines>,
 }
 
@@ -230,7 +230,7 @@ struct PageContent<'a> {
 
 struct PageBlock<'a> {
     state: &'a KindState,
-    block: &'a Block,
+    block: &'a ClaimBlock,
     /// All lines; counts by verdict always come from here.
     lines: Arc<BlockLines>,
     /// The lines of drifted objects, as many as fit.

@@ -1,5 +1,4 @@
-//! What differs, side by side: declared on the left, actual on the right, and above each field who set it and when.
-//! Two texts beside each other: the lines that belong together, and what in them differs.
+//! Differences side by side: declared on the left, live on the right, and the owner of each field above it.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,43 +6,49 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use similar::{DiffOp, TextDiff};
 
-use super::format::{severity, since, tool, value};
+use super::format::{is_hash, severity, since, tool, value};
 use crate::{
-    server::values::{Shown, Values},
+    server::redaction::{DisplayedValues, ValueRedactor},
     types::{Difference, RedactionKey},
 };
 
-/// A table of differences, one group of rows for each field.
-pub(super) fn side_by_side<'a>(
+/// Unchanged lines before and after a change.
+const CONTEXT_LINES: usize = 3;
+/// The most lines of one field.
+const MAX_LINES: usize = 400;
+/// After this time, the remaining lines are aligned approximately.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(50);
+
+pub(super) fn diff_table<'a>(
     differences: impl Iterator<Item = &'a Difference>,
-    values: &Values,
+    values: &ValueRedactor,
     now: Timestamp,
 ) -> Markup {
     html! {
         div.scroll {
             table.diff {
                 thead { tr { th scope="col" { "Declared" } th scope="col" { "Actual" } } }
-                @for difference in differences { (field(difference, values, now)) }
+                @for difference in differences { (field_rows(difference, values, now)) }
             }
         }
     }
 }
 
-fn field(difference: &Difference, values: &Values, now: Timestamp) -> Markup {
-    let Shown { expected, actual } = values.of_finding(&difference.finding);
+fn field_rows(difference: &Difference, values: &ValueRedactor, now: Timestamp) -> Markup {
+    let DisplayedValues { expected, actual } = values.redact(&difference.finding);
     html! {
         tbody {
-            tr.field { th colspan="2" scope="rowgroup" { (head(difference, now)) } }
-            @if is_short(&expected) || is_short(&actual) {
-                tr { td.old data-label="Declared" { (shown(&expected)) } td.new data-label="Actual" { (shown(&actual)) } }
+            tr.field { th colspan="2" scope="rowgroup" { (field_header(difference, now)) } }
+            @if is_opaque(&expected) || is_opaque(&actual) {
+                tr { td.old data-label="Declared" { (whole_value(&expected)) } td.new data-label="Actual" { (whole_value(&actual)) } }
             } @else {
-                @for pair in aligned(&readable(&expected), &readable(&actual)) { (row(&pair)) }
+                @for line in diff_lines(&pretty_json(&expected), &pretty_json(&actual)) { (line_row(&line)) }
             }
         }
     }
 }
 
-fn head(difference: &Difference, now: Timestamp) -> Markup {
+fn field_header(difference: &Difference, now: Timestamp) -> Markup {
     html! {
         code.path { (difference.finding.path) }
         span.about {
@@ -53,244 +58,215 @@ fn head(difference: &Difference, now: Timestamp) -> Markup {
                 None => { span { (difference.expectation) " " (difference.finding.class) } }
             }
             " " span { "by " (tool(difference.actor, difference.manager())) }
-            @let is_told = difference.finding.writer.as_ref().is_some_and(|writer| writer.time.is_some());
-            " " span { @if !is_told { "first seen " } (since(difference.onset, now)) }
+            // Without a time in the managed fields, the onset is when the exporter first observed the difference.
+            @let has_time = difference.finding.owner.as_ref().is_some_and(|owner| owner.time.is_some());
+            " " span { @if !has_time { "first seen " } (since(difference.onset, now)) }
         }
     }
 }
 
-fn row(pair: &Pair<'_>) -> Markup {
+fn line_row(line: &DiffLine<'_>) -> Markup {
     html! {
-        @match pair {
-            Pair::Same(line) => { tr.same { td data-label="Declared" { code { (line) } } td data-label="Actual" { code { (line) } } } }
-            Pair::Left(number) => { tr.left-out { td colspan="2" { (number) " lines are as declared" } } }
-            Pair::LineEnds => { tr.left-out { td colspan="2" { "the lines are the same and end differently" } } }
-            Pair::More(number) => { tr.left-out { td colspan="2" { "and " (number) " lines more" } } }
-            Pair::Changed(old, new) => {
+        @match line {
+            DiffLine::Unchanged(line) => { tr.same { td data-label="Declared" { code { (line) } } td data-label="Actual" { code { (line) } } } }
+            DiffLine::SkippedResource(number) => { tr.left-out { td colspan="2" { (number) " lines are as declared" } } }
+            DiffLine::OnlyLineEndings => { tr.left-out { td colspan="2" { "the lines are the same and end differently" } } }
+            DiffLine::Truncated(number) => { tr.left-out { td colspan="2" { "and " (number) " lines more" } } }
+            DiffLine::Changed(old, new) => {
                 tr {
-                    td.old data-label="Declared" { @if let Some(side) = old { code { (side.before) del { (side.differs) } (side.after) } } }
-                    td.new data-label="Actual" { @if let Some(Side { before, differs, after }) = new { code { (before) ins { (differs) } (after) } } }
+                    td.old data-label="Declared" { @if let Some(ChangedLine { prefix, changed, suffix }) = old { code { (prefix) del { (changed) } (suffix) } } }
+                    td.new data-label="Actual" { @if let Some(ChangedLine { prefix, changed, suffix }) = new { code { (prefix) ins { (changed) } (suffix) } } }
                 }
             }
         }
     }
 }
 
-/// A value that is no text to look into: nothing, a hash, or a digest of what is not shown.
-fn is_short(text: &str) -> bool {
-    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    text.is_empty() || is_hash || RedactionKey::is_digest(text)
+/// Whether a line diff of the value is useless: an absent value, a hash, or the digest of a redacted value.
+fn is_opaque(text: &str) -> bool {
+    text.is_empty() || is_hash(text) || RedactionKey::is_digest(text)
 }
 
-fn shown(text: &str) -> Markup {
+fn whole_value(text: &str) -> Markup {
     html! {
         @if text.is_empty() { span.none { "not there" } }
-        @else if is_short(text) { (value(text)) }
+        @else if is_opaque(text) { (value(text)) }
         @else {
-            @let text = readable(text);
-            @let more = text.lines().count().saturating_sub(SHOWN);
-            @for line in text.lines().take(SHOWN) { code { (line) } }
+            @let text = pretty_json(text);
+            @let more = text.lines().count().saturating_sub(MAX_LINES);
+            @for line in text.lines().take(MAX_LINES) { code { (line) } }
             @if more > 0 { span.none { "and " (more) " lines more" } }
         }
     }
 }
 
-/// Compact JSON with a line for each part of it. Text that only looks like it stays as it is: `1.10` is not `1.1`.
-fn readable(text: &str) -> Cow<'_, str> {
+/// Pretty-prints JSON that serde writes back unchanged. Other text stays as it is, because `1.10` is not `1.1`.
+fn pretty_json(text: &str) -> Cow<'_, str> {
     if !text.starts_with(['{', '[']) {
         return text.into();
     }
     let parsed: Option<serde_json::Value> = serde_json::from_str(text).ok();
-    let exact = parsed.filter(|own| serde_json::to_string(own).is_ok_and(|own| own == text));
-    exact.and_then(|own| serde_json::to_string_pretty(&own).ok()).map_or_else(|| text.into(), Into::into)
+    let exact = parsed.filter(|json| serde_json::to_string(json).is_ok_and(|written| written == text));
+    exact.and_then(|json| serde_json::to_string_pretty(&json).ok()).map_or_else(|| text.into(), Into::into)
 }
 
-/// Equal lines that are shown before and after those that differ.
-const AROUND: usize = 3;
-/// Lines of one field that are shown.
-pub(super) const SHOWN: usize = 400;
-/// After this long the rest is aligned roughly.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// What stands beside each other.
+/// A row of a line diff.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pair<'a> {
-    /// The same on both sides.
-    Same(&'a str),
-    /// Lines that are the same on both sides and not shown.
-    Left(usize),
-    /// A line that is on one side only, or another on each.
-    Changed(Option<Side<'a>>, Option<Side<'a>>),
-    /// Lines that are not shown because there are too many.
-    More(usize),
-    /// All lines are the same, but not how they end.
-    LineEnds,
+enum DiffLine<'a> {
+    Unchanged(&'a str),
+    /// A number of unchanged lines far from any change.
+    SkippedResource(usize),
+    /// A line on one side, or a different line on each side.
+    Changed(Option<ChangedLine<'a>>, Option<ChangedLine<'a>>),
+    /// A number of rows beyond [`MAX_LINES`].
+    Truncated(usize),
+    /// All lines are equal, but their line endings are not.
+    OnlyLineEndings,
 }
 
-/// One line: what it has in common with the line beside it, and in the middle what it has not.
+/// One side of a changed line. Both sides have the same prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Side<'a> {
-    pub(super) before: &'a str,
-    pub(super) differs: &'a str,
-    pub(super) after: &'a str,
+struct ChangedLine<'a> {
+    prefix: &'a str,
+    changed: &'a str,
+    suffix: &'a str,
 }
 
-/// Lines of two texts that belong together. It ends in bounded time and length, however long the texts are.
-pub(super) fn aligned<'a>(old: &'a str, new: &'a str) -> Vec<Pair<'a>> {
+/// Diffs two texts. Time and length of the result are bounded, however long the texts are.
+fn diff_lines<'a>(old: &'a str, new: &'a str) -> Vec<DiffLine<'a>> {
     if old != new && old.lines().eq(new.lines()) {
-        return vec![Pair::LineEnds];
+        return vec![DiffLine::OnlyLineEndings];
     }
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
-    let mut pairs = Vec::new();
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
+    let mut rows = Vec::new();
     let last = diff.ops().len().saturating_sub(1);
     for (at, op) in diff.ops().iter().enumerate() {
-        match *op {
-            DiffOp::Equal { old_index, len, .. } => {
-                same(&old[old_index..old_index + len], at == 0, at == last, &mut pairs);
-            }
-            DiffOp::Delete { old_index, old_len, .. } => {
-                changed(&old[old_index..old_index + old_len], &[], &mut pairs);
-            }
-            DiffOp::Insert { new_index, new_len, .. } => {
-                changed(&[], &new[new_index..new_index + new_len], &mut pairs);
-            }
-            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                changed(
-                    &old[old_index..old_index + old_len],
-                    &new[new_index..new_index + new_len],
-                    &mut pairs,
-                );
-            }
+        if let DiffOp::Equal { old_index, len, .. } = *op {
+            push_unchanged(&old[old_index..old_index + len], at == 0, at == last, &mut rows);
+        } else {
+            push_changed(&old[op.old_range()], &new[op.new_range()], &mut rows);
         }
     }
-    if pairs.len() > SHOWN {
-        let more = pairs.len() - SHOWN;
-        pairs.truncate(SHOWN);
-        pairs.push(Pair::More(more));
+    if rows.len() > MAX_LINES {
+        let more = rows.len() - MAX_LINES;
+        rows.truncate(MAX_LINES);
+        rows.push(DiffLine::Truncated(more));
     }
-    pairs
+    rows
 }
 
-/// Equal lines: those beside a change, and how many are between.
-fn same<'a>(lines: &[&'a str], is_first: bool, is_last: bool, pairs: &mut Vec<Pair<'a>>) {
-    let head = if is_first { 0 } else { AROUND.min(lines.len()) };
-    let tail = if is_last { 0 } else { AROUND.min(lines.len() - head) };
-    let left = lines.len() - head - tail;
-    pairs.extend(lines[..head].iter().map(|line| Pair::Same(line)));
-    match left {
+/// Pushes the lines next to a change, and the number of lines between them.
+fn push_unchanged<'a>(lines: &[&'a str], is_first: bool, is_last: bool, rows: &mut Vec<DiffLine<'a>>) {
+    let head = if is_first { 0 } else { CONTEXT_LINES.min(lines.len()) };
+    let tail = if is_last { 0 } else { CONTEXT_LINES.min(lines.len() - head) };
+    rows.extend(lines[..head].iter().map(|line| DiffLine::Unchanged(line)));
+    match lines.len() - head - tail {
         0 => {}
-        // A line is no longer than what would be said of it.
-        1 => pairs.push(Pair::Same(lines[head])),
-        left => pairs.push(Pair::Left(left)),
+        // The line takes as much space as a note that it was skipped.
+        1 => rows.push(DiffLine::Unchanged(lines[head])),
+        skipped => rows.push(DiffLine::SkippedResource(skipped)),
     }
-    pairs.extend(lines[lines.len() - tail..].iter().map(|line| Pair::Same(line)));
+    rows.extend(lines[lines.len() - tail..].iter().map(|line| DiffLine::Unchanged(line)));
 }
 
-fn changed<'a>(old: &[&'a str], new: &[&'a str], pairs: &mut Vec<Pair<'a>>) {
+fn push_changed<'a>(old: &[&'a str], new: &[&'a str], rows: &mut Vec<DiffLine<'a>>) {
+    let whole = |line: &&'a str| ChangedLine { prefix: "", changed: line, suffix: "" };
     for at in 0..old.len().max(new.len()) {
-        pairs.push(match (old.get(at), new.get(at)) {
+        rows.push(match (old.get(at), new.get(at)) {
             (Some(old), Some(new)) => {
-                let (old, new) = apart(old, new);
-                Pair::Changed(Some(old), Some(new))
+                let (old, new) = split_common(old, new);
+                DiffLine::Changed(Some(old), Some(new))
             }
-            (old, new) => Pair::Changed(old.map(|own| whole(own)), new.map(|own| whole(own))),
+            (old, new) => DiffLine::Changed(old.map(whole), new.map(whole)),
         });
     }
 }
 
-fn whole(line: &str) -> Side<'_> {
-    Side { before: "", differs: line, after: "" }
-}
-
-/// What two lines have in common at their beginnings and ends, and what is left of each.
-fn apart<'a>(old: &'a str, new: &'a str) -> (Side<'a>, Side<'a>) {
-    let before: usize = old
-        .chars()
-        .zip(new.chars())
-        .take_while(|(one, other)| one == other)
-        .map(|(one, _)| one.len_utf8())
-        .sum();
-    let after: usize = old[before..]
+/// Splits off the common prefix and suffix of two lines.
+fn split_common<'a>(old: &'a str, new: &'a str) -> (ChangedLine<'a>, ChangedLine<'a>) {
+    let prefix: usize =
+        old.chars().zip(new.chars()).take_while(|(old, new)| old == new).map(|(old, _)| old.len_utf8()).sum();
+    let suffix: usize = old[prefix..]
         .chars()
         .rev()
-        .zip(new[before..].chars().rev())
-        .take_while(|(one, other)| one == other)
-        .map(|(one, _)| one.len_utf8())
+        .zip(new[prefix..].chars().rev())
+        .take_while(|(old, new)| old == new)
+        .map(|(old, _)| old.len_utf8())
         .sum();
-    let cut = |line: &'a str| Side {
-        before: &line[..before],
-        differs: &line[before..line.len() - after],
-        after: &line[line.len() - after..],
+    let split = |line: &'a str| ChangedLine {
+        prefix: &line[..prefix],
+        changed: &line[prefix..line.len() - suffix],
+        suffix: &line[line.len() - suffix..],
     };
-    (cut(old), cut(new))
+    (split(old), split(new))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Pair, SHOWN, Side, aligned, readable};
+    use super::{ChangedLine, DiffLine, MAX_LINES, diff_lines, pretty_json};
 
     #[test]
-    fn only_what_is_json_to_the_letter_is_set_out_in_lines() {
-        assert_eq!(readable(r#"{"a":[1]}"#), "{\n  \"a\": [\n    1\n  ]\n}");
+    fn only_exact_json_is_pretty_printed() {
+        assert_eq!(pretty_json(r#"{"a":[1]}"#), "{\n  \"a\": [\n    1\n  ]\n}");
         for text in [r#"{"v":1.10}"#, "{{ .Values.x }}", "[a]", "3", r#"{ "a":1}"#] {
-            assert_eq!(readable(text), text);
+            assert_eq!(pretty_json(text), text);
         }
     }
 
-    fn changed<'a>(old: [&'a str; 3], new: [&'a str; 3]) -> Pair<'a> {
-        let side = |[before, differs, after]: [&'a str; 3]| Some(Side { before, differs, after });
-        Pair::Changed(side(old), side(new))
+    fn changed<'a>(old: [&'a str; 3], new: [&'a str; 3]) -> DiffLine<'a> {
+        let line = |[prefix, changed, suffix]: [&'a str; 3]| Some(ChangedLine { prefix, changed, suffix });
+        DiffLine::Changed(line(old), line(new))
     }
 
     #[test]
-    fn lines_that_belong_together_stand_beside_each_other() {
-        assert_eq!(aligned("3", "5"), [changed(["", "3", ""], ["", "5", ""])]);
+    fn changed_lines_are_aligned_and_split_at_their_common_parts() {
+        assert_eq!(diff_lines("3", "5"), [changed(["", "3", ""], ["", "5", ""])]);
         assert_eq!(
-            aligned("a\nport=80\nz", "a\nport=8080\nmore\nz"),
+            diff_lines("a\nport=80\nz", "a\nport=8080\nmore\nz"),
             [
-                Pair::Same("a"),
+                DiffLine::Unchanged("a"),
                 changed(["port=80", "", ""], ["port=80", "80", ""]),
-                Pair::Changed(None, Some(Side { before: "", differs: "more", after: "" })),
-                Pair::Same("z"),
+                DiffLine::Changed(None, Some(ChangedLine { prefix: "", changed: "more", suffix: "" })),
+                DiffLine::Unchanged("z"),
             ]
         );
-        assert_eq!(aligned("grün", "grau"), [changed(["gr", "ün", ""], ["gr", "au", ""])]);
+        assert_eq!(diff_lines("grün", "grau"), [changed(["gr", "ün", ""], ["gr", "au", ""])]);
     }
 
     #[test]
-    fn what_is_the_same_far_from_a_change_is_counted_only() {
+    fn unchanged_lines_far_from_a_change_are_counted() {
         let old: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
         let mut new = old.clone();
         new[10] = "other".to_owned();
         let (old, new) = (old.join("\n"), new.join("\n"));
-        let pairs = aligned(&old, &new);
-        assert_eq!((&pairs[0], pairs.len()), (&Pair::Left(7), 9));
-        assert_eq!(pairs[8], Pair::Left(6));
+        let rows = diff_lines(&old, &new);
+        assert_eq!((&rows[0], rows.len()), (&DiffLine::SkippedResource(7), 9));
+        assert_eq!(rows[8], DiffLine::SkippedResource(6));
     }
 
     #[test]
-    fn lines_that_only_end_differently_are_no_sameness() {
+    fn different_line_endings_are_a_difference() {
         for (old, new) in [("a\nb\n", "a\nb"), ("a\nb", "a\r\nb")] {
-            assert_eq!(aligned(old, new), [Pair::LineEnds]);
+            assert_eq!(diff_lines(old, new), [DiffLine::OnlyLineEndings]);
         }
     }
 
     #[test]
-    fn long_texts_end() {
+    fn long_texts_are_truncated() {
         let old: Vec<String> = (0..50_000).map(|number| format!("{number}")).collect();
         let new: Vec<String> = (0..50_000).map(|number| format!("{}", number * 7 % 50_001)).collect();
         let (old, new) = (old.join("\n"), new.join("\n"));
-        // CPU time: a busy machine is no reason to fail.
+        // CPU time does not depend on the load of the machine.
         let cpu_time = || {
             let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
             std::time::Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
         };
-        let begun = cpu_time();
-        let pairs = aligned(&old, &new);
-        assert_eq!(pairs.len(), SHOWN + 1);
-        assert!(matches!(pairs[SHOWN], Pair::More(_)));
-        let took = cpu_time().saturating_sub(begun);
-        assert!(took.as_secs() < 5, "{took:?}");
+        let start = cpu_time();
+        let rows = diff_lines(&old, &new);
+        assert_eq!(rows.len(), MAX_LINES + 1);
+        assert!(matches!(rows[MAX_LINES], DiffLine::Truncated(_)));
+        let elapsed = cpu_time().saturating_sub(start);
+        assert!(elapsed.as_secs() < 5, "{elapsed:?}");
     }
 }

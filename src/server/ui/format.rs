@@ -1,63 +1,86 @@
-//! How things are said: durations, times, tools, verdicts.
-//! Addresses of pages.
-//! Verdicts as one bar: how much of it is off is seen before it is read.
-
-use std::fmt::Write as _;
+//! Markup and text that several pages share: times, verdicts, tools, values, tables and URLs.
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::overview::{BY_URGENCY, Counts};
-use crate::types::{Actor, Cause, ObjectKey, RedactionKey, Severity, Source, UnknownReason, VerdictKind};
+use super::overview::BY_URGENCY;
+use crate::{
+    server::query::{ClaimRow, VerdictCounts},
+    types::{Actor, ObjectKey, RedactionKey, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
+};
 
-/// A length of time in its two largest units: `2 min 10 s`.
-pub(super) fn lasting(duration: SignedDuration) -> String {
+/// The characters that RFC 3986 leaves unreserved are not encoded.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// `/objects/deployments.apps/shop/web`.
+pub(super) fn object_url(key: &ObjectKey) -> String {
+    let namespace = if key.namespace.is_empty() { "-" } else { &key.namespace };
+    format!("/objects/{}/{}/{}", encode(&key.kind.to_string()), encode(namespace), encode(&key.name))
+}
+
+/// The object's page in the Grafana dashboard that comes with the exporter.
+pub(super) fn dashboard_url(grafana: &str, key: &ObjectKey) -> String {
+    let variables = [
+        ("group", &*key.kind.group),
+        ("kind", &*key.kind.kind),
+        ("namespace", &*key.namespace),
+        ("name", &*key.name),
+    ];
+    let variables = variables.map(|(name, value)| format!("var-{name}={}", encode(value)));
+    format!("{grafana}/d/drift-exporter-object?{}", variables.join("&"))
+}
+
+/// Encodes a segment of a path or a value of a query.
+pub(super) fn encode(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// A duration in its two largest units: `2 min 10 s`.
+pub(super) fn duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    let two = |large: i64, unit: &str, small: i64, part: &str| match small {
-        0 => format!("{large} {unit}"),
-        _ => format!("{large} {unit} {small} {part}"),
+    let two_units = |large: i64, large_unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
     };
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => two(minutes, "min", seconds % 60, "s"),
-        (0, ..) => two(hours, "h", minutes, "min"),
-        _ => two(days, "d", hours, "h"),
+        (0, 0, _) => two_units(minutes, "min", seconds % 60, "s"),
+        (0, ..) => two_units(hours, "h", minutes, "min"),
+        _ => two_units(days, "d", hours, "h"),
     }
 }
 
-/// The length of time until now; scripts keep it running.
+/// The duration from `since` until now. The script keeps it up to date.
 pub(super) fn until_now(since: Timestamp, now: Timestamp) -> Markup {
     let since = to_second(since);
     html! {
-        time datetime=(since) title=(exact(since)) data-tick="for" { (lasting(now.duration_since(since))) }
+        time datetime=(since) title=(exact(since)) data-tick="for" { (duration(now.duration_since(since))) }
     }
 }
 
-/// How long ago; scripts keep it running.
+/// `2 min 10 s ago`. The script keeps it up to date.
 pub(super) fn ago(then: Timestamp, now: Timestamp) -> Markup {
     let then = to_second(then);
     html! {
-        time datetime=(then) title=(exact(then)) data-tick="ago" { (lasting(now.duration_since(then))) " ago" }
+        time datetime=(then) title=(exact(then)) data-tick="ago" { (duration(now.duration_since(then))) " ago" }
     }
 }
 
-/// How long ago, and when exactly.
 pub(super) fn since(then: Timestamp, now: Timestamp) -> Markup {
     html! { (ago(then, now)) span.exact { (exact(then)) } }
 }
 
-/// The moment itself.
 pub(super) fn exact(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// Parts of a second are noise to people, and would make a page differ from itself.
+/// Without fractions of a second, two renderings of a page differ only if something changed.
 fn to_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// The verdict for people.
 pub(super) fn verdict_word(verdict: VerdictKind) -> &'static str {
     match verdict {
         VerdictKind::InSync => "In sync",
@@ -71,32 +94,41 @@ pub(super) fn verdict_word(verdict: VerdictKind) -> &'static str {
     }
 }
 
-/// The verdict with its shape: colour alone does not reach everybody.
+/// The verdict with its shape, for readers who cannot tell the colours apart.
 pub(super) fn badge(verdict: VerdictKind) -> Markup {
     html! { span class={ "verdict " (verdict) } { (shape(verdict)) (verdict_word(verdict)) } }
 }
 
-/// The shape of a verdict; the page has one drawing of each.
+/// Refers to the shape that the layout draws once.
 pub(super) fn shape(verdict: VerdictKind) -> Markup {
     html! { svg.shape aria-hidden="true" viewBox="0 0 16 16" { use href={ "#shape-" (verdict) } {} } }
 }
 
-/// The severity with its word.
 pub(super) fn severity(severity: Severity) -> Markup {
     html! { span class={ "severity " (severity) } { (severity) } }
 }
 
-/// The tool in a table: its class, and the name it gave itself where that tells more.
+/// The object's health, which is as old as the last event of its watch.
+pub(super) fn health(row: &ClaimRow<'_>) -> Markup {
+    let facts = &row.entry.object.info;
+    html! {
+        span class={ "health " (facts.health) } { (facts.health) }
+        @if row.reason == Some(UnknownReason::Stale) { span.detail { "when last seen" } }
+        @if !facts.message.is_empty() { span.detail { (facts.message) } }
+    }
+}
+
+/// The class of a tool, and its field manager if that adds something.
 pub(super) fn tool(actor: Actor, manager: Option<&str>) -> Markup {
     html! {
-        @if actor == Actor::Nobody { "nobody" } @else { (actor) }
+        @if actor == Actor::Unknown { "nobody" } @else { (actor) }
         @if let Some(manager) = manager.filter(|manager| *manager != actor.as_str()) {
             span.detail { (manager) }
         }
     }
 }
 
-/// The tool in a sentence.
+/// A tool as part of a sentence.
 pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
     let class = match actor {
         Actor::Terraform => "Terraform",
@@ -107,7 +139,7 @@ pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
         Actor::Controller => "a controller",
         Actor::Console => "a web console",
         Actor::Other => "a tool that is not known here",
-        Actor::Nobody => "a tool that left no name",
+        Actor::Unknown => "a tool that left no name",
     };
     html! {
         (class)
@@ -115,7 +147,6 @@ pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
     }
 }
 
-/// Why an object could not be judged, in a word or two.
 pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
     match reason {
         UnknownReason::Unreadable => "unreadable",
@@ -130,7 +161,7 @@ pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
         UnknownReason::OtherCluster => "of another cluster",
         UnknownReason::NewerSchema => "newer schema",
         UnknownReason::Encrypted => "encrypted",
-        UnknownReason::Torn => "torn",
+        UnknownReason::IncompleteBaseline => "torn",
         UnknownReason::TooLarge => "too large",
         UnknownReason::UnsupportedVersion => "unsupported version",
         UnknownReason::UnreadableBaseline => "unreadable baseline",
@@ -138,34 +169,15 @@ pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
 }
 
 /// How an episode ended.
-pub(super) fn ending(cause: Cause) -> &'static str {
+pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {
     match cause {
-        Cause::Reverted => "put back to what was declared",
-        Cause::Absorbed => "declared as it was",
-        Cause::Deleted => "object or baseline deleted",
-        Cause::Rule => "ignored by a rule",
+        ResolutionCause::Reverted => "put back to what was declared",
+        ResolutionCause::Absorbed => "declared as it was",
+        ResolutionCause::Deleted => "object or baseline deleted",
+        ResolutionCause::Rule => "ignored by a rule",
     }
 }
 
-/// A number with its noun.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
-}
-
-/// The first digits of a hash are enough to tell two apart; everything else is shown as it is.
-pub(super) fn value(text: &str) -> Markup {
-    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match text.get(..12) {
-        Some(start) if is_hash => html! { code title=(text) { (start) "…" } },
-        Some(_) if RedactionKey::is_digest(text) => {
-            let end: String = text.chars().rev().take(6).collect::<Vec<char>>().into_iter().rev().collect();
-            html! { span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (end) } } }
-        }
-        _ => html! { code { (text) } },
-    }
-}
-
-/// What a place is called that a source declares objects in.
 pub(super) fn baseline_word(source: Source) -> &'static str {
     match source {
         Source::Helm => "release",
@@ -174,59 +186,81 @@ pub(super) fn baseline_word(source: Source) -> &'static str {
         | Source::LastApplied
         | Source::Manifest
         | Source::StatusHash
-        | Source::Nothing => "state",
+        | Source::Unclaimed => "state",
     }
 }
 
-/// The page of an object: `/objects/deployments.apps/shop/web`.
-pub(super) fn object_url(key: &ObjectKey) -> String {
-    let namespace = if key.namespace.is_empty() { "-" } else { &key.namespace };
-    format!("/objects/{}/{}/{}", encode(&key.kind.to_string()), encode(namespace), encode(&key.name))
+/// A number with its noun.
+pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// The dashboard of an object in Grafana, which comes with this program under that name.
-pub(super) fn dashboard_url(grafana: &str, key: &ObjectKey) -> String {
-    let variables = [
-        ("group", &*key.kind.group),
-        ("kind", &*key.kind.kind),
-        ("namespace", &*key.namespace),
-        ("name", &*key.name),
-    ];
-    let variables = variables.map(|(name, value)| format!("var-{name}={}", encode(value)));
-    format!("{grafana}/d/drift-exporter-object?{}", variables.join("&"))
+/// The first paths, and how many more there are.
+pub(super) fn field_paths<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> Markup {
+    const SHOWN: usize = 3;
+    let more = paths.len().saturating_sub(SHOWN);
+    html! {
+        @for path in paths.take(SHOWN) { code.path { (path) } " " }
+        @if more > 0 { span.detail { "and " (more) " more" } }
+    }
 }
 
-/// Text as a part of a path or of a query. Names come from the cluster and may hold anything.
-pub(super) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            write!(encoded, "%{byte:02X}").expect("writing to a string cannot fail");
+pub(super) fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A value of a field. Hashes and digests of redacted values are shortened.
+pub(super) fn value(text: &str) -> Markup {
+    match text.get(..12) {
+        Some(start) if is_hash(text) => html! { code title=(text) { (start) "…" } },
+        Some(_) if RedactionKey::is_digest(text) => {
+            let end: String = text.chars().skip(text.chars().count().saturating_sub(6)).collect();
+            html! { span.hidden title={ "The value is not shown. Digest: " (text) } { "hidden " code { "…" (end) } } }
+        }
+        _ => html! { code { (text) } },
+    }
+}
+
+/// A table that the style sheet turns into cards on narrow screens. Each cell needs a `data-label` with its column.
+pub(super) fn card_table(caption: Option<&str>, columns: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll {
+            table.cards {
+                @if let Some(caption) = caption { caption { (caption) } }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { (rows) }
+            }
         }
     }
-    encoded
 }
 
-/// How wide the drawing is in its own units; it is stretched to the room that there is.
-const WIDTH: usize = 1_000;
-/// The least width of what is there at all.
-const LEAST: usize = 12;
+/// A bar of the verdicts, and how many claims could be compared: `17 of 18 compared`.
+pub(super) fn coverage_bar(counts: &VerdictCounts) -> Markup {
+    let all: usize = counts.values().sum();
+    let open = [VerdictKind::Unknown, VerdictKind::NoBaseline, VerdictKind::InFlight];
+    let open: usize = open.iter().filter_map(|verdict| counts.get(verdict)).sum();
+    html! {
+        (verdict_bar(counts, all))
+        span.detail { @if open == 0 { "all " (all) " compared" } @else { (all - open) " of " (all) " compared" } }
+    }
+}
 
-/// A bar of the verdicts, with their numbers as its words.
-pub(super) fn bar(counts: &Counts) -> Markup {
+fn verdict_bar(counts: &VerdictCounts, all: usize) -> Markup {
+    /// The width in user units. The drawing is stretched to the available width.
+    const WIDTH: usize = 1_000;
+    const MIN_WIDTH: usize = 12;
     let present = || BY_URGENCY.into_iter().filter_map(|verdict| Some((verdict, *counts.get(&verdict)?)));
-    let all = counts.values().sum::<usize>().max(1);
-    let words: Vec<String> = present()
+    let label = present()
         .map(|(verdict, number)| format!("{number} {}", verdict_word(verdict).to_lowercase()))
-        .collect();
-    let widths: Vec<usize> = present().map(|(_, number)| (number * WIDTH / all).max(LEAST)).collect();
-    let drawn = widths.iter().sum::<usize>();
+        .collect::<Vec<String>>()
+        .join(", ");
+    let widths: Vec<usize> =
+        present().map(|(_, number)| (number * WIDTH / all.max(1)).max(MIN_WIDTH)).collect();
+    let total = widths.iter().sum::<usize>();
     let starts = widths.iter().scan(0, |end, width| Some(std::mem::replace(end, *end + width)));
     html! {
-        svg.bar role="img" aria-label=(words.join(", ")) viewBox={ "0 0 " (drawn) " 10" } preserveAspectRatio="none" {
-            title { (words.join(", ")) }
+        svg.bar role="img" aria-label=(label) viewBox={ "0 0 " (total) " 10" } preserveAspectRatio="none" {
+            title { (label) }
             @for (((verdict, _), start), width) in present().zip(starts).zip(&widths) {
                 rect class={ "fill-" (verdict) } x=(start) y="0" width=(width) height="10" {}
             }
@@ -238,10 +272,10 @@ pub(super) fn bar(counts: &Counts) -> Markup {
 mod tests {
     use jiff::SignedDuration;
 
-    use super::lasting;
+    use super::duration;
 
     #[test]
-    fn a_length_of_time_is_told_in_its_two_largest_units() {
+    fn duration_has_its_two_largest_units() {
         for (seconds, text) in [
             (-5, "0 s"),
             (0, "0 s"),
@@ -253,7 +287,7 @@ mod tests {
             (86_400, "1 d"),
             (86_400 * 3 + 7200, "3 d 2 h"),
         ] {
-            assert_eq!(lasting(SignedDuration::from_secs(seconds)), text);
+            assert_eq!(duration(SignedDuration::from_secs(seconds)), text);
         }
     }
 }

@@ -1,34 +1,30 @@
-//! What happened, as sentences.
-//! What happened to an object, as a picture: a lane for each source, coloured by verdict, from the first thing that is known until now.
+//! The history of objects: transitions as sentences, episodes as a table, verdicts as a timeline.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use super::{
-    format::{
-        ago, badge, by_tool, ending, exact, lasting, object_url, severity, since, tool, until_now,
-        verdict_word,
-    },
-    overview::Row,
+use super::format::{
+    ago, badge, by_tool, card_table, cause_phrase, duration, exact, field_paths, object_url, severity, since,
+    tool, until_now, verdict_word,
 };
 use crate::{
-    engine::{EpisodeNote, Transition, Turn},
-    types::{Cause, Episode, Source, UnknownReason, VerdictKind},
+    engine::{EpisodeChange, EpisodeSummary, Transition},
+    server::query::ClaimRow,
+    types::{Episode, ResolutionCause, Source, UnknownReason, VerdictKind},
 };
 
-/// Whose transitions a list has.
+/// The subject of the sentences about transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Those of many objects: each is named, with a link to its page.
-    Many,
-    /// Those of the object whose page it is.
-    This,
+    /// A link to the object.
+    Link,
+    /// "It", on the page of the object.
+    It,
 }
 
-/// One transition as an item of a list.
-pub(super) fn item(transition: &Transition, subject: Subject, now: Timestamp) -> Markup {
+pub(super) fn transition_item(transition: &Transition, subject: Subject, now: Timestamp) -> Markup {
     html! {
         li id={ "transition-" (transition.sequence) } class={ "to-" (transition.to.map_or("gone", VerdictKind::as_str)) } {
             span.what { (sentence(transition, subject)) }
@@ -39,45 +35,46 @@ pub(super) fn item(transition: &Transition, subject: Subject, now: Timestamp) ->
 
 fn sentence(transition: &Transition, subject: Subject) -> Markup {
     let object = match subject {
-        Subject::Many => html! { a href=(object_url(&transition.key)) { (transition.key) } },
-        Subject::This => html! { "It" },
+        Subject::Link => html! { a href=(object_url(&transition.key)) { (transition.key) } },
+        Subject::It => html! { "It" },
     };
-    let Some(episode) = &transition.episode else { return plain(transition, &object) };
-    let lasted = html! { span.lasting { (lasting(transition.time.duration_since(episode.onset))) } };
-    match episode.turn {
-        // Nobody signs a deletion.
-        Turn::Began if transition.to == Some(VerdictKind::Missing) => html! { (object) " went missing." },
-        Turn::Began => html! {
-            (object) " " (began(transition.to)) ", changed by "
-            (by_tool(episode.actor, episode.manager.as_deref())) "."
+    let Some(episode) = &transition.episode else { return verdict_sentence(transition, &object) };
+    let lasted = html! { span.lasting { (duration(transition.time.duration_since(episode.onset))) } };
+    match episode.change {
+        // A deleted object has no managed fields, so the tool is unknown.
+        EpisodeChange::Started if transition.to == Some(VerdictKind::Missing) => {
+            html! { (object) " went missing." }
+        }
+        EpisodeChange::Started => html! {
+            (object) " " @if transition.to == Some(VerdictKind::Replaced) { "was replaced" } @else { "drifted" }
+            ", changed by " (by_tool(episode.actor, episode.manager.as_deref())) "."
         },
-        Turn::Ended(Cause::Reverted) => html! { (object) " is as declared again, after " (lasted) "." },
-        Turn::Ended(Cause::Absorbed) => {
+        EpisodeChange::Ended(ResolutionCause::Reverted) => {
+            html! { (object) " is as declared again, after " (lasted) "." }
+        }
+        EpisodeChange::Ended(ResolutionCause::Absorbed) => {
             html! { (object) " is now declared as it is, after " (lasted) " of drift." }
         }
-        Turn::Ended(Cause::Deleted) if transition.to.is_none() => {
+        EpisodeChange::Ended(ResolutionCause::Deleted) if transition.to.is_none() => {
             html! { (object) " was deleted, after " (lasted) " of drift." }
         }
-        Turn::Ended(Cause::Deleted) => html! { (object) " lost its baseline, after " (lasted) " of drift." },
-        Turn::Ended(Cause::Rule) => html! { (object) " is now ignored by a rule, after " (lasted) "." },
-        Turn::GoesOn => plain(transition, &object),
-    }
-}
-
-fn began(to: Option<VerdictKind>) -> &'static str {
-    match to {
-        Some(VerdictKind::Replaced) => "was replaced",
-        _ => "drifted",
+        EpisodeChange::Ended(ResolutionCause::Deleted) => {
+            html! { (object) " lost its baseline, after " (lasted) " of drift." }
+        }
+        EpisodeChange::Ended(ResolutionCause::Rule) => {
+            html! { (object) " is now ignored by a rule, after " (lasted) "." }
+        }
+        EpisodeChange::Unchanged => verdict_sentence(transition, &object),
     }
 }
 
 /// A transition that neither begins nor ends an episode.
-fn plain(transition: &Transition, object: &Markup) -> Markup {
+fn verdict_sentence(transition: &Transition, object: &Markup) -> Markup {
     let from = transition.from.map(verdict_word);
     match transition.to {
         None => html! { (object) " is gone." },
         Some(VerdictKind::Unknown) => html! {
-            (object) " cannot be judged: " (transition.reason.unwrap_or(UnknownReason::Unreadable).because()) "."
+            (object) " cannot be judged: " (transition.reason.unwrap_or(UnknownReason::Unreadable).description()) "."
         },
         Some(VerdictKind::NoBaseline) => html! { (object) " has no baseline any more." },
         Some(VerdictKind::InSync) => html! { (object) " is as declared." },
@@ -88,31 +85,40 @@ fn plain(transition: &Transition, object: &Markup) -> Markup {
     }
 }
 
-/// The episodes of one object: the one that goes on, and those that ended.
-pub(super) fn episodes(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
-    let ended = history.iter().filter_map(|transition| {
-        let note = transition.episode.as_ref()?;
-        match note.turn {
-            Turn::Ended(cause) => Some((transition.time, note, cause)),
-            Turn::Began | Turn::GoesOn => None,
-        }
-    });
+/// The episodes and transitions of one object.
+pub(super) fn history_sections(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
+    let had_episode = current.is_some() || history.iter().any(|transition| transition.episode.is_some());
     html! {
-        div.scroll {
-            table.cards {
-                thead { tr {
-                    @for head in ["Began", "Lasted", "By", "Fields", "Severity", "How it ended"] { th scope="col" { (head) } }
-                } }
-                tbody {
-                    @if let Some(episode) = current { (going_on(episode, now)) }
-                    @for (end, note, cause) in ended { (over(note, end, cause)) }
-                }
+        @if had_episode {
+            section #episodes { h2 { "Episodes of drift" } (episode_table(current, history, now)) }
+        }
+        section #history {
+            h2 { "History" }
+            @if history.is_empty() {
+                p.detail { "Its verdict has not changed while we watched." }
+            } @else {
+                ol.transitions { @for transition in history { (transition_item(transition, Subject::It, now)) } }
             }
         }
     }
 }
 
-fn going_on(episode: &Episode, now: Timestamp) -> Markup {
+fn episode_table(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
+    let ended = history.iter().filter_map(|transition| {
+        let episode = transition.episode.as_ref()?;
+        match episode.change {
+            EpisodeChange::Ended(cause) => Some((transition.time, episode, cause)),
+            EpisodeChange::Started | EpisodeChange::Unchanged => None,
+        }
+    });
+    let rows = html! {
+        @if let Some(episode) = current { (current_episode_row(episode, now)) }
+        @for (end, episode, cause) in ended { (ended_episode_row(episode, end, cause)) }
+    };
+    card_table(None, &["Began", "Lasted", "By", "Fields", "Severity", "How it ended"], &rows)
+}
+
+fn current_episode_row(episode: &Episode, now: Timestamp) -> Markup {
     let worst = episode.worst();
     let paths = episode.differences.iter().map(|difference| &*difference.finding.path);
     html! {
@@ -120,44 +126,33 @@ fn going_on(episode: &Episode, now: Timestamp) -> Markup {
             td data-label="Began" { (since(episode.onset, now)) }
             td data-label="Lasted" { (until_now(episode.onset, now)) }
             td data-label="By" { (tool(worst.actor, worst.manager)) }
-            td data-label="Fields" { (fields(paths)) }
+            td data-label="Fields" { (field_paths(paths)) }
             td data-label="Severity" { (severity(worst.severity)) }
             td data-label="How it ended" { "not yet" }
         }
     }
 }
 
-fn over(note: &EpisodeNote, end: Timestamp, cause: Cause) -> Markup {
+fn ended_episode_row(episode: &EpisodeSummary, end: Timestamp, cause: ResolutionCause) -> Markup {
     html! {
         tr {
-            td data-label="Began" { time datetime=(note.onset) { (exact(note.onset)) } }
-            td data-label="Lasted" { (lasting(end.duration_since(note.onset))) }
-            td data-label="By" { (tool(note.actor, note.manager.as_deref())) }
-            td data-label="Fields" { (fields(note.paths.iter().map(|path| &**path))) }
-            td data-label="Severity" { (severity(note.severity)) }
-            td data-label="How it ended" { (ending(cause)) }
+            td data-label="Began" { time datetime=(episode.onset) { (exact(episode.onset)) } }
+            td data-label="Lasted" { (duration(end.duration_since(episode.onset))) }
+            td data-label="By" { (tool(episode.actor, episode.manager.as_deref())) }
+            td data-label="Fields" { (field_paths(episode.paths.iter().map(|path| &**path))) }
+            td data-label="Severity" { (severity(episode.severity)) }
+            td data-label="How it ended" { (cause_phrase(cause)) }
         }
     }
 }
 
-/// A few paths, and how many more there are.
-pub(super) fn fields<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> Markup {
-    const SHOWN: usize = 3;
-    let more = paths.len().saturating_sub(SHOWN);
-    html! {
-        @for path in paths.take(SHOWN) { code.path { (path) } " " }
-        @if more > 0 { span.detail { "and " (more) " more" } }
-    }
-}
-
-/// How wide the drawing is in its own units; it is stretched to the room that there is.
+/// The width in user units. The drawing is stretched to the available width.
 const WIDTH: i128 = 1_000;
-/// The least width of what was there at all.
-const LEAST: i128 = 4;
-/// Transitions of an object that are drawn; older ones are in the list.
-const DRAWN: usize = 200;
+const MIN_SPAN_WIDTH: i128 = 4;
+/// The timeline draws this many of the newest transitions.
+const MAX_TRANSITIONS: usize = 200;
 
-/// A time with one verdict; none where the object was not there.
+/// A period with one verdict. `None` means that the object did not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     start: Timestamp,
@@ -165,90 +160,75 @@ struct Span {
     verdict: Option<VerdictKind>,
 }
 
-/// The spans of one source, oldest first, and when its fields were changed.
+/// The verdicts of one source, oldest first, and the times at which its fields changed.
 #[derive(Debug, Default)]
 struct Lane {
     spans: Vec<Span>,
     onsets: Vec<Timestamp>,
 }
 
-/// The time that is drawn.
+/// The period that the timeline covers.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     start: Timestamp,
     now: Timestamp,
 }
 
-/// The picture; nothing where nothing ever happened.
-pub(super) fn timeline(rows: &[Row<'_>], history: &[&Transition], now: Timestamp) -> Markup {
-    let Some(window) = Window::of(rows, history, now) else { return html! {} };
-    let lanes = lanes(rows, history, window);
+/// One lane for each source, coloured by verdict. Empty if no verdict ever changed.
+pub(super) fn timeline(claims: &[ClaimRow<'_>], history: &[&Transition], now: Timestamp) -> Markup {
+    let Some(window) = Window::new(claims, history, now) else { return html! {} };
+    let lanes = lanes(claims, history, window);
     let verdicts = || lanes.values().flat_map(|lane| &lane.spans).filter_map(|span| span.verdict);
     html! {
         section #timeline .timeline {
             h2 { "Timeline" }
             @for (source, lane) in &lanes {
-                div.lane { span.lane-name { (source) } (drawing(*source, lane, window)) }
+                div.lane { span.lane-name { (source) } (lane_drawing(*source, lane, window)) }
             }
             div.axis aria-hidden="true" {
                 span { (exact(window.start)) }
-                span { (lasting(now.duration_since(window.start))) }
+                span { (duration(now.duration_since(window.start))) }
                 span { "now" }
             }
             p.legend aria-hidden="true" {
-                @for verdict in VerdictKind::ALL.iter().filter(|own| verdicts().any(|drawn| drawn == **own)) { (badge(*verdict)) }
+                @for verdict in VerdictKind::ALL.iter().filter(|verdict| verdicts().any(|drawn| drawn == **verdict)) { (badge(*verdict)) }
             }
         }
     }
 }
 
 impl Window {
-    /// From a little before the first thing that is drawn. None where nothing is known to have changed.
-    fn of(rows: &[Row<'_>], history: &[&Transition], now: Timestamp) -> Option<Self> {
-        let drawn = || history.iter().take(DRAWN);
-        let onsets = drawn().filter_map(|own| own.episode.as_ref()).map(|episode| episode.onset);
-        let first =
-            drawn().map(|own| own.time).chain(onsets).chain(rows.iter().filter_map(Row::onset)).min()?;
+    /// Starts shortly before the first change. `None` if there is no change.
+    fn new(claims: &[ClaimRow<'_>], history: &[&Transition], now: Timestamp) -> Option<Self> {
+        let drawn = || history.iter().take(MAX_TRANSITIONS);
+        let onsets =
+            drawn().filter_map(|transition| transition.episode.as_ref()).map(|episode| episode.onset);
+        let times = drawn().map(|transition| transition.time);
+        let first = times.chain(onsets).chain(claims.iter().filter_map(ClaimRow::onset)).min()?;
         let length = now.duration_since(first).max(SignedDuration::from_secs(60));
         let start = now.checked_sub(length + length / 20).ok()?;
         Some(Self { start, now })
     }
 
-    /// Where a moment is drawn.
-    fn place(&self, time: Timestamp) -> i128 {
+    fn x(&self, time: Timestamp) -> i128 {
         let length = self.now.duration_since(self.start).as_millis().max(1);
         (time.duration_since(self.start).as_millis() * WIDTH / length).clamp(0, WIDTH)
     }
 }
 
-fn lanes(rows: &[Row<'_>], history: &[&Transition], window: Window) -> BTreeMap<Source, Lane> {
+fn lanes(claims: &[ClaimRow<'_>], history: &[&Transition], window: Window) -> BTreeMap<Source, Lane> {
     let mut lanes: BTreeMap<Source, Lane> = BTreeMap::new();
-    for transition in history.iter().take(DRAWN).rev() {
-        let lane = lanes.entry(transition.source).or_default();
-        let Transition { time, from, to, .. } = **transition;
-        let (began, onset) = match &transition.episode {
-            Some(episode) => (episode.turn == Turn::Began, episode.onset.clamp(window.start, time)),
-            None => (false, window.start),
-        };
-        // It had drifted since its onset, even if we heard of it later. What was before an episode that we found is not known.
-        let before = lane.spans.last().map_or(window.start, |last| last.start);
-        let time = if began { onset.max(before) } else { time };
-        match lane.spans.last_mut() {
-            Some(last) => last.end = time,
-            None if began => lane.spans.push(Span { start: window.start, end: time, verdict: from }),
-            None => lane.spans.push(Span { start: onset, end: time, verdict: from }),
-        }
-        lane.spans.push(Span { start: time, end: window.now, verdict: to });
-        lane.onsets.extend(transition.episode.as_ref().map(|episode| episode.onset));
+    for transition in history.iter().take(MAX_TRANSITIONS).rev() {
+        lanes.entry(transition.source).or_default().add(transition, window);
     }
-    for row in rows {
-        let lane = lanes.entry(row.found.1.claim.source).or_default();
+    for row in claims {
+        let lane = lanes.entry(row.entry.claim.source).or_default();
         lane.onsets.extend(row.onset());
-        let judged = row.found.1.claim.verdict.kind();
+        let judged = row.entry.claim.verdict.kind();
         if lane.spans.is_empty() {
-            lane.spans = since_onset(row, judged, window);
+            lane.spans = spans_since_onset(row, judged, window);
         }
-        // What is stale is not in the history: no claim changed. Nobody knows since when, but now it is.
+        // A broken watch makes a claim stale without a transition, so the start of that period is unknown.
         if row.verdict != judged {
             let (start, end) = (window.now, window.now);
             lane.spans.push(Span { start, end, verdict: Some(row.verdict) });
@@ -262,8 +242,32 @@ fn lanes(rows: &[Row<'_>], history: &[&Transition], window: Window) -> BTreeMap<
     lanes
 }
 
-/// A claim that never changed while we watched. What has been off since before is known to be so from its onset on.
-fn since_onset(row: &Row<'_>, judged: VerdictKind, Window { start, now }: Window) -> Vec<Span> {
+impl Lane {
+    /// Adds a transition that is newer than all earlier ones.
+    fn add(&mut self, transition: &Transition, window: Window) {
+        let Transition { time, from, to, .. } = *transition;
+        let (began, onset) = match &transition.episode {
+            Some(episode) => {
+                (episode.change == EpisodeChange::Started, episode.onset.clamp(window.start, time))
+            }
+            None => (false, window.start),
+        };
+        // An episode begins at its onset, even if the exporter observed it later.
+        let previous = self.spans.last().map_or(window.start, |last| last.start);
+        let time = if began { onset.max(previous) } else { time };
+        match self.spans.last_mut() {
+            Some(last) => last.end = time,
+            None if began => self.spans.push(Span { start: window.start, end: time, verdict: from }),
+            // The verdict before an episode that was already open is unknown.
+            None => self.spans.push(Span { start: onset, end: time, verdict: from }),
+        }
+        self.spans.push(Span { start: time, end: window.now, verdict: to });
+        self.onsets.extend(transition.episode.as_ref().map(|episode| episode.onset));
+    }
+}
+
+/// The spans of a claim without transitions. A drifted claim has had its verdict since its onset.
+fn spans_since_onset(row: &ClaimRow<'_>, judged: VerdictKind, Window { start, now }: Window) -> Vec<Span> {
     let verdict = Some(judged);
     match row.onset().filter(|onset| *onset > start) {
         Some(onset) => {
@@ -273,22 +277,22 @@ fn since_onset(row: &Row<'_>, judged: VerdictKind, Window { start, now }: Window
     }
 }
 
-fn drawing(source: Source, lane: &Lane, window: Window) -> Markup {
-    let told: Vec<String> = lane.spans.iter().filter_map(span_label).collect();
-    let words = format!("{source}: {}", told.join(", then "));
+fn lane_drawing(source: Source, lane: &Lane, window: Window) -> Markup {
+    let labels: Vec<String> = lane.spans.iter().filter_map(span_label).collect();
+    let label = format!("{source}: {}", labels.join(", then "));
     html! {
-        svg.bar role="img" aria-label=(words) viewBox={ "0 0 " (WIDTH) " 20" } preserveAspectRatio="none" {
+        svg.bar role="img" aria-label=(label) viewBox={ "0 0 " (WIDTH) " 20" } preserveAspectRatio="none" {
             @for span in &lane.spans {
-                @if let (Some(verdict), Some(told)) = (span.verdict, span_label(span)) {
-                    @let start = window.place(span.start).min(WIDTH - LEAST);
-                    rect class={ "fill-" (verdict) } x=(start) y="2" width=((window.place(span.end) - start).max(LEAST)) height="16" {
-                        title { (told) ", from " (exact(span.start)) }
+                @if let (Some(verdict), Some(label)) = (span.verdict, span_label(span)) {
+                    @let start = window.x(span.start).min(WIDTH - MIN_SPAN_WIDTH);
+                    rect class={ "fill-" (verdict) } x=(start) y="2" width=((window.x(span.end) - start).max(MIN_SPAN_WIDTH)) height="16" {
+                        title { (label) ", from " (exact(span.start)) }
                     }
                 }
             }
             @for onset in &lane.onsets {
-                @let place = window.place(*onset);
-                line.onset x1=(place) x2=(place) y1="0" y2="20" { title { "Changed at " (exact(*onset)) } }
+                @let x = window.x(*onset);
+                line.onset x1=(x) x2=(x) y1="0" y2="20" { title { "Changed at " (exact(*onset)) } }
             }
         }
     }
@@ -300,5 +304,5 @@ fn span_label(span: &Span) -> Option<String> {
     if span.start == span.end {
         return Some(format!("{word} now"));
     }
-    Some(format!("{word} for {}", lasting(span.end.duration_since(span.start))))
+    Some(format!("{word} for {}", duration(span.end.duration_since(span.start))))
 }

@@ -1,6 +1,4 @@
-//! What every page has: head, top, foot, and headers that let nothing foreign in.
-//! Style, script and icon. They are part of the program, and their names change with their content.
-//! Paths that there are not.
+//! The frame of every page, the error pages, and the assets that pages load.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,19 +20,20 @@ use crate::{
     types::{Digest, VerdictKind},
 };
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+/// Pages load nothing from other origins, run no inline scripts, and cannot be framed.
+const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages that every page leads to.
+/// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NavPage {
     Objects,
     Sources,
     Rules,
     Log,
 }
 
-impl Place {
+impl NavPage {
     const ALL: [(Self, &'static str, &'static str); 4] = [
         (Self::Objects, "/", "Objects"),
         (Self::Sources, "/sources", "Sources"),
@@ -43,11 +42,11 @@ impl Place {
     ];
 }
 
-/// A whole page around its main part. `place` is where it is among those that every page leads to.
+/// A page around its main part. `current` is the page that the navigation highlights.
 pub(super) fn page(
     status: StatusCode,
     title: &str,
-    place: Option<Place>,
+    current: Option<NavPage>,
     now: Timestamp,
     main: &Markup,
 ) -> Response {
@@ -58,40 +57,39 @@ pub(super) fn page(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // The browser's clock may be off; scripts count from ours.
+                // The browser's clock may be wrong, so the script counts from the server's time.
                 meta name="now" content=(now.as_millisecond());
                 title { (title) " · drift-exporter" }
-                link rel="icon" type="image/svg+xml" href=(ICON);
+                link rel="icon" type="image/svg+xml" href=(ICON_URL);
                 link rel="stylesheet" href=(STYLE.url());
                 script src=(SCRIPT.url()) defer {}
                 noscript { meta http-equiv="refresh" content="10"; }
             }
             body {
                 a.skip href="#content" { "Skip to the content" }
-                (shapes())
+                (verdict_shapes())
                 header.top {
-                    a.brand href="/" { (mark()) "drift-exporter" }
+                    a.brand href="/" { (logo()) "drift-exporter" }
                     nav.places aria-label="Pages of drift-exporter" {
-                        @for (own, path, word) in Place::ALL {
-                            a href=(path) aria-current=[(place == Some(own)).then_some("page")] { (word) }
+                        @for (nav_page, path, title) in NavPage::ALL {
+                            a href=(path) aria-current=[(current == Some(nav_page)).then_some("page")] { (title) }
                         }
                     }
                     span #live .live role="status" hidden title="Whether this page follows what happens" {}
                 }
                 div #content tabindex="-1" { (main) }
-                (foot())
+                (footer())
             }
         }
     };
     let mut response = (status, Html(markup.into_string())).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    secure(response)
+    with_security_headers(response)
 }
 
-/// Nothing may be loaded from elsewhere, run inline, or be framed.
-pub(super) fn secure(mut response: Response) -> Response {
+fn with_security_headers(mut response: Response) -> Response {
     for (name, value) in [
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
     ] {
@@ -100,38 +98,47 @@ pub(super) fn secure(mut response: Response) -> Response {
     response
 }
 
-/// A page that says what is wrong.
-pub(super) fn complaint(status: StatusCode, title: &str, now: Timestamp, words: &Markup) -> Response {
+pub(super) fn error_page(status: StatusCode, title: &str, now: Timestamp, message: &Markup) -> Response {
     let main = html! {
-        // Named as the page of an object is: it takes this one's place once the object shows up.
+        // It has the ID of an object page, so that the script replaces it when the object appears.
         main #object .narrow data-live {
             h1 { (title) }
-            p { (words) }
+            p { (message) }
             p { a href="/" { "All objects" } }
         }
     };
     page(status, title, None, now, &main)
 }
 
-fn foot() -> Markup {
+/// The response to an unknown path: a page for browsers, a problem for other clients.
+pub(crate) async fn not_found(State(exposed): State<Arc<Exposed>>, headers: HeaderMap, uri: Uri) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    if !accept.contains("text/html") {
+        return api::not_found(uri).await;
+    }
+    let message = html! { "There is no page " code { (uri.path()) } "." };
+    error_page(StatusCode::NOT_FOUND, "Nothing is here", exposed.clock.now(), &message)
+}
+
+fn footer() -> Markup {
     html! {
         footer.foot {
             span { "drift-exporter " (env!("CARGO_PKG_VERSION")) }
-            @for (path, word) in [
+            @for (path, title) in [
                 ("/metrics", "metrics"),
                 ("/v1/resources?namespace=*", "objects as JSON"),
                 ("/v1/history", "history as JSON"),
                 ("/v1/events", "event stream"),
                 ("/readyz", "readiness"),
             ] {
-                a href=(path) { (word) }
+                a href=(path) { (title) }
             }
         }
     }
 }
 
-/// Two outlines that should lie on each other and do not.
-fn mark() -> Markup {
+/// Two outlines that do not align: declared and actual.
+fn logo() -> Markup {
     html! {
         svg.mark aria-hidden="true" viewBox="0 0 24 24" {
             rect.declared x="3" y="3" width="13" height="13" rx="3" {}
@@ -140,8 +147,8 @@ fn mark() -> Markup {
     }
 }
 
-/// One drawing for each verdict.
-fn shapes() -> Markup {
+/// One symbol for each verdict, which badges refer to.
+fn verdict_shapes() -> Markup {
     html! {
         svg.shapes aria-hidden="true" {
             @for verdict in VerdictKind::ALL {
@@ -182,32 +189,29 @@ fn outline(verdict: VerdictKind) -> &'static str {
     }
 }
 
-/// The style sheet.
-pub(super) static STYLE: LazyLock<Asset> =
-    LazyLock::new(|| Asset::hashed("page", "css", "text/css; charset=utf-8", include_str!("files/page.css")));
-/// The script.
-pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::hashed("page", "js", "text/javascript; charset=utf-8", include_str!("files/page.js"))
+static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("page", "css", "text/css; charset=utf-8", include_str!("files/page.css")));
+static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("page", "js", "text/javascript; charset=utf-8", include_str!("files/page.js"))
 });
-/// The icon. Its name is fixed, because others may link to it.
-pub(super) const ICON: &str = "/assets/icon.svg";
+/// The name has no hash, because other sites may link to the icon.
+const ICON_URL: &str = "/assets/icon.svg";
 
-/// A file with a name of its own.
+/// A file whose name contains a hash of its content, so that browsers may cache it forever.
 #[derive(Debug)]
-pub(super) struct Asset {
+struct Asset {
     name: String,
     media_type: &'static str,
     content: &'static str,
 }
 
 impl Asset {
-    fn hashed(name: &str, extension: &str, media_type: &'static str, content: &'static str) -> Self {
+    fn new(name: &str, extension: &str, media_type: &'static str, content: &'static str) -> Self {
         let hash = Digest::of(content.as_bytes()).to_string();
         Self { name: format!("{name}.{}.{extension}", &hash[..12]), media_type, content }
     }
 
-    /// Where it is served.
-    pub(super) fn url(&self) -> String {
+    fn url(&self) -> String {
         format!("/assets/{}", self.name)
     }
 }
@@ -225,15 +229,5 @@ pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
     let mut response = content.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(caching));
-    secure(response)
-}
-
-/// Any path that there is not: a page for browsers, a problem for everybody else.
-pub(crate) async fn not_found(State(exposed): State<Arc<Exposed>>, headers: HeaderMap, uri: Uri) -> Response {
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    if !accept.contains("text/html") {
-        return api::not_found(uri).await;
-    }
-    let words = html! { "There is no page " code { (uri.path()) } "." };
-    complaint(StatusCode::NOT_FOUND, "Nothing is here", exposed.clock.now(), &words)
+    with_security_headers(response)
 }

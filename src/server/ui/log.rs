@@ -1,4 +1,4 @@
-//! The page of the log: what was said lately, from a level on.
+//! `GET /log`: the newest log lines, filtered by level and text.
 
 use std::sync::Arc;
 
@@ -7,13 +7,12 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
     format::count,
-    layout::{Place, complaint, page},
+    layout::{NavPage, error_page, page},
 };
 use crate::{
     config::LogLevel,
@@ -28,31 +27,31 @@ const LEVELS: [(LogLevel, &str); 5] = [
     (LogLevel::Trace, "trace"),
 ];
 
-/// Which lines to show.
+/// The query string as it was sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LogQuery {
-    /// The least severe level; empty for all that is logged.
+    /// The least severe level. Empty for all levels.
     level: String,
-    /// A text that the lines have.
+    /// A substring of the line or of its target.
     q: String,
 }
 
-/// `GET /log`.
 pub(crate) async fn log(
     State(exposed): State<Arc<Exposed>>,
     query: Result<Query<LogQuery>, QueryRejection>,
 ) -> Response {
     let now = exposed.clock.now();
-    let wrong =
-        |words: &str| complaint(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (words) });
+    let bad_request = |message: &str| {
+        error_page(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (message) })
+    };
     let query = match query {
         Ok(Query(query)) => query,
-        Err(rejection) => return wrong(&rejection.body_text()),
+        Err(rejection) => return bad_request(&rejection.body_text()),
     };
-    let Some(least) = level(&query.level) else {
-        let known = LEVELS.map(|(_, word)| word).join(", ");
-        return wrong(&format!("There is no level “{}”. There are {known}.", query.level));
+    let Some(least) = parse_level(&query.level) else {
+        let valid = LEVELS.map(|(_, name)| name).join(", ");
+        return bad_request(&format!("There is no level “{}”. There are {valid}.", query.level));
     };
     let text = query.q.trim().to_lowercase();
     let all = exposed.log.newest_first();
@@ -60,42 +59,42 @@ pub(crate) async fn log(
         text.is_empty() || line.text.to_lowercase().contains(&text) || line.target.contains(&text)
     };
     let shown: Vec<&LogLine> = all.iter().filter(|line| line.level <= least).filter(has_text).collect();
-    let kept = word(LogLines::level(exposed.settings().log_level));
+    let kept = level_name(LogLines::level(exposed.settings().log_level));
     let main = html! {
         main.log data-poll="1000" {
             h1 { "Log" }
-            (form(&query))
+            (filter_form(&query))
             p #log-summary .summary data-live {
                 (shown.len()) " of the last " (count(all.len(), "line", "lines")) ", the newest first. Lines from level "
                 code { (kept) } " on are kept; " code { "log.level" } " in the settings can ask for more."
             }
-            (lines(&shown))
+            (line_table(&shown))
         }
     };
-    page(StatusCode::OK, "Log", Some(Place::Log), now, &main)
+    page(StatusCode::OK, "Log", Some(NavPage::Log), now, &main)
 }
 
-/// The least severe level that a word asks for.
-fn level(word: &str) -> Option<LogLevel> {
-    match word {
-        "" => Some(LogLevel::Trace),
-        word => LEVELS.iter().find(|(_, own)| *own == word).map(|(level, _)| *level),
+/// An empty name selects all levels.
+fn parse_level(name: &str) -> Option<LogLevel> {
+    if name.is_empty() {
+        return Some(LogLevel::Trace);
     }
+    LEVELS.iter().find(|(_, level_name)| *level_name == name).map(|(level, _)| *level)
 }
 
-fn word(level: LogLevel) -> &'static str {
-    LEVELS.iter().find(|(own, _)| *own == level).map_or("", |(_, word)| word)
+fn level_name(level: LogLevel) -> &'static str {
+    LEVELS.iter().find(|(named, _)| *named == level).map_or("", |(_, name)| name)
 }
 
-fn form(query: &LogQuery) -> Markup {
+fn filter_form(query: &LogQuery) -> Markup {
     html! {
         form #filter .filter method="get" action="/log" role="search" {
             input type="search" name="q" value=(query.q) aria-label="Lines that have this text" autocomplete="off"
                 spellcheck="false" placeholder="Lines that have this text";
             select name="level" aria-label="Least severe level" {
                 option value="" { "Every level" }
-                @for (_, own) in LEVELS {
-                    option value=(own) selected[query.level == own] { (own) @if own != "error" { " and worse" } }
+                @for (_, name) in LEVELS {
+                    option value=(name) selected[query.level == name] { (name) @if name != "error" { " and worse" } }
                 }
             }
             button type="submit" { "Filter" }
@@ -103,17 +102,17 @@ fn form(query: &LogQuery) -> Markup {
     }
 }
 
-fn lines(shown: &[&LogLine]) -> Markup {
+fn line_table(shown: &[&LogLine]) -> Markup {
     html! {
         section #log-lines data-live data-keyed {
             @if shown.is_empty() {
                 p #log-none .none { "No such line." }
             } @else {
-                // It may be wider than the screen: whoever has no mouse scrolls it once it has the focus.
+                // Focusable, so that the keyboard can scroll a table that is wider than the screen.
                 div #log-scroll .scroll.lines tabindex="0" role="region" aria-label="Lines" data-keyed {
                     table #log-table data-keyed {
-                        thead #log-heads { tr { @for head in ["Time", "Level", "Line"] { th scope="col" { (head) } } } }
-                        tbody #log-rows data-keyed { @for line in shown { (row(line)) } }
+                        thead #log-heads { tr { @for column in ["Time", "Level", "Line"] { th scope="col" { (column) } } } }
+                        tbody #log-rows data-keyed { @for line in shown { (line_row(line)) } }
                     }
                 }
             }
@@ -121,16 +120,12 @@ fn lines(shown: &[&LogLine]) -> Markup {
     }
 }
 
-fn row(line: &LogLine) -> Markup {
+fn line_row(line: &LogLine) -> Markup {
     html! {
-        tr id={ "line-" (line.number) } class={ "level-" (word(line.level)) } {
-            td { time datetime=(line.time) { (clock(line.time)) } }
-            td { (word(line.level)) }
+        tr id={ "line-" (line.number) } class={ "level-" (level_name(line.level)) } {
+            td { time datetime=(line.time) { (line.time.strftime("%m-%d %H:%M:%S%.3f")) } }
+            td { (level_name(line.level)) }
             td { (line.text) span.detail { (line.target) } }
         }
     }
-}
-
-fn clock(time: Timestamp) -> String {
-    time.strftime("%m-%d %H:%M:%S%.3f").to_string()
 }

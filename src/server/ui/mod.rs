@@ -1,4 +1,4 @@
-//! What people see in a browser: readable without scripts, and live with them.
+//! The web pages. They are complete without scripts; with scripts they follow `/v1/events`.
 
 mod commands;
 mod diff;

@@ -1,7 +1,6 @@
-//! Releases of Helm: from the Secrets and `ConfigMaps` that Helm keeps them in to declared objects.
+//! Helm releases: from the Secrets and `ConfigMaps` of Helm's storage drivers to declared objects.
 //!
-//! A release holds the values that it was made with, the whole chart, and what is run before and after. Of these nothing is
-//! kept: only the rendered manifest says what is declared, and what may not be told of it becomes digests.
+//! A release contains its values, the whole chart, and hooks. Only the rendered manifest is decoded; sensitive values become digests.
 
 mod release;
 mod revisions;
@@ -9,5 +8,5 @@ mod source;
 
 pub use self::{
     release::{Release, decode},
-    source::{ReleaseSources, follow},
+    source::{ReleaseLocations, run},
 };

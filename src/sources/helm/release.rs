@@ -1,4 +1,4 @@
-//! A release as Helm stores it: JSON, usually gzipped, in base64.
+//! The format of a stored release: JSON, usually gzip, in base64.
 
 use std::fmt;
 
@@ -7,70 +7,68 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::{
-    sources::inflate::{Broken, Text, inflate_limit},
+    sources::inflate::{InflateReader, ReadError, inflate_limit},
     types::{BaselineFault, BaselineVersion, Chart},
 };
 
-/// The most that a release may inflate to. It is held whole while it is read, and Helm stores no more than a MiB.
-const LARGEST: u64 = 64 << 20;
+/// The largest inflated release. It is decoded in memory, and Helm stores at most one MiB.
+const MAX_SIZE: u64 = 64 << 20;
 
-/// What is read of a release: all but values, templates, files, notes and hooks.
+/// A release without values, templates, files, notes and hooks.
 #[derive(Deserialize)]
 pub struct Release {
-    /// What it is called.
     pub name: Box<str>,
-    /// Where it is installed.
     #[serde(default)]
     pub namespace: Box<str>,
-    /// Its revision.
     #[serde(rename = "version", default)]
     revision: u64,
     #[serde(default)]
-    info: Info,
+    info: ReleaseInfo,
     #[serde(default)]
-    chart: Option<ChartEntry>,
-    /// The rendered objects. Hooks are no part of it, nor are the definitions in `crds/`.
+    chart: Option<StoredChart>,
+    /// The rendered objects, without hooks and the definitions in `crds/`.
     #[serde(default)]
     pub manifest: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Info {
+struct ReleaseInfo {
     first_deployed: Box<str>,
     last_deployed: Box<str>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ChartEntry {
-    metadata: Option<Metadata>,
+struct StoredChart {
+    metadata: Option<ChartMetadata>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata {
+struct ChartMetadata {
     name: Box<str>,
     version: Box<str>,
     app_version: Box<str>,
 }
 
-/// Tells which one it is and nothing that it declares.
+/// Omits the manifest.
 impl fmt::Debug for Release {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Release({}/{} v{})", self.namespace, self.name, self.revision)
     }
 }
 
-/// Reads a release as it stands under the key `release`.
+/// Decodes the value of the key `release`.
 pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
-    let packed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
-    let limit = inflate_limit(packed.len() as u64).min(LARGEST);
-    let text = Text::new(&*packed, limit).and_then(Text::whole).map_err(|broken| match broken {
-        Broken::Fault(fault) => fault,
-        Broken::System(_) => BaselineFault::Unreadable,
+    let compressed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
+    let limit = inflate_limit(compressed.len() as u64).min(MAX_SIZE);
+    let text = InflateReader::new(&*compressed, limit).and_then(InflateReader::read_to_end);
+    let text = text.map_err(|error| match error {
+        ReadError::Invalid(fault) => fault,
+        ReadError::Io(_) => BaselineFault::Unreadable,
     })?;
-    // What is known by its name may not be told by its place.
+    // serde would decode an array by position.
     if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(BaselineFault::Unreadable);
     }
@@ -79,13 +77,13 @@ pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
 }
 
 impl Release {
-    /// Which version it is. A release that was uninstalled and installed again is another one.
+    /// A release that was uninstalled and installed again has another lineage.
     pub fn version(&self) -> BaselineVersion {
         let metadata = self.chart.as_ref().and_then(|chart| chart.metadata.as_ref());
-        let chart = metadata.map(|own| Chart {
-            name: own.name.clone(),
-            version: own.version.clone(),
-            app_version: own.app_version.clone(),
+        let chart = metadata.map(|metadata| Chart {
+            name: metadata.name.clone(),
+            version: metadata.version.clone(),
+            app_version: metadata.app_version.clone(),
         });
         BaselineVersion {
             serial: self.revision,
@@ -116,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_not_it_is_the_same_release() {
-        for stored in [gzip(&release()), release()].map(|packed| STANDARD.encode(packed)) {
+    fn gzip_and_plain_json_decode_to_the_same_release() {
+        for stored in [gzip(&release()), release()].map(|bytes| STANDARD.encode(bytes)) {
             let release = decode(stored.as_bytes()).unwrap();
             let version = release.version();
             assert_eq!((version.serial, &*version.lineage), (3, "web 2026-01-01T00:00:00.5+01:00"));
@@ -127,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_release_says_why() {
+    fn invalid_releases_are_classified() {
         let whole = gzip(&release());
         let mut damaged = whole.clone();
         let at = damaged.len() - 6;
         damaged[at] ^= 1;
         let bomb = gzip(&vec![b' '; 70 << 20]);
-        for (packed, fault) in [
+        for (bytes, fault) in [
             (&whole[..whole.len() - 9], BaselineFault::Truncated),
             (&damaged[..], BaselineFault::Unreadable),
             (&bomb[..], BaselineFault::TooLarge),
@@ -141,14 +139,14 @@ mod tests {
             (&gzip(b"[]"), BaselineFault::Unreadable),
             (b"", BaselineFault::Truncated),
         ] {
-            assert_eq!(decode(STANDARD.encode(packed).as_bytes()).map(|_| ()), Err(fault));
+            assert_eq!(decode(STANDARD.encode(bytes).as_bytes()).map(|_| ()), Err(fault));
         }
         assert_eq!(decode(b"{not base64}").map(|_| ()), Err(BaselineFault::Unreadable));
     }
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode(&bytes);
             let _ = decode(STANDARD.encode(&bytes).as_bytes());
             let _ = decode(STANDARD.encode(gzip(&bytes)).as_bytes());

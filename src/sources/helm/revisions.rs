@@ -1,75 +1,85 @@
-//! How a release stands, by the labels of its revisions. Pure.
+//! The status of a release, from the labels of its revisions. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{sources::metadata_watch::Entry, types::Lock};
+use crate::{sources::metadata_watch::ObjectMetadata, types::Lock};
 
-/// What an object is called that Helm keeps a revision in: this, the release, `.v` and the revision.
-const PREFIX: &str = "sh.helm.release.v1.";
+/// Objects are named by this prefix, the release, `.v` and the revision.
+const NAME_PREFIX: &str = "sh.helm.release.v1.";
 
-/// One revision, as far as its labels tell.
+/// One revision of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Revision {
     number: u64,
     status: Box<str>,
-    written: Option<Timestamp>,
-    pub(super) stored: Stored,
+    last_write: Option<Timestamp>,
+    object: RevisionObject,
 }
 
-/// The object that a revision is kept in, and which version of it.
+/// The object that stores a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct RevisionObject {
     pub(super) name: Box<str>,
-    version: Box<str>,
+    resource_version: Box<str>,
 }
 
-/// How a release stands.
+/// The status of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// This revision is deployed; perhaps the next one is on its way.
-    Deployed(Stored, Option<Lock>),
-    /// None is deployed, and one is on its way: what was deployed before holds until then.
+pub(super) enum ReleaseStatus {
+    /// This revision is deployed. The lock is that of an operation on a newer one.
+    Deployed(RevisionObject, Option<Lock>),
+    /// No revision is deployed, and an operation is in progress; the last deployed revision holds until it ends.
     Pending(Lock),
-    /// None is deployed, and nobody is at work. Such is what a rollback that failed leaves behind.
+    /// No revision is deployed, for example after a failed rollback.
     NotDeployed,
 }
 
 impl Revision {
-    /// The release that an object keeps a revision of, and the revision; none where it is something else.
-    pub(super) fn read(entry: &Entry) -> Option<(&str, Self)> {
-        let label = |name: &str| entry.labels.get(name).map(String::as_str);
+    /// The release and the revision of an object; `None` for objects that Helm did not create.
+    pub(super) fn from_metadata(object: &ObjectMetadata) -> Option<(&str, Self)> {
+        let label = |name: &str| object.labels.get(name).map(String::as_str);
         let (release, number, status) = (label("name")?, label("version")?, label("status")?);
-        if *entry.name != format!("{PREFIX}{release}.v{number}") {
+        if *object.name != format!("{NAME_PREFIX}{release}.v{number}") {
             return None;
         }
-        let stored = Stored { name: entry.name.clone(), version: entry.version.clone() };
-        let (number, written) = (number.parse().ok()?, entry.written);
-        Some((release, Self { number, status: status.into(), written, stored }))
+        let revision = Self {
+            number: number.parse().ok()?,
+            status: status.into(),
+            last_write: object.last_write,
+            object: RevisionObject {
+                name: object.name.clone(),
+                resource_version: object.resource_version.clone(),
+            },
+        };
+        Some((release, revision))
     }
 }
 
-/// How a release with these revisions stands; none where it is being uninstalled, or was. Whoever is at work is believed to be
-/// for so long at most.
+/// The status of a release with these revisions; `None` if it is uninstalled or being uninstalled.
 ///
-/// The newest revision says what is being done. Only what is above the deployed one counts as on its way: what an older one
-/// left behind does not.
-pub(super) fn standing(revisions: &[Revision], pending_max_age: SignedDuration) -> Option<Standing> {
-    let newest = revisions.iter().max_by_key(|own| own.number)?;
+/// Only the newest revision shows an operation in progress, since older ones may be left over from interrupted operations. An
+/// operation expires after `pending_max_age`.
+pub(super) fn release_status(
+    revisions: &[Revision],
+    pending_max_age: SignedDuration,
+) -> Option<ReleaseStatus> {
+    let newest = revisions.iter().max_by_key(|revision| revision.number)?;
     if matches!(&*newest.status, "uninstalling" | "uninstalled") {
         return None;
     }
-    let deployed = revisions.iter().filter(|own| &*own.status == "deployed").max_by_key(|own| own.number);
+    let deployed = revisions.iter().filter(|revision| &*revision.status == "deployed");
+    let deployed = deployed.max_by_key(|revision| revision.number);
     let is_pending = newest.status.starts_with("pending-");
     let pending = is_pending.then(|| Lock {
         operation: newest.status.clone(),
         who: Box::default(),
-        created: newest.written,
-        holds_until: newest.written.and_then(|since| since.checked_add(pending_max_age).ok()),
+        created: newest.last_write,
+        in_flight_until: newest.last_write.and_then(|since| since.checked_add(pending_max_age).ok()),
     });
     Some(match (deployed, pending) {
-        (Some(deployed), pending) => Standing::Deployed(deployed.stored.clone(), pending),
-        (None, Some(pending)) => Standing::Pending(pending),
-        (None, None) => Standing::NotDeployed,
+        (Some(deployed), pending) => ReleaseStatus::Deployed(deployed.object.clone(), pending),
+        (None, Some(pending)) => ReleaseStatus::Pending(pending),
+        (None, None) => ReleaseStatus::NotDeployed,
     })
 }
 
@@ -79,39 +89,41 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::{Entry, Revision, Standing, standing};
+    use super::{ObjectMetadata, ReleaseStatus, Revision, release_status};
 
-    fn entry(release: &str, number: u64, status: &str) -> Entry {
+    fn object(release: &str, number: u64, status: &str) -> ObjectMetadata {
         let labels = [("name", release), ("status", status), ("version", &number.to_string())];
-        Entry {
+        ObjectMetadata {
             namespace: "shop".into(),
             name: format!("sh.helm.release.v1.{release}.v{number}").into(),
-            version: "7".into(),
+            resource_version: "7".into(),
             labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            written: "2026-01-01T00:00:00Z".parse().ok(),
-            held: None,
+            last_write: "2026-01-01T00:00:00Z".parse().ok(),
+            lock_info: None,
         }
     }
 
-    fn told(statuses: &[&str]) -> String {
+    fn summary(statuses: &[&str]) -> String {
         let revisions: Vec<Revision> = (1..)
             .zip(statuses)
-            .map(|(number, status)| Revision::read(&entry("web", number, status)).unwrap().1)
+            .map(|(number, status)| Revision::from_metadata(&object("web", number, status)).unwrap().1)
             .collect();
-        match standing(&revisions, SignedDuration::from_mins(30)) {
-            Some(Standing::Deployed(stored, lock)) => {
-                let number = stored.name.rsplit(".v").next().unwrap_or_default();
-                format!("{number} {}", lock.map_or("-".into(), |own| own.operation))
+        match release_status(&revisions, SignedDuration::from_mins(30)) {
+            Some(ReleaseStatus::Deployed(object, lock)) => {
+                let number = object.name.rsplit(".v").next().unwrap_or_default();
+                format!("{number} {}", lock.map_or("-".into(), |lock| lock.operation))
             }
-            Some(Standing::Pending(lock)) => format!("- {} {}", lock.operation, lock.holds_until.unwrap()),
-            Some(Standing::NotDeployed) => "not deployed".to_owned(),
-            None => "ended".to_owned(),
+            Some(ReleaseStatus::Pending(lock)) => {
+                format!("- {} {}", lock.operation, lock.in_flight_until.unwrap())
+            }
+            Some(ReleaseStatus::NotDeployed) => "not deployed".to_owned(),
+            None => "uninstalled".to_owned(),
         }
     }
 
     #[test]
-    fn the_highest_deployed_revision_counts_and_the_newest_says_what_is_done() {
-        for (statuses, is) in [
+    fn highest_deployed_revision_is_used_and_newest_shows_the_operation() {
+        for (statuses, expected) in [
             (&["deployed"][..], "1 -"),
             (&["pending-install"], "- pending-install 2026-01-01T00:30:00Z"),
             (&["superseded", "deployed"], "2 -"),
@@ -122,26 +134,33 @@ mod tests {
             (&["deployed", "pending-upgrade", "deployed"], "3 -"),
             (&["superseded", "superseded", "failed"], "not deployed"),
             (&["failed"], "not deployed"),
-            (&["superseded", "uninstalling"], "ended"),
-            (&["deployed", "uninstalled"], "ended"),
-            (&[], "ended"),
+            (&["superseded", "uninstalling"], "uninstalled"),
+            (&["deployed", "uninstalled"], "uninstalled"),
+            (&[], "uninstalled"),
         ] {
-            assert_eq!(told(statuses), is, "{statuses:?}");
+            assert_eq!(summary(statuses), expected, "{statuses:?}");
         }
     }
 
     #[test]
-    fn what_only_looks_like_a_release_is_none() {
+    fn other_objects_with_similar_names_are_ignored() {
         assert_eq!(
-            Revision::read(&entry("web", 1, "deployed")).map(|(name, _)| name.to_owned()),
+            Revision::from_metadata(&object("web", 1, "deployed")).map(|(name, _)| name.to_owned()),
             Some("web".into())
         );
-        let other = Entry { name: "sh.helm.release.v1.other.v1".into(), ..entry("web", 1, "deployed") };
-        assert!(Revision::read(&other).is_none());
-        assert!(Revision::read(&Entry { labels: BTreeMap::new(), ..entry("web", 1, "deployed") }).is_none());
-        let mut odd = entry("web", 1, "deployed");
+        let other =
+            ObjectMetadata { name: "sh.helm.release.v1.other.v1".into(), ..object("web", 1, "deployed") };
+        assert!(Revision::from_metadata(&other).is_none());
+        assert!(
+            Revision::from_metadata(&ObjectMetadata {
+                labels: BTreeMap::new(),
+                ..object("web", 1, "deployed")
+            })
+            .is_none()
+        );
+        let mut odd = object("web", 1, "deployed");
         odd.labels.insert("version".into(), "one".into());
         odd.name = "sh.helm.release.v1.web.vone".into();
-        assert!(Revision::read(&odd).is_none());
+        assert!(Revision::from_metadata(&odd).is_none());
     }
 }

@@ -1,270 +1,254 @@
-//! Directories of YAML: what git-sync brings, what a volume mounts, what kustomize wrote.
+//! Manifests in files and directories: checked out by git-sync, mounted from a volume, rendered by kustomize.
 
 mod files;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use jiff::Timestamp;
-use tokio::time::{Instant, sleep_until};
+use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::info;
 
-use self::files::{Files, scan};
-use crate::{
-    sources::{
-        document_reader::{Declared, DocumentReader, Placed, Written, read_placed},
-        driver::{SourceContext, other_than},
-        publisher::{Closed, Known, Publisher, Reading, SELDOM},
-        scopes::Scopes,
-    },
-    types::{
-        BaselineFault, BaselineTrouble, BaselineVersion, DeclaredBody, DeclaredObject, Origin, SkipReason,
-        Skipped, Source, UnknownReason,
-    },
+use self::files::{ManifestFiles, list_manifests};
+use super::{
+    document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
+    driver::{self, BaselineSource, ReadResult, SourceContext},
+    file_system::FileVersion,
+    metadata_watch::{ChangedNamespaces, MetadataCache},
+    publisher::{DecodedBaseline, Publisher, TrackedBaseline},
+    scopes::{KindScopes, SharedScopes},
+};
+use crate::types::{
+    BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, Scope, SkipReason,
+    SkippedResource, Source, UnknownReason,
 };
 
-/// How often directories are looked at: mounted volumes do not tell of changes.
-const LOOK: Duration = Duration::from_secs(1);
-/// Looking may take one part in so many of the time, but not at any price.
-const SHARE: u32 = 50;
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_FILE_SIZE: u64 = 32 << 20;
+/// All manifests of one path together.
+const MAX_TOTAL_SIZE: u64 = 512 << 20;
 
-/// Where manifests are looked for.
+/// Where to find manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManifestSources {
-    /// Whether they are looked for at all.
+pub struct ManifestLocations {
+    /// Whether this source is used at all.
     pub enabled: bool,
-    /// Files and directories.
+    /// Files and directories. Each is a baseline.
     pub paths: Vec<PathBuf>,
-    /// The namespace of objects that do not say theirs.
+    /// For objects that do not name a namespace.
     pub namespace: Box<str>,
 }
 
-impl ManifestSources {
-    fn looked_at(&self) -> &[PathBuf] {
-        if self.enabled { &self.paths } else { &[] }
-    }
+/// Publishes the manifests at each path and every change, until the receiver of events is gone.
+pub async fn run(context: SourceContext<ManifestLocations>) {
+    driver::run::<ManifestSource>(context).await;
 }
 
-/// Reads all manifests there are, and tells of them and of every change, until nobody listens.
-pub async fn follow(follow: SourceContext<ManifestSources>) {
-    let sources = follow.sources.borrow().clone();
-    let places = Publisher::new(Source::Manifest, &follow);
-    let mut follower = Follower { follow, sources, scopes: Scopes::default(), places };
-    while follower.session().await.is_ok() {}
-}
-
-struct Follower {
-    follow: SourceContext<ManifestSources>,
-    sources: Arc<ManifestSources>,
-    scopes: Scopes,
-    places: Publisher<PathBuf, Place>,
+struct ManifestSource {
+    context: SourceContext<ManifestLocations>,
+    settings: Arc<ManifestLocations>,
+    scopes: SharedScopes,
 }
 
 /// What only paths have.
 #[derive(Default)]
-struct Place {
-    reader: Option<DocumentReader>,
-    /// The files as they were last seen.
-    seen: Option<Files>,
-    /// The files as they were last read.
-    read: Option<Files>,
+struct PathState {
+    /// The files that the last scan found.
+    found: Option<ManifestFiles>,
+    /// The files that were last decoded.
+    decoded: Option<ManifestFiles>,
 }
 
-impl Follower {
-    /// Follows what the settings name, until they name something else.
-    async fn session(&mut self) -> Result<(), Closed> {
-        let (sources, mut newest) = self.follow.newest();
-        self.change_sources(sources).await?;
-        loop {
-            let mut looking = Duration::ZERO;
-            for path in self.sources.clone().looked_at() {
-                let begun = Instant::now();
-                let found = found_at(path).await;
-                looking += begun.elapsed();
-                self.take(path, found).await?;
-            }
-            self.places.report(self.sources.enabled, Vec::new()).await?;
-            let next = Instant::now() + (looking * SHARE).clamp(LOOK, LONGEST);
-            tokio::select! {
-                biased;
-                () = self.follow.changes.closed() => return Err(Closed),
-                () = other_than(&mut newest, &self.sources) => return Ok(()),
-                () = sleep_until(next), if self.sources.enabled => {}
-            }
+impl BaselineSource for ManifestSource {
+    const SOURCE: Source = Source::Manifest;
+    const MAX_CONCURRENT_READS: usize = 1;
+
+    type Settings = ManifestLocations;
+    type Location = PathBuf;
+    type State = PathState;
+    type Reader = DocumentReader;
+    type Scan = BTreeMap<PathBuf, io::Result<ManifestFiles>>;
+
+    fn new(context: SourceContext<ManifestLocations>) -> Self {
+        Self { context, settings: Arc::default(), scopes: SharedScopes::default() }
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.settings.enabled
+    }
+
+    fn apply_settings(&mut self, settings: Arc<ManifestLocations>, publisher: &mut Publisher<Self>) {
+        if settings.namespace != self.settings.namespace {
+            publisher.values_mut().for_each(|tracked| tracked.state.decoded = None);
+        }
+        self.settings = settings;
+        publisher.retain(|path| self.paths().contains(path));
+    }
+
+    fn watch_objects(&self) -> MetadataCache {
+        MetadataCache::start(&self.context.client, Vec::new(), &Scope::default(), self.context.watch_mode)
+    }
+
+    fn observe_objects(&mut self, _: &MetadataCache, _: &ChangedNamespaces, _: &mut Publisher<Self>) {}
+
+    fn paths(&self) -> &[PathBuf] {
+        if self.settings.enabled { &self.settings.paths } else { &[] }
+    }
+
+    fn scan(paths: &[PathBuf]) -> Self::Scan {
+        paths.iter().map(|path| (path.clone(), list_manifests(path))).collect()
+    }
+
+    fn observe_files(&mut self, scan: Self::Scan, publisher: &mut Publisher<Self>) {
+        for (path, found) in scan {
+            let names = || [path.display().to_string(), path.display().to_string()];
+            let tracked = publisher.track(&path, BaselineOrigin::Manifests, names, PathState::default);
+            observe_path(&path, tracked, found);
+            publisher.publish(&path);
         }
     }
 
-    /// Forgets what does not belong to other settings.
-    async fn change_sources(&mut self, sources: Arc<ManifestSources>) -> Result<(), Closed> {
-        if sources.namespace != self.sources.namespace {
-            self.places.known.values_mut().for_each(|known| known.own.read = None);
-        }
-        self.sources = sources;
-        self.places.keep(|path| self.sources.looked_at().contains(path)).await
-    }
-
-    /// Takes what was found at a path, and reads it if it is another one than before and nobody is writing it.
-    async fn take(&mut self, path: &Path, found: io::Result<Files>) -> Result<(), Closed> {
-        let anew = || Known::new(path.display().to_string().into(), Origin::Manifests, Place::default());
-        let known = self.places.known.entry(path.to_owned()).or_insert_with(anew);
-        match found {
-            Err(error) => known.take_trouble(format!(
-                "{} cannot be read: {error}; what it last declared stays",
-                path.display()
-            )),
-            // A volume that is not mounted looks like this.
-            Ok(files)
-                if files.is_empty() && known.good.as_ref().is_some_and(|good| !good.objects.is_empty()) =>
-            {
-                known.take_trouble(format!(
-                    "{} has no manifests any more; take it out of sources.manifest.paths if that is meant",
-                    path.display()
-                ));
-            }
-            Ok(files) => {
-                let is_due = known.read_at.is_some_and(|at| at <= Instant::now());
-                let is_new = is_due || known.own.read.as_ref() != Some(&files);
-                // Who writes a file may not have come to its end. At first nothing can be held that was not read.
-                let rests = known.own.seen.as_ref() == Some(&files) || known.own.seen.is_none();
-                known.own.seen = Some(files.clone());
-                if !is_new {
-                    known.fault = None;
-                } else if rests {
-                    self.read(path, files).await;
-                }
-            }
-        }
-        self.places.tell(&path.to_owned()).await
-    }
-
-    async fn read(&mut self, path: &Path, files: Files) {
-        let Some(known) = self.places.known.get_mut(path) else { return };
-        let key = &self.follow.key;
-        let reader = known.own.reader.take().unwrap_or_else(|| DocumentReader::new(key.clone()));
-        let (folder, found) = (path.to_owned(), files.clone());
-        let namespace = self.sources.namespace.clone();
-        let read = move |reader: &mut DocumentReader, scopes: &Scopes| {
-            Ok(read(&folder, &found, &namespace, reader, scopes))
+    fn read(
+        &mut self,
+        path: &PathBuf,
+        tracked: &mut TrackedBaseline<Self>,
+    ) -> BoxFuture<'static, (DocumentReader, ReadResult)> {
+        let reader = tracked.take_reader().unwrap_or_else(|| DocumentReader::new(self.context.key.clone()));
+        let (path, files) = (path.clone(), tracked.state.found.clone().unwrap_or_default());
+        let namespace = self.settings.namespace.clone();
+        let decode = move |reader: &mut DocumentReader, scopes: &KindScopes| {
+            Ok(decode_files(&path, &files, &namespace, reader, scopes))
         };
-        let (reader, placed) = read_placed(&self.follow.client, reader, &mut self.scopes, read).await;
-        (known.own.reader, known.read_at, known.refusal) = (Some(reader), None, None);
-        match placed {
-            Ok(Placed { reading, is_sure, refusal }) => {
-                known.read_at = (!is_sure).then(|| Instant::now() + SELDOM);
-                known.refusal = refusal;
-                known.own.read = Some(files);
-                known.take(reading);
-            }
-            Err(_) => known.take_trouble(format!("{} cannot be understood", path.display())),
+        let (client, scopes) = (self.context.client.clone(), self.scopes.clone());
+        async move { decode_documents(&client, reader, &scopes, decode).await }.boxed()
+    }
+
+    fn finish_read(&mut self, path: &PathBuf, tracked: &mut TrackedBaseline<Self>, result: ReadResult) {
+        let Ok(mut decoded) = result else {
+            return tracked.set_fault(
+                BaselineFault::Unreadable,
+                format!("cannot read manifests in {}: decoding failed", path.display()),
+            );
+        };
+        tracked.state.decoded.clone_from(&tracked.state.found);
+        tracked.log_skipped(&decoded);
+        if tracked.decoded.as_ref().is_none_or(|before| before.objects != decoded.objects) {
+            info!(path = %tracked.name, objects = decoded.objects.len(), "Read manifests.");
         }
+        if let Some(before) = &tracked.decoded {
+            let unknown = objects_of_broken_files(before, &decoded);
+            decoded.objects.extend(unknown);
+        }
+        tracked.set_decoded(decoded);
     }
 }
 
-/// Looks at a path.
-async fn found_at(path: &Path) -> io::Result<Files> {
-    let path = path.to_owned();
-    let found = tokio::task::spawn_blocking(move || scan(&path)).await;
-    found.unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
-impl Known<Place> {
-    fn take(&mut self, mut reading: Reading) {
-        self.log_skipped(&reading);
-        if self.good.as_ref().is_none_or(|good| good.objects != reading.objects) {
-            info!(path = %self.name, objects = reading.objects.len(), "Manifests were read.");
-        }
-        if let Some(before) = &self.good {
-            let doubts = in_doubt(before, &reading);
-            reading.objects.extend(doubts);
-        }
-        self.take_good(reading);
-    }
-
-    fn take_trouble(&mut self, message: String) {
-        self.take_fault(BaselineTrouble { fault: BaselineFault::Unreadable, message: message.into() });
-    }
-}
-
-/// No manifest is larger than this.
-const LARGEST_FILE: u64 = 32 << 20;
-/// All of them together.
-const LARGEST_FOLDER: u64 = 512 << 20;
-
-/// Reads these files. One that cannot be read leaves the others alone.
-fn read(
+/// Schedules a read if the files changed and are no longer being written.
+fn observe_path(
     path: &Path,
-    files: &Files,
-    namespace: &str,
-    reader: &mut DocumentReader,
-    scopes: &Scopes,
-) -> Reading {
-    let mut left = LARGEST_FOLDER;
-    let (mut texts, mut broken) = (Vec::new(), Vec::new());
-    for (way, stamp) in files {
-        let name = way.display().to_string();
-        let place = if path.is_dir() { path.join(way) } else { path.to_owned() };
-        match text_of(&place, LARGEST_FILE.min(left)) {
-            Ok(text) => {
-                left = left.saturating_sub(stamp.length);
-                texts.push((name, text));
+    tracked: &mut TrackedBaseline<ManifestSource>,
+    found: io::Result<ManifestFiles>,
+) {
+    let has_objects = tracked.decoded.as_ref().is_some_and(|decoded| !decoded.objects.is_empty());
+    let error = match found {
+        Err(error) => format!("{error}; check the path and its permissions"),
+        // An unmounted volume looks like this.
+        Ok(files) if files.is_empty() && has_objects => {
+            "no manifests are left; remove it from sources.manifest.paths if this is intended".to_owned()
+        }
+        Ok(files) => {
+            let PathState { found: before, decoded } = &mut tracked.state;
+            // Files that changed since the last scan may be incomplete. The first scan has nothing to compare with.
+            let is_stable = before.as_ref().is_none_or(|before| *before == files);
+            let is_decoded = decoded.as_ref() == Some(&files);
+            *before = Some(files);
+            if !is_stable {
+                *decoded = None;
+                tracked.cancel_read();
+            } else if is_decoded {
+                tracked.fault = None;
+            } else if !tracked.is_reading() {
+                tracked.read_now();
             }
-            Err(_) => broken.push(Skipped {
-                address: name.into(),
+            return;
+        }
+    };
+    tracked.cancel_read();
+    tracked.state.decoded = None;
+    let message = format!("cannot read manifests in {}: {error}", path.display());
+    tracked.set_fault(BaselineFault::Unreadable, message);
+}
+
+/// Decodes these files. A file that cannot be read is skipped.
+fn decode_files(
+    path: &Path,
+    files: &ManifestFiles,
+    default_namespace: &str,
+    reader: &mut DocumentReader,
+    scopes: &KindScopes,
+) -> DecodedBaseline {
+    let mut remaining = MAX_TOTAL_SIZE;
+    let (mut texts, mut unreadable) = (Vec::new(), Vec::new());
+    for (relative_path, version) in files {
+        let address = relative_path.display().to_string();
+        let file = if path.is_dir() { path.join(relative_path) } else { path.to_owned() };
+        match read_text(&file, MAX_FILE_SIZE.min(remaining)) {
+            Ok(text) => {
+                remaining = remaining.saturating_sub(version.length);
+                texts.push((address, text));
+            }
+            Err(_) => unreadable.push(SkippedResource {
+                address: address.into(),
                 resource_type: Box::default(),
                 reason: SkipReason::Unreadable,
             }),
         }
     }
-    let written = texts.iter().map(|(name, text)| Written { text, namespace, name: Some(name) });
-    let Declared { objects, mut skipped } = reader.read(written, scopes);
-    skipped.extend(broken);
-    let newest = files.values().filter_map(|stamp| stamp.modified).max();
+    let texts =
+        texts.iter().map(|(address, text)| ManifestText { text, default_namespace, address: Some(address) });
+    let DecodedDocuments { objects, mut skipped } = reader.read(texts, scopes);
+    skipped.extend(unreadable);
     let version = BaselineVersion {
         serial: 0,
         lineage: Box::default(),
         tool_version: Box::default(),
-        written: newest.and_then(|time| Timestamp::try_from(time).ok()),
+        written: files.values().filter_map(FileVersion::modified).max(),
         chart: None,
     };
-    Reading { version, objects, skipped, key: None }
+    DecodedBaseline::new(version, objects, skipped, None)
 }
 
-fn text_of(path: &Path, limit: u64) -> io::Result<String> {
+fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     let mut text = String::new();
     let count = File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
     if count as u64 > limit {
-        return Err(io::Error::other("larger than anything that is read"));
+        return Err(io::Error::other("larger than the limit"));
     }
     Ok(text)
 }
 
-/// What was declared before by files that are now broken, and is not declared any more: nobody knows whether it still is.
-fn in_doubt(before: &Reading, now: &Reading) -> Vec<Arc<DeclaredObject>> {
-    let breaks = |skipped: &&Skipped| match skipped.reason {
+/// Objects that were declared by files which are broken now, and that no other file declares. Their desired state is unknown.
+fn objects_of_broken_files(before: &DecodedBaseline, now: &DecodedBaseline) -> Vec<Arc<DeclaredObject>> {
+    let breaks_file = |skipped: &&SkippedResource| match skipped.reason {
         SkipReason::NotYaml | SkipReason::Unreadable => true,
-        // An object whose name nobody can tell: a template was left in it.
+        // An object with a template expression in its name.
         SkipReason::NoIdentity => !skipped.resource_type.is_empty(),
         _ => false,
     };
     let broken: BTreeSet<&Path> =
-        now.skipped.iter().filter(breaks).map(|skipped| Path::new(&*skipped.address)).collect();
+        now.skipped.iter().filter(breaks_file).map(|skipped| Path::new(&*skipped.address)).collect();
     let declared: BTreeSet<_> = now.objects.iter().map(|object| &object.object).collect();
-    // Directories are told as unreadable, too.
+    // A directory that cannot be read is skipped like a file.
     let is_broken = |address: &str| Path::new(address).ancestors().any(|path| broken.contains(path));
-    let is_in_doubt =
+    let is_unknown =
         |object: &&Arc<DeclaredObject>| is_broken(&object.address) && !declared.contains(&object.object);
     let unreadable = DeclaredBody::Opaque(UnknownReason::UnreadableBaseline);
-    let doubt = |object: &Arc<DeclaredObject>| match &object.body {
-        // The very same one as before: it did not change.
+    let without_body = |object: &Arc<DeclaredObject>| match &object.body {
         DeclaredBody::Opaque(_) => object.clone(),
         _ => Arc::new(DeclaredObject { body: unreadable.clone(), ..DeclaredObject::clone(object) }),
     };
-    before.objects.iter().filter(is_in_doubt).map(doubt).collect()
+    before.objects.iter().filter(is_unknown).map(without_body).collect()
 }

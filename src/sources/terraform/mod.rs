@@ -1,7 +1,7 @@
 //! Terraform and `OpenTofu` states: from the bytes of Secrets and files to declared objects.
 //!
-//! A state holds the secrets of everything that Terraform manages. Only resources of Kubernetes are ever read from it, outputs,
-//! private data and other providers are skipped before anything is kept, and values that may not be told become digests.
+//! A state contains secrets of everything that Terraform manages. Only Kubernetes resources are decoded: outputs, private data and
+//! resources of other providers are skipped while the state streams in, and sensitive values become digests.
 
 mod files;
 mod published;
@@ -12,9 +12,8 @@ mod source;
 mod state;
 
 pub use self::{
-    published::{PART_LIMIT, Published, random_key},
-    secrets::{StateSecret, group_chunks, join_chunks},
-    source::{StateSources, follow},
+    published::{PART_LIMIT, PublishedBaseline, random_key},
+    source::{StateLocations, run},
     state::{StateReader, TerraformState, decode},
 };
-pub use super::inflate::{Broken, INFLATE_LIMIT, Text};
+pub use super::inflate::{INFLATE_LIMIT, InflateReader, ReadError};

@@ -1,7 +1,7 @@
-//! Baselines that `drift-exporter baseline` makes of states that are kept elsewhere.
+//! Baselines that `drift-exporter baseline` publishes from states outside of the cluster.
 //!
-//! A document of our own, packed by gzip and cut into pieces that fit into Secrets. It has the key of its digests in it: whoever may
-//! read the Secrets can try values against them, and nobody else.
+//! The format is gzipped JSON, split into chunks that fit into Secrets. It contains the key of its digests, so that only clients
+//! with permission to read the Secrets can test values against them.
 
 use std::{
     fmt,
@@ -17,74 +17,71 @@ use serde_json::Value;
 
 use super::state::TerraformState;
 use crate::{
-    diff::{is_sealed, pack, seal, unpack},
+    diff::{is_redacted, pack, redact, unpack},
     sources::scopes::is_built_in,
     types::{
-        BaselineFault, DeclaredBody, DeclaredObject, ObjectName, RedactionKey, SkipReason, Skipped,
+        BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource,
         UnknownReason,
     },
 };
 
-/// The most that one Secret holds, before it is written as base64.
+/// The size of a chunk before base64.
 ///
-/// `kubectl apply` writes all of an object into an annotation once more, and annotations may have 256 KiB.
+/// `kubectl apply` stores a copy of the object in an annotation, and annotations are limited to 256 KiB.
 pub const PART_LIMIT: usize = 180 << 10;
 
-/// The version of the document that this program writes, and the only one that it reads.
-const VERSION: u64 = 1;
+/// The only format version that is written and read.
+const FORMAT_VERSION: u64 = 1;
 
-/// A state that was published.
+/// A published state.
 #[derive(Clone, PartialEq)]
-pub struct Published {
-    /// What it is called.
+pub struct PublishedBaseline {
     pub name: Box<str>,
-    /// When it was published.
     pub published: Timestamp,
     /// The key of its digests.
     pub key: RedactionKey,
-    /// What it declares.
     pub state: TerraformState,
 }
 
-impl Published {
-    /// A state, with digests also of what people put secrets into by mistake.
+impl PublishedBaseline {
+    /// Also redacts fields that often contain secrets without a mark.
     pub fn new(name: &str, published: Timestamp, key: RedactionKey, mut state: TerraformState) -> Self {
         for object in &mut state.objects {
             let object = Arc::make_mut(object);
             if let Some(packed) = object.body.packed_mut() {
                 let mut document = unpack(packed);
-                seal_private(&key, &object.object, &mut document);
+                redact_private(&key, &object.object, &mut document);
                 *packed = pack(&document);
             }
         }
         Self { name: name.into(), published, key, state }
     }
 
-    /// The pieces that are to stand in Secrets, in order; at least one.
+    /// The chunks in order; at least one.
     pub fn write(&self) -> Vec<Vec<u8>> {
-        let text = serde_json::to_vec(&Document::of(self)).unwrap_or_default();
+        let text = serde_json::to_vec(&StoredBaseline::new(self)).unwrap_or_default();
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        // Writing to memory does not fail.
+        // Writes to memory do not fail.
         let _ = encoder.write_all(&text);
-        let packed = encoder.finish().unwrap_or_default();
-        packed.chunks(PART_LIMIT).map(<[u8]>::to_vec).collect()
+        let compressed = encoder.finish().unwrap_or_default();
+        compressed.chunks(PART_LIMIT).map(<[u8]>::to_vec).collect()
     }
 
-    /// Reads what was in the Secrets, joined and inflated.
+    /// Decodes joined and inflated chunks.
     pub fn read(text: &[u8]) -> Result<Self, BaselineFault> {
-        let head: Head = serde_json::from_slice(text).map_err(|error| fault_of(&error))?;
-        if head.drift_baseline != VERSION {
+        let header: StoredHeader = serde_json::from_slice(text).map_err(|error| fault_of(&error))?;
+        if header.drift_baseline != FORMAT_VERSION {
             return Err(BaselineFault::UnsupportedVersion);
         }
-        let document: Document = serde_json::from_slice(text).map_err(|error| fault_of(&error))?;
-        document.read().ok_or(BaselineFault::Unreadable)
+        let stored: StoredBaseline = serde_json::from_slice(text).map_err(|error| fault_of(&error))?;
+        stored.decode().ok_or(BaselineFault::Unreadable)
     }
 }
 
-/// Tells what it is and nothing that it declares.
-impl fmt::Debug for Published {
+/// Omits the key and the declared values.
+impl fmt::Debug for PublishedBaseline {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = formatter.debug_struct("Published");
+        let mut debug = formatter.debug_struct("PublishedBaseline");
         debug.field("name", &self.name).field("published", &self.published).finish_non_exhaustive()
     }
 }
@@ -94,12 +91,12 @@ fn fault_of(error: &serde_json::Error) -> BaselineFault {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct StoredHeader {
     drift_baseline: u64,
 }
 
 #[derive(Deserialize, Serialize)]
-struct Document {
+struct StoredBaseline {
     drift_baseline: u64,
     name: Box<str>,
     serial: u64,
@@ -108,12 +105,12 @@ struct Document {
     published: Timestamp,
     /// Base64.
     key: String,
-    objects: Vec<Entry>,
-    skipped: Vec<Left>,
+    objects: Vec<StoredObject>,
+    skipped: Vec<StoredSkipped>,
 }
 
 #[derive(Deserialize, Serialize)]
-struct Entry {
+struct StoredObject {
     address: Box<str>,
     resource_type: Box<str>,
     group: Box<str>,
@@ -125,13 +122,12 @@ struct Entry {
     uid: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sensitive: Vec<Box<str>>,
-    body: Body,
+    body: StoredBody,
 }
 
-/// What is declared, in the form in which it is compared; or why it cannot be.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Body {
+enum StoredBody {
     Attributes(Value),
     Whole(Value),
     Subset(Value),
@@ -140,40 +136,40 @@ enum Body {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Left {
+struct StoredSkipped {
     address: Box<str>,
     resource_type: Box<str>,
     reason: String,
 }
 
-impl Document {
-    fn of(published: &Published) -> Self {
-        let Published { name, published, key, state } = published;
-        let left = |skipped: &Skipped| Left {
+impl StoredBaseline {
+    fn new(published: &PublishedBaseline) -> Self {
+        let PublishedBaseline { name, published, key, state } = published;
+        let stored_skipped = |skipped: &SkippedResource| StoredSkipped {
             address: skipped.address.clone(),
             resource_type: skipped.resource_type.clone(),
             reason: skipped.reason.as_str().to_owned(),
         };
         Self {
-            drift_baseline: VERSION,
+            drift_baseline: FORMAT_VERSION,
             name: name.clone(),
             serial: state.serial,
             lineage: state.lineage.clone(),
             terraform_version: state.terraform_version.clone(),
             published: *published,
             key: STANDARD.encode(key.bytes()),
-            objects: state.objects.iter().map(|object| Entry::of(object)).collect(),
-            skipped: state.skipped.iter().map(left).collect(),
+            objects: state.objects.iter().map(|object| StoredObject::new(object)).collect(),
+            skipped: state.skipped.iter().map(stored_skipped).collect(),
         }
     }
 
-    fn read(self) -> Option<Published> {
+    fn decode(self) -> Option<PublishedBaseline> {
         let key = RedactionKey::new(STANDARD.decode(&self.key).ok()?.try_into().ok()?);
-        let objects = self.objects.into_iter().map(|entry| Arc::new(entry.read(&key))).collect();
-        let skipped = self.skipped.into_iter().map(|left| Skipped {
-            address: left.address,
-            resource_type: left.resource_type,
-            reason: SkipReason::parse(&left.reason).unwrap_or(SkipReason::Unreadable),
+        let objects = self.objects.into_iter().map(|object| Arc::new(object.decode(&key))).collect();
+        let skipped = self.skipped.into_iter().map(|skipped| SkippedResource {
+            address: skipped.address,
+            resource_type: skipped.resource_type,
+            reason: SkipReason::parse(&skipped.reason).unwrap_or(SkipReason::Unreadable),
         });
         let state = TerraformState {
             serial: self.serial,
@@ -182,19 +178,19 @@ impl Document {
             objects,
             skipped: skipped.collect(),
         };
-        Some(Published { name: self.name, published: self.published, key, state })
+        Some(PublishedBaseline { name: self.name, published: self.published, key, state })
     }
 }
 
-impl Entry {
-    fn of(declared: &DeclaredObject) -> Self {
-        let ObjectName { group, version, kind, namespace, name } = declared.object.clone();
+impl StoredObject {
+    fn new(declared: &DeclaredObject) -> Self {
+        let ObjectRef { group, version, kind, namespace, name } = declared.object.clone();
         let body = match &declared.body {
-            DeclaredBody::Attributes(packed) => Body::Attributes(unpack(packed)),
-            DeclaredBody::Whole(packed) => Body::Whole(unpack(packed)),
-            DeclaredBody::Subset(packed) => Body::Subset(unpack(packed)),
-            DeclaredBody::Parts(packed) => Body::Parts(unpack(packed)),
-            DeclaredBody::Opaque(reason) => Body::Opaque(reason.as_str().to_owned()),
+            DeclaredBody::Attributes(packed) => StoredBody::Attributes(unpack(packed)),
+            DeclaredBody::Whole(packed) => StoredBody::Whole(unpack(packed)),
+            DeclaredBody::Subset(packed) => StoredBody::Subset(unpack(packed)),
+            DeclaredBody::Parts(packed) => StoredBody::Parts(unpack(packed)),
+            DeclaredBody::Opaque(reason) => StoredBody::Opaque(reason.as_str().to_owned()),
         };
         Self {
             address: declared.address.clone(),
@@ -210,24 +206,24 @@ impl Entry {
         }
     }
 
-    fn read(self, key: &RedactionKey) -> DeclaredObject {
+    fn decode(self, key: &RedactionKey) -> DeclaredObject {
         let Self { address, resource_type, group, version, kind, namespace, name, uid, sensitive, body } =
             self;
         let body = match body {
-            Body::Attributes(document) => DeclaredBody::Attributes(pack(&document)),
-            Body::Whole(document) => DeclaredBody::Whole(pack(&document)),
-            Body::Subset(document) => DeclaredBody::Subset(pack(&document)),
-            Body::Parts(document) => DeclaredBody::Parts(pack(&document)),
-            Body::Opaque(reason) => DeclaredBody::Opaque(
+            StoredBody::Attributes(document) => DeclaredBody::Attributes(pack(&document)),
+            StoredBody::Whole(document) => DeclaredBody::Whole(pack(&document)),
+            StoredBody::Subset(document) => DeclaredBody::Subset(pack(&document)),
+            StoredBody::Parts(document) => DeclaredBody::Parts(pack(&document)),
+            StoredBody::Opaque(reason) => DeclaredBody::Opaque(
                 UnknownReason::parse(&reason).unwrap_or(UnknownReason::UnreadableBaseline),
             ),
         };
-        let object = ObjectName { group, version, kind, namespace, name };
+        let object = ObjectRef { group, version, kind, namespace, name };
         DeclaredObject { address, resource_type, object, uid, sensitive, key: key.clone(), body }
     }
 }
 
-/// Attributes and fields all of whose texts are sealed, wherever they stand.
+/// Attributes and fields of which all strings are redacted, at any depth.
 const PRIVATE: &[&str] = &[
     "annotations",
     "template_annotations",
@@ -241,35 +237,34 @@ const PRIVATE: &[&str] = &[
     "volumeAttributes",
 ];
 
-/// Lists of names and values, whose values are sealed.
+/// Lists of names and values, of which the values are redacted.
 const VARIABLES: &[&str] = &["env", "http_header", "httpHeaders"];
 
-/// Seals what is declared for an object in environment variables, annotations, data, arguments, and anywhere in custom
-/// resources.
-pub(super) fn seal_private(key: &RedactionKey, object: &ObjectName, body: &mut Value) {
+/// Redacts environment variables, annotations, data and arguments, and all strings of custom resources.
+fn redact_private(key: &RedactionKey, object: &ObjectRef, body: &mut Value) {
     let is_custom = !is_built_in(&object.group);
     let Value::Object(members) = body else { return };
     for (name, member) in members {
         match name.as_str() {
             "apiVersion" | "kind" => {}
-            "metadata" => walk(key, member),
-            name if PRIVATE.contains(&name) => seal_texts(key, member),
-            _ if is_custom => seal_custom(key, member),
-            name if VARIABLES.contains(&name) => seal_values(key, member),
-            _ => walk(key, member),
+            "metadata" => redact_members(key, member),
+            name if PRIVATE.contains(&name) => redact_strings(key, member),
+            _ if is_custom => redact_custom(key, member),
+            name if VARIABLES.contains(&name) => redact_values(key, member),
+            _ => redact_members(key, member),
         }
     }
 }
 
-fn walk(key: &RedactionKey, value: &mut Value) {
+fn redact_members(key: &RedactionKey, value: &mut Value) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| walk(key, element)),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_members(key, element)),
         Value::Object(members) => {
             for (name, member) in members {
                 match name.as_str() {
-                    name if VARIABLES.contains(&name) => seal_values(key, member),
-                    name if PRIVATE.contains(&name) => seal_texts(key, member),
-                    _ => walk(key, member),
+                    name if VARIABLES.contains(&name) => redact_values(key, member),
+                    name if PRIVATE.contains(&name) => redact_strings(key, member),
+                    _ => redact_members(key, member),
                 }
             }
         }
@@ -277,37 +272,37 @@ fn walk(key: &RedactionKey, value: &mut Value) {
     }
 }
 
-/// Seals the values of environment variables, not their names.
-fn seal_values(key: &RedactionKey, variables: &mut Value) {
+/// Redacts the values of environment variables, not their names.
+fn redact_values(key: &RedactionKey, variables: &mut Value) {
     for variable in variables.as_array_mut().into_iter().flatten() {
         if let Some(value) = variable.get_mut("value") {
-            seal_texts(key, value);
+            redact_strings(key, value);
         }
     }
 }
 
-/// Seals all texts but names, by which elements of lists are known, and what we wrote down ourselves.
-fn seal_custom(key: &RedactionKey, value: &mut Value) {
+/// Redacts all strings but names, which identify list elements, and the records of absent attributes.
+fn redact_custom(key: &RedactionKey, value: &mut Value) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_custom(key, element)),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_custom(key, element)),
         Value::Object(members) => {
-            let others = members.iter_mut().filter(|(name, _)| *name != "name" && !name.starts_with('('));
-            others.for_each(|(_, member)| seal_custom(key, member));
+            let values = members.iter_mut().filter(|(name, _)| *name != "name" && !name.starts_with('('));
+            values.for_each(|(_, member)| redact_custom(key, member));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => seal_texts(key, value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => redact_strings(key, value),
     }
 }
 
-fn seal_texts(key: &RedactionKey, value: &mut Value) {
+fn redact_strings(key: &RedactionKey, value: &mut Value) {
     match value {
-        Value::Array(elements) => elements.iter_mut().for_each(|element| seal_texts(key, element)),
-        Value::Object(members) => members.values_mut().for_each(|member| seal_texts(key, member)),
-        Value::String(text) if !text.is_empty() && !is_sealed(text) => *text = seal(key, text),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| redact_strings(key, element)),
+        Value::Object(members) => members.values_mut().for_each(|member| redact_strings(key, member)),
+        Value::String(text) if !text.is_empty() && !is_redacted(text) => *text = redact(key, text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// A new key from the system's source of random bytes.
+/// Generates a key from the random source of the operating system.
 pub fn random_key() -> io::Result<RedactionKey> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -318,27 +313,27 @@ pub fn random_key() -> io::Result<RedactionKey> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::seal_private;
-    use crate::types::{ObjectName, RedactionKey};
+    use super::redact_private;
+    use crate::types::{ObjectRef, RedactionKey};
 
-    fn sealed(group: &str, mut body: Value) -> String {
-        let object = ObjectName {
+    fn redacted(group: &str, mut body: Value) -> String {
+        let object = ObjectRef {
             group: group.into(),
             version: "v1".into(),
             kind: "Any".into(),
             namespace: "shop".into(),
             name: "a".into(),
         };
-        seal_private(&RedactionKey::new([1; 32]), &object, &mut body);
+        redact_private(&RedactionKey::new([1; 32]), &object, &mut body);
         body.to_string()
     }
 
     #[test]
-    fn what_people_put_secrets_into_is_sealed_and_what_they_look_for_is_not() {
+    fn likely_secrets_are_redacted_and_other_fields_are_not() {
         let container = json!({"name": "web", "image": "nginx", "env": [{"name": "TOKEN", "value": "hunter2"}], "args": ["hunter2"],
             "liveness_probe": [{"exec": [{"command": ["hunter2"]}]}]});
         let metadata = json!([{"name": "a", "labels": {"team": "x"}, "annotations": {"note": "hunter2"}}]);
-        let text = sealed(
+        let text = redacted(
             "apps",
             json!({"metadata": metadata, "spec": [{"replicas": "3", "container": [container]}]}),
         );
@@ -349,8 +344,8 @@ mod tests {
     }
 
     #[test]
-    fn of_custom_resources_every_text_is_sealed() {
-        let text = sealed(
+    fn all_strings_of_custom_resources_are_redacted() {
+        let text = redacted(
             "example.com",
             json!({"kind": "Any", "metadata": {"name": "a"}, "spec": {"teeth": 12, "users": [{"token": "hunter2"}]}}),
         );

@@ -1,4 +1,4 @@
-//! What `terraform show -json` prints of a state or a plan.
+//! Decodes the output of `terraform show -json` for a state or a plan.
 
 use std::collections::BTreeMap;
 
@@ -6,77 +6,84 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    resource::{Instance, sensitive_marks},
-    state::{TerraformState, is_ours, make},
+    resource::{ResourceInstance, sensitive_marks},
+    state::{TerraformState, is_kubernetes_resource, object_or_skipped},
 };
 use crate::{
-    sources::document_reader::{Made, Memory},
+    sources::document_reader::{DecodeCache, DecodedPart},
     types::{BaselineFault, RedactionKey},
 };
 
-/// Takes in the resources of all modules. A plan has refreshed the state, and `drift` says what it was before.
-pub(super) fn read(
+/// Decodes the resources of all modules. The values of a plan are refreshed; `drift` contains those from before.
+pub(super) fn decode_show(
     values: &RawValue,
     drift: Option<&RawValue>,
     key: &RedactionKey,
-    memory: &mut Memory,
+    cache: &mut DecodeCache,
     state: &mut TerraformState,
 ) -> Result<(), BaselineFault> {
-    let values: Values<'_> = serde_json::from_str(values.get()).map_err(|_| BaselineFault::Unreadable)?;
-    let drift = drift.map_or(Ok(Vec::new()), |drift| serde_json::from_str::<Vec<Drifted<'_>>>(drift.get()));
+    let values: ShowValues<'_> = serde_json::from_str(values.get()).map_err(|_| BaselineFault::Unreadable)?;
+    let drift =
+        drift.map_or(Ok(Vec::new()), |drift| serde_json::from_str::<Vec<DriftedResource<'_>>>(drift.get()));
     let drift = drift.map_err(|_| BaselineFault::Unreadable)?;
-    let drift = drift.iter().filter(|own| own.change.before.is_some_and(|before| before.get() != "null"));
-    let mut drift: BTreeMap<&str, &Drifted<'_>> = drift.map(|own| (&*own.address, own)).collect();
-    let mut modules: Vec<Module<'_>> = values.root_module.into_iter().collect();
+    let drift =
+        drift.iter().filter(|drifted| drifted.change.before.is_some_and(|before| before.get() != "null"));
+    let mut drift: BTreeMap<&str, &DriftedResource<'_>> =
+        drift.map(|drifted| (&*drifted.address, drifted)).collect();
+    let mut modules: Vec<ShowModule<'_>> = values.root_module.into_iter().collect();
     while let Some(module) = modules.pop() {
         modules.extend(module.child_modules);
-        for resource in module.resources.iter().filter(|resource| is_ours(&resource.mode, &resource.kind)) {
-            let before = drift.remove(resource.address.as_str()).map(|own| &own.change);
-            let values = before.map_or(resource.values, |own| own.before).map_or("null", RawValue::get);
-            let marks = before.map_or(resource.sensitive_values, |own| own.before_sensitive);
+        for resource in
+            module.resources.iter().filter(|resource| is_kubernetes_resource(&resource.mode, &resource.kind))
+        {
+            let change = drift.remove(resource.address.as_str()).map(|drifted| &drifted.change);
+            let values = change.map_or(resource.values, |change| change.before).map_or("null", RawValue::get);
+            let marks = change.map_or(resource.sensitive_values, |change| change.before_sensitive);
             let marks = marks.map_or("null", RawValue::get);
-            let texts = [&resource.address, &resource.kind, values, marks];
-            state.take(memory.recall(&texts, || read_instance(resource, values, marks, key))?);
+            let inputs = [&resource.address, &resource.kind, values, marks];
+            let decode = || decode_instance(resource, values, marks, key);
+            state.push(cache.get_or_decode(&inputs, decode)?);
         }
     }
-    // What is left is gone from the cluster, and still declared.
-    for gone in drift.into_values().filter(|own| is_ours(&own.mode, &own.kind)) {
-        let resource = Resource {
-            address: gone.address.clone(),
-            mode: gone.mode.clone(),
-            kind: gone.kind.clone(),
+    // The others were deleted from the cluster, and are still declared.
+    let deleted = drift.into_values().filter(|drifted| is_kubernetes_resource(&drifted.mode, &drifted.kind));
+    for drifted in deleted {
+        let resource = ShowResource {
+            address: drifted.address.clone(),
+            mode: drifted.mode.clone(),
+            kind: drifted.kind.clone(),
             schema_version: 1,
-            values: gone.change.before,
-            sensitive_values: gone.change.before_sensitive,
+            values: drifted.change.before,
+            sensitive_values: drifted.change.before_sensitive,
         };
         let values = resource.values.map_or("null", RawValue::get);
         let marks = resource.sensitive_values.map_or("null", RawValue::get);
-        state.take(read_instance(&resource, values, marks, key)?);
+        state.push(decode_instance(&resource, values, marks, key)?);
     }
     Ok(())
 }
 
-fn read_instance(
-    resource: &Resource<'_>,
+fn decode_instance(
+    resource: &ShowResource<'_>,
     values: &str,
     marks: &str,
     key: &RedactionKey,
-) -> Result<Made, BaselineFault> {
-    let read = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| BaselineFault::Unreadable);
-    let instance = Instance {
+) -> Result<DecodedPart, BaselineFault> {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| BaselineFault::Unreadable);
+    let instance = ResourceInstance {
         address: resource.address.as_str().into(),
         resource_type: &resource.kind,
         schema_version: resource.schema_version,
-        attributes: read(values)?,
-        sensitive: sensitive_marks(&read(marks)?),
+        attributes: parse(values)?,
+        sensitive: sensitive_marks(&parse(marks)?),
         identity: None,
     };
-    Ok(make(instance, key))
+    Ok(object_or_skipped(instance, key))
 }
 
-/// A resource that a plan found changed.
+/// A resource that was changed outside of Terraform.
 #[derive(Deserialize)]
-struct Drifted<'a> {
+struct DriftedResource<'a> {
     address: String,
     mode: String,
     #[serde(rename = "type")]
@@ -94,28 +101,28 @@ struct PlannedChange<'a> {
 }
 
 #[derive(Deserialize)]
-struct Values<'a> {
+struct ShowValues<'a> {
     #[serde(borrow)]
-    root_module: Option<Module<'a>>,
+    root_module: Option<ShowModule<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Module<'a> {
+struct ShowModule<'a> {
     #[serde(borrow, default)]
-    resources: Vec<Resource<'a>>,
+    resources: Vec<ShowResource<'a>>,
     #[serde(borrow, default)]
     child_modules: Vec<Self>,
 }
 
 #[derive(Deserialize)]
-struct Resource<'a> {
+struct ShowResource<'a> {
     address: String,
     mode: String,
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
     schema_version: u64,
-    /// Not read before it is known whose they are.
+    /// Parsed only for Kubernetes resources.
     #[serde(borrow)]
     values: Option<&'a RawValue>,
     #[serde(borrow)]

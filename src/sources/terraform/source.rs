@@ -1,283 +1,168 @@
-//! Following states: where they are, what they declare, who writes them.
+//! Finds and reads Terraform states, published baselines and their locks.
 //!
-//! Secrets are watched by their metadata alone. When one changes, all Secrets of its state are listed, read, and forgotten but for
-//! what they declare in Kubernetes.
+//! Secrets are watched by their metadata. When one of a state changes, all its Secrets are listed and decoded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, sleep_until};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use jiff::SignedDuration;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
-    files::{FileSeen, Stamp, changes_objects, read_lock, scan},
-    secrets::{Outcome, group_chunks, part_of, read_file, read_secrets},
+    files::{StateFile, changes_objects, find_state_files, parse_lock, read_file},
+    secrets::{chunk_of, decode_published, decode_state, group_chunks, read_secrets},
     state::StateReader,
 };
 use crate::{
     sources::{
-        driver::{SourceContext, other_than},
-        metadata_watch::{self, Entry, Feed, Notice, Objects, Refusal, Shown},
-        publisher::{Closed, Known, Publisher, Reading, SELDOM, SOON},
+        driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
+        file_system::FileVersion,
+        metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
+        publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{BaselineFault, BaselineTrouble, Lock, Origin, Scope, Source},
+    types::{BaselineFault, BaselineOrigin, Lock, Scope, Source},
 };
 
-/// Where states are looked for.
+/// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
+const WRITE_TIME: Duration = Duration::from_secs(5);
+
+/// The label of state Secrets and of the Leases that lock them.
+const STATE_SELECTOR: &str = "tfstate=true";
+
+/// Where to find states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateSources {
-    /// Whether they are looked for at all.
+pub struct StateLocations {
+    /// Whether this source is used at all.
     pub enabled: bool,
-    /// The namespaces in which state Secrets, their locks and published baselines are looked for.
+    /// The namespaces of state Secrets, their locks and published baselines.
     pub scope: Scope,
-    /// States in files, and directories of such.
+    /// State files, and directories with state files.
     pub files: Vec<PathBuf>,
-    /// For how long whoever holds a lock is believed to be at work.
+    /// After this time, a lock is taken for abandoned.
     pub lock_max_age: SignedDuration,
-    /// Whether all of them declare objects of this cluster, so that nobody has to find out.
-    pub here: bool,
-    /// What labels and annotations of published baselines begin with, without a slash.
+    /// Whether all states belong to this cluster, so that no uid has to match.
+    pub this_cluster: bool,
+    /// The prefix of the labels and annotations of published baselines, without a slash.
     pub prefix: Box<str>,
 }
 
-impl Default for StateSources {
+impl Default for StateLocations {
     fn default() -> Self {
         Self {
             enabled: false,
             scope: Scope::default(),
             files: Vec::new(),
             lock_max_age: SignedDuration::from_mins(30),
-            here: false,
+            this_cluster: false,
             prefix: "tfdrift.jin.dev".into(),
         }
     }
 }
 
-/// How often files are looked at: mounted volumes do not tell of changes.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// Reads all states there are, and tells of them and of every change, until nobody listens.
-///
-/// What is there at first is told of before the source is called up, and what is to be watched for it after that.
-pub async fn follow(follow: SourceContext<StateSources>) {
-    let sources = follow.sources.borrow().clone();
-    let states = Publisher::new(Source::Terraform, &follow);
-    let mut follower = Follower { follow, sources, states };
-    while follower.session().await.is_ok() {}
+/// Publishes all states and every change, until the receiver of events is gone.
+pub async fn run(context: SourceContext<StateLocations>) {
+    driver::run::<TerraformSource>(context).await;
 }
 
-struct Follower {
-    follow: SourceContext<StateSources>,
-    sources: Arc<StateSources>,
-    states: Publisher<Place, State>,
+struct TerraformSource {
+    context: SourceContext<StateLocations>,
+    settings: Arc<StateLocations>,
 }
 
-impl Follower {
-    /// Follows what the settings name, until they name something else.
-    async fn session(&mut self) -> Result<(), Closed> {
-        let (sources, mut newest) = self.follow.newest();
-        self.change_sources(sources).await?;
-        let mut seen = Seen::new(&self.sources);
-        let (client, scope, look) = (&self.follow.client, &self.sources.scope, self.follow.look);
-        let (_feeds, mut notices) = metadata_watch::start(client, feeds(&self.sources), scope, look);
-        let has_files = self.sources.enabled && !self.sources.files.is_empty();
-        let mut look_at = has_files.then(Instant::now);
-        loop {
-            if look_at.is_some_and(|at| at <= Instant::now()) {
-                self.look_at_files().await?;
-                look_at = Some(Instant::now() + LOOK);
-            }
-            self.meet(&seen).await?;
-            self.states.settle().await?;
-            let mut wake = None;
-            // Locks that were taken meanwhile come before what was written under them.
-            if seen.all_answered() && notices.is_empty() {
-                if let Some(place) = self.states.next_due(|_| true) {
-                    self.read(&place).await?;
-                }
-                self.states.report(self.sources.enabled, seen.refusals().collect()).await?;
-                wake = self.states.read_at(|_| true);
-            }
-            let wake = wake.into_iter().chain(look_at).chain(self.states.settled_at()).min();
-            tokio::select! {
-                biased;
-                () = self.follow.changes.closed() => return Err(Closed),
-                () = other_than(&mut newest, &self.sources) => return Ok(()),
-                Some(notice) = notices.recv() => seen.take(notice),
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
-            }
-        }
-    }
-
-    /// Reads a state, and tells what came of it.
-    async fn read(&mut self, place: &Place) -> Result<(), Closed> {
-        let Some(known) = self.states.known.get_mut(place) else { return Ok(()) };
-        let reader = known.own.reader.take();
-        let reader = reader.unwrap_or_else(|| StateReader::new(self.follow.key.clone()));
-        let (reader, outcome) = match (place, &known.own.version) {
-            (Place::File(path), _) => read_file(path, reader).await,
-            (_, Some(Version::Secrets(group))) => {
-                read_secrets(&self.follow.client, place, group, &self.sources.prefix, reader).await
-            }
-            (_, Some(Version::File(_)) | None) => (reader, Outcome::Absent),
-        };
-        known.own.reader = Some(reader);
-        known.take(outcome, place, Instant::now(), self.follow.clock.now());
-        self.states.tell(place).await
-    }
+/// Identifies a state by its first Secret or its file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum StateLocation {
+    /// Secrets of Terraform's Kubernetes backend.
+    Backend(SecretName),
+    /// Secrets that `drift-exporter baseline` created.
+    Published(SecretName),
+    File(PathBuf),
 }
 
-impl Follower {
-    /// Forgets what does not belong to other settings.
-    pub(super) async fn change_sources(&mut self, sources: Arc<StateSources>) -> Result<(), Closed> {
-        let before = std::mem::replace(&mut self.sources, sources);
-        self.states.here = self.sources.here;
-        self.states.keep(|place| place.belongs(&before, &self.sources)).await?;
-        for place in self.states.known.keys().cloned().collect::<Vec<_>>() {
-            self.states.tell(&place).await?;
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SecretName {
+    namespace: Box<str>,
+    name: Box<str>,
+}
+
+/// What only states have.
+#[derive(Default)]
+struct StateTracking {
+    /// The version that was last observed.
+    version: Option<StateVersion>,
+    /// Since when the state is incomplete.
+    incomplete_since: Option<Instant>,
+    /// Whether the lock was released and the state has not been read since.
+    is_lock_released: bool,
+}
+
+/// Differs if a state has to be read again.
+#[derive(Clone, PartialEq, Eq)]
+enum StateVersion {
+    Secrets(SecretGroup),
+    File(FileVersion),
+}
+
+/// The Secrets of one state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SecretGroup {
+    /// Names and resource versions.
+    versions: Vec<(Box<str>, Box<str>)>,
+    /// The labels that all of them share.
+    labels: BTreeMap<String, String>,
+}
+
+enum ObservedLock {
+    /// The locks of the namespace are not listed, or this kind of state has none.
+    Unknown,
+    Free,
+    Held(Lock),
+}
+
+impl StateLocation {
+    fn origin(&self) -> BaselineOrigin {
+        match self {
+            Self::Backend(_) => BaselineOrigin::StateSecret,
+            Self::Published(_) => BaselineOrigin::Published,
+            Self::File(_) => BaselineOrigin::File,
         }
-        Ok(())
     }
 
-    /// Takes in which Secrets there are, and who holds which lock.
-    pub(super) async fn meet(&mut self, seen: &Seen) -> Result<(), Closed> {
-        let groups = seen.groups(&self.sources);
-        self.states.keep(|place| !seen.is_known(place) || groups.contains_key(place)).await?;
-        for (place, group) in groups {
-            self.state(place, &group.labels).see(Version::Secrets(group));
-        }
-        let mut locks: Vec<(Place, Option<Lock>)> = Vec::new();
-        for place in self.states.known.keys() {
-            if let Place::State(secret) = place
-                && seen.knows_locks(&secret.namespace)
-            {
-                let lock = seen.lock_of(secret).map(|entry| {
-                    let info = entry.held.as_deref().unwrap_or_default();
-                    read_lock(info, entry.written, self.sources.lock_max_age)
-                });
-                locks.push((place.clone(), lock));
+    fn is_covered_by(&self, before: &StateLocations, now: &StateLocations) -> bool {
+        now.enabled
+            && match self {
+                Self::Backend(secret) => now.scope.has(&secret.namespace),
+                Self::Published(secret) => now.scope.has(&secret.namespace) && before.prefix == now.prefix,
+                Self::File(path) => now.files.iter().any(|given| path.starts_with(given)),
             }
-        }
-        for (place, lock) in locks {
-            self.take_lock(&place, lock).await?;
-        }
-        Ok(())
     }
 
-    /// Takes in which files there are.
-    pub(super) async fn look_at_files(&mut self) -> Result<(), Closed> {
-        let given = self.sources.files.clone();
-        let Ok(found) = tokio::task::spawn_blocking(move || scan(&given)).await else { return Ok(()) };
-        // What is in a directory that cannot be read now is not gone.
-        let closed: Vec<&PathBuf> =
-            found.iter().filter(|(_, seen)| seen.stamp.is_err()).map(|(path, _)| path).collect();
-        let stays = |place: &Place| match place {
-            Place::File(path) => found.contains_key(path) || closed.iter().any(|own| path.starts_with(own)),
-            Place::State(_) | Place::Published(_) => true,
-        };
-        self.states.keep(stays).await?;
-        for (path, FileSeen { stamp, held }) in found {
-            let place = Place::File(path);
-            let known = self.state(place.clone(), &BTreeMap::new());
-            match stamp {
-                Ok(stamp) => known.see(Version::File(stamp)),
-                Err(why) => {
-                    (known.own.version, known.read_at) = (None, None);
-                    known.take_fault(not_opened(&place, &why));
-                    self.states.tell(&place).await?;
-                }
-            }
-            let lock = held.map(|(info, since)| read_lock(&info, since, self.sources.lock_max_age));
-            self.take_lock(&place, lock).await?;
-        }
-        Ok(())
-    }
-
-    async fn take_lock(&mut self, place: &Place, lock: Option<Lock>) -> Result<(), Closed> {
-        let Some(known) = self.states.known.get_mut(place) else { return Ok(()) };
-        if known.take_lock(lock, Instant::now()) { self.states.tell(place).await } else { Ok(()) }
-    }
-
-    /// What is known about a state, be it new.
-    fn state(&mut self, place: Place, labels: &BTreeMap<String, String>) -> &mut Known<State> {
-        let name = self.name_of(&place, labels);
-        let origin = place.origin();
-        self.states.known.entry(place).or_insert_with(|| Known::new(name, origin, State::default()))
-    }
-
-    /// What a state is called. Where the name is taken, its place is told as well.
-    fn name_of(&self, place: &Place, labels: &BTreeMap<String, String>) -> Arc<str> {
-        if let Some(known) = self.states.known.get(place) {
-            return known.name.clone();
-        }
+    /// The name of the baseline, and a longer one in case it is taken.
+    fn names(&self, labels: &BTreeMap<String, String>, prefix: &str) -> [String; 2] {
         let label = |name: &str| labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
-        let (name, longer) = match place {
-            Place::State(secret) => {
+        match self {
+            Self::Backend(secret) => {
                 let rest = secret.name.strip_prefix("tfstate-").unwrap_or(&secret.name);
                 let (workspace, suffix) = rest.split_once('-').unwrap_or(("default", rest));
                 let workspace = label("tfstateWorkspace").unwrap_or(workspace);
                 let suffix = label("tfstateSecretSuffix").unwrap_or(suffix);
-                (format!("{}/{workspace}/{suffix}", secret.namespace), secret.to_string())
+                [format!("{}/{workspace}/{suffix}", secret.namespace), secret.to_string()]
             }
-            Place::Published(secret) => {
-                let own = label(&format!("{}/baseline-name", self.sources.prefix));
-                let own = own.unwrap_or_else(|| secret.name.trim_start_matches("drift-baseline-"));
-                (own.to_owned(), format!("{}/{own}", secret.namespace))
+            Self::Published(secret) => {
+                let name = label(&format!("{prefix}/baseline-name"));
+                let name = name.unwrap_or_else(|| secret.name.trim_start_matches("drift-baseline-"));
+                [name.to_owned(), format!("{}/{name}", secret.namespace)]
             }
-            Place::File(path) => (path.display().to_string(), path.display().to_string()),
-        };
-        if self.states.is_taken(&name) { longer.into() } else { name.into() }
-    }
-}
-
-/// A place where a state is: the first of its Secrets, or a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// Secrets of Terraform's Kubernetes backend.
-    State(SecretName),
-    /// Secrets that `drift-exporter baseline` made.
-    Published(SecretName),
-    /// A file, or something that should have been one.
-    File(PathBuf),
-}
-
-/// The name of a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SecretName {
-    pub(super) namespace: Box<str>,
-    pub(super) name: Box<str>,
-}
-
-impl Place {
-    pub(super) fn origin(&self) -> Origin {
-        match self {
-            Self::State(_) => Origin::StateSecret,
-            Self::Published(_) => Origin::Published,
-            Self::File(_) => Origin::File,
+            Self::File(path) => [path.display().to_string(), path.display().to_string()],
         }
     }
-
-    /// Whether it is still looked at with other settings.
-    pub(super) fn belongs(&self, before: &StateSources, now: &StateSources) -> bool {
-        let has = |scope: &Scope, secret: &SecretName| scope.has(&secret.namespace);
-        now.enabled
-            && match self {
-                Self::State(secret) => has(&now.scope, secret),
-                Self::Published(secret) => has(&now.scope, secret) && before.prefix == now.prefix,
-                Self::File(path) => now.files.iter().any(|given| is_of(path, given)),
-            }
-    }
-}
-
-/// Whether a file was found where one, or a directory, was given.
-fn is_of(path: &Path, given: &Path) -> bool {
-    path.starts_with(given)
 }
 
 impl fmt::Display for SecretName {
@@ -286,104 +171,219 @@ impl fmt::Display for SecretName {
     }
 }
 
-/// `Secret terraform/tfstate-default-shop`, as messages say where something is wrong.
-impl fmt::Display for Place {
+/// `Secret terraform/tfstate-default-shop`
+impl fmt::Display for StateLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::State(secret) | Self::Published(secret) => write!(formatter, "Secret {secret}"),
+            Self::Backend(secret) | Self::Published(secret) => write!(formatter, "Secret {secret}"),
             Self::File(path) => write!(formatter, "file {}", path.display()),
         }
     }
 }
 
-/// What the feeds of this source are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FeedOf {
-    States,
-    Locks,
-    Published,
-}
+impl BaselineSource for TerraformSource {
+    const SOURCE: Source = Source::Terraform;
+    /// States may be large.
+    const MAX_CONCURRENT_READS: usize = 1;
 
-/// The feeds that these settings want.
-pub(super) fn feeds(sources: &StateSources) -> Vec<Feed<FeedOf>> {
-    if !sources.enabled {
-        return Vec::new();
-    }
-    let published = format!("{}/baseline=true", sources.prefix);
-    [
-        Feed::within(&sources.scope, FeedOf::States, Objects::Secrets, "tfstate=true"),
-        Feed::within(&sources.scope, FeedOf::Locks, Objects::Leases, "tfstate=true"),
-        Feed::within(&sources.scope, FeedOf::Published, Objects::Secrets, &published),
-    ]
-    .concat()
-}
+    type Settings = StateLocations;
+    type Location = StateLocation;
+    type State = StateTracking;
+    type Reader = StateReader;
+    type Scan = BTreeMap<PathBuf, StateFile>;
 
-/// What there is, as far as the feeds have shown it.
-pub(super) struct Seen {
-    shown: Shown<FeedOf>,
-}
-
-/// The Secrets of one state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
-    /// Their names and versions: another one means another state.
-    pub(super) versions: Vec<(Box<str>, Box<str>)>,
-    /// The labels that all of them have.
-    pub(super) labels: BTreeMap<String, String>,
-}
-
-impl Seen {
-    pub(super) fn new(sources: &StateSources) -> Self {
-        Self { shown: Shown::new(feeds(sources)) }
+    fn new(context: SourceContext<StateLocations>) -> Self {
+        Self { context, settings: Arc::default() }
     }
 
-    pub(super) fn take(&mut self, notice: Notice<FeedOf>) {
-        self.shown.take(notice);
+    fn is_enabled(&self) -> bool {
+        self.settings.enabled
     }
 
-    /// Whether every feed has said something.
-    pub(super) fn all_answered(&self) -> bool {
-        self.shown.all_answered()
+    fn apply_settings(&mut self, settings: Arc<StateLocations>, publisher: &mut Publisher<Self>) {
+        publisher.retain(|location| location.is_covered_by(&self.settings, &settings));
+        publisher.set_here(settings.this_cluster);
+        self.settings = settings;
     }
 
-    /// What does not work.
-    pub(super) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
-        self.shown.refusals()
+    fn watch_objects(&self) -> MetadataCache {
+        let queries = if self.settings.enabled {
+            vec![state_query(), lock_query(), self.published_query()]
+        } else {
+            Vec::new()
+        };
+        let SourceContext { client, watch_mode, .. } = &self.context;
+        MetadataCache::start(client, queries, &self.settings.scope, *watch_mode)
     }
 
-    /// Whether it is known what there is where this place is, so that it is gone if it is not there.
-    pub(super) fn is_known(&self, place: &Place) -> bool {
-        match place {
-            Place::State(secret) => self.shown.is_listed(FeedOf::States, &secret.namespace),
-            Place::Published(secret) => self.shown.is_listed(FeedOf::Published, &secret.namespace),
-            Place::File(_) => false,
+    fn observe_objects(
+        &mut self,
+        cache: &MetadataCache,
+        changed: &ChangedNamespaces,
+        publisher: &mut Publisher<Self>,
+    ) {
+        let found = self.find_secret_groups(cache, changed);
+        publisher.retain(|location| {
+            let (secret, query) = match location {
+                StateLocation::Backend(secret) => (secret, state_query()),
+                StateLocation::Published(secret) => (secret, self.published_query()),
+                StateLocation::File(_) => return true,
+            };
+            !changed.contains(&secret.namespace)
+                || found.contains_key(location)
+                || !cache.has_listed(&query, &secret.namespace)
+        });
+        for (location, group) in found {
+            let lock = self.find_lock(cache, &location);
+            let names = || location.names(&group.labels, &self.settings.prefix);
+            let tracked = publisher.track(&location, location.origin(), names, StateTracking::default);
+            observe_version(tracked, StateVersion::Secrets(group));
+            if observe_lock(tracked, lock) {
+                publisher.publish(&location);
+            }
         }
     }
 
-    /// Whether it is known who holds locks in a namespace.
-    pub(super) fn knows_locks(&self, namespace: &str) -> bool {
-        self.shown.is_listed(FeedOf::Locks, namespace)
+    fn paths(&self) -> &[PathBuf] {
+        if self.settings.enabled { &self.settings.files } else { &[] }
     }
 
-    /// All states and published baselines.
-    pub(super) fn groups(&self, sources: &StateSources) -> BTreeMap<Place, Group> {
+    fn scan(paths: &[PathBuf]) -> Self::Scan {
+        find_state_files(paths)
+    }
+
+    fn observe_files(&mut self, found: Self::Scan, publisher: &mut Publisher<Self>) {
+        // Files in a directory that cannot be read now are not deleted.
+        let unreadable: Vec<&PathBuf> =
+            found.iter().filter(|(_, file)| file.version.is_err()).map(|(path, _)| path).collect();
+        publisher.retain(|location| match location {
+            StateLocation::File(path) => {
+                found.contains_key(path) || unreadable.iter().any(|parent| path.starts_with(parent))
+            }
+            StateLocation::Backend(_) | StateLocation::Published(_) => true,
+        });
+        for (path, StateFile { version, lock_info }) in found {
+            let location = StateLocation::File(path);
+            let names = || location.names(&BTreeMap::new(), "");
+            let tracked = publisher.track(&location, BaselineOrigin::File, names, StateTracking::default);
+            let is_readable = version.is_ok();
+            match version {
+                Ok(version) => observe_version(tracked, StateVersion::File(version)),
+                Err(error) => {
+                    tracked.state.version = None;
+                    tracked.cancel_read();
+                    tracked.set_fault(BaselineFault::Unreadable, explain_file_error(&location, &error));
+                }
+            }
+            let lock = lock_info.map_or(ObservedLock::Free, |(info, since)| {
+                ObservedLock::Held(parse_lock(&info, since, self.settings.lock_max_age))
+            });
+            if observe_lock(tracked, lock) || !is_readable {
+                publisher.publish(&location);
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        location: &StateLocation,
+        tracked: &mut TrackedBaseline<Self>,
+    ) -> BoxFuture<'static, (StateReader, ReadResult)> {
+        let reader = tracked.take_reader().unwrap_or_else(|| StateReader::new(self.context.key.clone()));
+        let client = self.context.client.clone();
+        match (location.clone(), &tracked.state.version) {
+            (StateLocation::File(path), _) => read_file(path, reader).boxed(),
+            (StateLocation::Backend(secret), Some(StateVersion::Secrets(group))) => {
+                let selector = group.selector(&state_query(), &["tfstateSecretSuffix", "tfstateWorkspace"]);
+                read_secrets(client, secret.namespace, selector, reader, move |secrets, reader| {
+                    decode_state(secrets, &secret.name, reader)
+                })
+                .boxed()
+            }
+            (StateLocation::Published(secret), Some(StateVersion::Secrets(group))) => {
+                let prefix = self.settings.prefix.clone();
+                let name_label = format!("{prefix}/baseline-name");
+                let selector = group.selector(&self.published_query(), &[&name_label]);
+                read_secrets(client, secret.namespace, selector, reader, move |secrets, _| {
+                    decode_published(secrets, &secret.name, &prefix)
+                })
+                .boxed()
+            }
+            _ => std::future::ready((reader, Err(ReadFailure::NotFound))).boxed(),
+        }
+    }
+
+    fn finish_read(
+        &mut self,
+        location: &StateLocation,
+        tracked: &mut TrackedBaseline<Self>,
+        result: ReadResult,
+    ) {
+        // Writers truncate a file before they write it, so that only a new state may be blank.
+        let had_content = tracked.decoded.as_ref().is_some_and(|before| !is_blank(before));
+        let result = match result {
+            Ok(decoded) if is_blank(&decoded) && had_content => {
+                Err(ReadFailure::Invalid(BaselineFault::Truncated))
+            }
+            result => result,
+        };
+        match result {
+            Ok(decoded) => {
+                log_version(tracked, &decoded);
+                tracked.set_decoded(decoded);
+                tracked.state.incomplete_since = None;
+            }
+            Err(ReadFailure::Invalid(fault)) => {
+                if !take_fault(location, tracked, fault) {
+                    return;
+                }
+            }
+            Err(ReadFailure::Io(error)) => {
+                tracked.set_fault(BaselineFault::Unreadable, explain_file_error(location, &error.to_string()))
+            }
+            Err(ReadFailure::NotFound | ReadFailure::Api(_)) => {}
+        }
+        tracked.mark_synced();
+        if std::mem::take(&mut tracked.state.is_lock_released) {
+            let has_applied = tracked.lock.take().is_some_and(|lock| changes_objects(&lock.operation));
+            if has_applied {
+                tracked.start_grace_period(self.context.clock.now());
+            }
+        }
+    }
+}
+
+impl TerraformSource {
+    fn published_query(&self) -> ObjectQuery {
+        let label_selector = format!("{}/baseline=true", self.settings.prefix);
+        ObjectQuery { resource: StorageResource::Secrets, label_selector }
+    }
+
+    fn find_secret_groups(
+        &self,
+        cache: &MetadataCache,
+        changed: &ChangedNamespaces,
+    ) -> BTreeMap<StateLocation, SecretGroup> {
         let mut groups = BTreeMap::new();
-        for of in [FeedOf::States, FeedOf::Published] {
-            let entries = |namespace: &str| {
-                self.shown.entries(of).filter(move |entry| *entry.namespace == *namespace).collect::<Vec<_>>()
-            };
-            let namespaces: BTreeSet<&str> = self.shown.entries(of).map(|entry| &*entry.namespace).collect();
-            for namespace in namespaces.into_iter().filter(|namespace| sources.scope.has(namespace)) {
-                let entries = entries(namespace);
-                for state in group_chunks(entries.iter().map(|entry| &*entry.name)) {
-                    let own = |entry: &&&Entry| state.parts.iter().flatten().any(|part| *part == entry.name);
-                    let group = group(&entries.iter().filter(own).copied().collect::<Vec<_>>());
-                    let secret = SecretName { namespace: namespace.into(), name: state.name };
-                    if of == FeedOf::States {
-                        groups.insert(Place::State(secret), group);
-                    } else if part_of(&secret.name).is_none() {
-                        // A part without its beginning is what somebody forgot to delete.
-                        groups.insert(Place::Published(secret), group);
+        for is_published in [false, true] {
+            let query = if is_published { self.published_query() } else { state_query() };
+            let mut namespaces: BTreeMap<&str, Vec<&ObjectMetadata>> = BTreeMap::new();
+            for object in cache.objects(&query) {
+                if changed.contains(&object.namespace) && self.settings.scope.has(&object.namespace) {
+                    namespaces.entry(&object.namespace).or_default().push(object);
+                }
+            }
+            for (namespace, objects) in namespaces {
+                for chunks in group_chunks(objects.iter().map(|object| &*object.name)) {
+                    let names: BTreeSet<&str> = chunks.parts.iter().flatten().map(|name| &**name).collect();
+                    let members = objects.iter().filter(|object| names.contains(&*object.name));
+                    let group = SecretGroup::new(&members.copied().collect::<Vec<_>>());
+                    let secret = SecretName { namespace: namespace.into(), name: chunks.name };
+                    if !is_published {
+                        groups.insert(StateLocation::Backend(secret), group);
+                    } else if chunk_of(&secret.name).is_none() {
+                        // A chunk without the first one is a leftover.
+                        groups.insert(StateLocation::Published(secret), group);
                     }
                 }
             }
@@ -391,182 +391,140 @@ impl Seen {
         groups
     }
 
-    /// The lock of a state, where somebody holds it.
-    pub(super) fn lock_of(&self, secret: &SecretName) -> Option<&Entry> {
-        let name = format!("lock-{}", secret.name);
-        let own = |entry: &&Entry| *entry.name == *name && entry.namespace == secret.namespace;
-        self.shown.entries(FeedOf::Locks).find(own).filter(|entry| entry.held.is_some())
-    }
-}
-
-fn group(entries: &[&Entry]) -> Group {
-    let versions = entries.iter().map(|entry| (entry.name.clone(), entry.version.clone())).collect();
-    let Some((first, others)) = entries.split_first() else { return Group::default() };
-    let mut labels = first.labels.clone();
-    labels.retain(|name, value| others.iter().all(|other| other.labels.get(name) == Some(value)));
-    Group { versions, labels }
-}
-
-/// Terraform writes part by part. What is torn for less than this is being written.
-const WRITING: Duration = Duration::from_secs(5);
-
-/// What only states have.
-#[derive(Default)]
-pub(super) struct State {
-    pub(super) reader: Option<StateReader>,
-    /// By what it was seen to be another one.
-    pub(super) version: Option<Version>,
-    /// Since when it is torn, where it is.
-    torn_since: Option<Instant>,
-    /// Whether the lock was released and the state not read since.
-    releasing: bool,
-}
-
-/// What tells that a state has to be read again.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum Version {
-    Secrets(Group),
-    File(Stamp),
-}
-
-impl Known<State> {
-    /// It was seen as it is now.
-    pub(super) fn see(&mut self, version: Version) {
-        if self.own.version.as_ref() != Some(&version) {
-            self.own.version = Some(version);
-            self.read_at = Some(Instant::now());
-        }
-    }
-
-    /// Somebody holds the lock, or nobody. Where it was released, the state is read before anything is told.
-    /// Says whether there is something to tell at once.
-    pub(super) fn take_lock(&mut self, lock: Option<Lock>, now: Instant) -> bool {
-        if lock.is_some() {
-            let news = lock != self.lock;
-            (self.lock, self.own.releasing, self.settled_at) = (lock, false, None);
-            return news;
-        }
-        if self.lock.is_some() && !self.own.releasing && self.settled_at.is_none() {
-            self.own.releasing = true;
-            self.read_at = Some(now);
-        }
-        false
-    }
-
-    /// Takes what came of reading it.
-    pub(super) fn take(&mut self, outcome: Outcome, place: &Place, now: Instant, time: Timestamp) {
-        (self.read_at, self.refusal) = (None, None);
-        // Who writes a file anew empties it first; only what never was anything may be nothing.
-        let was_something = self.good.as_ref().is_some_and(|good| !is_blank(good));
-        let outcome = match outcome {
-            Outcome::Read(reading) if is_blank(&reading) && was_something => {
-                Outcome::Fault(BaselineFault::Truncated)
-            }
-            outcome => outcome,
+    fn find_lock(&self, cache: &MetadataCache, location: &StateLocation) -> ObservedLock {
+        let StateLocation::Backend(SecretName { namespace, name }) = location else {
+            return ObservedLock::Unknown;
         };
-        match outcome {
-            Outcome::Read(reading) => {
-                self.log(&reading);
-                self.take_good(reading);
-                self.own.torn_since = None;
-            }
-            Outcome::Fault(fault) => {
-                if passes(fault) {
-                    let since = *self.own.torn_since.get_or_insert(now);
-                    self.read_at = Some(now + if now < since + WRITING { SOON } else { SELDOM });
-                    if now < since + WRITING {
-                        return;
-                    }
-                }
-                self.take_fault(explain(fault, place));
-            }
-            Outcome::NotOpened(why) => self.take_fault(not_opened(place, &why)),
-            Outcome::Refused(refusal) => return self.take_refusal(refusal, now),
-            Outcome::Absent => {}
+        if !cache.has_listed(&lock_query(), namespace) {
+            return ObservedLock::Unknown;
         }
-        self.tried = true;
-        if std::mem::take(&mut self.own.releasing) {
-            let applied = self.lock.take().is_some_and(|lock| changes_objects(&lock.operation));
-            if applied {
-                self.settle_for_a_moment(now, time);
-            }
-        }
-    }
-
-    fn log(&self, reading: &Reading) {
-        let (state, version, resources) = (&self.name, &reading.version, reading.objects.len());
-        let serial = version.serial;
-        match self.good.as_ref().map(|good| &good.version) {
-            None => info!(%state, serial, resources, "A Terraform state was found."),
-            Some(before) if before.lineage == version.lineage && before.serial > serial => {
-                warn!(%state, serial, before = before.serial, resources, "A Terraform state went back to an earlier serial.");
-            }
-            Some(before) if *before != *version => {
-                info!(%state, serial, resources, "A Terraform state changed.");
-            }
-            Some(_) => {}
-        }
+        let lease = cache.get(&lock_query(), namespace, &format!("lock-{name}"));
+        let held = lease.and_then(|lease| Some((lease.lock_info.as_ref()?, lease.last_write)));
+        held.map_or(ObservedLock::Free, |(info, since)| {
+            ObservedLock::Held(parse_lock(info, since, self.settings.lock_max_age))
+        })
     }
 }
 
-/// Whether it is what there is before the first state was written.
-fn is_blank(reading: &Reading) -> bool {
-    reading.version.lineage.is_empty() && reading.objects.is_empty() && reading.skipped.is_empty()
-}
+impl SecretGroup {
+    fn new(objects: &[&ObjectMetadata]) -> Self {
+        let versions = objects.iter().map(|object| (object.name.clone(), object.resource_version.clone()));
+        let mut labels = objects.first().map(|first| first.labels.clone()).unwrap_or_default();
+        labels.retain(|name, value| objects.iter().all(|object| object.labels.get(name) == Some(value)));
+        Self { versions: versions.collect(), labels }
+    }
 
-/// Whether a fault may be that of something half written: a state that begins to need a second part ends too early until then.
-fn passes(fault: BaselineFault) -> bool {
-    match fault {
-        BaselineFault::Torn | BaselineFault::Truncated => true,
-        BaselineFault::TooLarge
-        | BaselineFault::Encrypted
-        | BaselineFault::UnsupportedVersion
-        | BaselineFault::Unreadable
-        | BaselineFault::Foreign
-        | BaselineFault::NotDeployed => false,
+    /// A selector for these Secrets. The labels that all of them share exclude other states of the namespace.
+    fn selector(&self, query: &ObjectQuery, names: &[&str]) -> String {
+        let labels = names.iter().filter_map(|name| Some(format!(",{name}={}", self.labels.get(*name)?)));
+        labels.fold(query.label_selector.clone(), |selector, label| selector + &label)
     }
 }
 
-/// A file cannot be opened.
-pub(super) fn not_opened(place: &Place, why: &str) -> BaselineTrouble {
-    let message = format!("{place} cannot be opened: {why}; check the path and the rights").into();
-    BaselineTrouble { fault: BaselineFault::Unreadable, message }
+fn state_query() -> ObjectQuery {
+    ObjectQuery { resource: StorageResource::Secrets, label_selector: STATE_SELECTOR.to_owned() }
 }
 
-/// A fault, and what people are told about it.
-pub(super) fn explain(fault: BaselineFault, place: &Place) -> BaselineTrouble {
-    let published = matches!(place, Place::Published(_));
-    let again = match place {
-        Place::State(_) | Place::File(_) => "write it again (terraform apply -refresh-only)",
-        Place::Published(_) => "publish it again (drift-exporter baseline)",
+fn lock_query() -> ObjectQuery {
+    ObjectQuery { resource: StorageResource::Leases, label_selector: STATE_SELECTOR.to_owned() }
+}
+
+fn observe_version(tracked: &mut TrackedBaseline<TerraformSource>, version: StateVersion) {
+    if tracked.state.version.as_ref() != Some(&version) {
+        tracked.state.version = Some(version);
+        tracked.read_now();
+    }
+}
+
+/// Returns whether the lock has to be published at once. After its release, the state is read before that.
+fn observe_lock(tracked: &mut TrackedBaseline<TerraformSource>, lock: ObservedLock) -> bool {
+    match lock {
+        ObservedLock::Unknown => false,
+        ObservedLock::Held(lock) => {
+            let is_new = tracked.lock.as_ref() != Some(&lock);
+            tracked.set_lock(Some(lock));
+            tracked.state.is_lock_released = false;
+            is_new
+        }
+        ObservedLock::Free => {
+            if tracked.lock.is_some() && !tracked.state.is_lock_released && !tracked.is_in_grace_period() {
+                tracked.state.is_lock_released = true;
+                tracked.read_now();
+            }
+            false
+        }
+    }
+}
+
+/// Returns `false` while the state may still be written, and the fault is not reported yet.
+fn take_fault(
+    location: &StateLocation,
+    tracked: &mut TrackedBaseline<TerraformSource>,
+    fault: BaselineFault,
+) -> bool {
+    // A state that grows by a chunk is truncated until that is written.
+    if matches!(fault, BaselineFault::Incomplete | BaselineFault::Truncated) {
+        let since = *tracked.state.incomplete_since.get_or_insert_with(Instant::now);
+        let is_being_written = since.elapsed() < WRITE_TIME;
+        tracked.read_after(if is_being_written { MIN_RETRY } else { MAX_RETRY });
+        if is_being_written {
+            return false;
+        }
+    }
+    tracked.set_fault(fault, explain(fault, location));
+    true
+}
+
+/// Whether it equals the state before the first write.
+fn is_blank(decoded: &DecodedBaseline) -> bool {
+    decoded.version.lineage.is_empty() && decoded.objects.is_empty() && decoded.skipped.is_empty()
+}
+
+fn log_version(tracked: &TrackedBaseline<TerraformSource>, decoded: &DecodedBaseline) {
+    let (state, version, resources) = (&tracked.name, &decoded.version, decoded.objects.len());
+    let serial = version.serial;
+    match tracked.decoded.as_ref().map(|before| &before.version) {
+        None => info!(%state, serial, resources, "Found a Terraform state."),
+        Some(before) if before.lineage == version.lineage && before.serial > serial => {
+            warn!(%state, serial, before = before.serial, resources, "A Terraform state returned to an earlier serial.");
+        }
+        Some(before) if *before != *version => {
+            info!(%state, serial, resources, "A Terraform state changed.");
+        }
+        Some(_) => {}
+    }
+}
+
+fn explain_file_error(location: &StateLocation, error: &str) -> String {
+    format!("cannot read {location}: {error}; check the path and its permissions")
+}
+
+fn explain(fault: BaselineFault, location: &StateLocation) -> String {
+    let is_published = matches!(location, StateLocation::Published(_));
+    let rewrite = if is_published {
+        "publish it again (drift-exporter baseline)"
+    } else {
+        "write it again (terraform apply -refresh-only)"
     };
-    let message = match fault {
-        BaselineFault::Torn => {
-            format!(
-                "{place}: a part of it is missing or of another version; if nobody writes it now, {again}"
-            )
-        }
-        BaselineFault::Truncated => format!("{place} ends too early; {again}"),
-        BaselineFault::TooLarge => {
-            format!("{place} is larger than anything that is read; split the state, or publish a part of it")
-        }
+    let (cause, action) = match fault {
+        BaselineFault::Incomplete => ("a chunk is missing or of another version", rewrite),
+        BaselineFault::Truncated => ("truncated", rewrite),
+        BaselineFault::TooLarge => ("exceeds the size limit", "split the state, or publish a part of it"),
         BaselineFault::Encrypted => {
-            format!("{place} is encrypted; publish what is in it (tofu state pull | drift-exporter baseline)")
+            ("encrypted by OpenTofu", "publish it with \"tofu state pull | drift-exporter baseline\"")
         }
-        BaselineFault::UnsupportedVersion if published => {
-            format!("{place} was made by another version of drift-exporter; {again} with this one")
+        BaselineFault::UnsupportedVersion if is_published => {
+            ("published by another version of drift-exporter", rewrite)
         }
         BaselineFault::UnsupportedVersion => {
-            format!(
-                "{place} is a state of a version that is not known; Terraform from 0.12 on writes version 4"
-            )
+            ("unsupported format version", "write it with Terraform 0.12 or newer")
         }
-        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed if published => {
-            format!("{place} is no published baseline; {again}")
+        BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed if is_published => {
+            ("not a valid published baseline", rewrite)
         }
         BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed => {
-            format!("{place} is no Terraform state, or a broken one; {again}")
+            ("not a valid Terraform state", rewrite)
         }
     };
-    BaselineTrouble { fault, message: message.into() }
+    format!("cannot read {location}: {cause}; {action}")
 }

@@ -1,107 +1,108 @@
-//! A state as a whole.
+//! Decodes a state while it streams in, one resource at a time.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    resource::{Instance, declared, sensitive_paths},
+    resource::{ResourceInstance, declared_object, sensitive_paths},
     show,
 };
 use crate::{
     sources::{
-        document_reader::{Made, Memory},
-        inflate::{Broken, INFLATE_LIMIT, Text},
+        document_reader::{DecodeCache, DecodedPart},
+        inflate::{INFLATE_LIMIT, InflateReader, ReadError},
+        publisher::DecodedBaseline,
     },
-    types::{BaselineFault, DeclaredObject, RedactionKey, SkipReason, Skipped},
-    watch::split::{Part, SplitError, Splitter, Wanted},
+    types::{BaselineFault, BaselineVersion, DeclaredObject, RedactionKey, SkipReason, SkippedResource},
+    watch::json_items::{ItemSplitter, ListLayout, Part, SplitError},
 };
 
-/// The version of the format that Terraform writes since 0.12.
-const VERSION: u64 = 4;
+/// The format version since Terraform 0.12.
+const FORMAT_VERSION: u64 = 4;
 
-/// What a state declares in Kubernetes, and nothing else of it.
+/// The Kubernetes resources of a state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TerraformState {
-    /// How often it was written.
+    /// Incremented with each write.
     pub serial: u64,
-    /// Which state it is: the same for all its versions.
+    /// Identifies the state across its versions.
     pub lineage: Box<str>,
-    /// The version of Terraform or `OpenTofu` that wrote it.
+    /// The version of Terraform or `OpenTofu` that wrote the state.
     pub terraform_version: Box<str>,
-    /// The objects it declares.
     pub objects: Vec<Arc<DeclaredObject>>,
-    /// The resources of Kubernetes that cannot be compared.
-    pub skipped: Vec<Skipped>,
+    /// Kubernetes resources that cannot be compared.
+    pub skipped: Vec<SkippedResource>,
 }
 
-/// Reads a state that is in memory, packed or not, or what `terraform show -json` made of one or of a plan.
+/// Decodes a state in memory. Accepts the same formats as [`StateReader::read`], with or without gzip.
 pub fn decode(bytes: &[u8], key: &RedactionKey) -> Result<TerraformState, BaselineFault> {
-    let text = Text::new(bytes, INFLATE_LIMIT);
-    text.and_then(|text| StateReader::new(key.clone()).read(text)).map_err(|broken| match broken {
-        Broken::Fault(fault) => fault,
-        Broken::System(_) => BaselineFault::Unreadable,
+    let text = InflateReader::new(bytes, INFLATE_LIMIT);
+    text.and_then(|text| StateReader::new(key.clone()).read(text)).map_err(|error| match error {
+        ReadError::Invalid(fault) => fault,
+        ReadError::Io(_) => BaselineFault::Unreadable,
     })
 }
 
-/// Reads the versions of one state. What did not change since the last one is not read again.
+/// Decodes the versions of one state, and reuses resources that did not change.
 pub struct StateReader {
     key: RedactionKey,
-    memory: Memory,
+    cache: DecodeCache,
 }
 
 impl StateReader {
-    /// One that has read nothing yet, and seals with this key.
+    /// `key` is the key of the digests that replace sensitive values.
     pub fn new(key: RedactionKey) -> Self {
-        Self { key, memory: Memory::default() }
+        Self { key, cache: DecodeCache::default() }
     }
 
-    /// Another one that seals with the same key.
+    /// A reader with the same key and an empty cache.
     pub(super) fn fresh(&self) -> Self {
         Self::new(self.key.clone())
     }
 
-    /// Reads a version, a resource at a time: a state, or what `terraform show -json` made of one or of a plan.
-    pub fn read(&mut self, text: Text<'_>) -> Result<TerraformState, Broken> {
-        let mut version = Version {
+    /// Decodes one version: a state, or the output of `terraform show -json` for a state or a plan.
+    pub fn read(&mut self, text: InflateReader<'_>) -> Result<TerraformState, ReadError> {
+        let mut decoder = StateDecoder {
             key: &self.key,
-            memory: &mut self.memory,
-            head: Head::default(),
+            cache: &mut self.cache,
+            header: StateHeader::default(),
             state: TerraformState::default(),
         };
-        let read = version.take_all(text).and_then(|()| Ok(version.finish()?));
-        if read.is_ok() {
-            self.memory.turn();
+        let state = decoder.read_all(text).and_then(|()| Ok(decoder.finish()?));
+        if state.is_ok() {
+            self.cache.commit();
         } else {
-            self.memory.give_up();
+            self.cache.rollback();
         }
-        read
+        state
     }
 }
 
-/// Tells nothing of what it has read.
+/// Omits the cache, which holds declared values.
 impl fmt::Debug for StateReader {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("StateReader").finish_non_exhaustive()
     }
 }
 
-/// A version that is being read.
-struct Version<'a> {
+/// Decodes one version of a state.
+struct StateDecoder<'a> {
     key: &'a RedactionKey,
-    memory: &'a mut Memory,
-    head: Head,
+    cache: &'a mut DecodeCache,
+    header: StateHeader,
     state: TerraformState,
 }
 
-/// What stands beside the resources of a state, or in place of them.
+/// The members of a state beside `resources`, and those of other formats.
 #[derive(Default)]
-struct Head {
+struct StateHeader {
     version: Option<u64>,
     is_encrypted: bool,
-    /// Whether it is what `terraform show -json` prints.
-    is_shown: bool,
+    /// Whether this is the output of `terraform show -json`.
+    is_show_output: bool,
     values: Option<Box<RawValue>>,
     prior_state: Option<PriorState>,
     resource_drift: Option<Box<RawValue>>,
@@ -112,8 +113,8 @@ struct PriorState {
     values: Option<Box<RawValue>>,
 }
 
-/// Outputs and all else are skipped, and never in memory at once.
-const WANTED: Wanted = Wanted {
+/// All other members, like outputs, are skipped and never held in memory.
+const STATE_MEMBERS: ListLayout = ListLayout {
     list: "resources",
     members: &[
         "version",
@@ -127,91 +128,97 @@ const WANTED: Wanted = Wanted {
         "prior_state",
         "resource_drift",
     ],
-    largest: 256 << 20,
+    max_bytes: 256 << 20,
 };
 
-impl Version<'_> {
-    fn take_all(&mut self, mut text: Text<'_>) -> Result<(), Broken> {
-        let mut splitter = Splitter::new(WANTED);
+impl StateDecoder<'_> {
+    fn read_all(&mut self, mut text: InflateReader<'_>) -> Result<(), ReadError> {
+        let mut splitter = ItemSplitter::new(STATE_MEMBERS);
         let mut buffer = vec![0; 1 << 16];
-        let mut taken = Ok(());
+        let mut decoded = Ok(());
         loop {
             let count = text.read(&mut buffer)?;
             if count == 0 {
                 break;
             }
-            // What cannot be inflated to its end is damaged, whatever was in it before: that is the better word.
-            if taken.is_ok() {
+            // After an error, the rest is still inflated: damaged gzip is the more accurate fault.
+            if decoded.is_ok() {
                 let split = splitter.push(&buffer[..count], |part| {
-                    if taken.is_ok() {
-                        taken = self.take(part);
+                    if decoded.is_ok() {
+                        decoded = self.decode_part(part);
                     }
                 });
-                taken = taken.and(split.map_err(fault_of));
+                decoded = decoded.and(split.map_err(fault_of));
             }
         }
-        taken?;
+        decoded?;
         Ok(splitter.finish().map_err(fault_of)?)
     }
 
-    fn take(&mut self, part: Part<'_>) -> Result<(), BaselineFault> {
+    fn decode_part(&mut self, part: Part<'_>) -> Result<(), BaselineFault> {
         let (name, text) = match part {
-            Part::Item(resource) if self.head.version.is_none_or(|version| version == VERSION) => {
-                return self.resource(resource);
+            Part::Item(resource) if self.header.version.is_none_or(|version| version == FORMAT_VERSION) => {
+                return self.decode_resource(resource);
             }
             Part::Item(_) => return Ok(()),
             Part::Member(name, text) => (name, text),
         };
-        let (head, state) = (&mut self.head, &mut self.state);
+        let (header, state) = (&mut self.header, &mut self.state);
         match name {
-            "version" => head.version = parse(text)?,
+            "version" => header.version = parse(text)?,
             "serial" => state.serial = parse::<Option<_>>(text)?.unwrap_or(0),
             "lineage" => state.lineage = parse::<Option<_>>(text)?.unwrap_or_default(),
             "terraform_version" => state.terraform_version = parse::<Option<_>>(text)?.unwrap_or_default(),
-            "format_version" => head.is_shown = is_set(text)?,
-            "values" => head.values = parse(text)?,
-            "prior_state" => head.prior_state = parse(text)?,
-            "resource_drift" => head.resource_drift = parse(text)?,
-            _ => head.is_encrypted |= is_set(text)?,
+            "format_version" => header.is_show_output = is_set(text)?,
+            "values" => header.values = parse(text)?,
+            "prior_state" => header.prior_state = parse(text)?,
+            "resource_drift" => header.resource_drift = parse(text)?,
+            _ => header.is_encrypted |= is_set(text)?,
         }
         Ok(())
     }
 
-    fn resource(&mut self, text: &[u8]) -> Result<(), BaselineFault> {
-        let resource: Resource<'_> = parse(text)?;
-        let Some(instances) = resource.instances.filter(|_| is_ours(&resource.mode, &resource.kind)) else {
+    fn decode_resource(&mut self, text: &[u8]) -> Result<(), BaselineFault> {
+        let resource: StateResource<'_> = parse(text)?;
+        let Some(instances) =
+            resource.instances.filter(|_| is_kubernetes_resource(&resource.mode, &resource.kind))
+        else {
             return Ok(());
         };
         for raw in parse::<Vec<&RawValue>>(instances.get().as_bytes())? {
             let module = resource.module.as_deref().unwrap_or("");
-            let texts = [module, &resource.kind, &resource.name, raw.get()];
-            let made = self.memory.recall(&texts, || read_instance(&resource, raw, self.key))?;
-            self.state.take(made);
+            let inputs = [module, &resource.kind, &resource.name, raw.get()];
+            let decode = || decode_instance(&resource, raw, self.key);
+            self.state.push(self.cache.get_or_decode(&inputs, decode)?);
         }
         Ok(())
     }
 
     fn finish(self) -> Result<TerraformState, BaselineFault> {
-        let Self { key, memory, head, mut state } = self;
-        if head.is_encrypted {
+        let Self { key, cache, header, mut state } = self;
+        if header.is_encrypted {
             return Err(BaselineFault::Encrypted);
         }
-        if head.is_shown {
-            let values = head.values.or(head.prior_state.and_then(|prior| prior.values));
+        if header.is_show_output {
+            let values = header.values.or(header.prior_state.and_then(|prior| prior.values));
             let values = values.ok_or(BaselineFault::Unreadable)?;
-            show::read(&values, head.resource_drift.as_deref(), key, memory, &mut state)?;
-        } else if head.version != Some(VERSION) {
-            let is_old = head.version.is_some();
-            return Err(if is_old { BaselineFault::UnsupportedVersion } else { BaselineFault::Unreadable });
+            show::decode_show(&values, header.resource_drift.as_deref(), key, cache, &mut state)?;
+        } else if header.version != Some(FORMAT_VERSION) {
+            let has_version = header.version.is_some();
+            return Err(if has_version {
+                BaselineFault::UnsupportedVersion
+            } else {
+                BaselineFault::Unreadable
+            });
         }
-        forget_duplicates(&mut state);
+        skip_duplicates(&mut state);
         Ok(state)
     }
 }
 
 fn fault_of(error: SplitError) -> BaselineFault {
     match error {
-        SplitError::NotAList => BaselineFault::Unreadable,
+        SplitError::Malformed => BaselineFault::Unreadable,
         SplitError::TooLarge(_) => BaselineFault::TooLarge,
         SplitError::Truncated => BaselineFault::Truncated,
     }
@@ -221,51 +228,64 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, BaselineFault> {
     serde_json::from_slice(text).map_err(|_| BaselineFault::Unreadable)
 }
 
-/// Whether something is there, whatever it is.
+/// Whether a member has any value but `null`.
 fn is_set(text: &[u8]) -> Result<bool, BaselineFault> {
     Ok(parse::<Option<&RawValue>>(text)?.is_some())
 }
 
 impl TerraformState {
-    /// Takes in what was made of one instance of a resource.
-    pub(super) fn take(&mut self, made: Made) {
-        match made {
-            Made::Object(object) => self.objects.push(object),
-            Made::Skipped(skipped) => self.skipped.push(skipped),
-            Made::Nothing => {}
+    pub(super) fn push(&mut self, part: DecodedPart) {
+        match part {
+            DecodedPart::Object(object) => self.objects.push(object),
+            DecodedPart::SkippedResource(skipped) => self.skipped.push(skipped),
+            DecodedPart::Ignored => {}
         }
     }
-}
 
-/// What an instance declares, or why nobody can tell.
-pub(super) fn make(instance: Instance<'_>, key: &RedactionKey) -> Made {
-    let (address, resource_type) = (instance.address.clone(), instance.resource_type);
-    match declared(instance, key) {
-        Ok(object) => Made::Object(Arc::new(object)),
-        Err(reason) => Made::Skipped(Skipped { address, resource_type: resource_type.into(), reason }),
+    /// `key` is the key that a published baseline brings along.
+    pub(super) fn into_baseline(
+        self,
+        written: Option<Timestamp>,
+        key: Option<RedactionKey>,
+    ) -> DecodedBaseline {
+        let Self { serial, lineage, terraform_version: tool_version, objects, skipped } = self;
+        let version = BaselineVersion { serial, lineage, tool_version, written, chart: None };
+        DecodedBaseline::new(version, objects, skipped, key)
     }
 }
 
-/// Whether resources of this type are objects of Kubernetes.
-pub(super) fn is_ours(mode: &str, resource_type: &str) -> bool {
+pub(super) fn object_or_skipped(instance: ResourceInstance<'_>, key: &RedactionKey) -> DecodedPart {
+    let (address, resource_type) = (instance.address.clone(), instance.resource_type);
+    match declared_object(instance, key) {
+        Ok(object) => DecodedPart::Object(Arc::new(object)),
+        Err(reason) => DecodedPart::SkippedResource(SkippedResource {
+            address,
+            resource_type: resource_type.into(),
+            reason,
+        }),
+    }
+}
+
+/// Whether resources of this mode and type are Kubernetes objects.
+pub(super) fn is_kubernetes_resource(mode: &str, resource_type: &str) -> bool {
     mode == "managed" && (resource_type.starts_with("kubernetes_") || resource_type == "kubectl_manifest")
 }
 
 #[derive(Deserialize)]
-struct Resource<'a> {
+struct StateResource<'a> {
     module: Option<String>,
     mode: String,
     #[serde(rename = "type")]
     kind: String,
     name: String,
-    /// Not read before it is known whose they are.
+    /// Parsed only for Kubernetes resources.
     #[serde(borrow)]
     instances: Option<&'a RawValue>,
 }
 
-/// Without `private`, which is the provider's own.
+/// Omits `private`, which is opaque data of the provider.
 #[derive(Deserialize)]
-struct RawInstance {
+struct StateInstance {
     index_key: Option<Value>,
     deposed: Option<String>,
     #[serde(default)]
@@ -277,31 +297,35 @@ struct RawInstance {
     identity: Option<Value>,
 }
 
-fn read_instance(resource: &Resource<'_>, raw: &RawValue, key: &RedactionKey) -> Result<Made, BaselineFault> {
-    let instance: RawInstance = parse(raw.get().as_bytes())?;
+fn decode_instance(
+    resource: &StateResource<'_>,
+    raw: &RawValue,
+    key: &RedactionKey,
+) -> Result<DecodedPart, BaselineFault> {
+    let instance: StateInstance = parse(raw.get().as_bytes())?;
     if instance.deposed.is_some() {
-        return Ok(Made::Nothing);
+        return Ok(DecodedPart::Ignored);
     }
-    let Resource { module, kind, name, .. } = resource;
-    let instance = Instance {
-        address: address(module.as_deref(), kind, name, instance.index_key.as_ref()),
+    let StateResource { module, kind, name, .. } = resource;
+    let instance = ResourceInstance {
+        address: resource_address(module.as_deref(), kind, name, instance.index_key.as_ref()),
         resource_type: kind,
         schema_version: instance.schema_version,
         attributes: instance.attributes,
         sensitive: sensitive_paths(&instance.sensitive_attributes),
         identity: instance.identity,
     };
-    Ok(make(instance, key))
+    Ok(object_or_skipped(instance, key))
 }
 
-/// Of two resources with one address neither can be told to be the right one; the first stays.
-fn forget_duplicates(state: &mut TerraformState) {
+/// Keeps the first resource of each address.
+fn skip_duplicates(state: &mut TerraformState) {
     let mut seen = HashSet::new();
     let skipped = &mut state.skipped;
     state.objects.retain(|object| {
         let is_new = seen.insert(object.address.clone());
         if !is_new {
-            skipped.push(Skipped {
+            skipped.push(SkippedResource {
                 address: object.address.clone(),
                 resource_type: object.resource_type.clone(),
                 reason: SkipReason::Duplicate,
@@ -311,8 +335,8 @@ fn forget_duplicates(state: &mut TerraformState) {
     });
 }
 
-/// `module.shop["eu"].kubernetes_deployment_v1.web[0]`.
-pub(super) fn address(
+/// `module.shop["eu"].kubernetes_deployment_v1.web[0]`
+fn resource_address(
     module: Option<&str>,
     resource_type: &str,
     name: &str,
@@ -322,7 +346,7 @@ pub(super) fn address(
         module.filter(|module| !module.is_empty()).map_or_else(String::new, |module| format!("{module}."));
     let index = match index {
         None | Some(Value::Null) => String::new(),
-        // A text is written with quotes, a number without.
+        // Strings are quoted, numbers are not.
         Some(index) => format!("[{index}]"),
     };
     format!("{module}{resource_type}.{name}{index}").into()
@@ -332,15 +356,15 @@ pub(super) fn address(
 mod tests {
     use serde_json::json;
 
-    use super::address;
+    use super::resource_address;
 
     #[test]
-    fn addresses_are_written_as_terraform_writes_them() {
-        assert_eq!(&*address(None, "a_b", "c", None), "a_b.c");
+    fn addresses_have_the_format_of_terraform() {
+        assert_eq!(&*resource_address(None, "a_b", "c", None), "a_b.c");
         assert_eq!(
-            &*address(Some("module.x[\"eu\"]"), "a_b", "c", Some(&json!(0))),
+            &*resource_address(Some("module.x[\"eu\"]"), "a_b", "c", Some(&json!(0))),
             "module.x[\"eu\"].a_b.c[0]"
         );
-        assert_eq!(&*address(Some(""), "a_b", "c", Some(&json!("k"))), "a_b.c[\"k\"]");
+        assert_eq!(&*resource_address(Some(""), "a_b", "c", Some(&json!("k"))), "a_b.c[\"k\"]");
     }
 }

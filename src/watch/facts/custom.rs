@@ -1,12 +1,12 @@
-//! Any kind, as far as it follows the conventions of conditions, phases and references.
+//! Facts of custom resources that follow the conventions for conditions, phases and references.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Conditions, Lenient, Parts, Wellness, is_behind, read};
+use super::{Condition, Conditions, HealthStatus, Lenient, ObjectParts, is_stale, parse};
 use crate::{
     diff::Text,
-    types::{Facts, Health},
+    types::{Health, ObjectInfo},
 };
 
 #[derive(Deserialize)]
@@ -17,23 +17,23 @@ struct Status<'a> {
     #[serde(borrow, default)]
     conditions: Conditions<'a>,
     #[serde(borrow, default)]
-    health: HealthWord<'a>,
+    health: ReportedHealth<'a>,
     #[serde(borrow, default)]
     phase: Lenient<Text<'a>>,
     #[serde(borrow, default)]
     state: Lenient<Text<'a>>,
     #[serde(borrow, default)]
-    binding: Lenient<Named<'a>>,
+    binding: Lenient<NameReference<'a>>,
 }
 
-/// How an object is in its own word: a text, or an object that has it, as an Application of Argo CD and those who borrowed from it.
+/// `status.health`: a text, or an object as in an Application of Argo CD.
 #[derive(Default)]
-struct HealthWord<'a> {
+struct ReportedHealth<'a> {
     status: Text<'a>,
     message: Text<'a>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for HealthWord<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ReportedHealth<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct ArgoHealth<'a> {
@@ -42,10 +42,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for HealthWord<'a> {
             #[serde(borrow, default)]
             message: Lenient<Text<'a>>,
         }
-        let part = Some(<&RawValue>::deserialize(deserializer)?);
-        let text = read::<Text<'a>>(part).map(|status| Self { status, ..Self::default() });
+        let value = Some(<&RawValue>::deserialize(deserializer)?);
+        let text = parse::<Text<'a>>(value).map(|status| Self { status, ..Self::default() });
         let argo = || {
-            let ArgoHealth { status, message } = read(part)?;
+            let ArgoHealth { status, message } = parse(value)?;
             Some(Self { status: status.0.unwrap_or_default(), message: message.0.unwrap_or_default() })
         };
         Ok(text.or_else(argo).unwrap_or_default())
@@ -53,104 +53,111 @@ impl<'de: 'a, 'a> Deserialize<'de> for HealthWord<'a> {
 }
 
 #[derive(Deserialize)]
-struct Named<'a> {
+struct NameReference<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
 }
 
-/// Facts about an object of any kind.
-pub(super) fn of_custom(parts: Parts<'_>) -> Facts {
+pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
         #[serde(default)]
         replicas: Lenient<i32>,
         #[serde(borrow, default)]
-        write_connection_secret_to_ref: Lenient<Named<'a>>,
+        write_connection_secret_to_ref: Lenient<NameReference<'a>>,
         #[serde(borrow, default)]
         secret_name: Lenient<Text<'a>>,
     }
-    let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    // A list would be taken for the fields in their order.
-    let status = read::<Status<'_>>(parts.status.filter(|status| status.get().starts_with('{')));
-    let written = spec.write_connection_secret_to_ref.0.map(|own| own.name);
-    let bound = status.as_ref().and_then(|status| status.binding.0.as_ref()).map(|own| own.name.clone());
+    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    // serde would read a list as the fields in their order.
+    let status = parse::<Status<'_>>(parts.status.filter(|status| status.get().starts_with('{')));
+    let written = spec.write_connection_secret_to_ref.0.map(|reference| reference.name);
+    let bound =
+        status.as_ref().and_then(|status| status.binding.0.as_ref()).map(|reference| reference.name.clone());
     let names = [written, bound, spec.secret_name.0].into_iter().flatten();
     let connection_secret = names.map(|name| name.0).find(|name| !name.is_empty()).map(Into::into);
-    let wellness = match &status {
-        None => Wellness::no_status(),
-        Some(status) if is_behind(status.observed_generation.0, parts.generation) => Wellness::unseen(),
-        Some(status) => wellness(status),
+    let health = match &status {
+        None => HealthStatus::no_status(),
+        Some(status) if is_stale(status.observed_generation.0, parts.generation) => {
+            HealthStatus::not_observed()
+        }
+        Some(status) => health_of(status),
     };
-    Facts { replicas: spec.replicas.0, connection_secret, ..wellness.into_facts() }
+    ObjectInfo { replicas: spec.replicas.0, connection_secret, ..health.into_facts() }
 }
 
-fn wellness(status: &Status<'_>) -> Wellness {
+fn health_of(status: &Status<'_>) -> HealthStatus {
     let conditions = &status.conditions;
-    // Whoever gives up says so, whatever else is said.
-    if let Some(stalled) = conditions.when("Stalled", "True") {
-        return Wellness::new(Health::Unhealthy, stalled.words());
+    // Stalled outranks every other condition.
+    if let Some(stalled) = conditions.with_status("Stalled", "True") {
+        return HealthStatus::new(Health::Unhealthy, stalled.message_or_reason());
     }
     let named = ["Ready", "Available", "Healthy", "Succeeded"].iter().find_map(|name| conditions.get(name));
-    let busy =
-        ["Reconciling", "Issuing", "Progressing"].iter().find_map(|name| conditions.when(name, "True"));
-    let works = match named {
-        None => return by_words(status, busy.map(super::Condition::words)),
+    let busy = ["Reconciling", "Issuing", "Progressing"]
+        .iter()
+        .find_map(|name| conditions.with_status(name, "True"));
+    let ready = match named {
+        None => return health_from_phases(status, busy.map(Condition::message_or_reason)),
         Some(condition) => match &*condition.status.0 {
-            "True" => Wellness::healthy(),
-            "False" => Wellness::new(Health::Unhealthy, condition.words()),
-            _ => Wellness::new(Health::Unknown, condition.words()),
+            "True" => HealthStatus::healthy(),
+            "False" => HealthStatus::new(Health::Unhealthy, condition.message_or_reason()),
+            _ => HealthStatus::new(Health::Unknown, condition.message_or_reason()),
         },
     };
-    // It works, and not as it should: what is declared could not be applied, or it says itself that something is wrong.
-    let flawed = conditions.when("Synced", "False").or_else(|| conditions.when("Degraded", "True"));
-    match (works.health, flawed, busy) {
-        (Health::Healthy, Some(flaw), _) => Wellness::new(Health::Degraded, flaw.words()),
+    // It works, but the declared state could not be applied, or its controller reports a problem.
+    let problem =
+        conditions.with_status("Synced", "False").or_else(|| conditions.with_status("Degraded", "True"));
+    match (ready.health, problem, busy) {
+        (Health::Healthy, Some(problem), _) => {
+            HealthStatus::new(Health::Degraded, problem.message_or_reason())
+        }
         (Health::Healthy, None, Some(busy)) if busy.r#type.0 != "Progressing" => {
-            Wellness::progressing(Health::Healthy, busy.words())
+            HealthStatus::progressing(Health::Healthy, busy.message_or_reason())
         }
         (Health::Unhealthy | Health::Unknown, _, Some(_)) => {
-            Wellness::progressing(works.health, works.message)
+            HealthStatus::progressing(ready.health, ready.message)
         }
-        // Until its controller gives up, or says that something is wrong, it is on its way.
-        (Health::Unhealthy, None, None) if conditions.when("Ready", "False").is_some() => {
-            Wellness::progressing(works.health, works.message)
+        // It is progressing until its controller reports a failure.
+        (Health::Unhealthy, None, None) if conditions.with_status("Ready", "False").is_some() => {
+            HealthStatus::progressing(ready.health, ready.message)
         }
-        (_, _, _) => works,
+        (_, _, _) => ready,
     }
 }
 
-/// Without a condition that tells, there may be a word for it.
-fn by_words(status: &Status<'_>, busy: Option<String>) -> Wellness {
-    let text = |own: &Lenient<Text<'_>>| own.0.as_ref().map_or_else(String::new, |own| own.0.to_string());
-    let words = [status.health.status.0.to_string(), text(&status.phase), text(&status.state)];
-    let words = || words.iter().filter(|word| !word.is_empty());
+/// Without a known condition, `health`, `phase` or `state` may say how the object is.
+fn health_from_phases(status: &Status<'_>, busy: Option<String>) -> HealthStatus {
+    let text =
+        |value: &Lenient<Text<'_>>| value.0.as_ref().map_or_else(String::new, |text| text.0.to_string());
+    let phases = [status.health.status.0.to_string(), text(&status.phase), text(&status.state)];
+    let phases = || phases.iter().filter(|phase| !phase.is_empty());
     let message = &*status.health.message.0;
-    if let Some(wellness) = words().find_map(|word| by_word(word, message)) {
-        return wellness;
+    if let Some(health) = phases().find_map(|phase| health_from_phase(phase, message)) {
+        return health;
     }
-    match (words().next(), busy) {
-        (Some(word), _) => {
-            Wellness::new(Health::Unknown, format!("nobody knows what its phase {word} means"))
+    match (phases().next(), busy) {
+        (Some(phase), _) => {
+            HealthStatus::new(Health::Unknown, format!("nobody knows what its phase {phase} means"))
         }
-        (None, Some(message)) => Wellness::progressing(Health::Unknown, message),
-        (None, None) => Wellness::new(Health::Unknown, "its status has no condition Ready or Available"),
+        (None, Some(message)) => HealthStatus::progressing(Health::Unknown, message),
+        (None, None) => HealthStatus::new(Health::Unknown, "its status has no condition Ready or Available"),
     }
 }
 
-/// What a word means; none where nobody knows.
-fn by_word(word: &str, message: &str) -> Option<Wellness> {
-    Some(match word.to_ascii_lowercase().as_str() {
+/// `None` if the phase is not a common one.
+fn health_from_phase(phase: &str, message: &str) -> Option<HealthStatus> {
+    Some(match phase.to_ascii_lowercase().as_str() {
         "healthy" | "ready" | "available" | "active" | "running" | "bound" | "established" | "green" => {
-            Wellness::healthy()
+            HealthStatus::healthy()
         }
-        "succeeded" | "completed" | "complete" => Wellness::completed(),
+        "succeeded" | "completed" | "complete" => HealthStatus::completed(),
         "progressing" | "pending" | "creating" | "provisioning" | "updating" | "reconciling"
-        | "inprogress" => Wellness::progressing(Health::Degraded, message),
-        "suspended" | "paused" => Wellness::suspended(message),
-        "degraded" | "yellow" => Wellness::new(Health::Degraded, message),
+        | "inprogress" => HealthStatus::progressing(Health::Degraded, message),
+        "suspended" | "paused" => HealthStatus::suspended(message),
+        "degraded" | "yellow" => HealthStatus::new(Health::Degraded, message),
         "failed" | "error" | "failure" | "lost" | "unhealthy" | "red" => {
-            Wellness::new(Health::Unhealthy, message)
+            HealthStatus::new(Health::Unhealthy, message)
         }
         _ => return None,
     })
@@ -162,7 +169,7 @@ mod tests {
 
     use crate::{
         types::{Health, Phase},
-        watch::facts::{check_of, facts_of},
+        watch::facts::tests::{facts_of, health_check},
     };
 
     fn condition(name: &str, status: &str) -> Value {
@@ -173,7 +180,7 @@ mod tests {
     fn check(conditions: &[(&str, &str)], health: Health, phase: Option<Phase>, message: &str) {
         let conditions: Vec<Value> =
             conditions.iter().map(|(name, status)| condition(name, status)).collect();
-        let check = check_of("example.com", "Database");
+        let check = health_check("example.com", "Database");
         check(
             &json!({}),
             &json!({"observedGeneration": 2, "conditions": conditions}),
@@ -184,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn any_kind_is_as_well_as_its_conditions_say() {
+    fn custom_resource_health_follows_its_conditions() {
         check(&[("Available", "True")], Health::Healthy, None, "");
         let progressing = Some(Phase::Progressing);
         check(&[("Available", "True"), ("Ready", "False")], Health::Unhealthy, progressing, "Ready is False");
         check(&[("Ready", "False"), ("Issuing", "True")], Health::Unhealthy, progressing, "Ready is False");
         check(&[("Ready", "True"), ("Issuing", "True")], Health::Healthy, progressing, "Issuing is True");
-        // It was given up, or says what is wrong.
+        // The controller reports a failure.
         check(&[("Ready", "False"), ("Stalled", "True")], Health::Unhealthy, None, "Stalled is True");
         check(&[("Ready", "False"), ("Synced", "False")], Health::Unhealthy, None, "Ready is False");
         check(&[("Ready", "False"), ("Degraded", "True")], Health::Unhealthy, None, "Ready is False");
@@ -217,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn without_conditions_a_word_tells() {
-        let check = check_of("example.com", "Database");
+    fn custom_resource_without_conditions_uses_its_phase() {
+        let check = health_check("example.com", "Database");
         let spec = json!({});
         check(&spec, &json!({"phase": "Ready"}), Health::Healthy, None, "");
         check(&spec, &json!({"state": "creating"}), Health::Degraded, Some(Phase::Progressing), "");
@@ -250,8 +257,8 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_otherwise_hides_nothing_beside_it() {
-        let check = check_of("example.com", "Database");
+    fn fields_of_unexpected_types_are_ignored() {
+        let check = health_check("example.com", "Database");
         let spec = json!({});
         check(&spec, &json!({"health": "green", "phase": "Ready"}), Health::Healthy, None, "");
         check(&spec, &json!({"health": "yellow", "phase": "Ready"}), Health::Degraded, None, "");
@@ -273,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_that_tells_how_to_connect_is_named() {
+    fn connection_secret_is_found_by_convention() {
         let secret = |spec: Value, status: Value| {
             facts_of("example.com", "Database", &spec, &status).connection_secret.map(String::from)
         };

@@ -1,35 +1,34 @@
-//! What workloads stand on: networks, volumes, and the kinds by which the cluster itself is run.
+//! Facts of kinds that workloads depend on: Services, Ingresses, volumes, autoscalers, Namespaces, API extensions.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::{Conditions, Parts, Wellness, read, workloads::sum_units};
+use super::{Conditions, HealthStatus, ObjectParts, parse, workloads::sum_units};
 use crate::{
     diff::{ServiceView, Text},
-    types::{Facts, Health, LabelSet, Phase},
+    types::{Health, LabelSet, ObjectInfo, Phase},
 };
 
-/// Facts about a Service.
-pub(in crate::watch) fn of_service(spec: &ServiceView<'_>, parts: Parts<'_>) -> Facts {
-    let address = load_balancer(parts.status);
-    let is_balanced = spec.service_type.0 == "LoadBalancer";
+pub(super) fn service_facts(spec: &ServiceView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
+    let address = load_balancer_address(parts.status);
+    let has_load_balancer = spec.service_type.0 == "LoadBalancer";
     let endpoint = match &*spec.service_type.0 {
         "ExternalName" => Some(spec.external_name.0.as_ref().into()),
         _ => address.clone(),
     };
-    Facts {
+    ObjectInfo {
         endpoint,
-        load_balancer: is_balanced,
+        load_balancer: has_load_balancer,
         port: spec.first_port().and_then(|port| u16::try_from(port).ok()),
         labels: LabelSet::new(spec.selector()),
-        ..balanced(is_balanced && address.is_none()).into_facts()
+        ..load_balancer_health(has_load_balancer && address.is_none()).into_facts()
     }
 }
 
-/// Facts about an Ingress: the first host that it answers for, else the address of its load balancer.
-pub(super) fn of_ingress(parts: Parts<'_>) -> Facts {
+/// The endpoint is the first host, else the address of the load balancer.
+pub(super) fn ingress_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     struct Spec<'a> {
         #[serde(borrow)]
@@ -41,28 +40,27 @@ pub(super) fn of_ingress(parts: Parts<'_>) -> Facts {
         #[serde(borrow, default)]
         host: Text<'a>,
     }
-    let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let address = load_balancer(parts.status);
-    let wellness = balanced(address.is_none());
+    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let address = load_balancer_address(parts.status);
+    let health = load_balancer_health(address.is_none());
     let host = spec.rules.iter().flatten().map(|rule| &rule.host.0).find(|host| !host.is_empty());
-    let is_encrypted = spec.tls.is_some_and(|tls| !tls.is_empty());
-    Facts {
+    let has_tls = spec.tls.is_some_and(|tls| !tls.is_empty());
+    ObjectInfo {
         endpoint: host.map(|host| host.as_ref().into()).or(address),
-        port: Some(if is_encrypted { 443 } else { 80 }),
-        ..wellness.into_facts()
+        port: Some(if has_tls { 443 } else { 80 }),
+        ..health.into_facts()
     }
 }
 
-fn balanced(waits: bool) -> Wellness {
-    if waits {
-        Wellness::progressing(Health::Degraded, "waiting for the load balancer's address")
+fn load_balancer_health(is_waiting: bool) -> HealthStatus {
+    if is_waiting {
+        HealthStatus::progressing(Health::Degraded, "waiting for the load balancer's address")
     } else {
-        Wellness::healthy()
+        HealthStatus::healthy()
     }
 }
 
-/// The first address that a load balancer has.
-fn load_balancer(status: Option<&RawValue>) -> Option<Box<str>> {
+fn load_balancer_address(status: Option<&RawValue>) -> Option<Box<str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Status<'a> {
@@ -81,14 +79,14 @@ fn load_balancer(status: Option<&RawValue>) -> Option<Box<str>> {
         #[serde(borrow, default)]
         ip: Text<'a>,
     }
-    let first = read::<Status<'_>>(status)?.load_balancer?.ingress.into_iter().next()?;
+    let first = parse::<Status<'_>>(status)?.load_balancer?.ingress.into_iter().next()?;
     let address = if first.hostname.0.is_empty() { first.ip } else { first.hostname };
     Some(address.0.into())
 }
 
-/// What a claim asks for.
+/// The spec of a `PersistentVolumeClaim`.
 #[derive(Default, Deserialize)]
-pub(super) struct ClaimSpec<'a> {
+pub(super) struct VolumeClaimSpec<'a> {
     #[serde(borrow)]
     resources: Option<Resources<'a>>,
 }
@@ -105,52 +103,49 @@ struct Requests<'a> {
     storage: Text<'a>,
 }
 
-impl<'a> ClaimSpec<'a> {
-    /// How much storage, as written.
-    pub(super) fn storage(&self) -> Option<Cow<'a, str>> {
+impl<'a> VolumeClaimSpec<'a> {
+    pub(super) fn storage_request(&self) -> Option<Cow<'a, str>> {
         let requests = self.resources.as_ref()?.requests.as_ref()?;
         Some(requests.storage.0.clone()).filter(|amount| !amount.is_empty())
     }
 }
 
-/// Facts about a claim on a volume.
-pub(super) fn of_claim(parts: Parts<'_>) -> Facts {
-    let spec = read::<ClaimSpec<'_>>(parts.spec).unwrap_or_default();
-    let wellness = match &*phase(parts) {
-        "Bound" => Wellness::healthy(),
-        "Pending" => Wellness::progressing(Health::Degraded, "it waits for a volume"),
-        "Lost" => Wellness::new(Health::Unhealthy, "its volume is lost"),
-        "" => Wellness::no_status(),
-        other => Wellness::new(Health::Unknown, other),
+pub(super) fn volume_claim_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+    let spec = parse::<VolumeClaimSpec<'_>>(parts.spec).unwrap_or_default();
+    let health = match &*phase(parts) {
+        "Bound" => HealthStatus::healthy(),
+        "Pending" => HealthStatus::progressing(Health::Degraded, "it waits for a volume"),
+        "Lost" => HealthStatus::new(Health::Unhealthy, "its volume is lost"),
+        "" => HealthStatus::no_status(),
+        other => HealthStatus::new(Health::Unknown, other),
     };
-    Facts { storage_request: sum_units(spec.storage().into_iter()), ..wellness.into_facts() }
+    ObjectInfo { storage_request: sum_units(spec.storage_request().into_iter()), ..health.into_facts() }
 }
 
-/// Facts about a volume.
-pub(super) fn of_volume(parts: Parts<'_>) -> Facts {
-    let wellness = match &*phase(parts) {
-        "Bound" | "Available" => Wellness::healthy(),
-        "Pending" => Wellness::progressing(Health::Degraded, "it is not available yet"),
-        "Released" => Wellness::new(Health::Degraded, "its claim is gone, and it was not reclaimed"),
-        "Failed" => Wellness::new(Health::Unhealthy, "it could not be reclaimed"),
-        "" => Wellness::no_status(),
-        other => Wellness::new(Health::Unknown, other),
-    };
-    wellness.into_facts()
+pub(super) fn volume_health(parts: ObjectParts<'_>) -> HealthStatus {
+    match &*phase(parts) {
+        "Bound" | "Available" => HealthStatus::healthy(),
+        "Pending" => HealthStatus::progressing(Health::Degraded, "it is not available yet"),
+        "Released" => HealthStatus::new(Health::Degraded, "its claim is gone, and it was not reclaimed"),
+        "Failed" => HealthStatus::new(Health::Unhealthy, "it could not be reclaimed"),
+        "" => HealthStatus::no_status(),
+        other => HealthStatus::new(Health::Unknown, other),
+    }
 }
 
-fn phase(parts: Parts<'_>) -> Cow<'_, str> {
+fn phase(parts: ObjectParts<'_>) -> Cow<'_, str> {
     #[derive(Default, Deserialize)]
     struct Status<'a> {
         #[serde(borrow, default)]
         phase: Text<'a>,
     }
-    read::<Status<'_>>(parts.status).unwrap_or_default().phase.0
+    parse::<Status<'_>>(parts.status).unwrap_or_default().phase.0
 }
 
+/// The status fields of autoscalers, CRDs, API services, Namespaces and disruption budgets.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'a> {
+struct ControlStatus<'a> {
     #[serde(borrow, default)]
     phase: Text<'a>,
     #[serde(borrow, default)]
@@ -162,83 +157,80 @@ struct Status<'a> {
     last_scale_time: Text<'a>,
 }
 
-/// An autoscaler that finds neither its target nor its metrics is worth nothing; its target works on.
-pub(super) fn of_autoscaler(parts: Parts<'_>) -> Wellness {
-    let status = read::<Status<'_>>(parts.status).unwrap_or_default();
+/// An autoscaler that does not work is degraded, not unhealthy: its target still runs.
+pub(super) fn autoscaler_health(parts: ObjectParts<'_>) -> HealthStatus {
+    let status = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default();
     let conditions = &status.conditions;
-    // In autoscaling/v1 there are no conditions: what it wants tells that it has looked.
-    let has_looked =
-        status.desired_replicas.is_some_and(|wanted| wanted > 0) || !status.last_scale_time.0.is_empty();
-    let failed = |name| conditions.when(name, "False");
+    // autoscaling/v1 has no conditions: these fields show that the controller has evaluated it.
+    let is_evaluated =
+        status.desired_replicas.is_some_and(|desired| desired > 0) || !status.last_scale_time.0.is_empty();
+    let failed = |name| conditions.with_status(name, "False");
     if let Some(failed) = failed("AbleToScale") {
-        return Wellness::new(Health::Degraded, failed.words());
+        return HealthStatus::new(Health::Degraded, failed.message_or_reason());
     }
     match failed("ScalingActive") {
-        Some(off) if off.reason.0 == "ScalingDisabled" => Wellness::suspended(off.words()),
-        Some(failed) => Wellness::new(Health::Degraded, failed.words()),
-        None if conditions.is_empty() && !has_looked => {
-            Wellness::progressing(Health::Unknown, "it has not looked yet")
+        Some(off) if off.reason.0 == "ScalingDisabled" => HealthStatus::suspended(off.message_or_reason()),
+        Some(failed) => HealthStatus::new(Health::Degraded, failed.message_or_reason()),
+        None if conditions.is_empty() && !is_evaluated => {
+            HealthStatus::progressing(Health::Unknown, "it has not looked yet")
         }
-        None => Wellness::healthy(),
+        None => HealthStatus::healthy(),
     }
 }
 
-/// A definition of a kind.
-pub(super) fn of_definition(parts: Parts<'_>) -> Wellness {
-    let conditions = read::<Status<'_>>(parts.status).unwrap_or_default().conditions;
-    if let Some(going) = conditions.when("Terminating", "True") {
-        return Wellness {
+pub(super) fn crd_health(parts: ObjectParts<'_>) -> HealthStatus {
+    let conditions = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default().conditions;
+    if let Some(terminating) = conditions.with_status("Terminating", "True") {
+        return HealthStatus {
             phase: Some(Phase::Terminating),
-            ..Wellness::new(Health::Degraded, going.words())
+            ..HealthStatus::new(Health::Degraded, terminating.message_or_reason())
         };
     }
-    if let Some(refused) = conditions.when("NamesAccepted", "False") {
-        return Wellness::new(Health::Unhealthy, refused.words());
+    if let Some(conflict) = conditions.with_status("NamesAccepted", "False") {
+        return HealthStatus::new(Health::Unhealthy, conflict.message_or_reason());
     }
-    if conditions.when("Established", "True").is_none() {
-        return Wellness::progressing(Health::Degraded, "it is not established yet");
+    if conditions.with_status("Established", "True").is_none() {
+        return HealthStatus::progressing(Health::Degraded, "it is not established yet");
     }
-    match conditions.when("NonStructuralSchema", "True") {
-        Some(odd) => Wellness::new(Health::Degraded, odd.words()),
-        None => Wellness::healthy(),
+    match conditions.with_status("NonStructuralSchema", "True") {
+        Some(violation) => HealthStatus::new(Health::Degraded, violation.message_or_reason()),
+        None => HealthStatus::healthy(),
     }
 }
 
-/// An API that another server serves.
-pub(super) fn of_api_service(parts: Parts<'_>) -> Wellness {
-    let conditions = read::<Status<'_>>(parts.status).unwrap_or_default().conditions;
+pub(super) fn api_service_health(parts: ObjectParts<'_>) -> HealthStatus {
+    let conditions = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default().conditions;
     match conditions.get("Available") {
-        Some(available) if available.status.0 == "True" => Wellness::healthy(),
-        Some(available) => Wellness::new(Health::Unhealthy, available.words()),
-        None => Wellness::progressing(Health::Unknown, "nobody has asked it yet"),
+        Some(available) if available.status.0 == "True" => HealthStatus::healthy(),
+        Some(available) => HealthStatus::new(Health::Unhealthy, available.message_or_reason()),
+        None => HealthStatus::progressing(Health::Unknown, "nobody has asked it yet"),
     }
 }
 
-pub(super) fn of_namespace(parts: Parts<'_>) -> Wellness {
-    let status = read::<Status<'_>>(parts.status).unwrap_or_default();
-    let stuck =
+pub(super) fn namespace_health(parts: ObjectParts<'_>) -> HealthStatus {
+    let status = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default();
+    let blocking =
         ["NamespaceDeletionContentFailure", "NamespaceContentRemaining", "NamespaceFinalizersRemaining"];
     match &*status.phase.0 {
         "Terminating" => {
-            let why = stuck.iter().find_map(|name| status.conditions.when(name, "True"));
-            let message = why.map(super::Condition::words).unwrap_or_default();
-            Wellness { phase: Some(Phase::Terminating), ..Wellness::new(Health::Degraded, message) }
+            let condition = blocking.iter().find_map(|name| status.conditions.with_status(name, "True"));
+            let message = condition.map(super::Condition::message_or_reason).unwrap_or_default();
+            HealthStatus { phase: Some(Phase::Terminating), ..HealthStatus::new(Health::Degraded, message) }
         }
-        _ => Wellness::healthy(),
+        _ => HealthStatus::healthy(),
     }
 }
 
-/// A budget of pods that may be missing.
-pub(super) fn of_budget(parts: Parts<'_>) -> Wellness {
-    let Some(status) = read::<Status<'_>>(parts.status) else { return Wellness::no_status() };
-    let (healthy, wanted) = (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
-    if healthy < wanted {
-        return Wellness::new(
+pub(super) fn disruption_budget_health(parts: ObjectParts<'_>) -> HealthStatus {
+    let Some(status) = parse::<ControlStatus<'_>>(parts.status) else { return HealthStatus::no_status() };
+    let (healthy, desired) = (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
+    if healthy < desired {
+        return HealthStatus::new(
             Health::Degraded,
-            format!("{healthy} of {wanted} pods that it needs are healthy"),
+            format!("{healthy} of {desired} pods that it needs are healthy"),
         );
     }
-    Wellness::healthy()
+    HealthStatus::healthy()
 }
 
 #[cfg(test)]
@@ -247,25 +239,25 @@ mod tests {
 
     use crate::{
         types::{Health, LabelSet, Phase},
-        watch::facts::{check_of, facts_of},
+        watch::facts::tests::{facts_of, health_check},
     };
 
     #[test]
-    fn what_wants_a_load_balancer_waits_for_its_address() {
+    fn load_balancer_without_an_address_is_progressing() {
         let waiting = "waiting for the load balancer's address";
         let has = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
         let (balanced, inner) = (json!({"type": "LoadBalancer"}), json!({"type": "ClusterIP"}));
-        let check = check_of("", "Service");
+        let check = health_check("", "Service");
         check(&balanced, &json!({"loadBalancer": {}}), Health::Degraded, Some(Phase::Progressing), waiting);
         check(&balanced, &has, Health::Healthy, None, "");
         check(&inner, &json!({"loadBalancer": {}}), Health::Healthy, None, "");
-        let check = check_of("networking.k8s.io", "Ingress");
+        let check = health_check("networking.k8s.io", "Ingress");
         check(&json!({}), &json!({"loadBalancer": {}}), Health::Degraded, Some(Phase::Progressing), waiting);
         check(&json!({}), &has, Health::Healthy, None, "");
     }
 
     #[test]
-    fn the_first_place_where_something_answers_is_told() {
+    fn endpoint_is_the_first_host_or_address() {
         let host = json!({"loadBalancer": {"ingress": [{"hostname": "lb.example.com", "ip": ""}]}});
         let ingress = |spec| facts_of("networking.k8s.io", "Ingress", &spec, &host);
         let shop = ingress(
@@ -283,8 +275,8 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_well_once_it_has_a_volume() {
-        let check = check_of("", "PersistentVolumeClaim");
+    fn volume_claim_is_healthy_once_it_is_bound() {
+        let check = health_check("", "PersistentVolumeClaim");
         let spec = json!({"resources": {"requests": {"storage": "5Gi"}}});
         check(&spec, &json!({"phase": "Bound"}), Health::Healthy, None, "");
         check(
@@ -297,7 +289,7 @@ mod tests {
         check(&spec, &json!({"phase": "Lost"}), Health::Unhealthy, None, "its volume is lost");
         check(&spec, &json!({}), Health::Unknown, None, "no status");
         assert_eq!(facts_of("", "PersistentVolumeClaim", &spec, &json!({})).storage_request, Some(5 << 30));
-        check_of("", "PersistentVolume")(
+        health_check("", "PersistentVolume")(
             &json!({}),
             &json!({"phase": "Failed"}),
             Health::Unhealthy,
@@ -307,21 +299,21 @@ mod tests {
     }
 
     #[test]
-    fn every_replica_of_a_stateful_set_has_its_own_storage() {
+    fn stateful_set_requests_storage_for_each_replica() {
         let claim = |storage: &str| json!({"spec": {"resources": {"requests": {"storage": storage}}}});
         let spec = json!({"replicas": 3, "volumeClaimTemplates": [claim("1Gi"), claim("512Mi")]});
         let facts = facts_of("apps", "StatefulSet", &spec, &json!({}));
         assert_eq!((facts.replicas, facts.storage_request), (Some(3), Some(1536 << 20)));
     }
 
-    fn conditions(own: &[(&str, &str, &str)]) -> Value {
+    fn conditions(conditions: &[(&str, &str, &str)]) -> Value {
         let condition = |(name, status, reason): &(&str, &str, &str)| json!({"type": name, "status": status, "reason": reason});
-        json!({"conditions": own.iter().map(condition).collect::<Vec<_>>()})
+        json!({"conditions": conditions.iter().map(condition).collect::<Vec<_>>()})
     }
 
     #[test]
-    fn an_autoscaler_has_to_find_its_target_and_its_metrics() {
-        let check = check_of("autoscaling", "HorizontalPodAutoscaler");
+    fn autoscaler_needs_its_target_and_its_metrics() {
+        let check = health_check("autoscaling", "HorizontalPodAutoscaler");
         let spec = json!({});
         let works = ("AbleToScale", "True", "ReadyForNewScale");
         check(
@@ -331,8 +323,8 @@ mod tests {
             None,
             "",
         );
-        let blind = ("ScalingActive", "False", "FailedGetResourceMetric");
-        check(&spec, &conditions(&[works, blind]), Health::Degraded, None, "FailedGetResourceMetric");
+        let no_metrics = ("ScalingActive", "False", "FailedGetResourceMetric");
+        check(&spec, &conditions(&[works, no_metrics]), Health::Degraded, None, "FailedGetResourceMetric");
         check(
             &spec,
             &conditions(&[("AbleToScale", "False", "FailedGetScale")]),
@@ -346,15 +338,15 @@ mod tests {
         for status in [json!({}), fresh] {
             check(&spec, &status, Health::Unknown, Some(Phase::Progressing), "it has not looked yet");
         }
-        // As autoscaling/v1 has it.
+        // autoscaling/v1
         check(&spec, &json!({"currentReplicas": 2, "desiredReplicas": 2}), Health::Healthy, None, "");
         let scaled = json!({"desiredReplicas": 0, "lastScaleTime": "2026-01-01T00:00:00Z"});
         check(&spec, &scaled, Health::Healthy, None, "");
     }
 
     #[test]
-    fn definitions_and_served_apis_have_to_be_established() {
-        let check = check_of("apiextensions.k8s.io", "CustomResourceDefinition");
+    fn crds_and_api_services_must_be_available() {
+        let check = health_check("apiextensions.k8s.io", "CustomResourceDefinition");
         let spec = json!({});
         let accepted = ("NamesAccepted", "True", "NoConflicts");
         let established = ("Established", "True", "InitialNamesAccepted");
@@ -373,9 +365,9 @@ mod tests {
             None,
             "Conflict",
         );
-        let odd = ("NonStructuralSchema", "True", "Violations");
-        check(&spec, &conditions(&[accepted, established, odd]), Health::Degraded, None, "Violations");
-        let check = check_of("apiregistration.k8s.io", "APIService");
+        let violation = ("NonStructuralSchema", "True", "Violations");
+        check(&spec, &conditions(&[accepted, established, violation]), Health::Degraded, None, "Violations");
+        let check = health_check("apiregistration.k8s.io", "APIService");
         check(&spec, &conditions(&[("Available", "True", "Local")]), Health::Healthy, None, "");
         check(
             &spec,
@@ -387,13 +379,13 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_end_and_budgets_are_kept() {
-        let check = check_of("", "Namespace");
+    fn terminating_namespaces_and_missed_budgets_are_degraded() {
+        let check = health_check("", "Namespace");
         check(&json!({}), &json!({"phase": "Active"}), Health::Healthy, None, "");
-        let mut going = conditions(&[("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain")]);
-        going["phase"] = json!("Terminating");
-        check(&json!({}), &going, Health::Degraded, Some(Phase::Terminating), "SomeFinalizersRemain");
-        let check = check_of("policy", "PodDisruptionBudget");
+        let mut terminating = conditions(&[("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain")]);
+        terminating["phase"] = json!("Terminating");
+        check(&json!({}), &terminating, Health::Degraded, Some(Phase::Terminating), "SomeFinalizersRemain");
+        let check = health_check("policy", "PodDisruptionBudget");
         check(&json!({}), &json!({"currentHealthy": 2, "desiredHealthy": 2}), Health::Healthy, None, "");
         let short = "1 of 2 pods that it needs are healthy";
         check(&json!({}), &json!({"currentHealthy": 1, "desiredHealthy": 2}), Health::Degraded, None, short);

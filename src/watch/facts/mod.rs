@@ -1,4 +1,5 @@
-//! The small facts about an object that the API shows. Each kind is read as far as its facts need, and not at all where it has none.
+//! The facts about an object that the API exposes: health, replicas, requests, endpoint. Each kind is parsed only as far as
+//! its facts need.
 
 mod custom;
 mod infrastructure;
@@ -9,53 +10,53 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::status::{LONGEST_MESSAGE, cut};
+use super::status::{MAX_MESSAGE_CHARS, truncate};
 use crate::{
     diff::{SpecView, Text},
-    types::{Facts, Health, Kind, LabelSet, ObjectKey, Phase, is_within},
+    types::{Health, Kind, LabelSet, ObjectInfo, ObjectKey, Phase, is_within},
 };
 
-/// What facts are made from.
+/// The parts of an object that have facts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parts<'a> {
+pub(super) struct ObjectParts<'a> {
     pub(super) spec: Option<&'a RawValue>,
     pub(super) status: Option<&'a RawValue>,
     pub(super) generation: Option<i64>,
 }
 
-/// Facts about an object whose spec was read before, as far as its kind is known there.
-pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: Parts<'_>) -> Facts {
+/// The facts of an object. `view` is its parsed spec if the kind has a view.
+pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
     match view {
-        SpecView::Deployment(view) => workloads::of_deployment(view, parts),
-        SpecView::Service(view) => infrastructure::of_service(view, parts),
-        SpecView::Other => of_other(kind, parts),
+        SpecView::Deployment(view) => workloads::deployment_facts(view, parts),
+        SpecView::Service(view) => infrastructure::service_facts(view, parts),
+        SpecView::Other => facts_without_view(kind, parts),
     }
 }
 
-fn of_other(kind: &Kind, parts: Parts<'_>) -> Facts {
+fn facts_without_view(kind: &Kind, parts: ObjectParts<'_>) -> ObjectInfo {
     match (&*kind.group, &*kind.kind) {
-        ("apps", "StatefulSet") => workloads::of_stateful_set(parts),
-        ("apps", "DaemonSet") => workloads::of_daemon_set(parts),
-        ("apps", "ReplicaSet") | ("", "ReplicationController") => workloads::of_replica_set(parts),
-        ("batch", "Job") => workloads::of_job(parts),
-        ("batch", "CronJob") => workloads::of_cron_job(parts),
-        ("", "Pod") => workloads::of_pod(parts),
-        ("", "PersistentVolumeClaim") => infrastructure::of_claim(parts),
-        ("", "PersistentVolume") => infrastructure::of_volume(parts),
-        ("", "Namespace") => infrastructure::of_namespace(parts).into_facts(),
-        ("networking.k8s.io" | "extensions", "Ingress") => infrastructure::of_ingress(parts),
-        ("autoscaling", "HorizontalPodAutoscaler") => infrastructure::of_autoscaler(parts).into_facts(),
-        ("policy", "PodDisruptionBudget") => infrastructure::of_budget(parts).into_facts(),
-        ("apiregistration.k8s.io", "APIService") => infrastructure::of_api_service(parts).into_facts(),
+        ("apps", "StatefulSet") => workloads::stateful_set_facts(parts),
+        ("apps", "DaemonSet") => workloads::daemon_set_facts(parts),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => workloads::replica_set_facts(parts),
+        ("batch", "Job") => workloads::job_facts(parts),
+        ("batch", "CronJob") => workloads::cron_job_facts(parts),
+        ("", "Pod") => workloads::pod_facts(parts),
+        ("", "PersistentVolumeClaim") => infrastructure::volume_claim_facts(parts),
+        ("", "PersistentVolume") => infrastructure::volume_health(parts).into_facts(),
+        ("", "Namespace") => infrastructure::namespace_health(parts).into_facts(),
+        ("networking.k8s.io" | "extensions", "Ingress") => infrastructure::ingress_facts(parts),
+        ("autoscaling", "HorizontalPodAutoscaler") => infrastructure::autoscaler_health(parts).into_facts(),
+        ("policy", "PodDisruptionBudget") => infrastructure::disruption_budget_health(parts).into_facts(),
+        ("apiregistration.k8s.io", "APIService") => infrastructure::api_service_health(parts).into_facts(),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            infrastructure::of_definition(parts).into_facts()
+            infrastructure::crd_health(parts).into_facts()
         }
-        (group, name) if STATUSLESS.contains(&(group, name)) => Wellness::healthy().into_facts(),
-        _ => custom::of_custom(parts),
+        (group, name) if STATUSLESS.contains(&(group, name)) => HealthStatus::healthy().into_facts(),
+        _ => custom::custom_resource_facts(parts),
     }
 }
 
-/// Kinds whose objects do nothing but stand there: they have no status by nature, or none that says how they are.
+/// Kinds without a status, or with one that says nothing about health.
 const STATUSLESS: &[(&str, &str)] = &[
     ("", "ConfigMap"),
     ("", "Endpoints"),
@@ -82,112 +83,98 @@ const STATUSLESS: &[(&str, &str)] = &[
     ("storage.k8s.io", "StorageClass"),
 ];
 
-/// Facts about an object of generation 2.
-#[cfg(test)]
-fn facts_of(group: &str, kind: &str, spec: &serde_json::Value, status: &serde_json::Value) -> Facts {
-    use serde_json::value::to_raw_value;
-    let kind = Kind::unseen(group, "v1", kind);
-    let (spec, status) = (to_raw_value(spec).unwrap(), to_raw_value(status).unwrap());
-    let view = SpecView::read(&kind, spec.get()).unwrap();
-    facts(&kind, &view, Parts { spec: Some(&spec), status: Some(&status), generation: Some(2) })
-}
-
-/// Checks how well an object of a kind is.
-#[cfg(test)]
-fn check_of(
-    group: &'static str,
-    kind: &'static str,
-) -> impl Fn(&serde_json::Value, &serde_json::Value, crate::types::Health, Option<crate::types::Phase>, &str)
-{
-    move |spec, status, health, phase, message| {
-        let facts = facts_of(group, kind, spec, status);
-        assert_eq!(
-            (facts.health, facts.phase, &*facts.message),
-            (health, phase, message),
-            "{kind} {spec} {status}"
-        );
-    }
-}
-
-/// How well an object is, what it is doing, and why it is not well or not done.
+/// The health of an object, with a message if it is unhealthy or not finished.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wellness {
-    pub(super) health: Health,
-    pub(super) phase: Option<Phase>,
-    pub(super) message: String,
+struct HealthStatus {
+    health: Health,
+    phase: Option<Phase>,
+    message: String,
 }
 
-impl Wellness {
-    pub(super) fn healthy() -> Self {
+impl HealthStatus {
+    fn healthy() -> Self {
         Self::new(Health::Healthy, String::new())
     }
 
-    pub(super) fn new(health: Health, message: impl Into<String>) -> Self {
+    fn new(health: Health, message: impl Into<String>) -> Self {
         Self { health, phase: None, message: message.into() }
     }
 
-    /// Not done yet; it may work all the same.
-    pub(super) fn progressing(health: Health, message: impl Into<String>) -> Self {
+    /// An object may be healthy while it progresses.
+    fn progressing(health: Health, message: impl Into<String>) -> Self {
         Self { phase: Some(Phase::Progressing), ..Self::new(health, message) }
     }
 
-    pub(super) fn suspended(message: impl Into<String>) -> Self {
+    fn suspended(message: impl Into<String>) -> Self {
         Self { phase: Some(Phase::Suspended), ..Self::new(Health::Healthy, message) }
     }
 
-    pub(super) fn completed() -> Self {
+    fn completed() -> Self {
         Self { phase: Some(Phase::Completed), ..Self::healthy() }
     }
 
-    pub(super) fn no_status() -> Self {
+    fn no_status() -> Self {
         Self::new(Health::Unknown, "no status")
     }
 
-    /// What a status tells that is about an older version of the object says nothing about this one.
-    pub(super) fn unseen() -> Self {
+    /// The status is about an older generation.
+    fn not_observed() -> Self {
         Self::progressing(Health::Unknown, "its controller has not seen this version yet")
     }
 
-    /// Facts that have nothing but this.
-    pub(super) fn into_facts(self) -> Facts {
+    /// Facts without any but the health.
+    fn into_facts(self) -> ObjectInfo {
         let Self { health, phase, message } = self;
-        Facts { health, phase, message: cut(&message, LONGEST_MESSAGE), ..Facts::default() }
+        ObjectInfo { health, phase, message: truncate(&message, MAX_MESSAGE_CHARS), ..ObjectInfo::default() }
     }
 }
 
-/// One condition of a status.
 #[derive(Deserialize)]
-pub(super) struct Condition<'a> {
+struct Condition<'a> {
     #[serde(borrow, default)]
-    pub(super) r#type: Text<'a>,
+    r#type: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) status: Text<'a>,
+    status: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) reason: Text<'a>,
+    reason: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) message: Text<'a>,
+    message: Text<'a>,
 }
 
 impl Condition<'_> {
-    /// What it says, or at least why.
-    pub(super) fn words(&self) -> String {
+    fn message_or_reason(&self) -> String {
         if self.message.0.is_empty() { self.reason.0.to_string() } else { self.message.0.to_string() }
     }
 }
 
-/// The conditions of a status.
 #[derive(Default)]
-pub(super) struct Conditions<'a>(Vec<Condition<'a>>);
+struct Conditions<'a>(Vec<Condition<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Conditions<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Lenient(all) = Lenient::<Vec<Lenient<Condition<'a>>>>::deserialize(deserializer)?;
-        Ok(Self(all.into_iter().flatten().filter_map(|own| own.0).collect()))
+        let Lenient(conditions) = Lenient::<Vec<Lenient<Condition<'a>>>>::deserialize(deserializer)?;
+        Ok(Self(conditions.into_iter().flatten().filter_map(|condition| condition.0).collect()))
     }
 }
 
-/// Something, where it looks as it should: others put other things under the same names, and these must not hide what stands beside them.
-pub(super) struct Lenient<T>(pub(super) Option<T>);
+impl<'a> Conditions<'a> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn get(&self, name: &str) -> Option<&Condition<'a>> {
+        self.0.iter().find(|condition| condition.r#type.0 == name)
+    }
+
+    /// The condition of this type if it has this status.
+    fn with_status(&self, name: &str, status: &str) -> Option<&Condition<'a>> {
+        self.get(name).filter(|condition| condition.status.0 == status)
+    }
+}
+
+/// `None` if the value has an unexpected type. Custom resources give other types to common names, and that must not hide
+/// the fields beside them.
+struct Lenient<T>(Option<T>);
 
 impl<T> Default for Lenient<T> {
     fn default() -> Self {
@@ -197,40 +184,25 @@ impl<T> Default for Lenient<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let part = <&RawValue>::deserialize(deserializer)?;
-        Ok(Self(read(Some(part))))
+        let value = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(parse(Some(value))))
     }
 }
 
-impl<'a> Conditions<'a> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&Condition<'a>> {
-        self.0.iter().find(|condition| condition.r#type.0 == name)
-    }
-
-    /// The condition of this name, if it is in this state.
-    pub(super) fn when(&self, name: &str, status: &str) -> Option<&Condition<'a>> {
-        self.get(name).filter(|condition| condition.status.0 == status)
-    }
-}
-
-/// A part that does not look as it should tells nothing; it must not hide the object.
-pub(super) fn read<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>) -> Option<T> {
+/// A part of an unexpected shape has no facts; the object is decoded without it.
+fn parse<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(part?.get()).ok()
 }
 
-/// Whether a status is about an older version of the object.
-pub(super) fn is_behind(observed: Option<i64>, generation: Option<i64>) -> bool {
-    observed.zip(generation).is_some_and(|(observed, own)| observed < own)
+/// Whether a status is about an older generation of the object.
+fn is_stale(observed: Option<i64>, generation: Option<i64>) -> bool {
+    observed.zip(generation).is_some_and(|(observed, generation)| observed < generation)
 }
 
-/// An object in the same namespace, or without one.
+/// A reference to an object in the same namespace, or without one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reference<'a> {
+struct ObjectReference<'a> {
     #[serde(borrow, default)]
     api_version: Text<'a>,
     #[serde(borrow)]
@@ -240,88 +212,89 @@ struct Reference<'a> {
     controller: Option<bool>,
 }
 
-impl Reference<'_> {
-    fn seen_from(&self, object: &ObjectKey) -> ObjectKey {
+impl ObjectReference<'_> {
+    fn to_key(&self, referrer: &ObjectKey) -> ObjectKey {
         let (group, version) = self.api_version.0.split_once('/').unwrap_or(("", &self.api_version.0));
-        let kind = Arc::new(Kind::unseen(group, version, &self.kind.0));
-        ObjectKey { kind, namespace: object.namespace.clone(), name: self.name.0.as_ref().into() }
+        let kind = Arc::new(Kind::undiscovered(group, version, &self.kind.0));
+        ObjectKey { kind, namespace: referrer.namespace.clone(), name: self.name.0.as_ref().into() }
     }
 }
 
-/// The object whose replicas an autoscaler sets: it is in the same namespace.
-pub(in crate::watch) fn scaled_by(autoscaler: &ObjectKey, spec: Option<&RawValue>) -> Option<Box<ObjectKey>> {
+/// The object whose replicas an autoscaler sets; `None` for other kinds.
+pub(super) fn scale_target(autoscaler: &ObjectKey, spec: Option<&RawValue>) -> Option<Box<ObjectKey>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
         #[serde(borrow)]
-        scale_target_ref: Reference<'a>,
+        scale_target_ref: ObjectReference<'a>,
     }
     if !autoscaler.kind.is_autoscaler() {
         return None;
     }
-    Some(Box::new(read::<Spec<'_>>(spec)?.scale_target_ref.seen_from(autoscaler)))
+    Some(Box::new(parse::<Spec<'_>>(spec)?.scale_target_ref.to_key(autoscaler)))
 }
 
-/// The object that made another one and looks after it.
-pub(in crate::watch) fn owner_of(
+/// The controller of an object, else its first owner.
+pub(super) fn controller_of(
     object: &ObjectKey,
-    references: Option<&RawValue>,
+    owner_references: Option<&RawValue>,
 ) -> Option<Box<ObjectKey>> {
-    let references = read::<Vec<Reference<'_>>>(references)?;
-    let own = references.iter().find(|own| own.controller == Some(true)).or(references.first())?;
-    Some(Box::new(own.seen_from(object)))
+    let owners = parse::<Vec<ObjectReference<'_>>>(owner_references)?;
+    let controller = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first())?;
+    Some(Box::new(controller.to_key(object)))
 }
 
-/// Facts without those that tell something about fields whose values may not be told.
-pub(in crate::watch) fn without_sealed(mut facts: Facts, sealed: &[&str]) -> Facts {
-    let is_sealed = |field: &str| sealed.iter().any(|own| meet(field, own));
-    let any_sealed = |fields: &[&str]| fields.iter().any(|field| is_sealed(field));
-    let in_pods: Vec<&str> = sealed.iter().filter_map(|own| in_pod(own)).collect();
-    let any_in_pods = |fields: &[&str]| fields.iter().any(|field| in_pods.iter().any(|own| meet(field, own)));
-    if any_sealed(&["spec.replicas", "spec.parallelism"]) {
+/// Drops the facts that reveal a redacted field.
+pub(super) fn redact(mut facts: ObjectInfo, redacted: &[&str]) -> ObjectInfo {
+    let is_redacted = |field: &str| redacted.iter().any(|path| overlap(field, path));
+    let any_redacted = |fields: &[&str]| fields.iter().any(|field| is_redacted(field));
+    let in_pods: Vec<&str> = redacted.iter().filter_map(|path| pod_field(path)).collect();
+    let any_in_pods =
+        |fields: &[&str]| fields.iter().any(|field| in_pods.iter().any(|path| overlap(field, path)));
+    if any_redacted(&["spec.replicas", "spec.parallelism"]) {
         (facts.replicas, facts.message) = (None, Box::default());
     }
     if any_in_pods(&["containers.resources.requests"]) {
         (facts.cpu_request, facts.memory_request) = (None, None);
     }
-    if any_sealed(&["spec.resources", "spec.volumeClaimTemplates"]) {
+    if any_redacted(&["spec.resources", "spec.volumeClaimTemplates"]) {
         facts.storage_request = None;
     }
-    if is_sealed("spec.type") {
+    if is_redacted("spec.type") {
         facts.load_balancer = false;
     }
-    if any_sealed(&["spec.ports", "spec.tls"]) || any_in_pods(&["containers.ports"]) {
+    if any_redacted(&["spec.ports", "spec.tls"]) || any_in_pods(&["containers.ports"]) {
         facts.port = None;
     }
-    if any_sealed(&["spec.externalName", "spec.loadBalancerIP", "spec.rules"]) {
+    if any_redacted(&["spec.externalName", "spec.loadBalancerIP", "spec.rules"]) {
         facts.endpoint = None;
     }
-    if any_sealed(SECRET_NAMES) || any_in_pods(SECRET_NAMES_IN_PODS) {
+    if any_redacted(SECRET_NAMES) || any_in_pods(SECRET_NAMES_IN_PODS) {
         facts.connection_secret = None;
     }
-    if any_sealed(TEMPLATE_LABELS) {
+    if any_redacted(TEMPLATE_LABELS) {
         facts.labels = LabelSet::default();
     }
-    if is_sealed("metadata.labels") {
+    if is_redacted("metadata.labels") {
         facts.instance = None;
     }
-    if is_sealed("metadata.ownerReferences") {
+    if is_redacted("metadata.ownerReferences") {
         facts.owner = None;
     }
     facts
 }
 
-/// Whether one of two fields is within the other.
-fn meet(field: &str, own: &str) -> bool {
-    is_within(field, own) || is_within(own, field)
+/// Whether one of two fields contains the other.
+fn overlap(one: &str, other: &str) -> bool {
+    is_within(one, other) || is_within(other, one)
 }
 
-/// Where pods are described: by a `CronJob`, by a workload, by a Pod itself.
-const PODS: &[&str] = &["spec.jobTemplate.spec.template.spec", "spec.template.spec", "spec"];
+/// The pod specs of a `CronJob`, of another workload, and of a Pod.
+const POD_SPECS: &[&str] = &["spec.jobTemplate.spec.template.spec", "spec.template.spec", "spec"];
 
-/// The way to a field within the description of a pod, whoever describes it; empty where it is all of it, none where it is elsewhere.
-fn in_pod(field: &str) -> Option<&str> {
-    PODS.iter().find_map(|pod| {
+/// The path of a field within a pod spec. Empty if the field contains the pod spec, `None` if it is outside.
+fn pod_field(field: &str) -> Option<&str> {
+    POD_SPECS.iter().find_map(|pod| {
         if is_within(pod, field) {
             return Some("");
         }
@@ -329,7 +302,6 @@ fn in_pod(field: &str) -> Option<&str> {
     })
 }
 
-/// Where the names of Secrets stand.
 const SECRET_NAMES: &[&str] = &["spec.writeConnectionSecretToRef", "spec.secretName", "status.binding"];
 const SECRET_NAMES_IN_PODS: &[&str] = &["containers.env.valueFrom", "containers.envFrom", "volumes"];
 const TEMPLATE_LABELS: &[&str] =
@@ -341,18 +313,50 @@ mod tests {
 
     use serde_json::{Value, json, value::to_raw_value};
 
-    use super::{Facts, Kind, LabelSet, ObjectKey, check_of, facts_of, owner_of, scaled_by, without_sealed};
-    use crate::types::Health;
+    use super::{
+        Kind, LabelSet, ObjectInfo, ObjectKey, ObjectParts, SpecView, controller_of, facts, redact,
+        scale_target,
+    };
+    use crate::types::{Health, Phase};
 
-    #[test]
-    fn what_only_stands_there_is_well() {
-        check_of("", "ConfigMap")(&json!(null), &json!(null), Health::Healthy, None, "");
-        check_of("networking.k8s.io", "NetworkPolicy")(&json!({}), &json!({}), Health::Healthy, None, "");
-        check_of("example.com", "ConfigMap")(&json!({}), &json!(null), Health::Unknown, None, "no status");
+    /// The facts of an object of generation 2.
+    pub(super) fn facts_of(group: &str, kind: &str, spec: &Value, status: &Value) -> ObjectInfo {
+        let kind = Kind::undiscovered(group, "v1", kind);
+        let (spec, status) = (to_raw_value(spec).unwrap(), to_raw_value(status).unwrap());
+        let view = SpecView::read(&kind, spec.get()).unwrap();
+        facts(&kind, &view, ObjectParts { spec: Some(&spec), status: Some(&status), generation: Some(2) })
+    }
+
+    /// Asserts the health of an object of this kind.
+    pub(super) fn health_check(
+        group: &'static str,
+        kind: &'static str,
+    ) -> impl Fn(&Value, &Value, Health, Option<Phase>, &str) {
+        move |spec, status, health, phase, message| {
+            let facts = facts_of(group, kind, spec, status);
+            assert_eq!(
+                (facts.health, facts.phase, &*facts.message),
+                (health, phase, message),
+                "{kind} {spec} {status}"
+            );
+        }
     }
 
     #[test]
-    fn every_workload_tells_what_its_pods_ask_for() {
+    fn objects_without_a_status_are_healthy() {
+        health_check("", "ConfigMap")(&json!(null), &json!(null), Health::Healthy, None, "");
+        health_check("networking.k8s.io", "NetworkPolicy")(&json!({}), &json!({}), Health::Healthy, None, "");
+        health_check("example.com", "ConfigMap")(
+            &json!({}),
+            &json!(null),
+            Health::Unknown,
+            None,
+            "no status",
+        );
+    }
+
+    #[test]
+    fn workloads_have_the_requests_of_their_pods() {
         let pod = json!({
             "containers": [
                 {"name": "web", "ports": [{"containerPort": 8080}], "resources": {"requests": {"cpu": "250m", "memory": "64Mi"}},
@@ -389,13 +393,13 @@ mod tests {
     #[track_caller]
     fn check_target(kind: Kind, spec: &Value, target: Option<(&str, &str)>) {
         let key = ObjectKey { kind: Arc::new(kind), namespace: "shop".into(), name: "web-scaler".into() };
-        let scaled = scaled_by(&key, Some(&to_raw_value(spec).unwrap()));
-        let told = scaled.as_ref().map(|own| (&*own.kind.group, own.to_string()));
-        assert_eq!(told, target.map(|(group, object)| (group, object.to_owned())), "{spec}");
+        let scaled = scale_target(&key, Some(&to_raw_value(spec).unwrap()));
+        let found = scaled.as_ref().map(|key| (&*key.kind.group, key.to_string()));
+        assert_eq!(found, target.map(|(group, object)| (group, object.to_owned())), "{spec}");
     }
 
     #[test]
-    fn an_autoscaler_tells_what_it_scales_in_whatever_version() {
+    fn autoscaler_has_a_scale_target_in_every_version() {
         let spec = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
         let web = Some(("apps", "Deployment shop/web"));
         check_target(Kind::autoscaler(), &spec, web);
@@ -409,22 +413,23 @@ mod tests {
     }
 
     #[test]
-    fn of_several_owners_the_one_counts_that_looks_after_it() {
-        let pod = Arc::new(Kind::unseen("", "v1", "Pod"));
+    fn controller_is_preferred_to_other_owners() {
+        let pod = Arc::new(Kind::undiscovered("", "v1", "Pod"));
         let key = ObjectKey { kind: pod, namespace: "shop".into(), name: "web-1".into() };
         let owner = |references: Value| {
-            owner_of(&key, Some(&to_raw_value(&references).unwrap())).map(|own| own.to_string())
+            controller_of(&key, Some(&to_raw_value(&references).unwrap())).map(|key| key.to_string())
         };
         let other = json!({"apiVersion": "v1", "kind": "Node", "name": "n"});
-        let maker = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": true});
-        assert_eq!(owner(json!([other, maker])).as_deref(), Some("ReplicaSet shop/web"));
+        let controller =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": true});
+        assert_eq!(owner(json!([other, controller])).as_deref(), Some("ReplicaSet shop/web"));
         assert_eq!(owner(json!([other])).as_deref(), Some("Node shop/n"));
-        assert_eq!((owner(json!([])), owner(json!("odd")), owner_of(&key, None)), (None, None, None));
+        assert_eq!((owner(json!([])), owner(json!("odd")), controller_of(&key, None)), (None, None, None));
     }
 
     #[test]
-    fn nothing_is_told_of_what_is_sealed() {
-        let facts = Facts {
+    fn redacted_fields_have_no_facts() {
+        let facts = ObjectInfo {
             replicas: Some(3),
             message: "1 of 3 replicas are available".into(),
             cpu_request: Some(100),
@@ -436,38 +441,34 @@ mod tests {
             connection_secret: Some("db".into()),
             labels: LabelSet::new([("app", "web")]),
             instance: Some("shop".into()),
-            ..Facts::default()
+            ..ObjectInfo::default()
         };
-        assert_eq!(
-            without_sealed(facts.clone(), &["data", "spec.template.spec.containers.env.value"]),
-            facts
-        );
-        assert_eq!(without_sealed(facts.clone(), &[""]), Facts::default());
-        let endpoint = Facts { endpoint: None, ..facts.clone() };
-        assert_eq!(without_sealed(facts.clone(), &["spec.externalName"]), endpoint);
-        let secret = Facts { connection_secret: None, ..facts.clone() };
-        assert_eq!(without_sealed(facts.clone(), &["spec.template.spec.containers.env"]), secret);
+        assert_eq!(redact(facts.clone(), &["data", "spec.template.spec.containers.env.value"]), facts);
+        assert_eq!(redact(facts.clone(), &[""]), ObjectInfo::default());
+        let endpoint = ObjectInfo { endpoint: None, ..facts.clone() };
+        assert_eq!(redact(facts.clone(), &["spec.externalName"]), endpoint);
+        let secret = ObjectInfo { connection_secret: None, ..facts.clone() };
+        assert_eq!(redact(facts.clone(), &["spec.template.spec.containers.env"]), secret);
         let requests = "spec.template.spec.containers.resources.requests.cpu";
         assert_eq!(
-            without_sealed(facts.clone(), &[requests]).memory_request,
+            redact(facts.clone(), &[requests]).memory_request,
             None,
-            "no index tells which it is"
+            "paths have no index of a container"
         );
-        // The same wherever pods are described.
+        // Every pod spec is covered.
         for pod in ["spec.jobTemplate.spec.template.spec", "spec.template.spec", "spec"] {
-            let without =
-                |field: &str| without_sealed(facts.clone(), &[&format!("{pod}.containers.{field}")]);
-            let requests = Facts { cpu_request: None, memory_request: None, ..facts.clone() };
+            let without = |field: &str| redact(facts.clone(), &[&format!("{pod}.containers.{field}")]);
+            let requests = ObjectInfo { cpu_request: None, memory_request: None, ..facts.clone() };
             assert_eq!(without("resources.requests.cpu"), requests, "{pod}");
-            assert_eq!(without("ports"), Facts { port: None, ..facts.clone() }, "{pod}");
+            assert_eq!(without("ports"), ObjectInfo { port: None, ..facts.clone() }, "{pod}");
             assert_eq!(without("envFrom"), secret, "{pod}");
             assert_eq!(without("image"), facts, "{pod}");
         }
-        let port = Facts { port: None, ..facts.clone() };
-        assert_eq!(without_sealed(facts.clone(), &["spec.tls.secretName"]), port);
-        let replicas = Facts { replicas: None, message: "".into(), ..facts.clone() };
-        assert_eq!(without_sealed(facts.clone(), &["spec.parallelism"]), replicas);
-        let cron = without_sealed(facts, &["spec.jobTemplate"]);
+        let port = ObjectInfo { port: None, ..facts.clone() };
+        assert_eq!(redact(facts.clone(), &["spec.tls.secretName"]), port);
+        let replicas = ObjectInfo { replicas: None, message: "".into(), ..facts.clone() };
+        assert_eq!(redact(facts.clone(), &["spec.parallelism"]), replicas);
+        let cron = redact(facts, &["spec.jobTemplate"]);
         assert_eq!(
             (cron.cpu_request, cron.connection_secret, cron.labels),
             (None, None, LabelSet::default())

@@ -1,16 +1,16 @@
-//! Workloads: those that keep pods running, Pods, and what runs until it is done.
+//! Facts of workloads: Deployments, `StatefulSets`, `DaemonSets`, `ReplicaSets`, Jobs, `CronJobs` and Pods.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Conditions, Parts, Wellness, is_behind, read};
+use super::{Conditions, HealthStatus, ObjectParts, infrastructure::VolumeClaimSpec, is_stale, parse};
 use crate::{
     diff::{DeploymentView, PodView, Quantity, TemplateView, Text},
-    types::{Facts, Health, LabelSet, Phase},
+    types::{Health, LabelSet, ObjectInfo, Phase},
 };
 
-/// How far pods are. What the API server leaves out is zero.
+/// The status of the `apps` workloads. The API server omits numbers that are zero.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkloadStatus<'a> {
@@ -31,66 +31,69 @@ struct WorkloadStatus<'a> {
 }
 
 impl<'a> WorkloadStatus<'a> {
-    /// The status, if there is one and it is about this version of the object.
-    fn of(parts: Parts<'a>) -> Result<Self, Wellness> {
-        let Some(status) = read::<WorkloadStatus<'a>>(parts.status) else {
-            return Err(Wellness::no_status());
+    /// The status, or the health of an object whose controller has not observed this generation.
+    fn parse(parts: ObjectParts<'a>) -> Result<Self, HealthStatus> {
+        let Some(status) = parse::<WorkloadStatus<'a>>(parts.status) else {
+            return Err(HealthStatus::no_status());
         };
-        if status.observed_generation.is_none() || is_behind(status.observed_generation, parts.generation) {
-            return Err(Wellness::unseen());
+        if status.observed_generation.is_none() || is_stale(status.observed_generation, parts.generation) {
+            return Err(HealthStatus::not_observed());
         }
         Ok(status)
     }
 }
 
-/// Facts about a Deployment.
-pub(in crate::watch) fn of_deployment(spec: &DeploymentView<'_>, parts: Parts<'_>) -> Facts {
-    let wanted = spec.replicas.unwrap_or(1);
-    let wellness = match WorkloadStatus::of(parts) {
-        Ok(status) => deployment_wellness(&status, wanted, spec.paused),
-        Err(wellness) => wellness,
+pub(super) fn deployment_facts(spec: &DeploymentView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
+    let desired = spec.replicas.unwrap_or(1);
+    let health = match WorkloadStatus::parse(parts) {
+        Ok(status) => deployment_health(&status, desired, spec.paused),
+        Err(health) => health,
     };
-    of_template(Facts { replicas: Some(wanted), ..wellness.into_facts() }, spec.template.as_ref())
+    with_template(ObjectInfo { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
 }
 
-fn deployment_wellness(status: &WorkloadStatus<'_>, wanted: i32, paused: bool) -> Wellness {
+fn deployment_health(status: &WorkloadStatus<'_>, desired: i32, paused: bool) -> HealthStatus {
     let (available, updated) = (status.available_replicas.unwrap_or(0), status.updated_replicas.unwrap_or(0));
     let old = status.replicas.unwrap_or(0) - updated;
-    let works = availability(available, wanted, "replicas are available");
+    let availability = availability(available, desired, "replicas are available");
     let conditions = &status.conditions;
-    // It has run out of time, or may not make pods at all.
-    let failed =
-        conditions.when("Progressing", "False").or_else(|| conditions.when("ReplicaFailure", "True"));
+    // The progress deadline has passed, or pods cannot be created.
+    let failed = conditions
+        .with_status("Progressing", "False")
+        .or_else(|| conditions.with_status("ReplicaFailure", "True"));
     if let Some(failed) = failed {
-        return Wellness::new(works.health.max(Health::Degraded), failed.words());
+        return HealthStatus::new(availability.health.max(Health::Degraded), failed.message_or_reason());
     }
     if paused {
-        let message = if works.message.is_empty() { "it is paused".to_owned() } else { works.message };
-        return Wellness { phase: Some(Phase::Suspended), message, health: works.health };
+        let message =
+            if availability.message.is_empty() { "it is paused".to_owned() } else { availability.message };
+        return HealthStatus { phase: Some(Phase::Suspended), message, health: availability.health };
     }
-    if works.health != Health::Healthy {
-        return works;
+    if availability.health != Health::Healthy {
+        return availability;
     }
-    if updated < wanted {
-        return Wellness::progressing(works.health, format!("{updated} of {wanted} replicas are updated"));
+    if updated < desired {
+        return HealthStatus::progressing(
+            availability.health,
+            format!("{updated} of {desired} replicas are updated"),
+        );
     }
     if old > 0 {
-        return Wellness::progressing(
-            works.health,
+        return HealthStatus::progressing(
+            availability.health,
             format!("{old} replicas of an older version are still there"),
         );
     }
-    works
+    availability
 }
 
-/// Facts about a `StatefulSet`.
-pub(super) fn of_stateful_set(parts: Parts<'_>) -> Facts {
+pub(super) fn stateful_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
         replicas: Option<i32>,
         #[serde(borrow)]
-        update_strategy: Option<Strategy<'a>>,
+        update_strategy: Option<UpdateStrategy<'a>>,
         #[serde(borrow)]
         template: Option<TemplateView<'a>>,
         #[serde(borrow)]
@@ -99,122 +102,136 @@ pub(super) fn of_stateful_set(parts: Parts<'_>) -> Facts {
     #[derive(Deserialize)]
     struct ClaimTemplate<'a> {
         #[serde(borrow)]
-        spec: super::infrastructure::ClaimSpec<'a>,
+        spec: VolumeClaimSpec<'a>,
     }
-    let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let wanted = spec.replicas.unwrap_or(1);
-    let wellness = match WorkloadStatus::of(parts) {
-        Ok(status) => stateful_wellness(&status, wanted, spec.update_strategy.as_ref()),
-        Err(wellness) => wellness,
+    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let desired = spec.replicas.unwrap_or(1);
+    let health = match WorkloadStatus::parse(parts) {
+        Ok(status) => stateful_set_health(&status, desired, spec.update_strategy.as_ref()),
+        Err(health) => health,
     };
     let claims = spec.volume_claim_templates.unwrap_or_default();
-    let storage_request = sum_units(claims.iter().filter_map(|claim| claim.spec.storage()));
-    let facts = Facts { replicas: Some(wanted), storage_request, ..wellness.into_facts() };
-    of_template(facts, spec.template.as_ref())
+    let storage_request = sum_units(claims.iter().filter_map(|claim| claim.spec.storage_request()));
+    let facts = ObjectInfo { replicas: Some(desired), storage_request, ..health.into_facts() };
+    with_template(facts, spec.template.as_ref())
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Strategy<'a> {
+struct UpdateStrategy<'a> {
     #[serde(borrow, default)]
     r#type: Text<'a>,
-    rolling_update: Option<Rolling>,
+    rolling_update: Option<RollingUpdate>,
 }
 
 #[derive(Deserialize)]
-struct Rolling {
+struct RollingUpdate {
     partition: Option<i32>,
 }
 
-impl Strategy<'_> {
-    /// Whether pods are replaced only when somebody deletes them.
+impl UpdateStrategy<'_> {
     fn is_on_delete(&self) -> bool {
         self.r#type.0 == "OnDelete"
     }
 }
 
-fn stateful_wellness(status: &WorkloadStatus<'_>, wanted: i32, strategy: Option<&Strategy<'_>>) -> Wellness {
-    let works = availability(status.ready_replicas.unwrap_or(0), wanted, "replicas are ready");
-    if works.health != Health::Healthy || strategy.is_some_and(Strategy::is_on_delete) {
-        return works;
+fn stateful_set_health(
+    status: &WorkloadStatus<'_>,
+    desired: i32,
+    strategy: Option<&UpdateStrategy<'_>>,
+) -> HealthStatus {
+    let availability = availability(status.ready_replicas.unwrap_or(0), desired, "replicas are ready");
+    if availability.health != Health::Healthy || strategy.is_some_and(UpdateStrategy::is_on_delete) {
+        return availability;
     }
     let updated = status.updated_replicas.unwrap_or(0);
     if let Some(rolling) = strategy.and_then(|strategy| strategy.rolling_update.as_ref()) {
-        // Replicas below the partition keep the old version, and are meant to.
-        let wanted = wanted - rolling.partition.unwrap_or(0);
-        if updated < wanted {
-            return Wellness::progressing(
-                works.health,
-                format!("{updated} of {wanted} replicas are updated"),
+        // Replicas below the partition keep the old revision on purpose.
+        let desired = desired - rolling.partition.unwrap_or(0);
+        if updated < desired {
+            return HealthStatus::progressing(
+                availability.health,
+                format!("{updated} of {desired} replicas are updated"),
             );
         }
     } else if status.update_revision != status.current_revision {
-        return Wellness::progressing(works.health, format!("{updated} of {wanted} replicas are updated"));
+        return HealthStatus::progressing(
+            availability.health,
+            format!("{updated} of {desired} replicas are updated"),
+        );
     }
-    works
+    availability
 }
 
-/// Facts about a `DaemonSet`, whose replicas are as many as there are nodes for it.
-pub(super) fn of_daemon_set(parts: Parts<'_>) -> Facts {
+/// The replicas of a `DaemonSet` are the nodes that it runs on.
+pub(super) fn daemon_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
         #[serde(borrow)]
-        update_strategy: Option<Strategy<'a>>,
+        update_strategy: Option<UpdateStrategy<'a>>,
         #[serde(borrow)]
         template: Option<TemplateView<'a>>,
     }
-    let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let status = WorkloadStatus::of(parts);
+    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let status = WorkloadStatus::parse(parts);
     let replicas = status.as_ref().ok().map(|status| status.desired_number_scheduled.unwrap_or(0));
-    let wellness = match status {
-        Ok(status) => daemon_wellness(&status, spec.update_strategy.as_ref()),
-        Err(wellness) => wellness,
+    let health = match status {
+        Ok(status) => daemon_set_health(&status, spec.update_strategy.as_ref()),
+        Err(health) => health,
     };
-    of_template(Facts { replicas, ..wellness.into_facts() }, spec.template.as_ref())
+    with_template(ObjectInfo { replicas, ..health.into_facts() }, spec.template.as_ref())
 }
 
-fn daemon_wellness(status: &WorkloadStatus<'_>, strategy: Option<&Strategy<'_>>) -> Wellness {
-    let wanted = status.desired_number_scheduled.unwrap_or(0);
+fn daemon_set_health(status: &WorkloadStatus<'_>, strategy: Option<&UpdateStrategy<'_>>) -> HealthStatus {
+    let desired = status.desired_number_scheduled.unwrap_or(0);
     let updated = status.updated_number_scheduled.unwrap_or(0);
-    let works = availability(status.number_available.unwrap_or(0), wanted, "nodes have one available");
-    if works.health != Health::Healthy || strategy.is_some_and(Strategy::is_on_delete) || updated >= wanted {
-        return works;
+    let availability =
+        availability(status.number_available.unwrap_or(0), desired, "nodes have one available");
+    if availability.health != Health::Healthy
+        || strategy.is_some_and(UpdateStrategy::is_on_delete)
+        || updated >= desired
+    {
+        return availability;
     }
-    Wellness::progressing(works.health, format!("{updated} of {wanted} nodes have the new version"))
+    HealthStatus::progressing(
+        availability.health,
+        format!("{updated} of {desired} nodes have the new version"),
+    )
 }
 
-/// Facts about a `ReplicaSet`, or what came before them.
-pub(super) fn of_replica_set(parts: Parts<'_>) -> Facts {
+pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     struct Spec<'a> {
         replicas: Option<i32>,
         #[serde(borrow)]
         template: Option<TemplateView<'a>>,
     }
-    let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let wanted = spec.replicas.unwrap_or(1);
-    let wellness = match WorkloadStatus::of(parts) {
+    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let desired = spec.replicas.unwrap_or(1);
+    let health = match WorkloadStatus::parse(parts) {
         Ok(status) => {
             let available = status.available_replicas.unwrap_or(0);
-            let works = availability(available, wanted, "replicas are available");
-            match status.conditions.when("ReplicaFailure", "True") {
-                Some(failed) => Wellness::new(works.health.max(Health::Degraded), failed.words()),
-                None => works,
+            let availability = availability(available, desired, "replicas are available");
+            match status.conditions.with_status("ReplicaFailure", "True") {
+                Some(failed) => {
+                    HealthStatus::new(availability.health.max(Health::Degraded), failed.message_or_reason())
+                }
+                None => availability,
             }
         }
-        Err(wellness) => wellness,
+        Err(health) => health,
     };
-    of_template(Facts { replicas: Some(wanted), ..wellness.into_facts() }, spec.template.as_ref())
+    with_template(ObjectInfo { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
 }
 
-/// How well something works of which some parts do. What is not there yet is on its way, as far as anybody knows.
-fn availability(available: i32, wanted: i32, are: &str) -> Wellness {
-    if available >= wanted {
-        return Wellness::healthy();
+/// Missing replicas count as progressing: the status does not say whether they will come.
+fn availability(available: i32, desired: i32, are: &str) -> HealthStatus {
+    if available >= desired {
+        return HealthStatus::healthy();
     }
     let health = if available == 0 { Health::Unhealthy } else { Health::Degraded };
-    Wellness::progressing(health, format!("{available} of {wanted} {are}"))
+    HealthStatus::progressing(health, format!("{available} of {desired} {are}"))
 }
 
 #[derive(Default, Deserialize)]
@@ -226,31 +243,31 @@ struct JobSpec<'a> {
     template: Option<TemplateView<'a>>,
 }
 
-/// Facts about a Job. What has ended, or waits, runs nothing.
-pub(super) fn of_job(parts: Parts<'_>) -> Facts {
+/// A Job that has ended or is suspended has no replicas.
+pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     struct Status<'a> {
         #[serde(borrow, default)]
         conditions: Conditions<'a>,
     }
-    let spec = read::<JobSpec<'_>>(parts.spec).unwrap_or_default();
-    let conditions = read::<Status<'_>>(parts.status).unwrap_or_default().conditions;
-    let wellness = if let Some(failed) = conditions.when("Failed", "True") {
-        Wellness::new(Health::Unhealthy, failed.words())
-    } else if conditions.when("Complete", "True").is_some() {
-        Wellness::completed()
-    } else if conditions.when("Suspended", "True").is_some() || spec.suspend == Some(true) {
-        Wellness::suspended("it is suspended")
+    let spec = parse::<JobSpec<'_>>(parts.spec).unwrap_or_default();
+    let conditions = parse::<Status<'_>>(parts.status).unwrap_or_default().conditions;
+    let health = if let Some(failed) = conditions.with_status("Failed", "True") {
+        HealthStatus::new(Health::Unhealthy, failed.message_or_reason())
+    } else if conditions.with_status("Complete", "True").is_some() {
+        HealthStatus::completed()
+    } else if conditions.with_status("Suspended", "True").is_some() || spec.suspend == Some(true) {
+        HealthStatus::suspended("it is suspended")
     } else {
-        Wellness::progressing(Health::Healthy, "")
+        HealthStatus::progressing(Health::Healthy, "")
     };
-    let runs = wellness.phase == Some(Phase::Progressing);
+    let runs = health.phase == Some(Phase::Progressing);
     let replicas = if runs { spec.parallelism.unwrap_or(1) } else { 0 };
-    of_template(Facts { replicas: Some(replicas), ..wellness.into_facts() }, spec.template.as_ref())
+    with_template(ObjectInfo { replicas: Some(replicas), ..health.into_facts() }, spec.template.as_ref())
 }
 
-/// Facts about a `CronJob`, whose replicas are the Jobs that run now.
-pub(super) fn of_cron_job(parts: Parts<'_>) -> Facts {
+/// The replicas of a `CronJob` are its active Jobs.
+pub(super) fn cron_job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
@@ -272,37 +289,37 @@ pub(super) fn of_cron_job(parts: Parts<'_>) -> Facts {
         #[serde(borrow, default)]
         last_successful_time: Text<'a>,
     }
-    let spec = read::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let status = read::<Status<'_>>(parts.status).unwrap_or_default();
+    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let status = parse::<Status<'_>>(parts.status).unwrap_or_default();
     let running = status.active.map_or(0, |active| active.len());
-    // Times of this form are in order as their texts are.
-    let failed = status.last_schedule_time > status.last_successful_time;
-    let wellness = if spec.suspend == Some(true) {
-        Wellness::suspended("it is suspended")
+    // RFC 3339 times in UTC sort like their texts.
+    let has_failed = status.last_schedule_time > status.last_successful_time;
+    let health = if spec.suspend == Some(true) {
+        HealthStatus::suspended("it is suspended")
     } else if running > 0 {
-        Wellness::progressing(Health::Healthy, format!("{running} of its Jobs run"))
-    } else if failed {
-        Wellness::new(Health::Degraded, "its last run has not succeeded")
+        HealthStatus::progressing(Health::Healthy, format!("{running} of its Jobs run"))
+    } else if has_failed {
+        HealthStatus::new(Health::Degraded, "its last run has not succeeded")
     } else {
-        Wellness::healthy()
+        HealthStatus::healthy()
     };
     let replicas = i32::try_from(running).ok();
     let job = spec.job_template.and_then(|template| template.spec).unwrap_or_default();
-    of_template(Facts { replicas, ..wellness.into_facts() }, job.template.as_ref())
+    with_template(ObjectInfo { replicas, ..health.into_facts() }, job.template.as_ref())
 }
 
-/// The same facts, with what the template of a workload tells.
-pub(super) fn of_template(facts: Facts, template: Option<&TemplateView<'_>>) -> Facts {
+/// Adds the facts of the pod template of a workload.
+fn with_template(facts: ObjectInfo, template: Option<&TemplateView<'_>>) -> ObjectInfo {
     let Some(template) = template else { return facts };
-    let facts = Facts { labels: LabelSet::new(template.labels()), ..facts };
+    let facts = ObjectInfo { labels: LabelSet::new(template.labels()), ..facts };
     match &template.spec {
         Some(pod) => with_pod(facts, pod),
         None => facts,
     }
 }
 
-fn with_pod(facts: Facts, pod: &PodView<'_>) -> Facts {
-    Facts {
+fn with_pod(facts: ObjectInfo, pod: &PodView<'_>) -> ObjectInfo {
+    ObjectInfo {
         cpu_request: sum(pod.requests("cpu"), Quantity::millis),
         memory_request: sum_units(pod.requests("memory")),
         port: pod.first_port().and_then(|port| u16::try_from(port).ok()),
@@ -311,7 +328,7 @@ fn with_pod(facts: Facts, pod: &PodView<'_>) -> Facts {
     }
 }
 
-/// The sum of quantities; none where none can be read.
+/// The sum of the quantities; `None` if none is valid.
 pub(super) fn sum_units<'a>(amounts: impl Iterator<Item = Cow<'a, str>>) -> Option<u64> {
     sum(amounts, Quantity::units)
 }
@@ -342,13 +359,13 @@ struct ContainerStatus<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
     #[serde(borrow)]
-    state: Option<State<'a>>,
+    state: Option<ContainerState<'a>>,
     #[serde(borrow)]
-    last_state: Option<State<'a>>,
+    last_state: Option<ContainerState<'a>>,
 }
 
 #[derive(Deserialize)]
-struct State<'a> {
+struct ContainerState<'a> {
     #[serde(borrow)]
     waiting: Option<Waiting<'a>>,
     #[serde(borrow)]
@@ -373,78 +390,80 @@ struct Terminated<'a> {
     exit_code: Option<i32>,
 }
 
-/// Facts about a Pod.
-pub(super) fn of_pod(parts: Parts<'_>) -> Facts {
+pub(super) fn pod_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
         #[serde(borrow, default)]
         restart_policy: Text<'a>,
     }
-    // Without a word about it, pods are restarted always.
-    let forever = read::<Spec<'_>>(parts.spec)
+    // The default is Always.
+    let restarts_always = parse::<Spec<'_>>(parts.spec)
         .is_none_or(|spec| !matches!(&*spec.restart_policy.0, "OnFailure" | "Never"));
-    let status = read::<PodStatus<'_>>(parts.status);
-    // What has ended, well or not, holds nothing any more.
-    let ended = status.as_ref().is_some_and(|own| matches!(&*own.phase.0, "Succeeded" | "Failed"));
-    let wellness = status.map_or_else(Wellness::no_status, |status| pod_wellness(&status, forever));
-    match read::<PodView<'_>>(parts.spec).filter(|_| !ended) {
-        Some(pod) => with_pod(wellness.into_facts(), &pod),
-        None => wellness.into_facts(),
+    let status = parse::<PodStatus<'_>>(parts.status);
+    // A pod that has ended requests nothing any more.
+    let has_ended = status.as_ref().is_some_and(|status| matches!(&*status.phase.0, "Succeeded" | "Failed"));
+    let health = status.map_or_else(HealthStatus::no_status, |status| pod_health(&status, restarts_always));
+    match parse::<PodView<'_>>(parts.spec).filter(|_| !has_ended) {
+        Some(pod) => with_pod(health.into_facts(), &pod),
+        None => health.into_facts(),
     }
 }
 
-fn pod_wellness(status: &PodStatus<'_>, forever: bool) -> Wellness {
+fn pod_health(status: &PodStatus<'_>, restarts_always: bool) -> HealthStatus {
     let containers = status.container_statuses.as_deref().unwrap_or_default();
-    let beginning = status.init_container_statuses.as_deref().unwrap_or_default();
-    let stuck = containers.iter().chain(beginning).find_map(|own| stuck(own).filter(|_| forever));
-    if let Some(message) = stuck {
-        return Wellness::new(Health::Unhealthy, message);
+    let init_containers = status.init_container_statuses.as_deref().unwrap_or_default();
+    let stuck = containers.iter().chain(init_containers).find_map(stuck_reason);
+    if let Some(message) = stuck.filter(|_| restarts_always) {
+        return HealthStatus::new(Health::Unhealthy, message);
     }
     let message = status.message.0.to_string();
     match &*status.phase.0 {
-        "Succeeded" => Wellness::completed(),
+        "Succeeded" => HealthStatus::completed(),
         "Failed" => {
-            let why = || beginning.iter().chain(containers).find_map(failure).unwrap_or_default();
-            Wellness::new(Health::Unhealthy, if message.is_empty() { why() } else { message })
+            let failure =
+                || init_containers.iter().chain(containers).find_map(failure_reason).unwrap_or_default();
+            HealthStatus::new(Health::Unhealthy, if message.is_empty() { failure() } else { message })
         }
-        "Pending" => Wellness::progressing(Health::Degraded, or(message, "it has not started yet")),
-        "Running" if !forever => Wellness::progressing(Health::Healthy, message),
-        "Running" if status.conditions.when("Ready", "True").is_some() => Wellness::healthy(),
-        "Running" if containers.iter().any(|own| terminated(own.last_state.as_ref()).is_some()) => {
-            let why = containers.iter().find_map(failure);
-            Wellness::new(
+        "Pending" => HealthStatus::progressing(Health::Degraded, if_empty(message, "it has not started yet")),
+        "Running" if !restarts_always => HealthStatus::progressing(Health::Healthy, message),
+        "Running" if status.conditions.with_status("Ready", "True").is_some() => HealthStatus::healthy(),
+        "Running"
+            if containers.iter().any(|container| terminated(container.last_state.as_ref()).is_some()) =>
+        {
+            let failure = containers.iter().find_map(failure_reason);
+            HealthStatus::new(
                 Health::Unhealthy,
-                why.unwrap_or_else(|| or(message, "a container ended and was started again")),
+                failure.unwrap_or_else(|| if_empty(message, "a container ended and was started again")),
             )
         }
-        "Running" => Wellness::progressing(Health::Degraded, or(message, "it is not ready yet")),
-        _ => Wellness::new(Health::Unknown, message),
+        "Running" => HealthStatus::progressing(Health::Degraded, if_empty(message, "it is not ready yet")),
+        _ => HealthStatus::new(Health::Unknown, message),
     }
 }
 
-fn or(message: String, usual: &str) -> String {
-    if message.is_empty() { usual.to_owned() } else { message }
+fn if_empty(message: String, default: &str) -> String {
+    if message.is_empty() { default.to_owned() } else { message }
 }
 
-/// Why a container does not start, where that is not only a matter of time.
-fn stuck(container: &ContainerStatus<'_>) -> Option<String> {
+/// Why a container waits, unless it only needs time.
+fn stuck_reason(container: &ContainerStatus<'_>) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = &*waiting.reason.0;
-    let hopeless = reason.starts_with("Err") || reason.ends_with("Error") || reason.ends_with("BackOff");
-    hopeless
+    let is_error = reason.starts_with("Err") || reason.ends_with("Error") || reason.ends_with("BackOff");
+    is_error
         .then(|| if waiting.message.0.is_empty() { reason.to_owned() } else { waiting.message.0.to_string() })
 }
 
-fn terminated<'s, 'a>(state: Option<&'s State<'a>>) -> Option<&'s Terminated<'a>> {
+fn terminated<'s, 'a>(state: Option<&'s ContainerState<'a>>) -> Option<&'s Terminated<'a>> {
     state?.terminated.as_ref()
 }
 
-/// How a container failed, if it did.
-fn failure(container: &ContainerStatus<'_>) -> Option<String> {
-    let ended = terminated(container.state.as_ref()).or_else(|| terminated(container.last_state.as_ref()))?;
-    let (reason, message) = (&ended.reason.0, &ended.message.0);
-    match ended.exit_code.unwrap_or(0) {
+fn failure_reason(container: &ContainerStatus<'_>) -> Option<String> {
+    let terminated =
+        terminated(container.state.as_ref()).or_else(|| terminated(container.last_state.as_ref()))?;
+    let (reason, message) = (&terminated.reason.0, &terminated.message.0);
+    match terminated.exit_code.unwrap_or(0) {
         _ if !message.is_empty() => Some(message.to_string()),
         _ if *reason == "OOMKilled" => Some(reason.to_string()),
         0 => None,
@@ -458,7 +477,7 @@ mod tests {
 
     use crate::{
         types::{Health, Phase},
-        watch::facts::{check_of, facts_of},
+        watch::facts::tests::{facts_of, health_check},
     };
 
     fn condition(name: &str, status: &str) -> Value {
@@ -466,8 +485,8 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_as_well_as_its_replicas_are_available() {
-        let check = check_of("apps", "Deployment");
+    fn deployment_health_follows_its_available_replicas() {
+        let check = health_check("apps", "Deployment");
         let spec = json!({"replicas": 3});
         let all =
             json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3});
@@ -480,42 +499,42 @@ mod tests {
             progressing,
             "its controller has not seen this version yet",
         );
-        let of = |own: Value| {
+        let with = |changes: Value| {
             let mut status = all.clone();
-            status.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+            status.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
             status
         };
         check(
             &spec,
-            &of(json!({"availableReplicas": 1})),
+            &with(json!({"availableReplicas": 1})),
             Health::Degraded,
             progressing,
             "1 of 3 replicas are available",
         );
         check(
             &spec,
-            &of(json!({"availableReplicas": null})),
+            &with(json!({"availableReplicas": null})),
             Health::Unhealthy,
             progressing,
             "0 of 3 replicas are available",
         );
         check(
             &spec,
-            &of(json!({"updatedReplicas": 2})),
+            &with(json!({"updatedReplicas": 2})),
             Health::Healthy,
             progressing,
             "2 of 3 replicas are updated",
         );
         check(
             &spec,
-            &of(json!({"replicas": 4})),
+            &with(json!({"replicas": 4})),
             Health::Healthy,
             progressing,
             "1 replicas of an older version are still there",
         );
-        let late = of(json!({"availableReplicas": 2, "conditions": [condition("Progressing", "False")]}));
+        let late = with(json!({"availableReplicas": 2, "conditions": [condition("Progressing", "False")]}));
         check(&spec, &late, Health::Degraded, None, "why");
-        let quota = of(json!({"conditions": [condition("ReplicaFailure", "True")]}));
+        let quota = with(json!({"conditions": [condition("ReplicaFailure", "True")]}));
         check(&spec, &quota, Health::Degraded, None, "why");
         let paused = json!({"replicas": 3, "paused": true});
         check(&paused, &all, Health::Healthy, Some(Phase::Suspended), "it is paused");
@@ -523,8 +542,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stateful_set_may_keep_an_older_version_on_purpose() {
-        let check = check_of("apps", "StatefulSet");
+    fn stateful_set_may_keep_an_old_revision_on_purpose() {
+        let check = health_check("apps", "StatefulSet");
         let ready = |updated: i32| {
             json!({"observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": updated,
             "currentRevision": "a", "updateRevision": "b"})
@@ -557,8 +576,8 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_set_wants_one_on_every_node() {
-        let check = check_of("apps", "DaemonSet");
+    fn daemon_set_needs_a_pod_on_every_node() {
+        let check = health_check("apps", "DaemonSet");
         let status = |updated: i32, available: i32| json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": updated, "numberAvailable": available});
         let (rolling, on_delete) = (json!({}), json!({"updateStrategy": {"type": "OnDelete"}}));
         let progressing = Some(Phase::Progressing);
@@ -570,8 +589,8 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_set_tells_why_it_makes_no_pods() {
-        let check = check_of("apps", "ReplicaSet");
+    fn replica_set_reports_why_it_creates_no_pods() {
+        let check = health_check("apps", "ReplicaSet");
         let spec = json!({"replicas": 2});
         let failed = json!({"observedGeneration": 2, "conditions": [condition("ReplicaFailure", "True")]});
         check(&spec, &failed, Health::Unhealthy, None, "why");
@@ -579,8 +598,8 @@ mod tests {
     }
 
     #[test]
-    fn a_job_runs_waits_fails_or_is_done() {
-        let check = check_of("batch", "Job");
+    fn job_progresses_is_suspended_fails_or_completes() {
+        let check = health_check("batch", "Job");
         let status = |name: &str, status: &str| json!({"conditions": [{"type": name, "status": status, "message": "why"}]});
         let spec = json!({"parallelism": 2});
         check(&spec, &json!({"active": 2}), Health::Healthy, Some(Phase::Progressing), "");
@@ -599,8 +618,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cron_job_is_as_well_as_its_last_run() {
-        let check = check_of("batch", "CronJob");
+    fn cron_job_health_follows_its_last_run() {
+        let check = health_check("batch", "CronJob");
         let (on, off) = (json!({"schedule": "@daily"}), json!({"suspend": true}));
         let ran = |scheduled: &str, succeeded: Value| json!({"lastScheduleTime": scheduled, "lastSuccessfulTime": succeeded});
         check(&on, &json!({}), Health::Healthy, None, "");
@@ -620,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_ended_asks_for_nothing() {
+    fn ended_pod_requests_nothing() {
         let spec = json!({"containers": [{"name": "web", "resources": {"requests": {"cpu": "1"}}}]});
         for (phase, cpu) in [("Running", Some(1000)), ("Succeeded", None), ("Failed", None)] {
             let status = json!({"phase": phase, "reason": "Evicted"});
@@ -629,8 +648,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_as_well_as_its_containers() {
-        let check = check_of("", "Pod");
+    fn pod_health_follows_its_containers() {
+        let check = health_check("", "Pod");
         let (always, once) = (json!({"restartPolicy": "Always"}), json!({"restartPolicy": "Never"}));
         let progressing = Some(Phase::Progressing);
         let running = |containers: Value, ready: &str| json!({"phase": "Running", "containerStatuses": containers, "conditions": [{"type": "Ready", "status": ready}]});

@@ -145,7 +145,7 @@ async fn only_versions_that_are_wanted_are_spoken_and_plain_text_is_refused_in_w
         plain.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         plain.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("ask with https://"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("use https://"), "{answer}");
     }
 }
 

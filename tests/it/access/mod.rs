@@ -76,7 +76,7 @@ async fn shop(auth: Auth) -> World {
     let world = World::with_access(&api, api.client(), settings, auth);
     let seen = |world: &World| {
         let snapshot = world.snapshot();
-        snapshot.ready && snapshot.streams().all(|stream| stream.listed)
+        snapshot.ready && snapshot.watches().all(|stream| stream.synced)
     };
     world.eventually("it is ready", seen).await;
     world.settle().await;

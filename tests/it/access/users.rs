@@ -67,7 +67,7 @@ async fn a_file_that_is_cut_off_opens_no_door() {
             (&json!(false), &json!("basic_auth_users"))
         );
         let message = web["problems"][0]["message"].as_str().unwrap();
-        assert!(message.contains("stay as they were until a restart"), "{message}");
+        assert!(message.contains("stay in force until a restart"), "{message}");
     }
     file.write("web.yml", &ann().replace("ann:", "bob:"));
     assert_eq!(status(&world, "/metrics", "ann", "secret").await, StatusCode::UNAUTHORIZED);

@@ -15,49 +15,47 @@ fn every_mistake_is_told_with_its_place() {
     check(
         "tls_server_confi: {}\n",
         &[
-            "line 1, column 1: `tls_server_confi` is no key here; there are tls_server_config, http_server_config, basic_auth_users, rate_limit; did you mean `tls_server_config`?",
+            "line 1, column 1: unknown field `tls_server_confi`; valid fields: tls_server_config, http_server_config, basic_auth_users, rate_limit; did you mean `tls_server_config`?",
         ],
     );
     check(
         "basic_auth_users:\n  ann: secret\n",
         &[
-            "line 2, column 8: basic_auth_users.ann: this is no bcrypt hash; `htpasswd -nBC 10 NAME` prints one",
+            "line 2, column 8: basic_auth_users.ann: invalid bcrypt hash; create one with `htpasswd -nBC 10 NAME`",
         ],
     );
     check(
         "tls_server_config:\n  cert_file: a.pem\n",
-        &[
-            "line 2, column 3: tls_server_config: the key of the certificate is missing; want `key_file` or `key`",
-        ],
+        &["line 2, column 3: tls_server_config: the private key is missing; want `key_file` or `key`"],
     );
     check(
         "tls_server_config:\n  cert: x\n  key: x\n  client_auth_type: RequireAndVerify\n",
         &[
-            "line 4, column 21: tls_server_config.client_auth_type: `RequireAndVerify` is not allowed here; want one of NoClientCert, RequestClientCert, RequireAnyClientCert, RequireClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert",
+            "line 4, column 21: tls_server_config.client_auth_type: unknown value `RequireAndVerify`; want one of NoClientCert, RequestClientCert, RequireAnyClientCert, RequireClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert",
         ],
     );
     check(
         "tls_server_config:\n  cert: x\n  key: x\n  client_ca: x\n",
         &[
-            "line 2, column 3: tls_server_config: a client CA without `client_auth_type` would check nobody; want RequireAndVerifyClientCert",
+            "line 2, column 3: tls_server_config: without `client_auth_type` the client CA has no effect; want RequireAndVerifyClientCert",
         ],
     );
     check(
         "tls_server_config:\n  cert: x\n  key: x\n  client_auth_type: RequireAndVerifyClientCert\n",
         &[
-            "line 4, column 21: tls_server_config.client_auth_type: nobody could vouch for clients; want `client_ca_file` or `client_ca` too",
+            "line 4, column 21: tls_server_config.client_auth_type: the client CA is missing; want `client_ca_file` or `client_ca`",
         ],
     );
     check(
         "tls_server_config:\n  cert: x\n  key: x\n  max_version: TLS11\n",
-        &["line 4, column 16: tls_server_config.max_version: versions before TLS12 are not spoken"],
+        &["line 4, column 16: tls_server_config.max_version: versions before TLS12 are not supported"],
     );
     check(
         "tls_server_config:\n  cert: x\n  key: x\n  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA, X]\n  curve_preferences: [P256]\n",
         &[
-            "line 4, column 19: tls_server_config.cipher_suites[0]: `TLS_RSA_WITH_RC4_128_SHA` is not allowed here; want one of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-            "line 4, column 45: tls_server_config.cipher_suites[1]: `X` is not allowed here; want one of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-            "line 5, column 23: tls_server_config.curve_preferences[0]: `P256` is not allowed here; want one of CurveP256, CurveP384, CurveP521, X25519",
+            "line 4, column 19: tls_server_config.cipher_suites[0]: unknown value `TLS_RSA_WITH_RC4_128_SHA`; want one of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "line 4, column 45: tls_server_config.cipher_suites[1]: unknown value `X`; want one of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "line 5, column 23: tls_server_config.curve_preferences[0]: unknown value `P256`; want one of CurveP256, CurveP384, CurveP521, X25519",
         ],
     );
 }
@@ -67,15 +65,13 @@ fn mistakes_about_headers_and_limits_have_their_places_too() {
     check(
         "http_server_config:\n  headers: {X-Frame-Options: never, Server: me}\n",
         &[
-            "line 2, column 30: http_server_config.headers.X-Frame-Options: `never` is not allowed here; want one of deny, sameorigin",
-            "line 2, column 45: http_server_config.headers.Server: `Server` is not allowed here; want one of Strict-Transport-Security, X-Content-Type-Options, X-Frame-Options, X-XSS-Protection, Content-Security-Policy",
+            "line 2, column 30: http_server_config.headers.X-Frame-Options: unknown value `never`; want one of deny, sameorigin",
+            "line 2, column 45: http_server_config.headers.Server: unknown value `Server`; want one of Strict-Transport-Security, X-Content-Type-Options, X-Frame-Options, X-XSS-Protection, Content-Security-Policy",
         ],
     );
     check(
         "rate_limit: {interval: soon}\n",
-        &[
-            "line 1, column 24: rate_limit.interval: `soon` is no length of time; want something like 100ms or 1s",
-        ],
+        &["line 1, column 24: rate_limit.interval: invalid duration `soon`; want for example 100ms or 1s"],
     );
     check(
         "rate_limit: {interval: 9000000000000000000s, burst: 1}\n",
@@ -83,7 +79,9 @@ fn mistakes_about_headers_and_limits_have_their_places_too() {
     );
     check(
         "rate_limit: {interval: 1s}\n",
-        &["line 1, column 13: rate_limit: without a `burst` of at least 1 nothing would ever be answered"],
+        &[
+            "line 1, column 13: rate_limit: with a `burst` of 0 every request would be rejected; want at least 1",
+        ],
     );
 }
 
@@ -95,7 +93,7 @@ fn files_that_are_named_and_not_good_are_told_as_well_and_keys_are_never_quoted(
     assert_eq!(
         told_of,
         [
-            "line 2, column 14: tls_server_config.cert_file: there is no certificate in it; want a block BEGIN CERTIFICATE"
+            "line 2, column 14: tls_server_config.cert_file: contains no certificate; add a BEGIN CERTIFICATE block"
         ]
     );
     let (certificate, _) = super::encryption::certificate(&["localhost"]);

@@ -80,16 +80,16 @@ fn a_sheet_of_prices_is_checked() {
     check(
         "api:\n  prices: {currency: '', cpu_core_hour: -1}\n",
         &[
-            "line 2, column 22: api.prices.currency: `` is no currency; want letters such as EUR",
-            "line 2, column 41: api.prices.cpu_core_hour: `-1` is no price; want a number that is not negative",
+            "line 2, column 22: api.prices.currency: invalid currency ``; want letters such as EUR",
+            "line 2, column 41: api.prices.cpu_core_hour: invalid price `-1`; want a number that is not negative",
         ],
     );
     let nothing = "api: {prices: {currency: EUR, storage_gib_month: .nan}}\n";
-    check(nothing, &["api.prices.storage_gib_month: `NaN` is no price"]);
+    check(nothing, &["api.prices.storage_gib_month: invalid price `NaN`"]);
     check(
         "api: {prices: {currency: EUR}}\n",
-        &["line 1, column 15: api.prices: there is no price; want at least one"],
+        &["line 1, column 15: api.prices: no price is set; want at least one"],
     );
-    check("api: {prices: {cpu_core_hour: 1}}\n", &["line 1, …the key `currency` is missing"]);
-    check("api: {prices: {currency: EUR, cpu_hour: 1}}\n", &["`cpu_hour` is no key here"]);
+    check("api: {prices: {cpu_core_hour: 1}}\n", &["line 1, …missing field `currency`"]);
+    check("api: {prices: {currency: EUR, cpu_hour: 1}}\n", &["unknown field `cpu_hour`"]);
 }

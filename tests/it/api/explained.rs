@@ -2,7 +2,7 @@
 
 use drift_exporter::{
     config::{Overrides, Settings, load},
-    rules::{RuleInput, RuleSet},
+    rules::{RuleConfig, RuleSet},
 };
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ async fn names_with_signs_in_them_stay_text() {
     let mut odd = deployment("odd");
     odd["metadata"]["labels"]["app.kubernetes.io/instance"] = json!(name);
     world.api.put("deployments", odd);
-    world.rules(RuleSet::compile(&RuleInput::default()).unwrap()).await;
+    world.rules(RuleSet::compile(&RuleConfig::default()).unwrap()).await;
     let answer = world.get("/v1/resources?namespace=shop&resourceName=odd").await;
     assert_eq!(answer.headers["content-type"], "application/json");
     assert_eq!(answer.headers["x-content-type-options"], "nosniff");

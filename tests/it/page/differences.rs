@@ -2,7 +2,7 @@
 
 use drift_exporter::{
     config::{Settings, ShownValues},
-    rules::{RuleInput, RuleSet, RuleSpec},
+    rules::{RuleConfig, RuleSet, RuleSpec},
     types::{Kind, Source, WantedKind},
 };
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ async fn the_rule_that_accepts_what_is_there_ends_the_drift() {
     assert_eq!(rules.len(), 2, "{yaml}");
     let pinned: Vec<usize> = rules.iter().map(|rule| rule.matches.values.len()).collect();
     assert_eq!(pinned.iter().sum::<usize>(), 1, "what is shown as a digest is not pinned: {yaml}");
-    let rules = RuleSet::compile(&RuleInput { rules, ..RuleInput::default() }).unwrap();
+    let rules = RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() }).unwrap();
     world.rules(rules).await;
     let page = world.get("/objects/deployment/shop/web").await;
     has(&page, "It differs, and rules ignore all of it.");

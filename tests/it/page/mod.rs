@@ -99,7 +99,7 @@ async fn the_overview_counts_and_lists_the_worst_first() {
             "deployments/shop/web",
         ]
     );
-    has(&page, "title=\"what is recorded as its hash is no hash\">no hash</span>");
+    has(&page, "title=\"the recorded hash is malformed\">no hash</span>");
     let text = page.text();
     let cart = between(&text, "<tr id=\"/objects/deployments.apps/shop/cart:annotation\"", "</tr>");
     for part in [
@@ -184,10 +184,10 @@ async fn many_objects_come_in_pages() {
 async fn what_cannot_be_shown_is_told_on_a_page() {
     let world = World::ready(&shop()).await;
     for (path, status, words) in [
-        ("/?verdict=red", 400, "There is no verdict “red”. There are in_sync, drifted"),
+        ("/?verdict=red", 400, "unknown verdict `red`; valid values: in_sync, drifted"),
         ("/?page=0", 400, "“0” is not the number of a page"),
         ("/?page=-1", 400, "“-1” is not the number of a page"),
-        ("/?verdict=%3Cb%3E", 400, "“&lt;b&gt;”"),
+        ("/?verdict=%3Cb%3E", 400, "`&lt;b&gt;`"),
         ("/?q=a&q=b", 400, "duplicate field"),
         (
             "/objects/deployments/shop/nope",

@@ -1,6 +1,6 @@
 //! Rules: what they say, who answers for them, until when, and what they match.
 
-use drift_exporter::rules::{RuleInput, RuleSet};
+use drift_exporter::rules::{RuleConfig, RuleSet};
 
 use super::{between, has, rows, shop};
 use crate::support::world::World;
@@ -12,7 +12,7 @@ fn rules() -> RuleSet {
          - {name: was-fine, match: {names: [search]}, effect: ignore, expires: 2026-01-31}\n\
          - {name: search-is-bad, match: {names: [search], fields: [hash]}, effect: {severity: critical}}\n",
     );
-    RuleSet::compile(&RuleInput { rules: rules.unwrap(), ..RuleInput::default() }).unwrap()
+    RuleSet::compile(&RuleConfig { rules: rules.unwrap(), ..RuleConfig::default() }).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

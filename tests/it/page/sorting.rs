@@ -58,8 +58,8 @@ async fn severities_and_sources_are_counted_and_filter() {
     assert_eq!(rows(&none).len(), 0);
     has(&none, "<option value=\"helm\" selected>");
     for (query, says) in [
-        ("severity=bad", "There is no severity “bad”. There are info, warning, critical."),
-        ("source=git", "There is no source “git”."),
+        ("severity=bad", "unknown severity `bad`; valid values: info, warning, critical"),
+        ("source=git", "unknown source `git`;"),
         ("rows=7", "A page has [100, 500, 2000] rows, not “7”."),
     ] {
         let wrong = world.get(&format!("/?{query}")).await;

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use drift_exporter::{
-    config::{Settings, TerraformFrom},
+    config::{Settings, TerraformSettings},
     types::{Kind, Scope, Source},
 };
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ impl States {
     pub(crate) fn world(&self, api: &ApiServer) -> World {
         // There are no Secrets to look for them in.
         let (scope, files) = (Scope::nothing(), vec![self.folder.path().into()]);
-        let terraform = TerraformFrom { scope, files, ..TerraformFrom::default() };
+        let terraform = TerraformSettings { scope, files, ..TerraformSettings::default() };
         let sources = vec![Source::Terraform];
         World::with(api, Settings { sources, terraform, ..Settings::default() })
     }

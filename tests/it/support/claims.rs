@@ -6,12 +6,12 @@ use std::sync::{
 };
 
 use drift_exporter::{
-    diff::keep,
-    engine::{Claim, Engine, EngineMetrics, History, Turn},
+    diff::pack_live_object,
+    engine::{Claim, Engine, EngineMetrics, EpisodeChange, History},
     sources::terraform::decode,
     types::{
-        Baseline, BaselineVersion, Clock, Event, Kind, LiveObject, ObjectKey, Origin, Plan, RedactionKey,
-        RedactionPolicy, Source, UnknownReason, VerdictKind, WatchHealth, WatchSpec,
+        Baseline, BaselineOrigin, BaselineVersion, Clock, Event, Kind, LiveObject, ObjectKey, RedactionKey,
+        RedactionPolicy, Source, UnknownReason, VerdictKind, WatchHealth, WatchPlan, WatchSpec,
     },
 };
 use jiff::Timestamp;
@@ -71,7 +71,7 @@ fn of_resources(name: &str, serial: u64, resources: &[Value], key: &RedactionKey
     Baseline {
         source: Source::Terraform,
         name: name.into(),
-        origin: Origin::StateSecret,
+        origin: BaselineOrigin::StateSecret,
         version: Some(BaselineVersion {
             serial,
             lineage: name.into(),
@@ -83,7 +83,7 @@ fn of_resources(name: &str, serial: u64, resources: &[Value], key: &RedactionKey
         skipped: read.skipped,
         fault: None,
         lock: None,
-        here: false,
+        this_cluster: false,
     }
 }
 
@@ -100,8 +100,8 @@ pub(crate) fn config_maps() -> Kind {
 impl World {
     /// An engine that has listed these ConfigMaps.
     pub(crate) fn new(baselines: &[Baseline], maps: &[(&str, &str, &str)]) -> Self {
-        let stream = Arc::new(WatchSpec::whole(Arc::new(config_maps())));
-        let plan = Plan { streams: vec![stream.clone()], ..Plan::default() };
+        let stream = Arc::new(WatchSpec::all(Arc::new(config_maps())));
+        let plan = WatchPlan { streams: vec![stream.clone()], ..WatchPlan::default() };
         let second = Arc::new(AtomicI64::new(1_000));
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
@@ -146,7 +146,7 @@ impl World {
             exists: true,
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
-            document: Some(Box::new(keep(document, &self.stream.kind, &self.sealing))),
+            document: Some(Box::new(pack_live_object(document, &self.stream.kind, &self.sealing))),
             ..LiveObject::absent(self.key(name))
         })
     }
@@ -191,12 +191,12 @@ impl World {
     }
 
     /// How the last episode of the history turned.
-    pub(crate) fn last_turn(&self) -> Option<Turn> {
+    pub(crate) fn last_episode_change(&self) -> Option<EpisodeChange> {
         let history = self.engine.snapshot().history;
-        history.newest_first().find_map(|own| own.episode.as_ref()).map(|episode| episode.turn)
+        history.newest_first().find_map(|own| own.episode.as_ref()).map(|episode| episode.change)
     }
 
     pub(crate) fn detections(&self) -> u64 {
-        self.engine.snapshot().ledger.detections.values().sum()
+        self.engine.snapshot().counters.detections.values().sum()
     }
 }

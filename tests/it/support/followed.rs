@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     sources::{
-        Declares, SourceContext, Wanted,
-        helm::{self, ReleaseSources},
-        manifest::{self, ManifestSources},
-        terraform::{self, StateSources},
+        KindRequirements, SourceContext, SourceDeclarations,
+        helm::{self, ReleaseLocations},
+        manifest::{self, ManifestLocations},
+        terraform::{self, StateLocations},
     },
     types::{Baseline, Clock, Event, RedactionKey, WatchHealth, WatchMode},
 };
@@ -27,10 +27,10 @@ pub(crate) fn start() -> Timestamp {
 }
 
 /// A follower, and all that it tells.
-pub(crate) struct Followed<S = StateSources> {
+pub(crate) struct Followed<S = StateLocations> {
     pub(crate) sources: watch::Sender<Arc<S>>,
     pub(crate) changes: mpsc::Receiver<Event>,
-    pub(crate) declares: watch::Receiver<Arc<Declares>>,
+    pub(crate) declares: watch::Receiver<Arc<SourceDeclarations>>,
 }
 
 /// What was told, in a few words.
@@ -41,31 +41,31 @@ pub(crate) enum Told {
     Source(WatchHealth),
 }
 
-impl Followed<StateSources> {
-    pub(crate) fn start(server: &StateServer, sources: StateSources) -> Self {
+impl Followed<StateLocations> {
+    pub(crate) fn start(server: &StateServer, sources: StateLocations) -> Self {
         let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(terraform::follow(follow));
+        tokio::spawn(terraform::run(follow));
         followed
     }
 }
 
-impl Followed<ReleaseSources> {
-    pub(crate) fn start_releases(server: &StateServer, sources: ReleaseSources) -> Self {
-        Self::look_at_releases(server, sources, WatchMode::SourceContext)
+impl Followed<ReleaseLocations> {
+    pub(crate) fn start_releases(server: &StateServer, sources: ReleaseLocations) -> Self {
+        Self::look_at_releases(server, sources, WatchMode::Continuous)
     }
 
     /// The same by those who may look but once.
-    pub(crate) fn look_at_releases(server: &StateServer, sources: ReleaseSources, look: WatchMode) -> Self {
+    pub(crate) fn look_at_releases(server: &StateServer, sources: ReleaseLocations, look: WatchMode) -> Self {
         let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(helm::follow(SourceContext { look, ..follow }));
+        tokio::spawn(helm::run(SourceContext { watch_mode: look, ..follow }));
         followed
     }
 }
 
-impl Followed<ManifestSources> {
-    pub(crate) fn start_manifests(server: &StateServer, sources: ManifestSources) -> Self {
+impl Followed<ManifestLocations> {
+    pub(crate) fn start_manifests(server: &StateServer, sources: ManifestLocations) -> Self {
         let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(manifest::follow(follow));
+        tokio::spawn(manifest::run(follow));
         followed
     }
 }
@@ -81,19 +81,22 @@ impl<S> Followed<S> {
         let client = server.client();
         let follow = SourceContext {
             client,
-            sources: receiver,
-            changes,
-            declares,
+            settings: receiver,
+            events: changes,
+            declarations: declares,
             clock,
-            look: WatchMode::SourceContext,
+            watch_mode: WatchMode::Continuous,
             key,
         };
         (Self { sources: sender, changes: told, declares: read }, follow)
     }
 
     /// What has to be watched for what is declared.
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted::of(&RedactionKey::new([7; 32]), [&**self.declares.borrow()].into_iter())
+    pub(crate) fn wanted(&self) -> KindRequirements {
+        KindRequirements::from_declarations(
+            &RedactionKey::new([7; 32]),
+            [&**self.declares.borrow()].into_iter(),
+        )
     }
 
     pub(crate) async fn next(&mut self) -> Told {

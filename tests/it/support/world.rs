@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
 use drift_exporter::{
-    app::{Exporter, Parts, SettingsHandle, assemble, telemetry::LogHandle},
+    app::{Exporter, ExporterDeps, SettingsHandle, assemble, telemetry::LogHandle},
     config::Settings,
     engine::{History, Snapshot},
     rules::RuleSet,
     server::{Auth, Exposed, Peer, router},
     types::{Clock, RedactionKey},
-    watch::Timing,
+    watch::WatcherConfig,
 };
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -66,7 +66,7 @@ impl World {
         world
             .until("all is listed", Duration::from_secs(7), |world| {
                 let snapshot = world.snapshot();
-                snapshot.streams().count() > 0 && snapshot.streams().all(|stream| stream.listed)
+                snapshot.watches().count() > 0 && snapshot.watches().all(|stream| stream.synced)
             })
             .await;
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -93,14 +93,14 @@ impl World {
     ) -> Self {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
         let stop = CancellationToken::new();
-        let parts = Parts {
+        let parts = ExporterDeps {
             settings_source: None,
             log: LogHandle::default(),
             client,
             settings,
-            seal_key: RedactionKey::new([7; 32]),
+            redaction_key: RedactionKey::new([7; 32]),
             clock: Clock::new(move || begin + started.elapsed()),
-            timing: Timing::default(),
+            timing: WatcherConfig::default(),
             events: false,
             history_file: None::<PathBuf>,
             auth,
@@ -124,7 +124,7 @@ impl World {
         world
             .eventually("it is ready", |world| {
                 let snapshot = world.snapshot();
-                snapshot.streams().count() > 0 && snapshot.streams().all(|stream| stream.listed)
+                snapshot.watches().count() > 0 && snapshot.watches().all(|stream| stream.synced)
             })
             .await;
         // The watches open a moment after the lists.

@@ -24,7 +24,7 @@ mod values;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    diff::declared::{Schemas, compare, prepare},
+    diff::manifest::{Schemas, compare, normalize},
     types::{Finding, RedactionKey},
 };
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ impl<'a> World<'a> {
 
     fn findings(&self, declared: &Value, live: &Value, shapes: &Schemas) -> Vec<Finding> {
         let mut prepared = declared.clone();
-        prepare(&mut prepared, &self.key);
+        normalize(&mut prepared, &self.key);
         let findings = compare(&prepared, live, shapes, &self.key).findings;
         let told = format!("{prepared} {findings:?}");
         assert!(declared["kind"] != "Secret" || !told.contains("canary"), "a secret is told: {told}");

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use drift_exporter::diff::declared::Schemas;
+use drift_exporter::diff::manifest::Schemas;
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl<'a> Objects<'a> {
         eventually("the kinds are described", || {
             let request = Request::get(&path).body(Vec::new()).unwrap();
             let text = self.cluster.block_on(self.client.request_text(request)).ok()?;
-            let shapes = Schemas::of_openapi(text.as_bytes(), |_, _| true).unwrap();
+            let shapes = Schemas::from_openapi(text.as_bytes(), |_, _| true).unwrap();
             shapes.has(&format!("{group}/v1"), "Widget").then_some(shapes)
         })
     }

@@ -7,13 +7,13 @@ use std::{
     process::{Command, Output},
 };
 
-use drift_exporter::diff::declared::Schemas;
+use drift_exporter::diff::manifest::Schemas;
 use http::Request;
 use serde_json::{Map, Value};
 
 use crate::support::cluster::{Cluster, Setup};
 
-const FOLDER: &str = "src/diff/declared/table";
+const FOLDER: &str = "src/diff/manifest/table";
 
 #[test]
 fn the_table_is_what_it_is_derived_from() {
@@ -38,10 +38,10 @@ fn the_table_is_what_it_is_derived_from() {
     let answers = write("answers.json", &ask(&cluster, &questions));
     let derived = derive("write", &[&openapi, &answers, &folder.join("exceptions")]);
     if std::env::var_os("UPDATE_TABLE").is_some() {
-        fs::write(folder.join("shapes"), &derived).unwrap();
+        fs::write(folder.join("schemas"), &derived).unwrap();
     }
-    let committed = fs::read_to_string(folder.join("shapes")).unwrap();
-    assert!(committed == derived, "{FOLDER}/shapes is old: make declared-table");
+    let committed = fs::read_to_string(folder.join("schemas")).unwrap();
+    assert!(committed == derived, "{FOLDER}/schemas is old: make declared-table");
     println!("{} questions, {} bytes", questions.len(), derived.len());
 }
 
@@ -58,7 +58,7 @@ fn documents(cluster: &Cluster) -> Value {
     let documents: Map<String, Value> =
         of_versions.map(|name| (name.clone(), get(&format!("/openapi/v3/{name}")))).collect();
     for (name, document) in documents.iter().filter(|(name, _)| name.starts_with("api")) {
-        let read = Schemas::of_openapi(document.to_string().as_bytes(), |_, _| true);
+        let read = Schemas::from_openapi(document.to_string().as_bytes(), |_, _| true);
         assert!(read.is_ok(), "{name}: {read:?}");
     }
     documents.into()

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use drift_exporter::types::{DeclaredObject, ObjectName};
+use drift_exporter::types::{DeclaredObject, ObjectRef};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -186,8 +186,8 @@ impl<'a> Objects<'a> {
     }
 }
 
-fn path_of(object: &ObjectName) -> String {
-    let ObjectName { group, version, kind, namespace, name } = object;
+fn path_of(object: &ObjectRef) -> String {
+    let ObjectRef { group, version, kind, namespace, name } = object;
     let start = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let kind = kind.to_lowercase();
     let plural = match kind.strip_suffix('y') {

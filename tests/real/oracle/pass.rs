@@ -7,7 +7,7 @@ use std::{
 };
 
 use drift_exporter::{
-    diff::{declared::Schemas, terraform::compare},
+    diff::{manifest::Schemas, terraform::compare},
     sources::terraform::decode,
     types::{DeclaredObject, RedactionKey},
 };

@@ -1,4 +1,4 @@
-//! What holds for all documents: made at random, as their kinds want them.
+//! Properties of the manifest diff, checked with random manifests that follow the schemas of their kinds.
 
 use proptest::{
     prelude::*,
@@ -7,12 +7,12 @@ use proptest::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Schemas, compare, place_of, prepare,
-    schema::{FieldType, Order, Place},
+    Schemas, compare, normalize, root_node,
+    schema::{FieldType, ListType, SchemaNode},
 };
 use crate::types::{FieldPath, RedactionKey, Segment};
 
-/// A kind of each sort, and one that nobody knows.
+/// Kinds with various field types, and one without a schema.
 const KINDS: &[(&str, &str)] = &[
     ("apps/v1", "Deployment"),
     ("apps/v1", "StatefulSet"),
@@ -30,21 +30,20 @@ const KINDS: &[(&str, &str)] = &[
     ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ("coordination.k8s.io/v1", "Lease"),
-    ("example.com/v1", "Unheard"),
+    ("example.com/v1", "Unknown"),
 ];
 
-/// Amounts, and other ways to write them.
-const AMOUNTS: &[(&str, &str)] =
+/// Quantities, each in two notations.
+const QUANTITIES: &[(&str, &str)] =
     &[("1Gi", "1024Mi"), ("500m", "0.5"), ("2", "2e0"), ("1.5", "1500m"), ("1e3", "1k"), ("100Ki", "102400")];
 
-/// Makes documents.
-struct Maker {
+struct ManifestGenerator {
     random: TestRng,
-    /// How many names were given: no two are the same.
+    /// Makes names unique.
     names: usize,
 }
 
-impl Maker {
+impl ManifestGenerator {
     fn new(seed: [u8; 32]) -> Self {
         Self { random: TestRng::from_seed(RngAlgorithm::ChaCha, &seed), names: 0 }
     }
@@ -60,9 +59,9 @@ impl Maker {
 
     fn document(&mut self) -> Value {
         let (api_version, kind) = KINDS[self.pick(KINDS.len())];
-        let shapes = Schemas::default();
+        let schemas = Schemas::default();
         let head = json!({"apiVersion": api_version, "kind": kind});
-        let Value::Object(mut document) = self.value(place_of(&head, &shapes), 9) else {
+        let Value::Object(mut document) = self.value(root_node(&head, &schemas), 9) else {
             return head;
         };
         document.insert("apiVersion".to_owned(), api_version.into());
@@ -74,86 +73,87 @@ impl Maker {
         Value::Object(document)
     }
 
-    fn value(&mut self, place: Place<'_>, depth: usize) -> Value {
-        match place.holds {
+    fn value(&mut self, node: SchemaNode<'_>, depth: usize) -> Value {
+        match node.field_type {
             FieldType::Plain | FieldType::Any => match self.pick(3) {
                 0 => json!(self.pick(1000) + 1),
                 1 => json!(true),
                 _ => json!(self.name()),
             },
-            FieldType::Quantity | FieldType::Amount => json!(AMOUNTS[self.pick(AMOUNTS.len())].0),
+            FieldType::Quantity | FieldType::ResourceQuantity => {
+                json!(QUANTITIES[self.pick(QUANTITIES.len())].0)
+            }
             FieldType::Bytes => json!("aHVudGVyMg=="),
             FieldType::Time => json!("2026-01-02T03:04:05Z"),
-            FieldType::Nothing => json!(self.name()),
+            FieldType::Ignored => json!(self.name()),
             FieldType::Unknown if depth < 6 => json!(self.name()),
             FieldType::Unknown => {
-                json!({"name": self.name(), "size": self.pick(9) + 1, "list": [self.value(place, depth - 1)]})
+                json!({"name": self.name(), "size": self.pick(9) + 1, "list": [self.value(node, depth - 1)]})
             }
             FieldType::Map(_) => (0..self.pick(3))
                 .map(|_| {
                     let name = self.name();
-                    let value = self.value(place.member(&name), depth.saturating_sub(1));
+                    let value = self.value(node.member(&name), depth.saturating_sub(1));
                     (name, value)
                 })
                 .collect(),
-            FieldType::List(_, order) => {
-                let elements = (0..self.pick(4)).map(|_| self.element(place.element(), order, depth));
+            FieldType::List(_, list_type) => {
+                let elements = (0..self.pick(4)).map(|_| self.element(node.element(), list_type, depth));
                 elements.collect()
             }
-            FieldType::Fields(shape) => self.object(place, *shape, depth),
+            FieldType::Object(object) => self.object(node, *object, depth),
         }
     }
 
-    fn element(&mut self, place: Place<'_>, order: &Order, depth: usize) -> Value {
-        let mut element = self.value(place, depth.saturating_sub(1));
-        match order {
-            Order::Set => element = self.name().into(),
-            Order::Keys(keys) => keys.iter().for_each(|key| element[&*key.field] = self.name().into()),
-            Order::Place | Order::Loose => {}
+    fn element(&mut self, node: SchemaNode<'_>, list_type: &ListType, depth: usize) -> Value {
+        let mut element = self.value(node, depth.saturating_sub(1));
+        match list_type {
+            ListType::Set => element = self.name().into(),
+            ListType::Map(keys) => keys.iter().for_each(|key| element[&*key.field] = self.name().into()),
+            ListType::Atomic | ListType::Unordered => {}
         }
         element
     }
 
-    fn object(&mut self, place: Place<'_>, shape: usize, depth: usize) -> Value {
+    fn object(&mut self, node: SchemaNode<'_>, object: usize, depth: usize) -> Value {
         let mut members = Map::new();
-        for name in Schemas::built_in().all[shape].fields.iter().map(|field| &*field.name) {
+        for name in Schemas::built_in().objects[object].fields.iter().map(|field| &*field.name) {
             let is_deep = matches!(
-                place.member(name).holds,
-                FieldType::Fields(_) | FieldType::List(..) | FieldType::Map(_)
+                node.member(name).field_type,
+                FieldType::Object(_) | FieldType::List(..) | FieldType::Map(_)
             );
-            let wanted = if is_deep { depth > 0 && self.pick(9) < depth } else { self.pick(3) == 0 };
-            if wanted {
-                members.insert(name.to_owned(), self.value(place.member(name), depth.saturating_sub(1)));
+            let is_present = if is_deep { depth > 0 && self.pick(9) < depth } else { self.pick(3) == 0 };
+            if is_present {
+                members.insert(name.to_owned(), self.value(node.member(name), depth.saturating_sub(1)));
             }
         }
         Value::Object(members)
     }
 
-    /// The same as a server might have stored it: in other words, in another order, with more that nobody declared.
-    fn stored(&mut self, place: Place<'_>, value: &Value) -> Value {
-        match (place.holds, value) {
-            (FieldType::Quantity | FieldType::Amount, Value::String(text)) => {
+    /// The value as a server might store it: in another notation and order, with undeclared fields.
+    fn stored(&mut self, node: SchemaNode<'_>, value: &Value) -> Value {
+        match (node.field_type, value) {
+            (FieldType::Quantity | FieldType::ResourceQuantity, Value::String(text)) => {
                 let other =
-                    AMOUNTS.iter().find(|(one, _)| one == text).map_or(text.as_str(), |(_, other)| other);
+                    QUANTITIES.iter().find(|(one, _)| one == text).map_or(text.as_str(), |(_, other)| other);
                 other.into()
             }
-            (FieldType::Bytes, _) if place.name != "data" => "aHVudGVy\nMg==\n".into(),
+            (FieldType::Bytes, _) if node.name != "data" => "aHVudGVy\nMg==\n".into(),
             (FieldType::Time, _) => "2026-01-02T04:04:05+01:00".into(),
-            (FieldType::Fields(_) | FieldType::Map(_), Value::Object(members)) => {
-                let stored = members
-                    .iter()
-                    .map(|(name, value)| (name.clone(), self.stored(place.member(name), value)));
+            (FieldType::Object(_) | FieldType::Map(_), Value::Object(members)) => {
+                let stored =
+                    members.iter().map(|(name, value)| (name.clone(), self.stored(node.member(name), value)));
                 let mut stored: Map<String, Value> = stored.collect();
-                let is_map = matches!(place.holds, FieldType::Map(_));
-                if !(is_map && place.is_whole) {
+                let is_map = matches!(node.field_type, FieldType::Map(_));
+                if !(is_map && node.is_atomic) {
                     stored.insert("zUndeclared".to_owned(), "x".into());
                 }
                 Value::Object(stored)
             }
-            (FieldType::List(_, order), Value::Array(elements)) => {
-                let stored = elements.iter().map(|element| self.stored(place.element(), element));
+            (FieldType::List(_, list_type), Value::Array(elements)) => {
+                let stored = elements.iter().map(|element| self.stored(node.element(), element));
                 let mut stored: Vec<Value> = stored.collect();
-                if !matches!(order, Order::Place) {
+                if !matches!(list_type, ListType::Atomic) {
                     let by = self.pick(stored.len());
                     stored.rotate_left(by);
                 }
@@ -164,7 +164,7 @@ impl Maker {
     }
 }
 
-/// The scalars of a document that are compared, each with its path and its pointer.
+/// The compared scalars of a manifest, each with its field path and JSON pointer.
 #[derive(Default)]
 struct Leaves {
     path: Vec<Segment>,
@@ -172,35 +172,33 @@ struct Leaves {
 }
 
 impl Leaves {
-    fn walk(&mut self, place: Place<'_>, pointer: &str, value: &Value) {
-        match (place.holds, value) {
-            (FieldType::Nothing | FieldType::List(_, Order::Set), _) => {}
-            (FieldType::Fields(_) | FieldType::Map(_) | FieldType::Unknown, Value::Object(members)) => {
+    fn walk(&mut self, node: SchemaNode<'_>, pointer: &str, value: &Value) {
+        match (node.field_type, value) {
+            (FieldType::Ignored | FieldType::List(_, ListType::Set), _) => {}
+            (FieldType::Object(_) | FieldType::Map(_) | FieldType::Unknown, Value::Object(members)) => {
                 for (name, value) in members {
-                    let member = place.member(name);
-                    if !member.gives_way(|name| members.contains_key(name)) {
+                    let member = node.member(name);
+                    if !member.is_superseded(|name| members.contains_key(name)) {
                         self.within(Segment::Field(name.as_str().into()), |leaves| {
                             leaves.walk(member, &format!("{pointer}/{name}"), value);
                         });
                     }
                 }
             }
-            (FieldType::List(_, order), Value::Array(elements)) => {
-                let keys: Vec<&str> = match order {
-                    Order::Keys(keys) => keys.iter().map(|key| &*key.field).collect(),
-                    Order::Place | Order::Loose | Order::Set => Vec::new(),
+            (FieldType::List(_, list_type), Value::Array(elements)) => {
+                let keys: Vec<&str> = match list_type {
+                    ListType::Map(keys) => keys.iter().map(|key| &*key.field).collect(),
+                    ListType::Atomic | ListType::Unordered | ListType::Set => Vec::new(),
                 };
-                self.elements(place, pointer, &keys, elements);
+                self.elements(node, pointer, &keys, elements);
             }
-            (FieldType::Unknown, Value::Array(elements)) => {
-                self.elements(place, pointer, &["name"], elements)
-            }
+            (FieldType::Unknown, Value::Array(elements)) => self.elements(node, pointer, &["name"], elements),
             (_, Value::Object(_) | Value::Array(_)) => {}
             _ => self.found.push((FieldPath::new(self.path.clone()).to_string(), pointer.to_owned())),
         }
     }
 
-    fn elements(&mut self, place: Place<'_>, pointer: &str, keys: &[&str], elements: &[Value]) {
+    fn elements(&mut self, node: SchemaNode<'_>, pointer: &str, keys: &[&str], elements: &[Value]) {
         for (at, element) in elements.iter().enumerate() {
             let inner = format!("{pointer}/{at}");
             if !element.is_object() {
@@ -212,12 +210,12 @@ impl Leaves {
                 [] => Segment::Index(at),
                 keys => Segment::Element(keys.iter().map(name).collect()),
             };
-            let known = self.found.len();
-            self.within(segment, |leaves| leaves.walk(place.element(), &inner, element));
-            // Another key makes another element.
+            let before = self.found.len();
+            self.within(segment, |leaves| leaves.walk(node.element(), &inner, element));
+            // A changed key is another element.
             let is_key = |pointer: &str| keys.iter().any(|key| pointer == format!("{inner}/{key}"));
-            let own = self.found.split_off(known);
-            self.found.extend(own.into_iter().filter(|(_, pointer)| !is_key(pointer)));
+            let inner_leaves = self.found.split_off(before);
+            self.found.extend(inner_leaves.into_iter().filter(|(_, pointer)| !is_key(pointer)));
         }
     }
 
@@ -234,7 +232,7 @@ fn changed(value: &Value) -> Value {
         Value::Bool(set) => json!(!set),
         Value::String(text) if text.starts_with("aHVu") => json!("b3RoZXI="),
         Value::String(text) if text.starts_with("2026") => json!("2027-01-02T03:04:05Z"),
-        Value::String(text) if AMOUNTS.iter().any(|(amount, _)| amount == text) => json!("77"),
+        Value::String(text) if QUANTITIES.iter().any(|(amount, _)| amount == text) => json!("77"),
         Value::String(text) => json!(format!("{text}x")),
         other => json!([other]),
     }
@@ -243,9 +241,9 @@ fn changed(value: &Value) -> Value {
 #[track_caller]
 fn paths(declared: &Value, live: &Value) -> Vec<String> {
     let key = RedactionKey::new([3; 32]);
-    let mut prepared = declared.clone();
-    prepare(&mut prepared, &key);
-    let findings = compare(&prepared, live, &Schemas::default(), &key).findings;
+    let mut normalized = declared.clone();
+    normalize(&mut normalized, &key);
+    let findings = compare(&normalized, live, &Schemas::default(), &key).findings;
     findings.into_iter().map(|finding| finding.path.into()).collect()
 }
 
@@ -280,29 +278,29 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn a_document_is_what_it_says(seed: [u8; 32]) {
-        let document = Maker::new(seed).document();
+    fn manifest_equals_itself(seed: [u8; 32]) {
+        let document = ManifestGenerator::new(seed).document();
         prop_assert_eq!(paths(&document, &document), Vec::<String>::new());
     }
 
     #[test]
-    fn however_the_server_stores_it_it_is_the_same(seed: [u8; 32]) {
-        let mut maker = Maker::new(seed);
-        let document = maker.document();
-        let shapes = Schemas::default();
-        let stored = maker.stored(place_of(&document, &shapes), &document);
+    fn stored_manifest_is_in_sync(seed: [u8; 32]) {
+        let mut generator = ManifestGenerator::new(seed);
+        let document = generator.document();
+        let schemas = Schemas::default();
+        let stored = generator.stored(root_node(&document, &schemas), &document);
         prop_assert_eq!(paths(&document, &stored), Vec::<String>::new());
     }
 
     #[test]
-    fn a_scalar_that_changes_is_found_where_it_is(seed: [u8; 32]) {
-        let mut maker = Maker::new(seed);
-        let document = maker.document();
-        let (shapes, mut leaves) = (Schemas::default(), Leaves::default());
+    fn changed_scalar_is_found_at_its_path(seed: [u8; 32]) {
+        let mut generator = ManifestGenerator::new(seed);
+        let document = generator.document();
+        let (schemas, mut leaves) = (Schemas::default(), Leaves::default());
         let mut content = document.clone();
         ["apiVersion", "kind", "metadata", "stringData"].iter().for_each(|name| drop(content.as_object_mut().unwrap().remove(*name)));
-        leaves.walk(place_of(&document, &shapes), "", &content);
-        let at = maker.pick(leaves.found.len());
+        leaves.walk(root_node(&document, &schemas), "", &content);
+        let at = generator.pick(leaves.found.len());
         if let Some((path, pointer)) = leaves.found.get(at) {
             let mut live = document.clone();
             let value = live.pointer_mut(pointer).unwrap();
@@ -312,20 +310,20 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(mut declared in json_value(), live in json_value(), kind in prop::sample::select(KINDS), openapi in json_value()) {
+    fn arbitrary_json_does_not_panic(mut declared in json_value(), live in json_value(), kind in prop::sample::select(KINDS), openapi in json_value()) {
         if let Value::Object(members) = &mut declared {
             members.insert("apiVersion".to_owned(), kind.0.into());
             members.insert("kind".to_owned(), kind.1.into());
         }
         let key = RedactionKey::new([3; 32]);
         let schema = json!({"components": {"schemas": {"a": {"properties": openapi, "type": "object",
-            "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Unheard"}]}}}});
-        let shapes = Schemas::of_openapi(schema.to_string().as_bytes(), |_, _| true).unwrap_or_default();
-        for shapes in [&shapes, &Schemas::default()] {
-            compare(&declared, &live, shapes, &key);
-            prepare(&mut declared, &key);
-            compare(&declared, &live, shapes, &key);
-            prop_assert_eq!(compare(&declared, &declared, shapes, &key).findings, vec![]);
+            "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Unknown"}]}}}});
+        let schemas = Schemas::from_openapi(schema.to_string().as_bytes(), |_, _| true).unwrap_or_default();
+        for schemas in [&schemas, &Schemas::default()] {
+            compare(&declared, &live, schemas, &key);
+            normalize(&mut declared, &key);
+            compare(&declared, &live, schemas, &key);
+            prop_assert_eq!(compare(&declared, &declared, schemas, &key).findings, vec![]);
         }
     }
 }

@@ -1,0 +1,147 @@
+//! Compares manifests with live objects, as the API server would store the manifest.
+//!
+//! Manifests, Helm charts and the last-applied annotation of kubectl declare a part of an object: only declared fields are
+//! compared. Elements that are added to a declared list are drift; fields that are added elsewhere are not. What the server
+//! does with declared values is data: see [`Schemas`].
+
+mod last_applied;
+mod openapi;
+#[cfg(test)]
+mod properties;
+mod schema;
+mod walk;
+
+use serde_json::{Map, Value};
+
+pub use self::{
+    last_applied::{last_applied, unreadable_last_applied},
+    schema::{ClusterSchemas, CustomKind, Schemas},
+};
+use self::{schema::FieldType, walk::compare_members};
+pub(super) use self::{
+    schema::SchemaNode,
+    walk::{element_segment, guess_keys, is_quantity_name, key_values, schema_keys},
+};
+use super::{
+    ownership::FieldOwners,
+    redaction::{LAST_APPLIED, redact_secret, with_redacted_secret},
+    reporter::DiffReporter,
+};
+use crate::types::{Finding, RedactionKey};
+
+/// The result of comparing a manifest with a live object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    pub findings: Vec<Finding>,
+    /// Whether some live values are redacted with keys other than the manifest's. They cannot be compared before the object
+    /// is read again, and are not among the findings.
+    pub unknown_key: bool,
+}
+
+/// Compares a live object with a manifest that was [normalized](normalize) with this key. `schemas` are those of custom
+/// resources.
+pub fn compare(declared: &Value, live: &Value, schemas: &Schemas, key: &RedactionKey) -> Comparison {
+    let (group, kind) = declared.as_object().map_or(("", ""), group_and_kind);
+    let live = &*with_redacted_secret(live, group, kind, key);
+    let owners = FieldOwners::of(live);
+    let mut reporter = DiffReporter::new(&owners, key, &[]);
+    compare_manifest(declared, live, schemas, &mut reporter);
+    let unknown_key = reporter.has_unknown_key();
+    Comparison { findings: reporter.finish().0, unknown_key }
+}
+
+pub(super) fn compare_manifest<'a>(
+    declared: &'a Value,
+    live: &'a Value,
+    schemas: &'a Schemas,
+    reporter: &mut DiffReporter<'a>,
+) {
+    let Value::Object(members) = declared else {
+        return;
+    };
+    let is_content = |name: &str| !["apiVersion", "kind", "metadata", "status"].contains(&name);
+    compare_members(root_node(declared, schemas), members, live.as_object(), is_content, reporter);
+    if let Some(Value::Object(metadata)) = members.get("metadata") {
+        let node = SchemaNode::new(Schemas::built_in(), Schemas::metadata());
+        let is_declared = |name: &str| !NOT_DECLARED.contains(&name);
+        reporter.in_field("metadata", "metadata", |reporter| {
+            compare_members(node, metadata, live["metadata"].as_object(), is_declared, reporter);
+        });
+    }
+}
+
+/// The schema of a custom resource. The schemas of built-in kinds are not used.
+pub(super) fn custom_resource_node<'a>(declared: &Value, schemas: &'a Schemas) -> SchemaNode<'a> {
+    let (api_version, kind) = api_version_and_kind(declared);
+    SchemaNode::new(schemas, schemas.kind(api_version, kind).unwrap_or(&FieldType::Unknown))
+}
+
+fn root_node<'a>(declared: &Value, schemas: &'a Schemas) -> SchemaNode<'a> {
+    let (api_version, kind) = api_version_and_kind(declared);
+    let node = [Schemas::built_in(), schemas]
+        .into_iter()
+        .find_map(|schemas| Some(SchemaNode::new(schemas, schemas.kind(api_version, kind)?)));
+    node.unwrap_or_else(|| SchemaNode::new(schemas, &FieldType::Unknown))
+}
+
+fn api_version_and_kind(document: &Value) -> (&str, &str) {
+    let text = |name: &str| document[name].as_str().unwrap_or_default();
+    (text("apiVersion"), text("kind"))
+}
+
+/// Metadata that identifies the object, or that the server writes.
+pub(super) const NOT_DECLARED: &[&str] = &[
+    "name",
+    "namespace",
+    "generateName",
+    "uid",
+    "creationTimestamp",
+    "resourceVersion",
+    "generation",
+    "selfLink",
+    "managedFields",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+/// Annotations that kubectl and controllers write.
+const NOT_DECLARED_ANNOTATIONS: &[&str] =
+    &[LAST_APPLIED, "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"];
+
+/// Reduces a manifest to its declared fields and redacts the values of a Secret.
+///
+/// A null is not declared: the server defaults or drops it.
+pub fn normalize(document: &mut Value, key: &RedactionKey) {
+    let Value::Object(members) = document else {
+        *document = Value::Null;
+        return;
+    };
+    members.remove("status");
+    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+        metadata.retain(|name, _| !NOT_DECLARED.contains(&name.as_str()));
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.retain(|name, _| !NOT_DECLARED_ANNOTATIONS.contains(&name.as_str()));
+        }
+    }
+    let (group, kind) = group_and_kind(members);
+    let (group, kind) = (group.to_owned(), kind.to_owned());
+    drop_nulls(document);
+    redact_secret(document, &group, &kind, std::slice::from_ref(key));
+}
+
+fn group_and_kind(document: &Map<String, Value>) -> (&str, &str) {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    (group, text("kind"))
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,450 @@
+//! Schemas of the kinds that are compared: the type of each field, and the rules by which the API server stores it.
+//!
+//! The schemas of the built-in kinds are in `table/schemas`. `table/derive` derives them from the OpenAPI documents and dry-run
+//! responses of an API server and from `table/exceptions`. The schemas of custom resources are read from the cluster
+//! ([`ClusterSchemas`]).
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, LazyLock},
+};
+
+use serde_json::Value;
+
+use crate::diff::{quantity::Quantity, redacted_text::decode_base64, reporter::scalar_text};
+
+/// The schemas of some kinds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Schemas {
+    /// By API version and kind: `apps/v1 Deployment`.
+    pub(super) kinds: HashMap<Name, FieldType>,
+    /// [`FieldType::Object`] refers to these by index.
+    pub(super) objects: Vec<ObjectSchema>,
+    /// Whether the defaults of the API server are known, as they are for built-in kinds only.
+    pub(super) has_defaults: bool,
+}
+
+/// Borrowed from the built-in table, or owned by an OpenAPI document.
+pub(super) type Name = Cow<'static, str>;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ObjectSchema {
+    /// Sorted by name.
+    pub(super) fields: Vec<FieldSchema>,
+    /// The type of all other fields.
+    pub(super) additional: FieldType,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FieldSchema {
+    pub(super) name: Name,
+    pub(super) field_type: FieldType,
+    pub(super) rules: Vec<FieldRule>,
+}
+
+/// The type of a field, of a value of a map or of an element of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FieldType {
+    /// A scalar that is compared as text.
+    Plain,
+    Quantity,
+    /// A quantity in a resource list, which the server rounds up to thousandths.
+    ResourceQuantity,
+    /// Base64.
+    Bytes,
+    Time,
+    /// Any JSON, which the server stores unchanged.
+    Any,
+    Unknown,
+    /// Never compared.
+    Ignored,
+    /// An index into [`Schemas::objects`].
+    Object(usize),
+    Map(Box<Self>),
+    List(Box<Self>, ListType),
+}
+
+/// How the elements of a list are identified, as in `x-kubernetes-list-type`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ListType {
+    /// By index: the list is one value.
+    Atomic,
+    /// Elements have no identity, and their order has no meaning.
+    Unordered,
+    /// By value.
+    Set,
+    /// By the values of these fields.
+    Map(Vec<ListKey>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ListKey {
+    pub(super) field: Name,
+    /// The value if the field is absent.
+    pub(super) default: Name,
+}
+
+/// How the API server treats the value of a field.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FieldRule {
+    /// An empty value differs from an absent one.
+    KeepsEmpty,
+    /// An empty object equals an absent one.
+    DropsEmptyObject,
+    /// The server or a controller sets a value that is absent or empty: this one, or an unpredictable one.
+    Defaulted(Option<Name>),
+    /// The whole value is declared, so that undeclared members differ.
+    Atomic,
+    /// Bytes that are only white space are empty.
+    BlankIsEmpty,
+    /// Not compared if this field of the same object is declared.
+    IgnoredIf(Name),
+    /// The system adds elements whose `field` starts with `prefix`. An empty `field` is the element itself.
+    SystemAdds { field: Name, prefix: Name },
+}
+
+impl Schemas {
+    /// The schemas of the built-in kinds.
+    pub fn built_in() -> &'static Self {
+        static TABLE: LazyLock<Schemas> = LazyLock::new(|| parse_table(include_str!("table/schemas")));
+        &TABLE
+    }
+
+    pub fn has(&self, api_version: &str, kind: &str) -> bool {
+        self.kinds.contains_key(&*kind_key(api_version, kind))
+    }
+
+    pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<&FieldType> {
+        self.kinds.get(&*kind_key(api_version, kind))
+    }
+
+    /// The type of `metadata`, which all kinds share.
+    pub(super) fn metadata() -> &'static FieldType {
+        match Self::built_in().kind("v1", "ConfigMap") {
+            Some(FieldType::Object(object)) => Self::built_in().field(*object, "metadata").0,
+            _ => &FieldType::Unknown,
+        }
+    }
+
+    fn field(&self, object: usize, name: &str) -> (&FieldType, &[FieldRule]) {
+        let Some(object) = self.objects.get(object) else {
+            return (&FieldType::Unknown, &[]);
+        };
+        match object.fields.binary_search_by(|field| (*field.name).cmp(name)) {
+            Ok(at) => (&object.fields[at].field_type, &object.fields[at].rules),
+            Err(_) => (&object.additional, &[]),
+        }
+    }
+}
+
+impl ObjectSchema {
+    pub(super) fn new(mut fields: Vec<FieldSchema>, additional: FieldType) -> Self {
+        fields.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Self { fields, additional }
+    }
+}
+
+pub(super) fn kind_key(api_version: &str, kind: &str) -> String {
+    format!("{api_version} {kind}")
+}
+
+fn parse_table(text: &'static str) -> Schemas {
+    let mut schemas = Schemas { has_defaults: true, ..Schemas::default() };
+    let (heads, bodies) = text.split_once("\nobject ").unwrap_or((text, ""));
+    for line in heads.lines() {
+        if let ["kind", api_version, kind, object] = *line.split(' ').collect::<Vec<_>>() {
+            let field_type = parse_type(&mut [object].into_iter());
+            schemas.kinds.insert(kind_key(api_version, kind).into(), field_type);
+        }
+    }
+    for body in bodies.split("\nobject ") {
+        let fields = body.lines().skip(1).flat_map(parse_fields).collect();
+        schemas.objects.push(ObjectSchema::new(fields, FieldType::Unknown));
+    }
+    schemas
+}
+
+/// A line names several plain fields, or one field with its type and rules.
+fn parse_fields(line: &'static str) -> Vec<FieldSchema> {
+    let mut words = line.split(' ');
+    match words.next() {
+        Some("-") => words
+            .map(|name| FieldSchema {
+                name: Cow::Borrowed(name),
+                field_type: FieldType::Plain,
+                rules: Vec::new(),
+            })
+            .collect(),
+        Some(name) => {
+            let field_type = parse_type(&mut words);
+            let rules = words.filter_map(parse_rule).collect();
+            vec![FieldSchema { name: Cow::Borrowed(name), field_type, rules }]
+        }
+        None => Vec::new(),
+    }
+}
+
+fn parse_type(words: &mut impl Iterator<Item = &'static str>) -> FieldType {
+    match words.next().unwrap_or_default() {
+        "-" => FieldType::Plain,
+        "quantity" => FieldType::Quantity,
+        "amount" => FieldType::ResourceQuantity,
+        "bytes" => FieldType::Bytes,
+        "time" => FieldType::Time,
+        "any" => FieldType::Any,
+        "none" => FieldType::Ignored,
+        "{}" => FieldType::Map(Box::new(parse_type(words))),
+        "[]" => FieldType::List(Box::new(parse_type(words)), ListType::Atomic),
+        "[*]" => FieldType::List(Box::new(parse_type(words)), ListType::Unordered),
+        "[=]" => FieldType::List(Box::new(parse_type(words)), ListType::Set),
+        word => match (word.strip_prefix('@'), word.strip_prefix('[')) {
+            (Some(object), _) => object.parse().map_or(FieldType::Unknown, FieldType::Object),
+            (_, Some(keys)) => {
+                let keys = keys.trim_end_matches(']').split(',').map(|key| {
+                    let (field, default) = key.split_once('=').unwrap_or((key, ""));
+                    ListKey { field: Cow::Borrowed(field), default: Cow::Borrowed(default) }
+                });
+                FieldType::List(Box::new(parse_type(words)), ListType::Map(keys.collect()))
+            }
+            (None, None) => FieldType::Unknown,
+        },
+    }
+}
+
+fn parse_rule(word: &'static str) -> Option<FieldRule> {
+    match word {
+        "kept" => Some(FieldRule::KeepsEmpty),
+        "dropped" => Some(FieldRule::DropsEmptyObject),
+        "filled" => Some(FieldRule::Defaulted(None)),
+        "whole" => Some(FieldRule::Atomic),
+        "blank" => Some(FieldRule::BlankIsEmpty),
+        _ => match word.split_once('=')? {
+            ("filled", value) => Some(FieldRule::Defaulted(Some(Cow::Borrowed(value)))),
+            ("unless", field) => Some(FieldRule::IgnoredIf(Cow::Borrowed(field))),
+            ("adds", rule) => {
+                let (field, prefix) = rule.split_once(':')?;
+                Some(FieldRule::SystemAdds { field: Cow::Borrowed(field), prefix: Cow::Borrowed(prefix) })
+            }
+            _ => None,
+        },
+    }
+}
+
+/// The schema of one value in an object: the walk over an object steps from node to node.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::diff) struct SchemaNode<'a> {
+    schemas: &'a Schemas,
+    /// The name of the innermost field.
+    pub(in crate::diff) name: &'a str,
+    pub(super) field_type: &'a FieldType,
+    rules: &'a [FieldRule],
+    /// Whether the value is within an atomic list or object, so that undeclared members differ.
+    pub(super) is_atomic: bool,
+}
+
+impl<'a> SchemaNode<'a> {
+    /// The node of a whole object.
+    pub(super) fn new(schemas: &'a Schemas, field_type: &'a FieldType) -> Self {
+        Self { schemas, name: "", field_type, rules: &[], is_atomic: false }
+    }
+
+    pub(in crate::diff) fn member(self, name: &'a str) -> Self {
+        let (field_type, rules): (&FieldType, &[FieldRule]) = match self.field_type {
+            FieldType::Object(object) => self.schemas.field(*object, name),
+            FieldType::Map(values) => (values, &[FieldRule::KeepsEmpty]),
+            FieldType::Any => (&FieldType::Any, &[]),
+            _ => (&FieldType::Unknown, &[]),
+        };
+        let node = Self { name, field_type, rules, ..self };
+        // The default of a map or a list is unknown, so undeclared members may be part of it.
+        let has_open_default = node.is_defaulted() && !matches!(field_type, FieldType::Object(_));
+        Self { is_atomic: self.is_atomic && !has_open_default || rules.contains(&FieldRule::Atomic), ..node }
+    }
+
+    pub(in crate::diff) fn element(self) -> Self {
+        let (field_type, is_one_value): (&FieldType, bool) = match self.field_type {
+            FieldType::List(elements, list_type) => {
+                (elements, matches!(list_type, ListType::Atomic | ListType::Unordered))
+            }
+            FieldType::Any => (&FieldType::Any, false),
+            _ => (&FieldType::Unknown, false),
+        };
+        let is_atomic = self.is_atomic || is_one_value && self.schemas.has_defaults;
+        Self { field_type, rules: &[], is_atomic, ..self }
+    }
+
+    /// Whether the object is of a built-in kind.
+    pub(super) fn is_built_in(self) -> bool {
+        self.schemas.has_defaults
+    }
+
+    pub(super) fn is_defaulted(self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule, FieldRule::Defaulted(_)))
+    }
+
+    /// Whether the server may have set this value.
+    pub(super) fn is_default(self, live: &Value) -> bool {
+        self.rules.iter().any(|rule| match rule {
+            FieldRule::Defaulted(Some(default)) => scalar_text(live) == **default,
+            FieldRule::Defaulted(None) => true,
+            _ => false,
+        })
+    }
+
+    /// Whether an empty value differs from an absent one.
+    pub(super) fn keeps_empty(self) -> bool {
+        *self.field_type == FieldType::Any || self.rules.contains(&FieldRule::KeepsEmpty)
+    }
+
+    /// Whether another declared field of the same object replaces this one.
+    pub(super) fn is_superseded(self, is_declared: impl Fn(&str) -> bool) -> bool {
+        self.rules.iter().any(|rule| matches!(rule, FieldRule::IgnoredIf(other) if is_declared(other)))
+    }
+
+    /// Whether the system adds such an element to the list.
+    pub(super) fn is_added_by_system(self, element: &Value) -> bool {
+        self.rules.iter().any(|rule| match rule {
+            FieldRule::SystemAdds { field, prefix } if field.is_empty() => {
+                scalar_text(element).starts_with(&**prefix)
+            }
+            FieldRule::SystemAdds { field, prefix } => scalar_text(&element[&**field]).starts_with(&**prefix),
+            _ => false,
+        })
+    }
+
+    pub(super) fn is_empty(self, value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Bool(set) => !set,
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::String(text) => text.is_empty() || self.is_empty_text(text),
+            Value::Array(elements) => elements.is_empty(),
+            Value::Object(members) => {
+                let is_map = matches!(self.field_type, FieldType::Map(_));
+                members.is_empty() && (is_map || self.rules.contains(&FieldRule::DropsEmptyObject))
+            }
+        }
+    }
+
+    fn is_empty_text(self, text: &str) -> bool {
+        match self.field_type {
+            FieldType::Quantity => Quantity::are_same(text, "0"),
+            FieldType::Bytes if self.rules.contains(&FieldRule::BlankIsEmpty) => {
+                decode_base64(text).is_some_and(|bytes| bytes.trim_ascii().is_empty())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A kind by its API version and name: `example.com/v1`, `Widget`.
+pub type CustomKind = (Box<str>, Box<str>);
+
+/// The schemas of the custom resources that are compared; [`None`] while a schema is being read.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSchemas(BTreeMap<CustomKind, Option<Arc<Schemas>>>);
+
+impl ClusterSchemas {
+    /// The schema of a kind, which is empty if the kind is not tracked; [`None`] while the schema is being read.
+    pub fn of(&self, api_version: &str, kind: &str) -> Option<&Schemas> {
+        static EMPTY: LazyLock<Schemas> = LazyLock::new(Schemas::default);
+        match self.0.get(&(api_version.into(), kind.into())) {
+            Some(schemas) => schemas.as_deref(),
+            None => Some(&EMPTY),
+        }
+    }
+
+    pub fn any_pending(&self) -> bool {
+        self.0.values().any(Option::is_none)
+    }
+
+    /// Whether the schema of one of these kinds is being read.
+    pub fn is_pending(&self, api_version: &str, kinds: &BTreeSet<Box<str>>) -> bool {
+        kinds.iter().any(|kind| self.of(api_version, kind).is_none())
+    }
+
+    /// Tracks exactly these kinds: new ones are pending, others are dropped. Returns whether the set changed.
+    pub fn track(&mut self, kinds: &BTreeSet<CustomKind>) -> bool {
+        let before = self.0.len();
+        self.0.retain(|kind, _| kinds.contains(kind));
+        let has_dropped = self.0.len() < before;
+        let remaining = self.0.len();
+        for kind in kinds {
+            self.0.entry(kind.clone()).or_default();
+        }
+        has_dropped || self.0.len() > remaining
+    }
+
+    /// The tracked kinds, by API version.
+    pub fn tracked(&self) -> BTreeMap<Box<str>, BTreeSet<Box<str>>> {
+        let mut versions: BTreeMap<Box<str>, BTreeSet<Box<str>>> = BTreeMap::new();
+        for (version, kind) in self.0.keys() {
+            versions.entry(version.clone()).or_default().insert(kind.clone());
+        }
+        versions
+    }
+
+    pub fn tracks(&self, api_version: &str, kind: &str) -> bool {
+        self.0.contains_key(&(api_version.into(), kind.into()))
+    }
+
+    /// Sets the schema of a tracked kind. Returns whether it changed.
+    pub fn set(&mut self, api_version: &str, kind: &str, schemas: &Arc<Schemas>) -> bool {
+        let Some(entry) = self.0.get_mut(&(api_version.into(), kind.into())) else { return false };
+        let has_changed = entry.as_ref() != Some(schemas);
+        *entry = Some(schemas.clone());
+        has_changed
+    }
+
+    /// Replaces a pending schema by an empty one; keeps one that was read before. Returns whether it changed.
+    pub fn mark_unavailable(&mut self, api_version: &str, kind: &str) -> bool {
+        let entry = self.0.get_mut(&(api_version.into(), kind.into()));
+        entry.is_some_and(|entry| entry.is_none() && entry.replace(Arc::default()).is_none())
+    }
+
+    /// The tracked kinds whose schema is not the one in `before`.
+    pub fn changed_since(&self, before: &Self) -> BTreeSet<CustomKind> {
+        let has_changed =
+            |(kind, schemas): &(&CustomKind, &Option<Arc<Schemas>>)| before.0.get(*kind) != Some(*schemas);
+        self.0.iter().filter(has_changed).map(|(kind, _)| kind.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{ClusterSchemas, CustomKind, Schemas};
+
+    fn kind(name: &str) -> CustomKind {
+        ("example.com/v1".into(), name.into())
+    }
+
+    #[test]
+    fn tracked_kind_is_pending_until_its_schema_is_set_or_unavailable() {
+        let mut schemas = ClusterSchemas::default();
+        assert_eq!(schemas.of("example.com/v1", "A"), Some(&Schemas::default()), "not tracked");
+        assert!(
+            schemas.track(&[kind("A"), kind("B")].into()) && !schemas.track(&[kind("A"), kind("B")].into())
+        );
+        assert!(schemas.of("example.com/v1", "A").is_none() && schemas.any_pending());
+        let before = schemas.clone();
+        let schema = Arc::new(Schemas { has_defaults: true, ..Schemas::default() });
+        assert!(schemas.set("example.com/v1", "A", &schema) && !schemas.set("example.com/v1", "A", &schema));
+        assert!(
+            schemas.mark_unavailable("example.com/v1", "B")
+                && !schemas.mark_unavailable("example.com/v1", "B")
+        );
+        assert!(
+            !schemas.mark_unavailable("example.com/v1", "A") && !schemas.any_pending(),
+            "a schema that was read is kept"
+        );
+        assert_eq!(schemas.of("example.com/v1", "A"), Some(&*schema));
+        assert_eq!(schemas.of("example.com/v1", "B"), Some(&Schemas::default()));
+        assert_eq!(schemas.changed_since(&before), [kind("A"), kind("B")].into());
+        assert!(schemas.changed_since(&schemas.clone()).is_empty());
+        assert!(schemas.track(&[kind("B")].into()), "A is dropped");
+        assert!(!schemas.set("example.com/v1", "A", &schema) && !schemas.tracks("example.com/v1", "A"));
+    }
+}

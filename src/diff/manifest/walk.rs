@@ -1,0 +1,459 @@
+//! Compares a manifest with a live object value by value. Only declared fields are compared.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use serde_json::{Map, Value};
+
+use super::schema::{FieldType, ListType, SchemaNode};
+use crate::{
+    diff::{
+        quantity::Quantity,
+        redacted_text::{decode_base64, is_redacted},
+        reporter::{DiffReporter, scalar_text},
+    },
+    types::Segment,
+};
+
+/// Longer unordered lists are compared by index, because a search is quadratic.
+const MAX_SEARCHED_LIST: usize = 64;
+/// In longer sets, values that are equal but written differently are not matched.
+const MAX_SEARCHED_SET: usize = 1024;
+
+fn compare_values<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a Value,
+    live: &'a Value,
+    reporter: &mut DiffReporter<'a>,
+) {
+    if declared.is_null() || *node.field_type == FieldType::Ignored {
+        return;
+    }
+    let is_as_good_as_absent = node.is_empty(declared) && !node.keeps_empty();
+    if is_as_good_as_absent && (node.is_defaulted() || node.is_empty(live)) {
+        return;
+    }
+    match (declared, live) {
+        (Value::Object(members), Value::Object(_) | Value::Null) => {
+            let before = reporter.count();
+            compare_members(node, members, live.as_object(), |_| true, reporter);
+            // `emptyDir: {}` has no members and still has a meaning.
+            if live.is_null() && reporter.count() == before {
+                reporter.report("{}", "");
+            }
+        }
+        (Value::Array(declared), Value::Null) if declared.is_empty() => reporter.report("[]", ""),
+        (Value::Array(declared), Value::Null) => compare_lists(node, declared, &[], reporter),
+        (Value::Array(declared), Value::Array(live)) => compare_lists(node, declared, live, reporter),
+        (declared, live) => {
+            if !is_same_scalar(node, declared, live, reporter) {
+                reporter.report(&display_scalar(node, declared), &display_scalar(node, live));
+            }
+        }
+    }
+}
+
+/// Compares the declared members of an object that `is_compared` selects.
+pub(super) fn compare_members<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a Map<String, Value>,
+    live: Option<&'a Map<String, Value>>,
+    is_compared: impl Fn(&str) -> bool,
+    reporter: &mut DiffReporter<'a>,
+) {
+    let is_declared = |name: &str| declared.get(name).is_some_and(|value| !value.is_null());
+    for (name, declared) in declared.iter().filter(|(name, _)| is_compared(name)) {
+        let member = node.member(name);
+        if !member.is_superseded(is_declared) {
+            let live = live.and_then(|live| live.get(name)).unwrap_or(&Value::Null);
+            reporter.in_field(name, name, |reporter| compare_values(member, declared, live, reporter));
+        }
+    }
+    if node.is_atomic {
+        report_undeclared(node, Some(declared), live, reporter);
+    }
+}
+
+/// Reports the undeclared members of an atomic object, except defaults.
+fn report_undeclared<'a>(
+    node: SchemaNode<'a>,
+    declared: Option<&'a Map<String, Value>>,
+    live: Option<&'a Map<String, Value>>,
+    reporter: &mut DiffReporter<'a>,
+) {
+    let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
+    for (name, live) in live.into_iter().flatten().filter(|(name, _)| !is_declared(name)) {
+        let member = node.member(name);
+        reporter.in_field(name, name, |reporter| match (member.field_type, live) {
+            (FieldType::Unknown, _) => {}
+            // The default covers the object, but not every member of it.
+            (FieldType::Object(_), Value::Object(members)) if member.is_defaulted() => {
+                report_undeclared(member, None, Some(members), reporter);
+            }
+            _ if member.is_default(live) || !is_set(member, live) => {}
+            _ => report_added(member, live, reporter),
+        });
+    }
+}
+
+/// Reports a value that is not declared. Each field of it is a finding of its own, so that rules for field paths apply to
+/// added elements too.
+fn report_added<'a>(node: SchemaNode<'a>, live: &'a Value, reporter: &mut DiffReporter<'a>) {
+    match live {
+        Value::Array(elements) => report_added_elements(node, elements, reporter),
+        Value::Object(members) => {
+            let before = reporter.count();
+            for (name, live) in members {
+                let member = node.member(name);
+                let is_default = member.is_defaulted() && live.as_object().is_some_and(Map::is_empty);
+                if !is_default && is_set(member, live) {
+                    reporter.in_field(name, name, |reporter| report_added(member, live, reporter));
+                }
+            }
+            if reporter.count() == before {
+                reporter.report("", "{}");
+            }
+        }
+        scalar => reporter.report("", &display_scalar(node, scalar)),
+    }
+}
+
+fn is_set(node: SchemaNode<'_>, live: &Value) -> bool {
+    *node.field_type != FieldType::Ignored && (!node.is_empty(live) || node.keeps_empty() && !live.is_null())
+}
+
+/// The text of a value in a finding. An empty text is quoted if it differs from an absent one.
+fn display_scalar(node: SchemaNode<'_>, value: &Value) -> String {
+    match scalar_text(value) {
+        empty if empty.is_empty() && !value.is_null() && node.keeps_empty() => "\"\"".to_owned(),
+        text => text,
+    }
+}
+
+/// Whether the API server stores both values as the same one.
+fn is_same_scalar(node: SchemaNode<'_>, declared: &Value, live: &Value, reporter: &DiffReporter<'_>) -> bool {
+    if declared == live {
+        return true;
+    }
+    if live.is_null() {
+        return node.is_empty(declared) && !node.keeps_empty();
+    }
+    let (expected, actual) = (scalar_text(declared), scalar_text(live));
+    if is_redacted(&expected) || is_redacted(&actual) {
+        return reporter.is_same_bytes(&expected, &actual);
+    }
+    if let (Value::Number(declared), Value::Number(live)) = (declared, live) {
+        return declared.as_f64() == live.as_f64() && (declared.is_f64() || live.is_f64());
+    }
+    match node.field_type {
+        FieldType::Any => false,
+        FieldType::Quantity => expected == actual || Quantity::are_same(&expected, &actual),
+        FieldType::ResourceQuantity => {
+            expected == actual || Quantity::are_same_in_thousandths(&expected, &actual)
+        }
+        FieldType::Bytes => {
+            let bytes = decode_base64(&expected);
+            bytes.is_some() && bytes == decode_base64(&actual)
+        }
+        FieldType::Time => is_same_time(&expected, &actual),
+        FieldType::Unknown => {
+            expected == actual || is_quantity_name(node.name) && Quantity::are_same(&expected, &actual)
+        }
+        FieldType::Plain
+        | FieldType::Ignored
+        | FieldType::Object(_)
+        | FieldType::Map(_)
+        | FieldType::List(..) => expected == actual,
+    }
+}
+
+/// The server truncates most timestamps to seconds.
+fn is_same_time(declared: &str, live: &str) -> bool {
+    let (Ok(declared), Ok(live)) = (declared.parse::<jiff::Timestamp>(), live.parse::<jiff::Timestamp>())
+    else {
+        return declared == live;
+    };
+    declared == live || live.subsec_nanosecond() == 0 && declared.as_second() == live.as_second()
+}
+
+/// Compares two lists. Elements that are added to a declared list differ.
+fn compare_lists<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a [Value],
+    live: &'a [Value],
+    reporter: &mut DiffReporter<'a>,
+) {
+    match element_match(node, declared, live) {
+        // A finding's path must not contain a redacted key, so only indices identify these elements.
+        ElementMatch::Keys(keys)
+            if declared.iter().flat_map(|one| key_values(&keys, one)).any(|value| is_redacted(&value)) =>
+        {
+            compare_by_index(node, declared, live, true, reporter);
+        }
+        ElementMatch::Value if declared.iter().any(|one| is_redacted(&scalar_text(one))) => {
+            compare_by_index(node, declared, live, true, reporter);
+        }
+        ElementMatch::Keys(keys) => compare_by_keys(node, &keys, declared, live, reporter),
+        ElementMatch::Value => compare_sets(node, declared, live, reporter),
+        ElementMatch::Index => compare_by_index(node, declared, live, false, reporter),
+        ElementMatch::AnyOrder => compare_by_index(node, declared, live, true, reporter),
+    }
+}
+
+fn report_added_elements<'a>(node: SchemaNode<'a>, live: &'a [Value], reporter: &mut DiffReporter<'a>) {
+    if !live.iter().any(Value::is_object) {
+        return reporter.report_lists(&[], live);
+    }
+    let element_match = element_match(node, &[], live);
+    for (at, element) in live.iter().enumerate() {
+        let segment = match &element_match {
+            ElementMatch::Keys(keys) => element_segment(keys, &key_values(keys, element)),
+            ElementMatch::Value | ElementMatch::Index | ElementMatch::AnyOrder => Segment::Index(at),
+        };
+        reporter.at(segment, |reporter| report_added(node.element(), element, reporter));
+    }
+}
+
+/// Fields that identify the elements of a list, each with its value if it is absent.
+type ListKeys<'a> = Vec<(&'a str, &'a str)>;
+
+/// How the elements of two lists are matched.
+enum ElementMatch<'a> {
+    Keys(ListKeys<'a>),
+    Value,
+    Index,
+    AnyOrder,
+}
+
+fn element_match<'a>(node: SchemaNode<'a>, declared: &[Value], live: &[Value]) -> ElementMatch<'a> {
+    match node.field_type {
+        FieldType::List(_, ListType::Map(_)) => ElementMatch::Keys(schema_keys(node).unwrap_or_default()),
+        FieldType::List(_, ListType::Set) => ElementMatch::Value,
+        FieldType::List(_, ListType::Unordered) => ElementMatch::AnyOrder,
+        FieldType::List(_, ListType::Atomic) | FieldType::Any => ElementMatch::Index,
+        _ => guess_plain_keys(declared, live).map_or(ElementMatch::AnyOrder, ElementMatch::Keys),
+    }
+}
+
+/// The keys of a list by its schema.
+pub(in crate::diff) fn schema_keys(node: SchemaNode<'_>) -> Option<ListKeys<'_>> {
+    match node.field_type {
+        FieldType::List(_, ListType::Map(keys)) => {
+            Some(keys.iter().map(|key| (&*key.field, &*key.default)).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Candidates for the keys of a list without a schema, in the order of preference.
+const COMMON_LIST_KEYS: &[&[&str]] = &[
+    &["name"],
+    &["containerPort", "protocol"],
+    &["port", "protocol"],
+    &["mountPath"],
+    &["devicePath"],
+    &["ip"],
+];
+
+/// The first candidate that all elements have and that is unique in both lists. The keys may be redacted.
+pub(in crate::diff) fn guess_keys(one: &[Value], other: &[Value]) -> Option<ListKeys<'static>> {
+    let candidates = COMMON_LIST_KEYS.iter().map(|keys| with_defaults(keys));
+    candidates.into_iter().find(|keys| are_unique(keys, one) && are_unique(keys, other))
+}
+
+/// The same, if no key is redacted.
+fn guess_plain_keys(one: &[Value], other: &[Value]) -> Option<ListKeys<'static>> {
+    let is_plain = |keys: &ListKeys<'_>, list: &[Value]| {
+        !list.iter().flat_map(|element| key_values(keys, element)).any(|value| is_redacted(&value))
+    };
+    guess_keys(one, other).filter(|keys| is_plain(keys, one) && is_plain(keys, other))
+}
+
+fn with_defaults(keys: &[&'static str]) -> ListKeys<'static> {
+    // The server defaults the protocol of a port.
+    let default = |key: &str| if key == "protocol" { "TCP" } else { "" };
+    keys.iter().map(|key| (*key, default(key))).collect()
+}
+
+fn are_unique(keys: &[(&str, &str)], list: &[Value]) -> bool {
+    let values: BTreeSet<Vec<String>> = list.iter().map(|element| key_values(keys, element)).collect();
+    values.len() == list.len() && values.iter().flatten().all(|value| !value.is_empty())
+}
+
+/// The values of the keys of an element.
+pub(in crate::diff) fn key_values(keys: &[(&str, &str)], element: &Value) -> Vec<String> {
+    let value = |(key, default): &(&str, &str)| match scalar_text(&element[*key]) {
+        absent if absent.is_empty() => (*default).to_owned(),
+        text => text,
+    };
+    keys.iter().map(value).collect()
+}
+
+pub(in crate::diff) fn element_segment(keys: &[(&str, &str)], values: &[String]) -> Segment {
+    Segment::Element(
+        keys.iter().zip(values).map(|((key, _), value)| ((*key).into(), value.as_str().into())).collect(),
+    )
+}
+
+/// Whether a field without a schema is a quantity by its name.
+pub(in crate::diff) fn is_quantity_name(name: &str) -> bool {
+    const QUANTITIES: &[&str] = &[
+        "cpu",
+        "memory",
+        "storage",
+        "ephemeral-storage",
+        "pods",
+        "sizeLimit",
+        "divisor",
+        "averageValue",
+        "value",
+    ];
+    QUANTITIES.iter().any(|quantity| name == *quantity || name.ends_with(&format!(".{quantity}")))
+}
+
+/// Elements with equal keys are matched in their order.
+fn compare_by_keys<'a>(
+    node: SchemaNode<'a>,
+    keys: &[(&str, &str)],
+    declared: &'a [Value],
+    live: &'a [Value],
+    reporter: &mut DiffReporter<'a>,
+) {
+    let live_keys: Vec<Vec<String>> = live.iter().map(|element| key_values(keys, element)).collect();
+    let is_plain = !live_keys.iter().flatten().any(|value| is_redacted(value));
+    let mut unmatched: Vec<_> = live_keys.iter().zip(live).map(Some).collect();
+    let mut indices: HashMap<&[String], VecDeque<usize>> = HashMap::new();
+    for (at, values) in live_keys.iter().enumerate() {
+        indices.entry(values).or_default().push_back(at);
+    }
+    for element in declared {
+        let values = key_values(keys, element);
+        let found = if is_plain {
+            indices.get_mut(&*values).and_then(VecDeque::pop_front)
+        } else {
+            unmatched
+                .iter()
+                .position(|other| other.is_some_and(|(other, _)| reporter.are_same(&values, other)))
+        };
+        let live = found.and_then(|at| unmatched[at].take()).map_or(&Value::Null, |(_, element)| element);
+        reporter.at(element_segment(keys, &values), |reporter| {
+            compare_values(node.element(), element, live, reporter);
+        });
+    }
+    let added = unmatched.into_iter().flatten().filter(|(_, element)| !node.is_added_by_system(element));
+    for (values, element) in added {
+        reporter.at(element_segment(keys, values), |reporter| {
+            report_added(node.element(), element, reporter);
+        });
+    }
+}
+
+fn compare_sets<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a [Value],
+    live: &'a [Value],
+    reporter: &mut DiffReporter<'a>,
+) {
+    let (missing, added) = (not_in(declared, live), not_in(live, declared));
+    let is_long = missing.len().max(added.len()) > MAX_SEARCHED_SET;
+    let has = |list: &[(usize, &Value)], value: &Value, reporter: &DiffReporter<'_>| {
+        !is_long && list.iter().any(|(_, other)| is_same_scalar(node.element(), value, other, reporter))
+    };
+    // The values of a custom resource may be confidential, so its paths contain indices.
+    let segment = |at: usize, text: &str| {
+        if node.is_built_in() { Segment::Value(text.into()) } else { Segment::Index(at) }
+    };
+    for (at, value) in &missing {
+        if !has(&added, value, reporter) {
+            let text = scalar_text(value);
+            reporter.at(segment(*at, &text), |reporter| reporter.report(&text, ""));
+        }
+    }
+    for (at, value) in &added {
+        if !node.is_added_by_system(value) && !has(&missing, value, reporter) {
+            let text = scalar_text(value);
+            reporter.at(segment(*at, &text), |reporter| reporter.report("", &text));
+        }
+    }
+}
+
+/// The elements of a list, with their indices, whose text is not in the other one.
+fn not_in<'a>(list: &'a [Value], other: &[Value]) -> Vec<(usize, &'a Value)> {
+    let others: HashSet<String> = other.iter().map(scalar_text).collect();
+    list.iter().enumerate().filter(|(_, value)| !others.contains(&scalar_text(value))).collect()
+}
+
+/// Skips the equal elements at both ends and compares the rest by index; in any order, equal elements are matched first.
+fn compare_by_index<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a [Value],
+    live: &'a [Value],
+    in_any_order: bool,
+    reporter: &mut DiffReporter<'a>,
+) {
+    let element = node.element();
+    let mut is_same = |one: &'a Value, other: &'a Value| {
+        reporter.reports_nothing(|reporter| compare_elements(element, Some(one), Some(other), reporter))
+    };
+    let mut actual = without_system_elements(node, live, declared.len());
+    let mut expected: Vec<(usize, &Value)> = declared.iter().enumerate().collect();
+    let start = expected.iter().zip(&actual).take_while(|(one, other)| is_same(one.1, other.1)).count();
+    expected.drain(..start);
+    actual.drain(..start);
+    let end = expected
+        .iter()
+        .rev()
+        .zip(actual.iter().rev())
+        .take_while(|(one, other)| is_same(one.1, other.1))
+        .count();
+    expected.truncate(expected.len() - end);
+    actual.truncate(actual.len() - end);
+    if in_any_order && expected.len().max(actual.len()) <= MAX_SEARCHED_LIST {
+        expected.retain(|(_, one)| {
+            let found = actual.iter().position(|(_, other)| is_same(one, other));
+            found.map(|at| actual.remove(at)).is_none()
+        });
+    }
+    if expected.is_empty() && actual.is_empty() {
+        return;
+    }
+    if !declared.iter().chain(live).any(Value::is_object) {
+        return reporter.report_lists(declared, live);
+    }
+    for at in 0..expected.len().max(actual.len()) {
+        let (one, other) = (expected.get(at), actual.get(at));
+        let index = other.or(one).map_or(0, |(index, _)| *index);
+        let (one, other) = (one.map(|(_, one)| *one), other.map(|(_, other)| *other));
+        reporter.at(Segment::Index(index), |reporter| compare_elements(element, one, other, reporter));
+    }
+}
+
+/// The live elements with their indices. Drops elements that the system adds, from the end, while there are more than are
+/// declared.
+fn without_system_elements<'a>(
+    node: SchemaNode<'_>,
+    live: &'a [Value],
+    declared: usize,
+) -> Vec<(usize, &'a Value)> {
+    let mut excess = live.len().saturating_sub(declared);
+    let mut elements: Vec<_> = live.iter().enumerate().rev().collect();
+    elements.retain(|(_, element)| {
+        let is_added = excess > 0 && node.is_added_by_system(element);
+        excess -= usize::from(is_added);
+        !is_added
+    });
+    elements.reverse();
+    elements
+}
+
+fn compare_elements<'a>(
+    node: SchemaNode<'a>,
+    declared: Option<&'a Value>,
+    live: Option<&'a Value>,
+    reporter: &mut DiffReporter<'a>,
+) {
+    match (declared, live) {
+        (Some(declared), live) => compare_values(node, declared, live.unwrap_or(&Value::Null), reporter),
+        (None, Some(live)) => report_added(node, live, reporter),
+        (None, None) => {}
+    }
+}

@@ -1,0 +1,142 @@
+//! Compares an object as the provider read it back after an apply, all fields of which are declared.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::blind::UNSET;
+use crate::{
+    diff::{
+        manifest::{
+            NOT_DECLARED, SchemaNode, element_segment, guess_keys, is_quantity_name, key_values, schema_keys,
+        },
+        reporter::{DiffReporter, scalar_text},
+    },
+    types::Segment,
+};
+
+/// Fields that were added since the apply differ too.
+pub(super) fn compare_whole_object<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a Value,
+    live: &'a Value,
+    reporter: &mut DiffReporter<'a>,
+) {
+    for name in field_names(declared, live) {
+        let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
+        match name {
+            "apiVersion" | "kind" | "status" => {}
+            "metadata" => reporter.in_field(name, name, |reporter| {
+                let names = field_names(declared, live).into_iter();
+                for name in names.filter(|name| !NOT_DECLARED.contains(name)) {
+                    let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
+                    reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter));
+                }
+            }),
+            _ => reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter)),
+        }
+    }
+}
+
+fn compare_values<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a Value,
+    live: &'a Value,
+    reporter: &mut DiffReporter<'a>,
+) {
+    match (declared, live) {
+        (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
+            for name in field_names(declared, live) {
+                let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
+                reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter));
+            }
+        }
+        (Value::Array(declared), Value::Array(live)) => compare_lists(node, declared, live, reporter),
+        (Value::Array(declared), Value::Null) => compare_lists(node, declared, &[], reporter),
+        (Value::Null, Value::Array(live)) => compare_lists(node, &[], live, reporter),
+        (declared, live) => {
+            let (expected, actual) = (scalar_text(declared), scalar_text(live));
+            let is_same = reporter.is_same(&expected, &actual)
+                || is_quantity_name(node.name) && reporter.is_same_quantity(&expected, &actual);
+            if !is_same {
+                reporter.report(&expected, &actual);
+            }
+        }
+    }
+}
+
+fn compare_lists<'a>(
+    node: SchemaNode<'a>,
+    declared: &'a [Value],
+    live: &'a [Value],
+    reporter: &mut DiffReporter<'a>,
+) {
+    if !declared.iter().chain(live).any(Value::is_object) {
+        // A set in another order is drift to Terraform.
+        let are_same = declared.len() == live.len()
+            && declared.iter().zip(live).all(|(one, other)| is_same_element(one, other, reporter));
+        if !are_same {
+            reporter.report_lists(declared, live);
+        }
+        return;
+    }
+    let element = node.element();
+    let Some(keys) = schema_keys(node).or_else(|| guess_keys(declared, live)) else {
+        for at in 0..declared.len().max(live.len()) {
+            let (declared, live) = (declared.get(at), live.get(at));
+            reporter.at(Segment::Index(at), |reporter| compare_elements(element, declared, live, reporter));
+        }
+        return;
+    };
+    let mut added: Vec<&Value> = live.iter().collect();
+    let mut pairs = Vec::new();
+    for declared in declared {
+        let values = key_values(&keys, declared);
+        let is_same = |live: &&Value| reporter.are_same(&values, &key_values(&keys, live));
+        let live = added.iter().position(is_same).map(|at| added.remove(at));
+        pairs.push((Some(declared), live));
+    }
+    pairs.extend(added.into_iter().map(|live| (None, Some(live))));
+    for (declared, live) in pairs {
+        let values = live.or(declared).map(|element| key_values(&keys, element)).unwrap_or_default();
+        reporter.at(element_segment(&keys, &values), |reporter| {
+            compare_elements(element, declared, live, reporter);
+        });
+    }
+}
+
+/// Compares two elements, one of which may be absent. An empty element differs from an absent one.
+fn compare_elements<'a>(
+    node: SchemaNode<'a>,
+    declared: Option<&'a Value>,
+    live: Option<&'a Value>,
+    reporter: &mut DiffReporter<'a>,
+) {
+    let before = reporter.count();
+    compare_values(node, declared.unwrap_or(&Value::Null), live.unwrap_or(&Value::Null), reporter);
+    if declared.is_some() != live.is_some() && reporter.count() == before {
+        let display = |value: Option<&Value>| if value.is_some() { "{}" } else { "" };
+        reporter.report(display(declared), display(live));
+    }
+}
+
+/// Compares two list elements that are not objects.
+fn is_same_element(declared: &Value, live: &Value, reporter: &DiffReporter<'_>) -> bool {
+    match (declared, live) {
+        (Value::Array(declared), Value::Array(live)) => {
+            declared.len() == live.len()
+                && declared.iter().zip(live).all(|(one, other)| is_same_element(one, other, reporter))
+        }
+        (declared, live) => reporter.is_same(&scalar_text(declared), &scalar_text(live)),
+    }
+}
+
+/// The fields of both objects, except live fields that the schema of the provider does not have.
+fn field_names<'a>(declared: &'a Value, live: &'a Value) -> BTreeSet<&'a str> {
+    let names = |value: &'a Value| value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let unset = declared[UNSET].as_array();
+    let is_read = |name: &&str| {
+        unset.is_none_or(|unset| declared.get(name).is_some() || unset.iter().any(|other| other == *name))
+    };
+    names(declared).filter(|name| *name != UNSET).chain(names(live).filter(is_read)).collect()
+}
