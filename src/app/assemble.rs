@@ -16,7 +16,7 @@ use super::{
 use crate::{
     config::Settings,
     diff::manifest::ClusterSchemas,
-    engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, StatePublisher},
+    engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
     rules::RuleSet,
     server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
     sources::{
@@ -52,7 +52,7 @@ pub struct Ingest {
     watch_deps: WatchDeps,
     events: mpsc::Receiver<Event>,
     engine: Engine,
-    publisher: StatePublisher,
+    publisher: SnapshotPublisher,
     clock: Clock,
     stop: CancellationToken,
 }
@@ -73,7 +73,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
     let plan = plans.borrow().clone();
     let engine =
         Engine::new(&plan, first.rules.clone(), &first.sources, history, engine_metrics, clock.clone());
-    let (publisher, state) = engine::state_channel(engine.snapshot());
+    let (publisher, state) = engine::snapshot_channel(engine.snapshot());
     let exposed = Exposed {
         state,
         metrics: MetricsPage::new(registry),

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AppError, ExporterDeps, events::TransitionFollower, start, telemetry::LogHandle};
 use crate::{
     config::Settings,
-    demo::{Refusal, Scene, Shop, play, roll_out, router},
+    demo::{Shop, StatusError, StoryEvent, play_story, router, run_deployment_controller},
     engine::{EpisodeChange, Transition},
     server::{Auth, ServerLimits, serve},
     sources::terraform::random_key,
@@ -45,7 +45,7 @@ pub struct Demo {
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("cannot create the shop in the demo's cluster: {0}")]
-    Shop(#[source] Refusal),
+    Shop(#[source] StatusError),
     #[error("cannot listen on the loopback interface for the demo's API server: {0}")]
     Listen(#[source] io::Error),
     #[error("cannot write the demo's kubeconfig in {}: {source}; set TMPDIR to a folder that you may write to", folder.display())]
@@ -96,17 +96,17 @@ pub async fn run(demo: Demo, mut out: impl Write) -> Result<(), AppError> {
     // A closed pipe does not end the demo.
     let _ = greet(&mut out, page_address, &kubeconfig, speed);
 
-    let pods = tokio::spawn(roll_out(cluster));
-    let (scenes_sender, scenes) = mpsc::channel(16);
-    let story = speed.map(|speed| tokio::spawn(play(shop, speed, scenes_sender)));
+    let deployment_controller = tokio::spawn(run_deployment_controller(cluster));
+    let (scenes_sender, story_events) = mpsc::channel(16);
+    let story = speed.map(|speed| tokio::spawn(play_story(shop, speed, scenes_sender)));
     let follower = TransitionFollower { state: exporter.state.clone(), last_sequence: 0, stop: stop.clone() };
     let exporter = exporter.wait();
     tokio::pin!(exporter);
     let ended = tokio::select! {
         ended = &mut exporter => ended,
-        () = narrate(follower, scenes, &clock, &mut out) => exporter.await,
+        () = narrate(follower, story_events, &clock, &mut out) => exporter.await,
     };
-    pods.abort();
+    deployment_controller.abort();
     story.inspect(tokio::task::JoinHandle::abort);
     let _ = server.await;
     drop(folder);
@@ -160,16 +160,16 @@ fn greet(out: &mut impl Write, page: SocketAddr, kubeconfig: &Path, speed: Optio
 /// Prints the scenes of the story and the episodes that the exporter detects.
 async fn narrate(
     mut follower: TransitionFollower,
-    mut scenes: mpsc::Receiver<Scene>,
+    mut story_events: mpsc::Receiver<StoryEvent>,
     clock: &Clock,
     out: &mut impl Write,
 ) {
     let mut story_runs = true;
     loop {
         let lines: Vec<String> = tokio::select! {
-            scene = scenes.recv(), if story_runs => {
-                story_runs = scene.is_some();
-                scene.iter().map(scene_line).collect()
+            event = story_events.recv(), if story_runs => {
+                story_runs = event.is_some();
+                event.iter().map(scene_line).collect()
             }
             transitions = follower.next() => match transitions {
                 Some(transitions) => transitions.iter().filter_map(|transition| transition_line(transition)).collect(),
@@ -183,10 +183,10 @@ async fn narrate(
     }
 }
 
-fn scene_line(scene: &Scene) -> String {
-    match scene {
-        Scene::Does { who, what } => format!("{who:<12}{what}"),
-        Scene::Fails { why } => format!("{:<12}failed: {why}", ""),
+fn scene_line(event: &StoryEvent) -> String {
+    match event {
+        StoryEvent::Action { actor, command } => format!("{actor:<12}{command}"),
+        StoryEvent::Failed { error } => format!("{:<12}failed: {error}", ""),
     }
 }
 

@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 use super::{AppError, Exporter, ExporterDeps, SettingsHandle, assemble, spawn_ingest};
 use crate::{
     config::Settings,
-    engine::{History, Snapshot, StateReader},
+    engine::{History, Snapshot, SnapshotReader},
     server::{Peer, router},
     types::{Kind, Scope, ServedKinds, Source, WantedKind, WatchHealth},
 };
@@ -37,7 +37,7 @@ const CONCURRENT_CHECKS: usize = 16;
 #[derive(Debug)]
 pub struct InProcessExporter {
     router: Router,
-    state: StateReader,
+    state: SnapshotReader,
     ended: oneshot::Receiver<()>,
     stop: CancellationToken,
     /// Keeps the settings channel open.

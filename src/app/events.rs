@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::engine::{EpisodeChange, StateReader, Transition};
+use crate::engine::{EpisodeChange, SnapshotReader, Transition};
 
 /// The API server rejects longer notes.
 const MAX_NOTE_LENGTH: usize = 1024;
@@ -21,7 +21,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Follows the history. A slow consumer never delays the engine: the history itself is the queue.
 #[derive(Debug)]
 pub(super) struct TransitionFollower {
-    pub(super) state: StateReader,
+    pub(super) state: SnapshotReader,
     /// The sequence number of the last transition that was returned.
     pub(super) last_sequence: u64,
     pub(super) stop: CancellationToken,

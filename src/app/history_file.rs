@@ -10,7 +10,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::engine::{History, StateReader, Transition};
+use crate::engine::{History, SnapshotReader, Transition};
 
 /// The file is truncated to this number of lines when it has grown to twice as many.
 const MAX_LINES: usize = 10_000;
@@ -70,7 +70,7 @@ impl HistoryFile {
     }
 
     /// Appends new transitions until `stop` is cancelled; the last ones are written even then.
-    pub(super) async fn run(mut self, mut state: StateReader, stop: CancellationToken) {
+    pub(super) async fn run(mut self, mut state: SnapshotReader, stop: CancellationToken) {
         loop {
             let running = tokio::select! {
                 changed = state.changed() => changed,

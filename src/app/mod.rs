@@ -32,7 +32,7 @@ use self::{
 };
 use crate::{
     config::Settings,
-    engine::{History, StateReader},
+    engine::{History, SnapshotReader},
     server::{Auth, ServerLimits, router, serve},
     types::{Clock, RedactionKey},
     watch::WatcherConfig,
@@ -82,7 +82,7 @@ pub async fn run(deps: ExporterDeps, listener: TcpListener) -> Result<(), AppErr
 }
 
 struct RunningExporter {
-    state: StateReader,
+    state: SnapshotReader,
     ingest: oneshot::Receiver<()>,
     server: JoinHandle<()>,
     /// The tasks that follow the history.
@@ -158,7 +158,7 @@ fn spawn_ingest(
 
 fn spawn_followers(
     deps: &ExporterDeps,
-    state: &StateReader,
+    state: &SnapshotReader,
     last_sequence: u64,
     file: Option<HistoryFile>,
 ) -> Vec<JoinHandle<()>> {

@@ -7,87 +7,86 @@ use jiff::{SignedDuration, Timestamp, Unit, Zoned, tz::TimeZone};
 use super::{
     Outcome,
     args::AcceptArgs,
-    explain::{About, Claim, Explained, ask_about},
-    resources::harmless,
-    runtime::block_on,
+    explain::{ExplainedClaim, ExplainedObject, Lookup, look_up},
+    output::{block_on, escape_control, write_error},
 };
 use crate::{
     rules::{AcceptedField, Justification, RuleConfig, RuleSet, RuleSpec, acceptance_rules, rules_to_yaml},
     types::Clock,
 };
 
-/// Prints a rule for each difference that the object has now: pinned to the object, the path and the value.
+/// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
 pub(super) fn run(
     arguments: &AcceptArgs,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let AcceptArgs { object, namespace, ask, .. } = arguments;
-    let json = match block_on(ask_about(object.wish()?, namespace.as_deref(), ask, stderr))? {
-        About::Object(json) => json,
-        About::Nothing(outcome) => return Ok(outcome),
+    let AcceptArgs { object, namespace, exporter, .. } = arguments;
+    let json = match block_on(look_up(object.resource()?, namespace.as_deref(), exporter, stderr))? {
+        Lookup::Found(json) => json,
+        Lookup::NotFound(outcome) => return Ok(outcome),
     };
-    let explained = Explained::of(&json)?;
-    let cannot_write = |error| format!("cannot write: {error}");
-    if explained.claims.iter().all(|claim| claim.resource.differences.is_empty()) {
-        let why = harmless(&why_nothing(&explained));
-        writeln!(stderr, "drift-exporter: {why}: there is nothing to accept").map_err(cannot_write)?;
+    let explained = ExplainedObject::from_json(&json)?;
+    if explained.claims.iter().all(|claim| claim.view.differences.is_empty()) {
+        let reason = escape_control(&why_nothing_differs(&explained));
+        writeln!(stderr, "drift-exporter: nothing to accept: {reason}").map_err(write_error)?;
         return Ok(Outcome::Negative);
     }
-    let expires = end(Clock::system().now(), arguments.period);
-    let why = Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
-    let input =
-        RuleConfig { rules: acceptance_rules(fields(&explained.claims), &why), ..RuleConfig::default() };
+    let expires = expiry(Clock::system().now(), arguments.period);
+    let justification =
+        Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
+    let rules = acceptance_rules(accepted_fields(&explained.claims), &justification);
+    let input = RuleConfig { rules, ..RuleConfig::default() };
     if let Err(problems) = RuleSet::compile(&input) {
         return Err(format!(
-            "a rule was made that is wrong, which is a bug in drift-exporter: {}",
+            "the generated rule is invalid: {}; please report this bug in drift-exporter",
             problems[0]
         ));
     }
-    write!(stdout, "{}", rules_to_yaml(&input.rules)).map_err(cannot_write)?;
-    let open: Vec<&str> =
+    write!(stdout, "{}", rules_to_yaml(&input.rules)).map_err(write_error)?;
+    let any_value: Vec<&str> =
         input.rules.iter().filter(|rule| rule.matches.values.is_empty()).map(path_of).collect();
-    if !open.is_empty() {
-        let paths = harmless(&open.join(", "));
-        writeln!(stderr, "drift-exporter: any value of {paths} is accepted: what is there now is not shown, so no rule can be pinned to it")
-            .map_err(cannot_write)?;
+    if !any_value.is_empty() {
+        let paths = escape_control(&any_value.join(", "));
+        writeln!(
+            stderr,
+            "drift-exporter: any value of {paths} is accepted: the exporter does not expose the live value"
+        )
+        .map_err(write_error)?;
     }
-    Ok(Outcome::Fine)
+    Ok(Outcome::Success)
 }
 
-/// The one path that an accepting rule is about.
+/// An accepting rule has one path.
 fn path_of(rule: &RuleSpec) -> &str {
     rule.matches.paths.first().map_or("", |path| path)
 }
 
-/// Every field that differs.
-fn fields(claims: &[Claim]) -> impl Iterator<Item = AcceptedField<'_>> {
+fn accepted_fields(claims: &[ExplainedClaim]) -> impl Iterator<Item = AcceptedField<'_>> {
     claims.iter().flat_map(|claim| {
-        let (group, kind, namespace, name) = claim.resource.object();
-        let differences = claim.resource.differences.iter();
-        differences.map(move |own| {
-            let (path, value) = (&*own.path, Some(&*own.actual));
+        let (group, kind, namespace, name) = claim.view.object_key();
+        claim.view.differences.iter().map(move |difference| {
+            let (path, value) = (&*difference.path, Some(&*difference.actual));
             AcceptedField { group, kind, namespace, name, path, value }
         })
     })
 }
 
-/// Why an object has no difference that counts.
-fn why_nothing(explained: &Explained) -> String {
-    let called = explained.called();
-    let declared = || explained.claims.iter().map(|claim| &claim.resource).filter(|own| own.is_declared());
-    if let Some(unknown) = declared().find(|own| own.verdict == "unknown") {
-        let why = unknown.why().unwrap_or_default();
-        return format!("{called} cannot be compared with {}, {why}", unknown.source);
+fn why_nothing_differs(explained: &ExplainedObject) -> String {
+    let object = explained.display_name();
+    let declared = || explained.claims.iter().map(|claim| &claim.view).filter(|claim| claim.is_declared());
+    if let Some(unknown) = declared().find(|claim| claim.verdict == "unknown") {
+        let reason = unknown.unknown_reason().unwrap_or_default();
+        return format!("{object} cannot be compared with {}, {reason}", unknown.source);
     }
     if declared().next().is_none() {
-        return format!("nothing is declared for {called}");
+        return format!("no source declares {object}");
     }
-    format!("{called} is as declared, or rules accept it already")
+    format!("{object} matches its declared state, or rules already accept the difference")
 }
 
-/// The time until which it is accepted, to the second.
-fn end(now: Timestamp, period: SignedDuration) -> String {
+/// Rounded to seconds.
+fn expiry(now: Timestamp, period: SignedDuration) -> String {
     let end = Zoned::new(now + period, TimeZone::UTC);
     end.round(Unit::Second).unwrap_or(end).timestamp().to_string()
 }

@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use super::{
     Outcome,
-    args::{BaselineArgs, Written},
+    args::{BaselineArgs, ManifestFormat},
+    output::write_error,
 };
 use crate::{
     sources::terraform::{
@@ -23,29 +24,27 @@ use crate::{
     types::{BaselineFault, Clock},
 };
 
-/// Prints the Secrets of a baseline. What is wrong with the state is said on `stderr`, as is what became of it.
 pub(super) fn run(
     arguments: &BaselineArgs,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let (place, bytes) = open(arguments.file.as_deref())?;
-    let mut say = |message: &dyn Display| {
-        writeln!(stderr, "drift-exporter: {message}").map_err(|error| format!("cannot write: {error}"))
-    };
-    let key = random_key().map_err(|error| format!("the system has no random bytes: {error}"))?;
+    let (input, bytes) = open_input(arguments.file.as_deref())?;
+    let mut print =
+        |message: &dyn Display| writeln!(stderr, "drift-exporter: {message}").map_err(write_error);
+    let key = random_key().map_err(|error| format!("cannot generate a redaction key: {error}"))?;
     let text = InflateReader::new(bytes, INFLATE_LIMIT);
     let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
         Ok(state) => state,
-        Err(ReadError::Io(error)) => return Err(format!("cannot read {place}: {error}")),
+        Err(ReadError::Io(error)) => return Err(format!("cannot read {input}: {error}")),
         Err(ReadError::Invalid(fault)) => {
-            say(&format_args!("{place} {}", explain(fault)))?;
+            print(&format_args!("cannot use {input}: {}", describe_fault(fault)))?;
             return Ok(Outcome::Negative);
         }
     };
     let summary = summary(&state);
     if state.objects.is_empty() {
-        say(&format_args!("{place} has no resource of Kubernetes that can be compared: {summary}"))?;
+        print(&format_args!("{input} contains no Kubernetes resource that can be compared: {summary}"))?;
         return Ok(Outcome::Negative);
     }
     let published = whole_seconds(Clock::system().now());
@@ -54,22 +53,19 @@ pub(super) fn run(
     let joined = parts.concat();
     let read_back = InflateReader::new(&*joined, INFLATE_LIMIT).and_then(InflateReader::read_to_end);
     if !read_back.is_ok_and(|text| PublishedBaseline::read(&text).as_ref() == Ok(&published)) {
-        say(&format_args!("{place} has resources that cannot be written down; they may be nested too deep"))?;
+        print(&format_args!("cannot encode the resources of {input}; they may be nested too deeply"))?;
         return Ok(Outcome::Negative);
     }
     let secrets = secrets(&published, parts, arguments);
     let text =
-        write(&secrets, arguments.output).map_err(|error| format!("cannot write the Secrets: {error}"))?;
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(|error| format!("cannot write: {error}"))?;
-    say(&summary)?;
-    Ok(Outcome::Fine)
+        encode(&secrets, arguments.output).map_err(|error| format!("cannot encode the Secrets: {error}"))?;
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(write_error)?;
+    print(&summary)?;
+    Ok(Outcome::Success)
 }
 
-/// What to read is called, and what is in it.
-fn open(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), String> {
+/// The input and its name for messages.
+fn open_input(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), String> {
     match file.filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let name = path.display().to_string();
@@ -77,23 +73,23 @@ fn open(file: Option<&Path>) -> Result<(String, Box<dyn BufRead>), String> {
             Ok((name, Box::new(BufReader::new(opened))))
         }
         None if io::stdin().is_terminal() => Err(
-            "there is nothing on standard input; pipe `terraform state pull` into it, or name a file with -f"
+            "cannot read a state: standard input is a terminal; pipe `terraform state pull` into it or use -f FILE"
                 .to_owned(),
         ),
         None => Ok(("standard input".to_owned(), Box::new(io::stdin().lock()))),
     }
 }
 
-fn explain(fault: BaselineFault) -> &'static str {
+fn describe_fault(fault: BaselineFault) -> &'static str {
     match fault {
-        BaselineFault::Incomplete | BaselineFault::Truncated => "ends too early",
-        BaselineFault::TooLarge => "is larger than anything that is read",
-        BaselineFault::Encrypted => "is an encrypted state; `tofu state pull` prints it in the clear",
+        BaselineFault::Incomplete | BaselineFault::Truncated => "the state is truncated",
+        BaselineFault::TooLarge => "the state is too large",
+        BaselineFault::Encrypted => "the state is encrypted; use the output of `tofu state pull`",
         BaselineFault::UnsupportedVersion => {
-            "is a state of a version that is not known; Terraform from 0.12 on writes version 4"
+            "unsupported state version; Terraform 0.12 and later write version 4"
         }
         BaselineFault::Unreadable | BaselineFault::Foreign | BaselineFault::NotDeployed => {
-            "is no state; want what `terraform state pull` or `terraform show -json` prints"
+            "not a Terraform state; use the output of `terraform state pull` or `terraform show -json`"
         }
     }
 }
@@ -103,26 +99,27 @@ fn summary(state: &TerraformState) -> String {
     let mut types: Vec<&str> = state.objects.iter().map(|object| &*object.resource_type).collect();
     types.sort_unstable();
     types.dedup();
-    let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let mut summary = format!(
         "{} of {}, {} left out",
-        counted(state.objects.len(), "object"),
-        counted(types.len(), "type"),
-        counted(state.skipped.len(), "resource")
+        plural(state.objects.len(), "object"),
+        plural(types.len(), "type"),
+        plural(state.skipped.len(), "resource")
     );
-    let mut left: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut skipped_count: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for skipped in &state.skipped {
-        *left.entry((&skipped.resource_type, skipped.reason.as_str())).or_default() += 1;
+        *skipped_count.entry((&skipped.resource_type, skipped.reason.as_str())).or_default() += 1;
     }
-    for (at, ((resource_type, reason), count)) in left.into_iter().enumerate() {
-        let start = if at == 0 { ": " } else { ", " };
-        summary
-            .push_str(&format!("{start}{resource_type} ({reason}) {count}").replace(char::is_control, "?"));
+    for (index, ((resource_type, reason), count)) in skipped_count.into_iter().enumerate() {
+        let separator = if index == 0 { ": " } else { ", " };
+        summary.push_str(
+            &format!("{separator}{resource_type} ({reason}) {count}").replace(char::is_control, "?"),
+        );
     }
     summary
 }
 
-/// One Secret, in the order in which people read it.
+/// Fields are serialized in the order of manifests.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Secret {
@@ -149,11 +146,11 @@ fn secrets(published: &PublishedBaseline, parts: Vec<Vec<u8>>, arguments: &Basel
         (format!("{prefix}/baseline-name"), name.clone()),
         ("app.kubernetes.io/managed-by".to_owned(), "drift-exporter".to_owned()),
     ]);
-    let each = parts.into_iter().enumerate().map(|(at, part)| {
-        // Parts of different publications do not belong together.
+    let secrets = parts.into_iter().enumerate().map(|(index, part)| {
+        // Readers reject parts of different publications.
         let publication = published.key.id().to_owned();
         let mut annotations = BTreeMap::from([(format!("{prefix}/publication"), publication)]);
-        if at == 0 {
+        if index == 0 {
             annotations.extend([
                 (format!("{prefix}/chunks"), count.to_string()),
                 (format!("{prefix}/serial"), published.state.serial.to_string()),
@@ -165,7 +162,7 @@ fn secrets(published: &PublishedBaseline, parts: Vec<Vec<u8>>, arguments: &Basel
             api_version: "v1",
             kind: "Secret",
             metadata: Metadata {
-                name: if at == 0 { base } else { format!("{base}-part-{at}") },
+                name: if index == 0 { base } else { format!("{base}-part-{index}") },
                 namespace: arguments.namespace.clone().filter(|namespace| !namespace.is_empty()),
                 labels: labels.clone(),
                 annotations,
@@ -174,17 +171,17 @@ fn secrets(published: &PublishedBaseline, parts: Vec<Vec<u8>>, arguments: &Basel
             data: BTreeMap::from([("baseline", STANDARD.encode(part))]),
         }
     });
-    each.collect()
+    secrets.collect()
 }
 
-fn write(secrets: &[Secret], written: Written) -> Result<String, String> {
-    match (written, secrets) {
-        (Written::Json, [secret]) => serde_json::to_string_pretty(secret).map(|text| text + "\n"),
-        (Written::Json, secrets) => {
+fn encode(secrets: &[Secret], format: ManifestFormat) -> Result<String, String> {
+    match (format, secrets) {
+        (ManifestFormat::Json, [secret]) => serde_json::to_string_pretty(secret).map(|text| text + "\n"),
+        (ManifestFormat::Json, secrets) => {
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": secrets});
             serde_json::to_string_pretty(&list).map(|text| text + "\n")
         }
-        (Written::Yaml, secrets) => {
+        (ManifestFormat::Yaml, secrets) => {
             let mut text = String::new();
             for secret in secrets {
                 text.push_str("---\n");

@@ -1,49 +1,194 @@
-//! `drift-exporter completions` and `drift-exporter man`.
+//! `drift-exporter completions`, `drift-exporter man` and the completion of `kubectl drift`.
 
-use std::io::Write;
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+    path::Path,
+};
 
-use clap::Command;
+use clap::{Command, ValueHint};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
 use super::{
     Outcome,
     args::{CompletionsArgs, ManArgs},
+    output::write_error,
+    plugin::{self, with_default_command},
 };
 
-/// Prints what a shell needs to complete commands and flags.
-pub(super) fn complete(
+pub(super) fn print_completions(
     arguments: &CompletionsArgs,
     mut command: Command,
     stdout: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    // Written at once: a shell that has heard enough is no reason to panic.
+    // `generate` panics if it cannot write.
     let mut script = Vec::new();
-    // kubectl completes what follows its own name; the program that is called is this one.
+    // Also as a plugin: the shell completes the executable, kubectl completes `kubectl drift`.
     clap_complete::generate(arguments.shell, &mut command, "drift-exporter", &mut script);
-    stdout.write_all(&script).map_err(|error| format!("cannot write: {error}"))?;
-    Ok(Outcome::Fine)
+    stdout.write_all(&script).map_err(write_error)?;
+    Ok(Outcome::Success)
 }
 
-/// Prints a manual page, or writes all of them.
-pub(super) fn man(
+pub(super) fn print_man_pages(
     arguments: &ManArgs,
     mut command: Command,
     stdout: &mut dyn Write,
 ) -> Result<Outcome, String> {
     if let Some(folder) = &arguments.dir {
-        let unwritable = |error| format!("cannot write pages into {}: {error}", folder.display());
-        std::fs::create_dir_all(folder).map_err(unwritable)?;
-        clap_mangen::generate_to(command, folder).map_err(unwritable)?;
-        return Ok(Outcome::Fine);
+        let write_error = |error| format!("cannot write man pages to {}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(write_error)?;
+        clap_mangen::generate_to(command, folder).map_err(write_error)?;
+        return Ok(Outcome::Success);
     }
     command.build();
     let page = match &arguments.command {
         Some(name) => {
             let found = command.find_subcommand(name).cloned();
-            found.ok_or_else(|| format!("there is no command `{name}`; --help lists those that there are"))?
+            found.ok_or_else(|| format!("no command `{name}`; --help lists the commands"))?
         }
         None => command,
     };
-    let unwritable = |error| format!("cannot write: {error}");
-    clap_mangen::Man::new(page).render(&mut &mut *stdout).map_err(unwritable)?;
-    Ok(Outcome::Fine)
+    clap_mangen::Man::new(page).render(&mut &mut *stdout).map_err(write_error)?;
+    Ok(Outcome::Success)
+}
+
+/// The executable that kubectl runs to complete `kubectl drift`. Its arguments are the words so far, the last one
+/// unfinished. It prints one candidate a line, its help after a tab, and then a directive of cobra.
+const KUBECTL_COMPLETION: &str = "kubectl_complete-drift";
+/// `ShellCompDirectiveNoFileComp` and `ShellCompDirectiveDefault`.
+const NO_FILES: &str = ":4";
+const FILES: &str = ":0";
+
+pub(super) fn is_kubectl_completion(program: Option<&OsString>) -> bool {
+    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == KUBECTL_COMPLETION)
+}
+
+pub(super) fn complete_for_kubectl(words: Vec<OsString>, stdout: &mut dyn Write) -> io::Result<()> {
+    let mut directive = NO_FILES;
+    for candidate in kubectl_candidates(words)? {
+        if asks_for_files(&candidate) {
+            directive = FILES;
+            continue;
+        }
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        writeln!(stdout, "{}\t{}", candidate.get_value().display(), help.lines().next().unwrap_or_default())?;
+    }
+    writeln!(stdout, "{directive}")
+}
+
+/// The engine puts the option in front of its value: `--kubeconfig=:0`.
+fn asks_for_files(candidate: &CompletionCandidate) -> bool {
+    candidate.get_value().as_encoded_bytes().ends_with(FILES.as_bytes())
+}
+
+fn kubectl_candidates(mut words: Vec<OsString>) -> io::Result<Vec<CompletionCandidate>> {
+    let mut command = complete_files_in_shell(plugin::command(true));
+    if words.len() < 2 {
+        words.push(OsString::new());
+    }
+    let last = words.last_mut().filter(|word| *word == "-");
+    if let Some(word) = last {
+        // Completes `-` to long options.
+        *word = "--".into();
+    }
+    let is_option = words.last().is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
+    let is_command = words.len() == 2 && !is_option;
+    if !is_command {
+        words = with_default_command(words, &command);
+    }
+    let last = words.len() - 1;
+    let mut candidates = complete(&mut command, words, last, None)?;
+    candidates.retain(|candidate| {
+        let value = candidate.get_value().as_encoded_bytes();
+        // Options are offered only after a dash, and short ones never: they are complete when they can be distinguished.
+        asks_for_files(candidate)
+            || if is_option { value.starts_with(b"--") } else { !value.starts_with(b"-") }
+    });
+    Ok(candidates)
+}
+
+/// The engine would list files itself; shells know better how to complete them.
+fn complete_files_in_shell(command: Command) -> Command {
+    let with_files = |argument: clap::Arg| match argument.get_value_hint() {
+        ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath => {
+            argument.add(ArgValueCompleter::new(|_: &OsStr| vec![CompletionCandidate::new(FILES)]))
+        }
+        _ => argument,
+    };
+    command.mut_args(with_files).mut_subcommands(complete_files_in_shell)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::{FILES, KUBECTL_COMPLETION, complete_for_kubectl, kubectl_candidates};
+
+    fn words(typed: &[&str]) -> Vec<OsString> {
+        [KUBECTL_COMPLETION].iter().chain(typed).map(OsString::from).collect()
+    }
+
+    fn candidates(typed: &[&str]) -> Vec<String> {
+        let candidates = kubectl_candidates(words(typed)).unwrap();
+        candidates.iter().map(|candidate| candidate.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[track_caller]
+    fn check(typed: &[&str], expected: &[&str]) {
+        assert_eq!(candidates(typed), expected, "{typed:?}");
+    }
+
+    #[test]
+    fn commands_are_completed_as_the_first_word_only() {
+        check(&["ex"], &["explain"]);
+        check(&["rules", ""], &["list", "test", "help"]);
+        check(&["-n", "shop", "ex"], &[]);
+        check(&["-n", "get", ""], &[]);
+        check(&["get", "ex"], &[]);
+        let all = candidates(&[""]);
+        assert!(
+            ["get", "diff", "explain"].iter().all(|name| all.iter().any(|candidate| candidate == name)),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn every_command_has_a_line_of_help() {
+        let mut output = Vec::new();
+        complete_for_kubectl(words(&[""]), &mut output).unwrap();
+        let output = String::from_utf8(output).unwrap();
+        let (commands, directive) = output.trim_end().rsplit_once('\n').unwrap();
+        assert_eq!(directive, ":4");
+        for line in commands.lines() {
+            let (command, help) = line.split_once('\t').unwrap();
+            assert!(!command.is_empty() && !help.is_empty(), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_and_their_values_are_completed() {
+        check(&["--all-"], &["--all-namespaces"]);
+        check(&["get", "--all"], &["--all-namespaces", "--all"]);
+        check(&["get", "-o", ""], &["table", "wide", "json", "yaml", "name"]);
+        check(&["get", "-Ao", "j"], &["json"]);
+        check(&["get", "-nfoo", ""], &[]);
+        check(&["get", "-ojson", "-o", "y"], &["yaml"]);
+        check(&["--output", "y"], &["yaml"]);
+        check(&["--output=y"], &["--output=yaml"]);
+        check(&["get", "-n", ""], &[]);
+        check(&["get", "--", "--all"], &[]);
+        check(&["get", "--", "-o", ""], &[]);
+        check(&["completions", "ba"], &["bash"]);
+        assert!(candidates(&["-"]).contains(&"--namespace".to_owned()));
+    }
+
+    #[test]
+    fn files_are_completed_for_options_and_arguments_that_are_paths() {
+        check(&["get", "--kubeconfig", ""], &[FILES]);
+        check(&["get", "--kubeconfig=x"], &["--kubeconfig=:0"]);
+        check(&["rules", "test", ""], &[FILES]);
+        for typed in [&["get", ""][..], &["get", "-o", ""]] {
+            assert!(!candidates(typed).contains(&FILES.to_owned()), "{typed:?}");
+        }
+    }
 }

@@ -5,8 +5,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Outcome,
     args::DemoArgs,
+    output::{OnHangup, http_runtime, until_signal},
     run::bind,
-    signals::{self, Hangup},
 };
 use crate::{
     app::{
@@ -17,29 +17,28 @@ use crate::{
     types::Clock,
 };
 
-/// Enough for as many connections to the cluster as anybody could want to try.
-const OPEN_FILES: u64 = 4096 + OTHER_FILES;
-/// What everything else may have open: the page's connections, and a few files.
-const OTHER_FILES: u64 = 640;
+/// The limit of open files that the demo requests.
+const OPEN_FILES: u64 = 4096 + RESERVED_FILES;
+/// Files that are not connections to the demo's API server: connections to the web page, and a few others.
+const RESERVED_FILES: u64 = 640;
 
-/// How many connections the cluster may have where so many files may be open. More wait their turn: a process that can open no
-/// more files can do nothing at all.
-fn connections(open_files: u64) -> usize {
-    usize::try_from(open_files.saturating_sub(OTHER_FILES)).map_or(usize::MAX, |own| own.max(64))
+/// The number of connections that the demo's API server accepts at a time. A process at its limit of open files cannot
+/// do anything else.
+fn max_connections(open_files: u64) -> usize {
+    usize::try_from(open_files.saturating_sub(RESERVED_FILES)).map_or(usize::MAX, |count| count.max(64))
 }
 
-/// Runs the demo until a signal ends it.
 pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, String> {
     let log = telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
-    let runtime = signals::http_runtime()?;
-    let ended = runtime.block_on(async {
+    let runtime = http_runtime()?;
+    let result = runtime.block_on(async {
         let page = bind(&arguments.listen)?;
         let stop = CancellationToken::new();
         let speed = (!arguments.no_story).then_some(arguments.speed);
-        let connections = connections(rlimit::increase_nofile_limit(OPEN_FILES).unwrap_or(0));
+        let connections = max_connections(rlimit::increase_nofile_limit(OPEN_FILES).unwrap_or(0));
         let demo = Demo { page, connections, speed, log, clock: Clock::system(), stop: stop.clone() };
-        signals::until_signal(demo::run(demo, std::io::stdout()), &stop, Hangup::Ends).await
+        until_signal(demo::run(demo, std::io::stdout()), &stop, OnHangup::Stop).await
     });
     runtime.shutdown_background();
-    ended
+    result
 }

@@ -1,148 +1,152 @@
 //! `drift-exporter diff`.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsString,
-    io::{IsTerminal as _, Write},
+    fs,
+    io::{self, IsTerminal as _, Write},
+    path::Path,
+    process,
 };
 
 use clap::ColorChoice;
+use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::{
     Outcome,
     args::DiffArgs,
-    asked::{Asked, Place},
-    external_diff::{self, PROGRAM},
-    fields::as_yamls,
-    get::judge,
-    resources::{Resource, Row, fetch, harmless},
-    runtime::block_on,
-    unseen::Status,
+    client::{NamespaceScope, Query},
+    get::outcome,
+    output::{block_on, escape_control, write_error},
+    resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
 };
-use crate::types::WatchMode;
+use crate::types::{FieldPath, Segment, ValueDigest, WatchMode};
 
-/// A claim that drifted: what is declared, and what is there.
-pub(super) struct Sides {
-    /// `apps.v1.Deployment.shop.web`, as kubectl calls files of objects.
-    pub(super) file: String,
-    /// Who declares it.
-    by: String,
-    /// Who changed it, and when.
-    changed: String,
-    pub(super) declared: String,
-    pub(super) live: String,
-}
-
-/// Shows what is declared beside what is there.
 pub(super) fn run(
     arguments: &DiffArgs,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let Some((rows, outcome)) = block_on(look(arguments, stderr))? else {
-        return Ok(Outcome::CouldNotRun);
+    let Some((rows, outcome)) = block_on(fetch(arguments, stderr))? else {
+        return Ok(Outcome::Error);
     };
-    let drifted = rows.iter().map(|row| &row.resource).filter(|own| own.is_drifted());
-    let sides = drifted.map(Sides::of).collect::<Result<Vec<Sides>, String>>()?;
-    let unwritable = |error| format!("cannot write: {error}");
-    match env::var(PROGRAM).ok().filter(|program| !program.is_empty()) {
-        Some(program) if !sides.is_empty() => external_diff::run(&program, &sides, stdout),
+    let drifted = rows.iter().map(|row| &row.claim).filter(|claim| claim.is_drifted());
+    let diffs = drifted.map(ClaimDiff::new).collect::<Result<Vec<ClaimDiff>, String>>()?;
+    match env::var(EXTERNAL_DIFF).ok().filter(|program| !program.is_empty()) {
+        Some(program) if !diffs.is_empty() => run_external_diff(&program, &diffs, stdout),
         Some(_) | None => {
-            let terminal = std::io::stdout().is_terminal();
-            let colour = wants_colour(arguments.color, |name| env::var_os(name), terminal);
-            for side in &sides {
-                stdout.write_all(side.unified(colour).as_bytes()).map_err(unwritable)?;
+            let is_terminal = io::stdout().is_terminal();
+            let color = use_color(arguments.color, |name| env::var_os(name), is_terminal);
+            for diff in &diffs {
+                stdout.write_all(diff.unified(color).as_bytes()).map_err(write_error)?;
             }
             Ok(outcome)
         }
     }
 }
 
-async fn look(arguments: &DiffArgs, stderr: &mut dyn Write) -> Result<Option<(Vec<Row>, Outcome)>, String> {
-    let place = Place::of(&arguments.place, &arguments.ask).await;
-    let wishes = arguments.wishes.clone();
+async fn fetch(
+    arguments: &DiffArgs,
+    stderr: &mut dyn Write,
+) -> Result<Option<(Vec<ClaimRow>, Outcome)>, String> {
+    let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
+    let resources = arguments.resources.clone();
     let selector = arguments.selector.as_ref();
-    let asked = Asked::open(&arguments.ask, place, wishes, selector, WatchMode::Once, stderr).await?;
-    let Some(mut asked) = asked else { return Ok(None) };
-    let (rows, unseen) = fetch(&mut asked).await?;
-    let status = Status::of(&asked, unseen).await?;
-    let outcome = judge(&asked, &rows, &status)?;
-    for line in lacking(&asked, &rows, &status).into_iter().chain(status.unseen()) {
-        writeln!(stderr, "{line}").map_err(|error| format!("cannot write: {error}"))?;
+    let query = Query::open(&arguments.exporter, scope, resources, selector, WatchMode::Once, stderr).await?;
+    let Some(mut query) = query else { return Ok(None) };
+    let (rows, gaps) = fetch_claims(&mut query).await?;
+    let status = ExporterStatus::fetch(&query, gaps).await?;
+    let outcome = outcome(&query, &rows, &status)?;
+    for line in incomparable(&query, &rows, &status).into_iter().chain(status.gap_summary()) {
+        writeln!(stderr, "{line}").map_err(write_error)?;
     }
     Ok(Some((rows, outcome)))
 }
 
-/// What a difference cannot show: what is not there, and what could not be compared.
-fn lacking(asked: &Asked, rows: &[Row], status: &Status) -> Vec<String> {
-    let missed = asked.sought.iter().filter(|sought| !sought.is_found);
-    // What cannot be seen may be there.
-    let missed = missed.map(|sought| &sought.wish).filter(|wish| status.cannot_see(wish).is_none());
-    let named = missed.filter_map(|wish| Some((wish.kind.trim_end_matches('.'), wish.name.as_ref()?)));
-    let mut lines: Vec<String> = named
-        .map(|(kind, name)| format!("there is no such object, or nothing declares it: {kind}/{name}"))
-        .collect();
+/// Lines for objects that were not found or could not be compared, which a diff cannot show.
+fn incomparable(query: &Query, rows: &[ClaimRow], status: &ExporterStatus) -> Vec<String> {
+    let missing = query.targets.iter().filter(|target| !target.is_found).map(|target| &target.resource);
+    // An object whose watch is down may exist.
+    let missing = missing.filter(|resource| status.kind_down(resource).is_none());
+    let named =
+        missing.filter_map(|resource| Some((resource.kind.trim_end_matches('.'), resource.name.as_ref()?)));
+    let mut lines: Vec<String> =
+        named.map(|(kind, name)| format!("{kind}/{name} not found, or no source declares it")).collect();
     if rows.is_empty() && lines.is_empty() {
         lines.push("nothing found".to_owned());
     }
-    let unknown = rows.iter().map(|row| &row.resource).filter(|own| own.verdict == "unknown");
-    lines.extend(unknown.map(|own| {
-        let place = if own.namespace.is_empty() { String::new() } else { format!(" in {}", own.namespace) };
-        let why = own.why().unwrap_or_else(|| "nobody says why".to_owned());
-        harmless(&format!("{}{place} cannot be compared: {why}", own.kubectl_name()))
+    let unknown = rows.iter().map(|row| &row.claim).filter(|claim| claim.verdict == "unknown");
+    lines.extend(unknown.map(|claim| {
+        let namespace = &claim.namespace;
+        let location = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
+        let reason = claim.unknown_reason().unwrap_or_else(|| "the exporter reports no reason".to_owned());
+        escape_control(&format!("{}{location} cannot be compared: {reason}", claim.kubectl_name()))
     }));
     lines
 }
 
-impl Sides {
-    fn of(resource: &Resource) -> Result<Self, String> {
-        let Resource { api_version, kind, namespace, name, .. } = resource;
+/// The fields of a claim that differ, as YAML.
+struct ClaimDiff {
+    /// `apps.v1.Deployment.shop.web.helm`: the file name that `kubectl diff` uses, and the source.
+    file_name: String,
+    declared_by: String,
+    changed_by: String,
+    declared: String,
+    live: String,
+}
+
+impl ClaimDiff {
+    fn new(claim: &ClaimView) -> Result<Self, String> {
+        let ClaimView { api_version, kind, namespace, name, .. } = claim;
         let parts = [&api_version.replace('/', "."), kind, namespace, name];
         let parts: Vec<&str> =
             parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-        // A file of its own for each source that declares the object.
-        let file = format!("{}.{}", parts.join("."), resource.source).replace('/', "_");
-        let declared = resource.declared_by.first();
-        let by = declared.map(|by| format!(" {} {}", by.state, by.address)).unwrap_or_default();
-        // The worst difference comes first: its tool, and its time where that is known.
-        let changed = resource.differences.first().map(|worst| {
+        // Several sources may declare the object.
+        let file_name = format!("{}.{}", parts.join("."), claim.source).replace('/', "_");
+        let declaration = claim.declared_by.first();
+        let declaration = declaration.map(|first| format!(" {} {}", first.state, first.address));
+        let declared_by = format!("{}{}", claim.source, declaration.unwrap_or_default().trim_end());
+        let changed_by = claim.differences.first().map(|worst| {
             let onset = worst.onset.map(|onset| onset.strftime(" %Y-%m-%dT%H:%M:%SZ").to_string());
             format!("{}{}", worst.manager.as_ref().unwrap_or(&worst.actor), onset.unwrap_or_default())
         });
-        let changed = changed.unwrap_or_default();
-        let fields = resource.differences.iter().map(|own| (&*own.path, [&*own.expected, &*own.actual]));
-        let [declared, live] = as_yamls(&fields.collect::<Vec<_>>())?;
-        Ok(Self { file, by: format!("{}{}", resource.source, by.trim_end()), changed, declared, live })
+        let changed_by = changed_by.unwrap_or_default();
+        let fields = claim.differences.iter();
+        let fields = fields.map(|field| (&*field.path, [&*field.expected, &*field.actual]));
+        let [declared, live] = both_as_yaml(&fields.collect::<Vec<_>>())?;
+        Ok(Self { file_name, declared_by, changed_by, declared, live })
     }
 
-    /// As `diff -u` writes it.
-    fn unified(&self, colour: bool) -> String {
-        let Self { file, by, changed, declared, live } = self;
+    /// The format of `diff -u`.
+    fn unified(&self, color: bool) -> String {
+        let Self { file_name, declared_by, changed_by, declared, live } = self;
         let diff = TextDiff::from_lines(&**declared, &**live);
-        let (from, to) = (format!("declared/{file}\t{by}"), format!("live/{file}\t{changed}"));
+        let (from, to) =
+            (format!("declared/{file_name}\t{declared_by}"), format!("live/{file_name}\t{changed_by}"));
         let text = diff.unified_diff().context_radius(3).header(&from, to.trim_end()).to_string();
-        let text = harmless(&text);
-        if !colour {
+        let text = escape_control(&text);
+        if !color {
             return text;
         }
-        text.lines().map(|line| coloured(line) + "\n").collect()
+        text.lines().map(|line| colorize(line) + "\n").collect()
     }
 }
 
-/// Whether colours are wanted: by the flag, else on a terminal, unless `NO_COLOR` says otherwise.
-fn wants_colour(choice: ColorChoice, variable: impl Fn(&str) -> Option<OsString>, terminal: bool) -> bool {
+/// `auto` uses colors on a terminal unless `NO_COLOR` is set or `TERM` is `dumb`.
+fn use_color(choice: ColorChoice, variable: impl Fn(&str) -> Option<OsString>, is_terminal: bool) -> bool {
     match choice {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         ColorChoice::Auto => {
-            let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-            terminal && !refused && variable("TERM").is_none_or(|term| term != "dumb")
+            let no_color = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+            is_terminal && !no_color && variable("TERM").is_none_or(|term| term != "dumb")
         }
     }
 }
 
-fn coloured(line: &str) -> String {
+fn colorize(line: &str) -> String {
     let code = match line.as_bytes() {
         [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => "1",
         [b'@', ..] => "36",
@@ -153,17 +157,208 @@ fn coloured(line: &str) -> String {
     format!("\u{1b}[{code}m{line}\u{1b}[0m")
 }
 
+/// The variable of `kubectl diff` that names another diff program.
+const EXTERNAL_DIFF: &str = "KUBECTL_EXTERNAL_DIFF";
+
+/// The longest file name of common file systems, in bytes.
+const MAX_FILE_NAME: usize = 255;
+
+/// Runs the program like kubectl does: on two folders with a file for each object, and with this process's terminal.
+fn run_external_diff(program: &str, diffs: &[ClaimDiff], stdout: &mut dyn Write) -> Result<Outcome, String> {
+    let file_error = |error: io::Error| format!("cannot write files for {EXTERNAL_DIFF}: {error}");
+    let folder = |name: &str| tempfile::Builder::new().prefix(name).tempdir().map_err(file_error);
+    let (declared, live) = (folder("DECLARED-")?, folder("LIVE-")?);
+    for diff in diffs {
+        write_file(declared.path(), &diff.file_name, &diff.declared).map_err(file_error)?;
+        write_file(live.path(), &diff.file_name, &diff.live).map_err(file_error)?;
+    }
+    let (name, arguments) = split_command(program);
+    stdout.flush().map_err(write_error)?;
+    let status = process::Command::new(name).arg(declared.path()).arg(live.path()).args(arguments).status();
+    let status = status.map_err(|error| format!("cannot run `{name}` of {EXTERNAL_DIFF}: {error}"))?;
+    match status.code() {
+        Some(0) => Ok(Outcome::Success),
+        Some(1) => Ok(Outcome::Negative),
+        _ => Err(format!("`{name}` of {EXTERNAL_DIFF} failed: {status}")),
+    }
+}
+
+/// Like kubectl, drops arguments with other characters than letters, digits, `-` and `=`.
+fn split_command(program: &str) -> (&str, Vec<&str>) {
+    let mut words = program.split(' ');
+    let name = words.next().unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '=');
+    (name, words.filter(|word| !word.is_empty() && word.chars().all(allowed)).collect())
+}
+
+fn write_file(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    fs::write(folder.join(shorten_file_name(name)), text)
+}
+
+/// Replaces the end of a name that is too long by a digest of the name, so that names stay unique.
+fn shorten_file_name(name: &str) -> String {
+    if name.len() <= MAX_FILE_NAME {
+        return name.to_owned();
+    }
+    let digest = ValueDigest::of(name).to_string().replace(':', "-");
+    let max_prefix = MAX_FILE_NAME - digest.len() - 1;
+    let end = (0..=max_prefix).rev().find(|at| name.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}.{digest}", &name[..end])
+}
+
+/// Merge keys of a list element and their values.
+type ElementKeys = Vec<(Box<str>, Box<str>)>;
+
+/// A partial object, built from the paths and values of its fields.
+#[derive(Default)]
+struct FieldTree {
+    /// Set only if there are no fields and elements.
+    value: Option<Value>,
+    fields: BTreeMap<String, Self>,
+    elements: Vec<(ElementKeys, Self)>,
+}
+
+/// Both sides of a list of differences as YAML. An empty value is an absent field.
+fn both_as_yaml(fields: &[(&str, [&str; 2])]) -> Result<[String; 2], String> {
+    let side = |index: usize, parser: fn(&[Segment]) -> ParseValue| {
+        as_yaml(fields.iter().map(|(path, values)| (*path, values[index])), parser)
+    };
+    let [declared, live] = [side(0, parser_for)?, side(1, parser_for)?];
+    if declared != live {
+        return Ok([declared, live]);
+    }
+    // Values that differ only in their notation, such as the order of JSON members.
+    Ok([side(0, |_| parse_string)?, side(1, |_| parse_string)?])
+}
+
+fn as_yaml<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    parser_for: fn(&[Segment]) -> ParseValue,
+) -> Result<String, String> {
+    let mut object = FieldTree::default();
+    for (path, value) in fields {
+        match path.parse::<FieldPath>() {
+            Ok(parsed) => object.insert(parsed.segments(), value, parser_for(parsed.segments())),
+            Err(_) => object.insert(&[Segment::Field(path.into())], value, parser_for(&[])),
+        }
+    }
+    match object.into_value() {
+        Some(value) => serde_saphyr::to_string(&value).map_err(|error| error.to_string()),
+        None => Ok(String::new()),
+    }
+}
+
+impl FieldTree {
+    fn insert(&mut self, path: &[Segment], value: &str, parse: ParseValue) {
+        let Some((first, rest)) = path.split_first() else {
+            // A removed and an added element may have the same path; an absent value does not overwrite the other one.
+            if !value.is_empty() {
+                self.value = Some(parse(value));
+            }
+            return;
+        };
+        match first {
+            Segment::Field(name) => {
+                self.fields.entry(name.to_string()).or_default().insert(rest, value, parse);
+            }
+            // A field, because the preceding elements are not shown.
+            Segment::Index(index) => {
+                self.fields.entry(format!("[{index}]")).or_default().insert(rest, value, parse);
+            }
+            Segment::Value(member) => {
+                let member = if value.is_empty() { "" } else { member };
+                self.element(&[("".into(), member.into())]).insert(&[], member, parse);
+            }
+            Segment::Element(keys) => self.element(keys).insert(rest, value, parse),
+        }
+    }
+
+    fn element(&mut self, keys: &[(Box<str>, Box<str>)]) -> &mut Self {
+        let index = self.elements.iter().position(|(element, _)| element == keys).unwrap_or_else(|| {
+            self.elements.push((keys.to_vec(), Self::default()));
+            self.elements.len() - 1
+        });
+        &mut self.elements[index].1
+    }
+
+    /// `None` if no field has a value.
+    fn into_value(self) -> Option<Value> {
+        if !self.elements.is_empty() {
+            let elements = self.elements.into_iter().filter_map(|(keys, tree)| tree.into_element(&keys));
+            let elements: Vec<Value> = elements.collect();
+            return (!elements.is_empty()).then_some(Value::Array(elements));
+        }
+        let fields = self.fields.into_iter().filter_map(|(name, tree)| Some((name, tree.into_value()?)));
+        let fields: Map<String, Value> = fields.collect();
+        if fields.is_empty() { self.value } else { Some(Value::Object(fields)) }
+    }
+
+    /// Adds the merge keys, also if all fields of this side are absent.
+    fn into_element(self, keys: &[(Box<str>, Box<str>)]) -> Option<Value> {
+        let has_fields = !self.fields.is_empty();
+        let fields = match self.into_value() {
+            Some(Value::Object(fields)) => fields,
+            Some(other) => return Some(other),
+            None if has_fields => Map::new(),
+            None => return None,
+        };
+        let mut element: Map<String, Value> =
+            keys.iter().map(|(key, value)| (key.to_string(), parse_typed(value))).collect();
+        element.extend(fields);
+        Some(Value::Object(element))
+    }
+}
+
+type ParseValue = fn(&str) -> Value;
+
+/// Fields that are strings in every object are not parsed as other types.
+fn parser_for(path: &[Segment]) -> ParseValue {
+    let is = |segment: &Segment, names: &[&str]| matches!(segment, Segment::Field(name) if names.contains(&&**name));
+    let is_string = match path {
+        [map, Segment::Field(_)] if is(map, &["data", "binaryData", "stringData"]) => true,
+        [.., map, Segment::Field(_)]
+            if is(map, &["labels", "annotations", "matchLabels", "nodeSelector"]) =>
+        {
+            true
+        }
+        [.., list, Segment::Element(_), value] => is(list, &["env"]) && is(value, &["value"]),
+        _ => false,
+    };
+    if is_string { parse_string } else { parse_typed }
+}
+
+fn parse_string(text: &str) -> Value {
+    text.into()
+}
+
+/// The API returns strings without quotes and other values as JSON.
+fn parse_typed(text: &str) -> Value {
+    // Only JSON in the notation of the API is a value: `1.10`, `[ 1 ]` and `"a"` are strings.
+    let is_api_notation = |value: &Value| {
+        let written = value.to_string();
+        match value {
+            // The order of members may differ.
+            Value::Object(_) | Value::Array(_) => written.len() == text.len(),
+            Value::String(_) => false,
+            Value::Null | Value::Bool(_) | Value::Number(_) => written == text,
+        }
+    };
+    serde_json::from_str(text).ok().filter(is_api_notation).unwrap_or_else(|| text.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
     use clap::ColorChoice::{Always, Auto, Never};
 
-    use super::{coloured, wants_colour};
+    use super::{
+        MAX_FILE_NAME, both_as_yaml, colorize, parser_for, shorten_file_name, split_command, use_color,
+    };
 
     #[test]
-    fn colours_are_for_terminals_unless_somebody_says_otherwise() {
-        for (choice, variable, terminal, wanted) in [
+    fn colors_depend_on_option_environment_and_terminal() {
+        for (choice, variable, is_terminal, expected) in [
             (Auto, None, true, true),
             (Auto, None, false, false),
             (Auto, Some(("NO_COLOR", "1")), true, false),
@@ -173,16 +368,136 @@ mod tests {
             (Always, Some(("NO_COLOR", "1")), false, true),
             (Never, None, true, false),
         ] {
-            let value = |name: &str| variable.filter(|own| own.0 == name).map(|own| OsString::from(own.1));
-            assert_eq!(wants_colour(choice, value, terminal), wanted, "{choice:?} {variable:?} {terminal}");
+            let value = |name: &str| variable.filter(|set| set.0 == name).map(|set| OsString::from(set.1));
+            assert_eq!(
+                use_color(choice, value, is_terminal),
+                expected,
+                "{choice:?} {variable:?} {is_terminal}"
+            );
         }
     }
 
     #[test]
-    fn what_is_declared_is_red_and_what_is_there_is_green() {
-        assert_eq!(coloured("-a: 1"), "\u{1b}[31m-a: 1\u{1b}[0m");
-        assert_eq!(coloured("+a: 2"), "\u{1b}[32m+a: 2\u{1b}[0m");
-        assert_eq!(coloured("--- declared/x"), "\u{1b}[1m--- declared/x\u{1b}[0m");
-        assert_eq!(coloured(" spec:"), " spec:");
+    fn declared_lines_are_red_and_live_lines_are_green() {
+        assert_eq!(colorize("-a: 1"), "\u{1b}[31m-a: 1\u{1b}[0m");
+        assert_eq!(colorize("+a: 2"), "\u{1b}[32m+a: 2\u{1b}[0m");
+        assert_eq!(colorize("--- declared/x"), "\u{1b}[1m--- declared/x\u{1b}[0m");
+        assert_eq!(colorize(" spec:"), " spec:");
+    }
+
+    #[test]
+    fn external_diff_is_split_like_kubectl_splits_it() {
+        assert_eq!(split_command("colordiff -N -u"), ("colordiff", vec!["-N", "-u"]));
+        assert_eq!(split_command("diff --color=always  ;rm /tmp/x $(y)"), ("diff", vec!["--color=always"]));
+        assert_eq!(split_command("meld"), ("meld", vec![]));
+    }
+
+    #[test]
+    fn shortened_file_names_stay_unique() {
+        let long = "ü".repeat(200);
+        let names = [&long, &format!("{long}a"), &format!("{long}b")].map(|name| shorten_file_name(name));
+        assert!(names.iter().all(|name| name.len() <= MAX_FILE_NAME), "{names:?}");
+        assert!(names[0] != names[1] && names[1] != names[2], "{names:?}");
+        assert_eq!(shorten_file_name("v1.Service.shop.web.helm"), "v1.Service.shop.web.helm");
+    }
+
+    fn as_yaml<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<String, String> {
+        super::as_yaml(fields, parser_for)
+    }
+
+    #[test]
+    fn fields_keep_their_position_in_the_object() {
+        let yaml = as_yaml([
+            ("spec.replicas", "3"),
+            ("spec.template.spec.containers[name=web].image", "web:1"),
+            ("spec.template.spec.containers[name=web].env[name=A].value", "x"),
+            ("metadata.annotations[\"example.com/owner\"]", "me"),
+            ("metadata.finalizers[=example.com/hold]", "example.com/hold"),
+            ("spec.args[2]", "-v"),
+        ]);
+        let expected = "\
+metadata:
+  annotations:
+    example.com/owner: me
+  finalizers:
+  - example.com/hold
+spec:
+  args:
+    '[2]': -v
+  replicas: 3
+  template:
+    spec:
+      containers:
+      - env:
+        - name: A
+          value: x
+        image: web:1
+        name: web
+";
+        assert_eq!(yaml.unwrap().replace("\"[2]\"", "'[2]'"), expected);
+    }
+
+    #[test]
+    fn absent_fields_leave_their_list_element() {
+        assert_eq!(as_yaml([("spec.replicas", "")]).unwrap(), "");
+        assert_eq!(as_yaml([("metadata.finalizers[=a]", "")]).unwrap(), "");
+        assert_eq!(as_yaml([("c[name=web].image", "")]).unwrap(), "c:\n- name: web\n");
+        assert_eq!(as_yaml([("c[name=web]", "")]).unwrap(), "");
+        assert_eq!(
+            as_yaml([("c[name=web]", "{\"name\":\"web\",\"a\":1}")]).unwrap(),
+            "c:\n- a: 1\n  name: web\n"
+        );
+    }
+
+    #[test]
+    fn absent_value_does_not_overwrite_another_one_with_the_same_path() {
+        for fields in [[("tags[0]", "a"), ("tags[0]", "")], [("tags[0]", ""), ("tags[0]", "a")]] {
+            assert_eq!(as_yaml(fields).unwrap().replace('"', "'"), "tags:\n  '[0]': a\n");
+        }
+    }
+
+    #[test]
+    fn different_values_give_different_yaml() {
+        for (path, declared, live) in [
+            ("data.b", "x", "\"x\""),
+            ("data.c", r#"{"a":1,"b":[1,2]}"#, r#"{"b": [1, 2], "a": 1}"#),
+            ("spec.s", "{}", "{ }"),
+            ("spec.s", "a", "\"a\""),
+            ("spec.s", r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#),
+            ("c[name=web].env[name=A].value", "[\"a\"]", "[ \"a\" ]"),
+            ("data.n", "1", "1 "),
+        ] {
+            let [declared, live] = both_as_yaml(&[(path, [declared, live])]).unwrap();
+            assert_ne!(declared, live, "{path}");
+        }
+    }
+
+    #[test]
+    fn string_fields_are_quoted() {
+        let yaml = as_yaml([
+            ("data.a", "1"),
+            ("metadata.labels.b", "true"),
+            ("spec.template.metadata.annotations[\"example.com/c\"]", "null"),
+            ("spec.containers[name=web].env[name=A].value", "10"),
+            ("spec.containers[name=web].env[name=B]", "{\"name\":\"B\",\"value\":\"1\"}"),
+            ("spec.data.d", "1"),
+        ]);
+        let yaml = yaml.unwrap();
+        for line in [
+            "  a: \"1\"\n",
+            "    b: \"true\"\n",
+            "example.com/c: \"null\"\n",
+            "value: \"10\"\n",
+            "value: \"1\"\n",
+            "    d: 1\n",
+        ] {
+            assert!(yaml.contains(line), "{line} is not in\n{yaml}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_notation() {
+        let yaml = as_yaml([("a", "1.10"), ("b", "4e10"), ("c", "3"), ("d", "true")]);
+        assert_eq!(yaml.unwrap(), "a: \"1.10\"\nb: \"4e10\"\nc: 3\nd: true\n");
     }
 }

@@ -8,189 +8,160 @@ use serde_json::Value;
 
 use super::{
     Outcome,
-    args::{AskArgs, ExplainArgs, PlaceArgs, Told},
-    asked::{Asked, Place, Sought},
-    exporter::Answer,
-    get::judge,
+    args::{ExplainArgs, ExplainFormat, ExporterArgs, ResourceArg, ScopeArgs},
+    client::{ApiResponse, NamespaceScope, Query, QueryTarget},
+    get::outcome,
+    output::{block_on, escape_control, escape_control_in_json, write_error},
     resources::{
-        DeclaredBy, Difference, Resource, encoded, harmless, harmless_json, leave_out_unknown_times,
+        ClaimView, DeclarationView, DifferenceView, ExporterStatus, clear_unknown_onsets, percent_encode,
     },
-    runtime::block_on,
-    unseen::Status,
-    values::Wish,
 };
 use crate::types::WatchMode;
 
-/// Prints what each source says about an object.
 pub(super) fn run(
     arguments: &ExplainArgs,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    block_on(explain(arguments, stdout, stderr))
-}
-
-async fn explain(
-    arguments: &ExplainArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    let ExplainArgs { object, namespace, ask, output } = arguments;
-    let json = match ask_about(object.wish()?, namespace.as_deref(), ask, stderr).await? {
-        About::Object(json) => json,
-        About::Nothing(outcome) => return Ok(outcome),
+    let ExplainArgs { object, namespace, exporter, output } = arguments;
+    let json = match block_on(look_up(object.resource()?, namespace.as_deref(), exporter, stderr))? {
+        Lookup::Found(json) => json,
+        Lookup::NotFound(outcome) => return Ok(outcome),
     };
-    let explained = Explained::of(&json)?;
+    let explained = ExplainedObject::from_json(&json)?;
     match output {
-        Told::Text => stdout.write_all(harmless(&tell(&explained)).as_bytes()),
-        Told::Json => writeln!(stdout, "{}", harmless_json(&json.to_string())),
+        ExplainFormat::Text => stdout.write_all(escape_control(&format_text(&explained)).as_bytes()),
+        ExplainFormat::Json => writeln!(stdout, "{}", escape_control_in_json(&json.to_string())),
     }
-    .map_err(|error| format!("cannot write: {error}"))?;
-    let drifted = explained.claims.iter().any(|claim| claim.resource.is_drifted());
-    Ok(if drifted { Outcome::Negative } else { Outcome::Fine })
+    .map_err(write_error)?;
+    let is_drifted = explained.claims.iter().any(|claim| claim.view.is_drifted());
+    Ok(if is_drifted { Outcome::Negative } else { Outcome::Success })
 }
 
-/// What there is to say about an object.
-pub(super) enum About {
-    /// What the API says.
-    Object(Value),
-    /// Nothing, which was told, and how it ends then.
-    Nothing(Outcome),
+pub(super) enum Lookup {
+    /// The object of the API.
+    Found(Value),
+    /// A message has been printed to `stderr`.
+    NotFound(Outcome),
 }
 
-/// Asks about one object.
-pub(super) async fn ask_about(
-    object: Wish,
+pub(super) async fn look_up(
+    object: ResourceArg,
     namespace: Option<&str>,
-    ask: &AskArgs,
+    exporter: &ExporterArgs,
     stderr: &mut dyn Write,
-) -> Result<About, String> {
-    let namespace = PlaceArgs { namespace: namespace.map(str::to_owned), all_namespaces: false };
-    let place = Place::of(&namespace, ask).await;
-    let asked = Asked::open(ask, place, vec![object], None, WatchMode::Once, stderr).await?;
-    let Some(asked) = asked else { return Ok(About::Nothing(Outcome::CouldNotRun)) };
-    let body = match find(&asked).await? {
-        Answer::Found(body) => body,
-        Answer::Nothing(detail) => {
-            let status = Status::of(&asked, Vec::new()).await?;
-            let outcome = judge(&asked, &[], &status)?;
-            let unseen = status.unseen().map(|unseen| format!("; {unseen}"));
-            let unseen = unseen.filter(|_| asked.exporter.is_here()).unwrap_or_default();
-            writeln!(stderr, "drift-exporter: {}{unseen}", harmless(&detail))
-                .map_err(|error| format!("cannot write: {error}"))?;
-            return Ok(About::Nothing(outcome));
+) -> Result<Lookup, String> {
+    let scope = ScopeArgs { namespace: namespace.map(str::to_owned), all_namespaces: false };
+    let scope = NamespaceScope::from_args(&scope, exporter).await;
+    let query = Query::open(exporter, scope, vec![object], None, WatchMode::Once, stderr).await?;
+    let Some(query) = query else { return Ok(Lookup::NotFound(Outcome::Error)) };
+    let body = match get_object(&query).await? {
+        ApiResponse::Found(body) => body,
+        ApiResponse::NotFound(detail) => {
+            let status = ExporterStatus::fetch(&query, Vec::new()).await?;
+            let outcome = outcome(&query, &[], &status)?;
+            let gaps = status.gap_summary().filter(|_| query.exporter.is_in_process());
+            let gaps = gaps.map(|gaps| format!("; {gaps}")).unwrap_or_default();
+            writeln!(stderr, "drift-exporter: {}{gaps}", escape_control(&detail)).map_err(write_error)?;
+            return Ok(Lookup::NotFound(outcome));
         }
     };
-    let mut json: Value = serde_json::from_slice(&body).map_err(|error| something_else(&error))?;
-    leave_out_unknown_times(&mut json, asked.looked_from);
-    Ok(About::Object(json))
+    let mut json: Value = serde_json::from_slice(&body).map_err(|error| unexpected_response(&error))?;
+    clear_unknown_onsets(&mut json, query.list_started);
+    Ok(Lookup::Found(json))
 }
 
-fn something_else(error: &serde_json::Error) -> String {
-    format!("the exporter says something else: {error}")
+fn unexpected_response(error: &serde_json::Error) -> String {
+    format!("unexpected response of the exporter: {error}")
 }
 
-/// The object where it was looked for. Of a running exporter nobody knows which kinds have namespaces.
-async fn find(asked: &Asked) -> Result<Answer, String> {
-    let Sought { wish: Wish { kind, name }, place, .. } = &asked.sought[0];
+/// A remote exporter does not report whether a kind is namespaced, so a cluster-scoped object is tried second.
+async fn get_object(query: &Query) -> Result<ApiResponse, String> {
+    let QueryTarget { resource: ResourceArg { kind, name }, scope, .. } = &query.targets[0];
     let path = |namespace: &str| {
         let name = name.as_deref().unwrap_or_default();
-        format!("/v1/resources/{}/{}/{}", encoded(kind), encoded(namespace), encoded(name))
+        let [kind, namespace, name] = [kind.as_str(), namespace, name].map(percent_encode);
+        format!("/v1/resources/{kind}/{namespace}/{name}")
     };
-    let there = asked.exporter.get(&path(place.namespace().unwrap_or("-"))).await?;
-    match (&there, place) {
-        (Answer::Nothing(_), Place::Namespace(_)) if !asked.exporter.is_here() => {
-            let unscoped = asked.exporter.get(&path("-")).await?;
-            Ok(if matches!(unscoped, Answer::Found(_)) { unscoped } else { there })
+    let response = query.exporter.get(&path(scope.namespace().unwrap_or("-"))).await?;
+    match (&response, scope) {
+        (ApiResponse::NotFound(_), NamespaceScope::Namespace(_)) if !query.exporter.is_in_process() => {
+            let cluster_scoped = query.exporter.get(&path("-")).await?;
+            Ok(if matches!(cluster_scoped, ApiResponse::Found(_)) { cluster_scoped } else { response })
         }
-        _ => Ok(there),
+        _ => Ok(response),
     }
 }
 
-/// What the API says about one object, as far as it is told here.
+/// `/v1/resources/{kind}/{namespace}/{name}`.
 #[derive(Deserialize)]
-pub(super) struct Explained {
+pub(super) struct ExplainedObject {
     kind: String,
     namespace: String,
     name: String,
     exists: bool,
-    pub(super) claims: Vec<Claim>,
+    pub(super) claims: Vec<ExplainedClaim>,
 }
 
-impl Explained {
-    pub(super) fn of(json: &Value) -> Result<Self, String> {
-        Self::deserialize(json).map_err(|error| something_else(&error))
+impl ExplainedObject {
+    pub(super) fn from_json(json: &Value) -> Result<Self, String> {
+        Self::deserialize(json).map_err(|error| unexpected_response(&error))
     }
 
     /// `Deployment shop/web`.
-    pub(super) fn called(&self) -> String {
+    pub(super) fn display_name(&self) -> String {
         let Self { kind, namespace, name, .. } = self;
         if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
     }
 }
 
-/// One claim, with what only those want to know who ask about one object.
+/// A claim with the fields that only the endpoint of one object has.
 #[derive(Deserialize)]
-pub(super) struct Claim {
+pub(super) struct ExplainedClaim {
     #[serde(flatten)]
-    pub(super) resource: Resource,
-    /// What the object's own controller says about it.
+    pub(super) view: ClaimView,
+    /// From the object's status.
     phase: String,
     message: String,
 }
 
-/// A headline, then a paragraph for each source.
-fn tell(explained: &Explained) -> String {
-    let gone = if explained.exists { "" } else { ", which does not exist" };
-    let mut text = format!("{}{gone}\n", explained.called());
+/// A headline, then a paragraph for each claim.
+fn format_text(explained: &ExplainedObject) -> String {
+    let missing = if explained.exists { "" } else { ", which does not exist" };
+    let mut text = format!("{}{missing}\n", explained.display_name());
     for claim in &explained.claims {
         text.push('\n');
-        tell_claim(&mut text, claim);
+        format_claim(&mut text, claim);
     }
     text
 }
 
-fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Claim) {
+fn format_claim(text: &mut String, ExplainedClaim { view: claim, phase, message }: &ExplainedClaim) {
     if claim.source == "none" {
         text.push_str("nothing declares it\n");
         return;
     }
     let _ = write!(text, "{}: {}", claim.source, claim.verdict.replace('_', " "));
-    if let Some(why) = claim.why() {
-        let _ = write!(text, ", {why}");
+    if let Some(reason) = claim.unknown_reason() {
+        let _ = write!(text, ", {reason}");
     }
     if let Some(onset) = claim.onset {
-        let _ = write!(text, " since {}", second(onset));
+        let _ = write!(text, " since {}", format_time(onset));
     }
-    for word in claim.severity.iter().chain(&claim.expectation) {
-        let _ = write!(text, ", {word}");
+    for rating in claim.severity.iter().chain(&claim.expectation) {
+        let _ = write!(text, ", {rating}");
     }
     text.push('\n');
-    // Here the controller's own word is what was declared.
+    // The controller's status is the baseline of this source.
     if claim.source == "status_hash" && !phase.is_empty() {
-        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
-        let _ = writeln!(text, "  phase {phase}{said}");
+        let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let _ = writeln!(text, "  phase {phase}{message}");
     }
-    for DeclaredBy { address, state } in &claim.declared_by {
+    for DeclarationView { address, state } in &claim.declared_by {
         let _ = writeln!(text, "  declared by {}", [state.as_str(), address].join(" ").trim_end());
     }
     for difference in claim.differences.iter().chain(&claim.ignored) {
-        let Difference { path, expected, actual, actor, manager, onset, rules, ignored_by } = difference;
-        let shown = |value: &str| match value {
-            "" => "nothing".to_owned(),
-            // Nobody can write lines of ours, and blanks at an end can be seen.
-            odd if odd.trim() != odd || odd.contains(char::is_control) => format!("{odd:?}"),
-            plain => plain.to_owned(),
-        };
-        let _ = writeln!(text, "  {path}: {} is declared, {} is there", shown(expected), shown(actual));
-        let manager = manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
-        let since = onset.map(|onset| format!(", {}", second(onset))).unwrap_or_default();
-        let _ = writeln!(text, "    by {actor}{manager}{since}");
-        if let Some(rule) = ignored_by {
-            let _ = writeln!(text, "    does not count by rule {rule}");
-        } else if !rules.is_empty() {
-            let _ = writeln!(text, "    rules: {}", rules.join(", "));
-        }
+        format_difference(text, difference);
     }
     if !claim.blind_fields.is_empty() {
         let _ =
@@ -198,6 +169,25 @@ fn tell_claim(text: &mut String, Claim { resource: claim, phase, message }: &Cla
     }
 }
 
-fn second(time: Timestamp) -> String {
+fn format_difference(text: &mut String, difference: &DifferenceView) {
+    let DifferenceView { path, expected, actual, actor, manager, onset, rules, ignored_by } = difference;
+    let quoted = |value: &str| match value {
+        "" => "nothing".to_owned(),
+        // A value cannot forge lines of this output, and blanks at its ends are visible.
+        value if value.trim() != value || value.contains(char::is_control) => format!("{value:?}"),
+        value => value.to_owned(),
+    };
+    let _ = writeln!(text, "  {path}: {} is declared, {} is there", quoted(expected), quoted(actual));
+    let manager = manager.as_ref().map(|manager| format!(" ({manager})")).unwrap_or_default();
+    let since = onset.map(|onset| format!(", {}", format_time(onset))).unwrap_or_default();
+    let _ = writeln!(text, "    by {actor}{manager}{since}");
+    if let Some(rule) = ignored_by {
+        let _ = writeln!(text, "    does not count by rule {rule}");
+    } else if !rules.is_empty() {
+        let _ = writeln!(text, "    rules: {}", rules.join(", "));
+    }
+}
+
+fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

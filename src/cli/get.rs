@@ -1,24 +1,28 @@
 //! `drift-exporter get`.
 
-use std::{collections::BTreeSet, io::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    time::Duration,
+};
 
+use axum::body::{Body, Bytes};
+use futures_util::FutureExt as _;
+use http_body::Frame;
+use http_body_util::BodyExt as _;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::{
     Outcome,
-    args::{GetArgs, Output},
-    asked::{Asked, Place, Sought},
-    follow::follow,
-    heard::Stdout,
-    news::News,
-    resources::{Resource, Row, fetch, harmless, harmless_json},
-    runtime::block_on,
-    table::Table,
-    unseen::Status,
+    args::{GetArgs, OutputFormat},
+    client::{ExporterClient, NamespaceScope, Query, QueryTarget, RequestError},
+    output::{Stdout, block_on, escape_control, escape_control_in_json, write_error},
+    resources::{ClaimRow, ClaimView, DeclarationView, ExporterStatus, fetch_claims},
 };
 use crate::types::{Clock, WatchMode};
 
-/// Lists what is off.
 pub(super) fn run(
     arguments: &GetArgs,
     stdout: &mut Stdout,
@@ -28,182 +32,430 @@ pub(super) fn run(
 }
 
 async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
-    let place = Place::of(&arguments.place, &arguments.ask).await;
-    let look = if arguments.watch { WatchMode::Continuous } else { WatchMode::Once };
-    let wishes = arguments.wish()?.into_iter().collect();
+    let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
+    let mode = if arguments.watch { WatchMode::Continuous } else { WatchMode::Once };
+    let resources = arguments.resource()?.into_iter().collect();
     let selector = arguments.selector.as_ref();
-    let Some(mut asked) = Asked::open(&arguments.ask, place, wishes, selector, look, stderr).await? else {
-        return Ok(Outcome::CouldNotRun);
-    };
-    // Whoever listens before asking misses nothing.
-    let news = if arguments.watch { Some(News::of(&asked.exporter).await?) } else { None };
-    let (all, unseen) = fetch(&mut asked).await?;
-    let status = Status::of(&asked, unseen).await?;
-    let outcome = judge(&asked, &all, &status)?;
-    let shown: Vec<&Row> = all.iter().filter(|row| is_shown(&row.resource, arguments)).collect();
-    let mut teller = Publisher::new(arguments, &asked);
-    teller.tell_all(&shown, stdout)?;
-    let unwritable = |error| format!("cannot write: {error}");
-    writeln!(stderr, "{}", summary(&all)).map_err(unwritable)?;
-    if let Some(unseen) = status.unseen() {
-        writeln!(stderr, "{unseen}").map_err(unwritable)?;
+    let query = Query::open(&arguments.exporter, scope, resources, selector, mode, stderr).await?;
+    let Some(mut query) = query else { return Ok(Outcome::Error) };
+    // Opened before the first list, so that no change in between is lost.
+    let changes = if arguments.watch { Some(ChangeStream::open(&query.exporter).await?) } else { None };
+    let (rows, gaps) = fetch_claims(&mut query).await?;
+    let status = ExporterStatus::fetch(&query, gaps).await?;
+    let outcome = outcome(&query, &rows, &status)?;
+    let shown: Vec<&ClaimRow> = rows.iter().filter(|row| is_shown(&row.claim, arguments)).collect();
+    let mut printer = Printer::new(arguments, &query);
+    printer.print_list(&shown, stdout)?;
+    let claims: Vec<&ClaimView> = rows.iter().map(|row| &row.claim).collect();
+    writeln!(stderr, "{}", summary(&claims)).map_err(write_error)?;
+    if let Some(gaps) = status.gap_summary() {
+        writeln!(stderr, "{gaps}").map_err(write_error)?;
     }
-    if let Some(news) = news {
-        follow(&mut asked, arguments, news, all, &mut teller, stdout, stderr).await?;
+    if let Some(changes) = changes {
+        watch(&mut query, arguments, changes, rows, &mut printer, stdout, stderr).await?;
     }
     Ok(outcome)
 }
 
-/// What the command ends with. The error says that nothing could be seen, or that there is no such thing.
-pub(super) fn judge(asked: &Asked, rows: &[Row], status: &Status) -> Result<Outcome, String> {
-    if let Some(why) = status.sees_nothing().filter(|_| rows.is_empty() && asked.exporter.is_here()) {
-        let hint = match (status.is_forbidden(), &asked.place) {
+/// `Negative` if anything drifted or a named object was not found. An error if nothing could be read, or if a kind is
+/// unknown or cannot be watched.
+pub(super) fn outcome(query: &Query, rows: &[ClaimRow], status: &ExporterStatus) -> Result<Outcome, String> {
+    let all_down = status.all_down().filter(|_| rows.is_empty() && query.exporter.is_in_process());
+    if let Some(message) = all_down {
+        let hint = match (status.all_forbidden(), &query.scope) {
             (false, _) => "",
-            (true, Place::Everywhere) => "; -n NAMESPACE looks in one that you may read",
-            (true, _) => "; `kubectl auth can-i --list` shows what you may do",
+            (true, NamespaceScope::All) => "; use -n NAMESPACE with a namespace that you may read",
+            (true, _) => "; `kubectl auth can-i --list` lists your permissions",
         };
-        return Err(format!("nothing can be seen: {why}{hint}"));
+        return Err(format!("cannot list any kind: {message}{hint}"));
     }
-    let whose = if asked.exporter.is_here() { "the settings watch" } else { "the exporter watches" };
-    let missed = || asked.sought.iter().filter(|sought| !sought.is_found);
-    for Sought { wish, .. } in missed() {
-        if let Some(wrong) = status.unknown_kind(whose, wish).filter(|_| asked.kinds_are_given) {
-            return Err(wrong);
+    let subject = if query.exporter.is_in_process() { "the settings watch" } else { "the exporter watches" };
+    let missing = || query.targets.iter().filter(|target| !target.is_found);
+    for QueryTarget { resource, .. } in missing() {
+        if let Some(message) = status.unknown_kind(subject, resource).filter(|_| query.kinds_are_configured) {
+            return Err(message);
         }
-        // What was found of the others is shown; then this is told beside it.
-        if let Some(why) = status.cannot_see(wish).filter(|_| rows.is_empty()) {
-            return Err(format!("{} cannot be seen: {why}", wish.kind.trim_end_matches('.')));
+        // If other targets have claims, the summary of gaps names this kind.
+        if let Some(message) = status.kind_down(resource).filter(|_| rows.is_empty()) {
+            return Err(format!("cannot list {}: {message}", resource.kind.trim_end_matches('.')));
         }
     }
-    // Labels may leave out an object that was named and is there.
-    let named = asked.sought.iter().any(|sought| sought.wish.name.is_some());
-    let lacking = missed().any(|sought| sought.wish.name.is_some()) || (named && rows.is_empty());
-    let drifted = rows.iter().any(|row| row.resource.is_drifted());
-    Ok(if drifted || lacking { Outcome::Negative } else { Outcome::Fine })
+    // The label filter may drop a named object that was found.
+    let names_object = query.targets.iter().any(|target| target.resource.name.is_some());
+    let is_missing =
+        missing().any(|target| target.resource.name.is_some()) || (names_object && rows.is_empty());
+    let is_drifted = rows.iter().any(|row| row.claim.is_drifted());
+    Ok(if is_drifted || is_missing { Outcome::Negative } else { Outcome::Success })
 }
 
-/// Whether a claim is shown: what is off, what was asked for by name, and all that is declared where people want that.
-pub(super) fn is_shown(resource: &Resource, arguments: &GetArgs) -> bool {
-    arguments.names_one() || resource.is_off() || (arguments.all && resource.is_declared())
+fn is_shown(claim: &ClaimView, arguments: &GetArgs) -> bool {
+    arguments.names_one_object() || claim.needs_attention() || (arguments.all && claim.is_declared())
 }
 
-/// `3 of 57 objects drifted (1 critical, 2 warning), 1 unknown, 2 in flight`.
-fn summary(rows: &[Row]) -> String {
-    summary_of(&rows.iter().map(|row| &row.resource).collect::<Vec<_>>())
-}
-
-fn summary_of(rows: &[&Resource]) -> String {
-    let declared = || rows.iter().copied().filter(|own| own.is_declared());
-    let all: BTreeSet<_> = declared().map(Resource::object).collect();
-    let drifted: BTreeSet<_> = declared().filter(|own| own.is_drifted()).map(Resource::object).collect();
-    if all.is_empty() {
-        return match rows.len() {
+/// `3 of 57 declared objects drifted (1 critical, 2 warning), 1 unknown, 2 in flight`.
+fn summary(claims: &[&ClaimView]) -> String {
+    let declared = || claims.iter().copied().filter(|claim| claim.is_declared());
+    let objects: BTreeSet<_> = declared().map(ClaimView::object_key).collect();
+    let drifted: BTreeSet<_> =
+        declared().filter(|claim| claim.is_drifted()).map(ClaimView::object_key).collect();
+    if objects.is_empty() {
+        return match claims.len() {
             0 => "nothing found".to_owned(),
             count => format!("nothing declares any of the {count} objects that were found"),
         };
     }
-    let mut parts = Vec::new();
+    let mut severities = Vec::new();
+    // An object with several claims counts with its highest severity.
     let mut counted: BTreeSet<_> = BTreeSet::new();
     for severity in ["critical", "warning", "info"] {
-        let of_it: BTreeSet<_> = declared()
-            .filter(|own| own.is_drifted() && own.severity.as_deref() == Some(severity))
-            .map(Resource::object)
+        let of_severity: BTreeSet<_> = declared()
+            .filter(|claim| claim.is_drifted() && claim.severity.as_deref() == Some(severity))
+            .map(ClaimView::object_key)
             .filter(|object| !counted.contains(object))
             .collect();
-        if !of_it.is_empty() {
-            parts.push(format!("{} {severity}", of_it.len()));
+        if !of_severity.is_empty() {
+            severities.push(format!("{} {severity}", of_severity.len()));
         }
-        counted.extend(of_it);
+        counted.extend(of_severity);
     }
-    let how = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    // Nothing was compared of these, or not to its end.
-    let rest = ["unknown", "in_flight"].map(|verdict| {
-        let of_it: BTreeSet<_> =
-            declared().filter(|own| own.verdict == verdict).map(Resource::object).collect();
-        let word = verdict.replace('_', " ");
-        if of_it.is_empty() { String::new() } else { format!(", {} {word}", of_it.len()) }
+    let severities =
+        if severities.is_empty() { String::new() } else { format!(" ({})", severities.join(", ")) };
+    let undecided = ["unknown", "in_flight"].map(|verdict| {
+        let of_verdict: BTreeSet<_> =
+            declared().filter(|claim| claim.verdict == verdict).map(ClaimView::object_key).collect();
+        let verdict = verdict.replace('_', " ");
+        if of_verdict.is_empty() { String::new() } else { format!(", {} {verdict}", of_verdict.len()) }
     });
-    let rest = rest.concat();
-    let word = if all.len() == 1 { "object" } else { "objects" };
+    let undecided = undecided.concat();
+    let noun = if objects.len() == 1 { "object" } else { "objects" };
     match drifted.len() {
-        0 => format!("none of {} declared {word} drifted{rest}", all.len()),
-        count => format!("{count} of {} declared {word} drifted{how}{rest}", all.len()),
+        0 => format!("none of {} declared {noun} drifted{undecided}", objects.len()),
+        count => format!("{count} of {} declared {noun} drifted{severities}{undecided}", objects.len()),
     }
 }
 
-/// Tells claims in one of the formats.
-pub(super) struct Publisher {
-    output: Output,
+struct Printer {
+    format: OutputFormat,
     table: Table,
     clock: Clock,
     namespace: String,
 }
 
-impl Publisher {
-    fn new(arguments: &GetArgs, asked: &Asked) -> Self {
+impl Printer {
+    fn new(arguments: &GetArgs, query: &Query) -> Self {
         let clock = Clock::system();
-        let everywhere = asked.place == Place::Everywhere;
-        let table = Table::new(everywhere, arguments.output == Output::Wide, clock.now());
-        let namespace = asked.place.namespace().unwrap_or("*").to_owned();
-        Self { output: arguments.output, table, clock, namespace }
+        let with_namespaces = query.scope == NamespaceScope::All;
+        let table = Table::new(with_namespaces, arguments.output == OutputFormat::Wide, clock.now());
+        let namespace = query.scope.namespace().unwrap_or("*").to_owned();
+        Self { format: arguments.output, table, clock, namespace }
     }
 
-    /// All at once.
-    fn tell_all(&mut self, rows: &[&Row], stdout: &mut dyn Write) -> Result<(), String> {
-        let text = match self.output {
-            Output::Table | Output::Wide if rows.is_empty() => String::new(),
-            Output::Table | Output::Wide => {
-                self.table.fit(rows.iter().map(|row| &row.resource));
+    fn print_list(&mut self, rows: &[&ClaimRow], stdout: &mut dyn Write) -> Result<(), String> {
+        let text = match self.format {
+            OutputFormat::Table | OutputFormat::Wide if rows.is_empty() => String::new(),
+            OutputFormat::Table | OutputFormat::Wide => {
+                self.table.fit(rows.iter().map(|row| &row.claim));
                 let head = self.table.head();
                 let now = self.clock.now();
-                let lines = rows.iter().map(|row| self.table.row(&row.resource, now) + "\n");
+                let lines = rows.iter().map(|row| self.table.row(&row.claim, now) + "\n");
                 format!("{head}\n{}", lines.collect::<String>())
             }
-            Output::Name => rows.iter().map(|row| name_line(row)).collect(),
-            Output::Json | Output::Yaml => {
+            OutputFormat::Name => rows.iter().map(|row| name_line(row)).collect(),
+            OutputFormat::Json | OutputFormat::Yaml => {
                 let resources: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
                 let total = rows.len();
-                self.write(&json!({"resources": resources, "total": total, "namespace": self.namespace}))?
+                self.encode(&json!({"resources": resources, "total": total, "namespace": self.namespace}))?
             }
         };
-        stdout.write_all(text.as_bytes()).map_err(|error| format!("cannot write: {error}"))
+        stdout.write_all(text.as_bytes()).map_err(write_error)
     }
 
-    /// One that has changed.
-    pub(super) fn tell(&mut self, row: &Row, stdout: &mut dyn Write) -> Result<(), String> {
-        let text = match self.output {
-            Output::Table | Output::Wide => {
-                self.table.fit([&row.resource]);
-                self.table.row(&row.resource, self.clock.now()) + "\n"
+    fn print_change(&mut self, row: &ClaimRow, stdout: &mut dyn Write) -> Result<(), String> {
+        let text = match self.format {
+            OutputFormat::Table | OutputFormat::Wide => {
+                self.table.fit([&row.claim]);
+                self.table.row(&row.claim, self.clock.now()) + "\n"
             }
-            Output::Name => name_line(row),
-            Output::Yaml => format!("---\n{}", self.write(&row.json)?),
-            Output::Json => self.write(&row.json)?,
+            OutputFormat::Name => name_line(row),
+            OutputFormat::Yaml => format!("---\n{}", self.encode(&row.json)?),
+            OutputFormat::Json => self.encode(&row.json)?,
         };
-        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        written.map_err(|error| format!("cannot write: {error}"))
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(write_error)
     }
 
-    fn write(&self, value: &Value) -> Result<String, String> {
-        if self.output == Output::Yaml {
+    fn encode(&self, value: &Value) -> Result<String, String> {
+        if self.format == OutputFormat::Yaml {
             return serde_saphyr::to_string(value).map_err(|error| error.to_string());
         }
         let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
-        Ok(harmless_json(&text) + "\n")
+        Ok(escape_control_in_json(&text) + "\n")
     }
 }
 
-fn name_line(row: &Row) -> String {
-    harmless(&row.resource.kubectl_name()).replace(['\n', '\t'], " ") + "\n"
+fn name_line(row: &ClaimRow) -> String {
+    escape_control(&row.claim.kubectl_name()).replace(['\n', '\t'], " ") + "\n"
+}
+
+/// Columns only grow, so that lines of `-w` stay aligned.
+struct Table {
+    columns: Vec<Column>,
+    wide: bool,
+    now: Timestamp,
+}
+
+type Cell = fn(&ClaimView, &Table) -> String;
+
+struct Column {
+    title: &'static str,
+    cell: Cell,
+    width: usize,
+}
+
+/// Blanks between columns, as in kubectl.
+const COLUMN_GAP: usize = 3;
+
+impl Table {
+    fn new(with_namespaces: bool, wide: bool, now: Timestamp) -> Self {
+        let mut columns: Vec<(&'static str, Cell)> = vec![
+            ("NAMESPACE", |claim, _| claim.namespace.clone()),
+            ("KIND", |claim, _| claim.kind.clone()),
+            ("NAME", |claim, _| claim.name.clone()),
+            ("VERDICT", |claim, _| verdict(claim)),
+            ("SEVERITY", |claim, _| claim.severity.clone().unwrap_or_default()),
+            ("FIELD", |claim, table| fields(claim, table.wide)),
+            ("BY", |claim, _| claim.actor.clone().unwrap_or_default()),
+            ("SINCE", |claim, table| table.since(claim)),
+            ("SOURCE", |claim, _| claim.source.clone()),
+        ];
+        if !with_namespaces {
+            columns.remove(0);
+        }
+        if wide {
+            columns.extend::<[(&'static str, Cell); 5]>([
+                ("ADDRESS", |claim, _| declaration(claim, |declaration| &declaration.address)),
+                ("STATE", |claim, _| declaration(claim, |declaration| &declaration.state)),
+                ("MANAGER", |claim, _| claim.manager.clone().unwrap_or_default()),
+                ("EXPECTATION", |claim, _| claim.expectation.clone().unwrap_or_default()),
+                ("ADVICE", |claim, _| claim.advice.clone().unwrap_or_default()),
+            ]);
+        }
+        let columns = columns.into_iter().map(|(title, cell)| Column { title, cell, width: title.len() });
+        Self { columns: columns.collect(), wide, now }
+    }
+
+    fn since(&self, claim: &ClaimView) -> String {
+        claim.onset.map(|onset| format_age(self.now.duration_since(onset))).unwrap_or_default()
+    }
+
+    fn head(&self) -> String {
+        self.line(self.columns.iter().map(|column| column.title.to_owned()))
+    }
+
+    /// Widens columns for these claims.
+    fn fit<'a>(&mut self, claims: impl IntoIterator<Item = &'a ClaimView>) {
+        for claim in claims {
+            let widths: Vec<usize> = self.cells(claim).map(|cell| cell.chars().count()).collect();
+            for (column, width) in self.columns.iter_mut().zip(widths) {
+                column.width = column.width.max(width);
+            }
+        }
+    }
+
+    fn row(&mut self, claim: &ClaimView, now: Timestamp) -> String {
+        self.now = now;
+        self.line(self.cells(claim))
+    }
+
+    fn cells(&self, claim: &ClaimView) -> impl Iterator<Item = String> {
+        self.columns.iter().map(move |column| {
+            let cell = escape_control(&(column.cell)(claim, self)).replace(['\n', '\t'], " ");
+            if cell.is_empty() { "-".to_owned() } else { cell }
+        })
+    }
+
+    fn line(&self, cells: impl Iterator<Item = String>) -> String {
+        let padded = cells.zip(&self.columns).map(|(cell, column)| {
+            let width = column.width + COLUMN_GAP;
+            let padding = " ".repeat(width.saturating_sub(cell.chars().count()).max(1));
+            cell + &padding
+        });
+        padded.collect::<String>().trim_end().to_owned()
+    }
+}
+
+fn verdict(claim: &ClaimView) -> String {
+    match &claim.reason {
+        Some(reason) => format!("{}({reason})", claim.verdict),
+        None => claim.verdict.clone(),
+    }
+}
+
+/// The worst difference and the number of others, or all of them.
+fn fields(claim: &ClaimView, all: bool) -> String {
+    match &claim.differences[..] {
+        [] => String::new(),
+        [single] => single.path.clone(),
+        several if all => several.iter().map(|difference| &*difference.path).collect::<Vec<_>>().join(","),
+        [worst, others @ ..] => format!("{} +{}", worst.path, others.len()),
+    }
+}
+
+fn declaration(claim: &ClaimView, field: fn(&DeclarationView) -> &String) -> String {
+    claim.declared_by.first().map(field).cloned().unwrap_or_default()
+}
+
+/// `45s`, `5m12s`, `3h`, `2d4h`, `40d`: `duration.HumanDuration` of apimachinery.
+fn format_age(age: SignedDuration) -> String {
+    let seconds = age.as_secs().max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    let two_units = |large: i64, unit: &str, small: i64, small_unit: &str| {
+        if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{small_unit}") }
+    };
+    match () {
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two_units(minutes, "m", seconds % 60, "s"),
+        () if hours < 3 => format!("{minutes}m"),
+        () if hours < 8 => two_units(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if days < 8 => two_units(days, "d", hours % 24, "h"),
+        () if days < 2 * 365 => format!("{days}d"),
+        () => two_units(days / 365, "y", days % 365, "d"),
+    }
+}
+
+/// The pause after a list with a label filter, which also lists each kind in the cluster.
+const LABEL_FILTER_PAUSE: Duration = Duration::from_secs(3);
+
+/// Namespace, name, kind, group and source.
+type ClaimKey = (String, String, String, String, String);
+
+/// Lists again on each change and prints the claims that differ, until the reader closes the pipe.
+async fn watch(
+    query: &mut Query,
+    arguments: &GetArgs,
+    mut changes: ChangeStream,
+    first: Vec<ClaimRow>,
+    printer: &mut Printer,
+    stdout: &mut Stdout,
+    stderr: &mut dyn Write,
+) -> Result<(), String> {
+    let mut previous = by_key(first);
+    loop {
+        changes.next(&query.exporter, stderr).await?;
+        let (rows, _) = retry(async || fetch_claims(query).await, stderr).await?;
+        let current = by_key(rows);
+        for (key, row) in &current {
+            let before = previous.get(key).map(|row| &row.claim);
+            let was_shown = before.is_some_and(|before| is_shown(before, arguments));
+            if before != Some(&row.claim) && (was_shown || is_shown(&row.claim, arguments)) {
+                printer.print_change(row, stdout)?;
+            }
+        }
+        let gone = previous.iter().filter(|(key, _)| !current.contains_key(*key)).map(|(_, row)| row);
+        for row in gone.filter(|row| is_shown(&row.claim, arguments)) {
+            let mut row = row.clone();
+            "gone".clone_into(&mut row.claim.verdict);
+            row.claim.reason = None;
+            printer.print_change(&row, stdout)?;
+        }
+        previous = current;
+        if stdout.is_closed() {
+            return Ok(());
+        }
+        if query.labels.is_some() {
+            sleep(LABEL_FILTER_PAUSE).await;
+        }
+    }
+}
+
+fn by_key(rows: Vec<ClaimRow>) -> BTreeMap<ClaimKey, ClaimRow> {
+    let entry = |row: ClaimRow| {
+        let (group, kind, namespace, name) = row.claim.object_key();
+        let [namespace, name, kind, group, source] =
+            [namespace, name, kind, group, &row.claim.source].map(str::to_owned);
+        ((namespace, name, kind, group, source), row)
+    };
+    rows.into_iter().map(entry).collect()
+}
+
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// The exporter's server-sent events. An exporter that authenticates its clients ends the stream now and then.
+struct ChangeStream {
+    body: Body,
+    opened: Instant,
+    /// The start of a line whose end has not been received.
+    partial_line: String,
+}
+
+impl ChangeStream {
+    async fn open(exporter: &ExporterClient) -> Result<Self, RequestError> {
+        let body = exporter.events().await?;
+        Ok(Self { body, opened: Instant::now(), partial_line: String::new() })
+    }
+
+    /// Waits for a change. Reconnecting counts as one, because events in between are lost.
+    async fn next(&mut self, exporter: &ExporterClient, stderr: &mut dyn Write) -> Result<(), String> {
+        while let Some(Ok(frame)) = self.body.frame().await {
+            let mut has_event = self.read_frame(frame);
+            // One list covers all events that have already been received.
+            while let Some(Some(Ok(frame))) = self.body.frame().now_or_never() {
+                has_event |= self.read_frame(frame);
+            }
+            if has_event {
+                return Ok(());
+            }
+        }
+        if exporter.is_in_process() {
+            return Err(format!("cannot watch for changes: {} has stopped", exporter.name()));
+        }
+        if self.opened.elapsed() < MIN_BACKOFF {
+            sleep(MIN_BACKOFF).await;
+        }
+        *self = retry(async || Self::open(exporter).await, stderr).await?;
+        Ok(())
+    }
+
+    /// Whether the frame completes the line of an event.
+    fn read_frame(&mut self, frame: Frame<Bytes>) -> bool {
+        let Ok(data) = frame.into_data() else { return false };
+        self.partial_line.push_str(&String::from_utf8_lossy(&data));
+        let Some(end) = self.partial_line.rfind('\n') else { return false };
+        let has_event = self.partial_line[..end].lines().any(|line| line.starts_with("event:"));
+        self.partial_line.drain(..=end);
+        has_event
+    }
+}
+
+/// Retries transient errors with exponential backoff.
+async fn retry<T>(
+    mut request: impl AsyncFnMut() -> Result<T, RequestError>,
+    stderr: &mut dyn Write,
+) -> Result<T, String> {
+    let mut backoff = MIN_BACKOFF;
+    loop {
+        match request().await {
+            Ok(response) => return Ok(response),
+            Err(error) if error.is_permanent => return Err(error.into()),
+            Err(error) if backoff == MIN_BACKOFF => {
+                let _ = writeln!(stderr, "drift-exporter: {}; retrying", escape_control(&error.to_string()));
+            }
+            Err(_) => {}
+        }
+        sleep(backoff).await;
+        backoff = (backoff * 2).min(MAX_BACKOFF);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::{SignedDuration, Timestamp};
     use serde_json::json;
 
-    use super::{Resource, summary_of};
+    use super::{ClaimView, Table, format_age, summary};
 
-    fn claim(name: &str, verdict: &str) -> Resource {
+    fn config_map(name: &str, verdict: &str) -> ClaimView {
         serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "resourceName": name, "source": "helm",
             "verdict": verdict, "reason": null, "driftDetected": verdict == "drifted", "onset": null, "severity": null,
@@ -214,12 +466,86 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_compared_is_counted_apart() {
-        let all = [("a", "in_sync"), ("b", "in_flight"), ("c", "in_flight"), ("d", "unknown")];
-        let all = all.map(|(name, verdict)| claim(name, verdict));
-        let told = summary_of(&all.iter().collect::<Vec<_>>());
-        assert_eq!(told, "none of 4 declared objects drifted, 1 unknown, 2 in flight");
-        assert_eq!(summary_of(&[&all[0], &claim("e", "drifted")]), "1 of 2 declared objects drifted");
-        assert_eq!(summary_of(&[]), "nothing found");
+    fn summary_counts_undecided_claims_separately() {
+        let claims = [("a", "in_sync"), ("b", "in_flight"), ("c", "in_flight"), ("d", "unknown")];
+        let claims = claims.map(|(name, verdict)| config_map(name, verdict));
+        assert_eq!(
+            summary(&claims.iter().collect::<Vec<_>>()),
+            "none of 4 declared objects drifted, 1 unknown, 2 in flight"
+        );
+        assert_eq!(summary(&[&claims[0], &config_map("e", "drifted")]), "1 of 2 declared objects drifted");
+        assert_eq!(summary(&[]), "nothing found");
+    }
+
+    fn deployment(name: &str, paths: &[&str]) -> ClaimView {
+        let difference = |path| {
+            json!({"path": path, "expected": "3", "actual": "7", "actor": "kubectl", "manager": "kubectl-edit",
+                "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null})
+        };
+        let differences: Vec<_> = paths.iter().map(difference).collect();
+        serde_json::from_value(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "resourceName": name,
+            "source": "terraform", "verdict": if paths.is_empty() { "unknown" } else { "drifted" },
+            "reason": paths.is_empty().then_some("stale"), "driftDetected": !paths.is_empty(),
+            "onset": (!paths.is_empty()).then_some("2026-01-01T00:00:00Z"),
+            "severity": (!paths.is_empty()).then_some("warning"), "expectation": null, "advice": "alert_only",
+            "actor": (!paths.is_empty()).then_some("kubectl"), "manager": "kubectl-edit",
+            "declaredBy": [{"address": "kubernetes_deployment.web", "state": "ops/default/shop"}],
+            "differences": differences, "ignored": [], "blindFields": [],
+        }))
+        .unwrap()
+    }
+
+    fn table(with_namespaces: bool, wide: bool) -> String {
+        let now: Timestamp = "2026-01-01T00:05:12Z".parse().unwrap();
+        let claims = [
+            deployment("web", &["spec.replicas", "spec.paused"]),
+            deployment("a-longer-\u{1b}[31mname", &[]),
+        ];
+        let mut table = Table::new(with_namespaces, wide, now);
+        table.fit(&claims);
+        let rows: Vec<String> = claims.iter().map(|claim| table.row(claim, now)).collect();
+        format!("{}\n{}\n", table.head(), rows.join("\n"))
+    }
+
+    #[test]
+    fn table_aligns_columns_and_escapes_control_characters() {
+        assert_eq!(
+            table(true, false),
+            "NAMESPACE   KIND         NAME                      VERDICT          SEVERITY   FIELD              BY        SINCE   SOURCE\n\
+             shop        Deployment   web                       drifted          warning    spec.replicas +1   kubectl   5m12s   terraform\n\
+             shop        Deployment   a-longer-\\u{1b}[31mname   unknown(stale)   -          -                  -         -       terraform\n"
+        );
+    }
+
+    #[test]
+    fn wide_table_shows_addresses_managers_and_all_fields() {
+        let wide = table(false, true);
+        let first = wide.lines().nth(1).unwrap();
+        assert!(!wide.contains("NAMESPACE") && first.starts_with("Deployment   web "), "{wide}");
+        for part in
+            ["spec.replicas,spec.paused", "kubernetes_deployment.web", "ops/default/shop", "kubectl-edit"]
+        {
+            assert!(first.contains(part), "{part}: {wide}");
+        }
+    }
+
+    #[test]
+    fn ages_have_the_format_of_kubectl() {
+        for (seconds, expected) in [
+            (-5, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (312, "5m12s"),
+            (3600, "60m"),
+            (3 * 3600, "3h"),
+            (5 * 3600 + 1800, "5h30m"),
+            (30 * 3600, "30h"),
+            (52 * 3600, "2d4h"),
+            (40 * 86400, "40d"),
+            (800 * 86400, "2y70d"),
+        ] {
+            assert_eq!(format_age(SignedDuration::from_secs(seconds)), expected, "{seconds}");
+        }
     }
 }

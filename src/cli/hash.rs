@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{
     Outcome,
     args::HashArgs,
-    live::{Cluster, Found},
-    runtime::block_on,
+    client::{ClusterClient, LiveLookup},
+    output::{block_on, write_error},
 };
 use crate::{
     config::Settings,
@@ -20,31 +20,30 @@ use crate::{
     types::Kind,
 };
 
-/// Prints a line for each object. Objects that cannot be hashed are named on `stderr`; the others are printed.
 pub(super) fn run(
     arguments: &HashArgs,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let mut report = Report { stdout, stderr, algorithm: arguments.algorithm, outcome: Outcome::Fine };
+    let mut hasher = Hasher { stdout, stderr, algorithm: arguments.algorithm, outcome: Outcome::Success };
     for file in &arguments.files {
-        report.file(file)?;
+        hasher.hash_file(file)?;
     }
     if !arguments.objects.is_empty() {
-        block_on(report.live(arguments))?;
+        block_on(hasher.hash_live_objects(arguments))?;
     }
-    Ok(report.outcome)
+    Ok(hasher.outcome)
 }
 
-struct Report<'a> {
+struct Hasher<'a> {
     stdout: &'a mut dyn Write,
     stderr: &'a mut dyn Write,
     algorithm: Option<Algorithm>,
     outcome: Outcome,
 }
 
-impl Report<'_> {
-    fn file(&mut self, path: &Path) -> Result<(), String> {
+impl Hasher<'_> {
+    fn hash_file(&mut self, path: &Path) -> Result<(), String> {
         let (name, text) = if path == Path::new("-") {
             let mut text = String::new();
             ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(|_| text))
@@ -54,59 +53,62 @@ impl Report<'_> {
         let text = match text {
             Ok(text) => text,
             Err(error) => {
-                self.complain(format_args!("cannot read {name}: {error}"))?;
-                self.outcome = Outcome::CouldNotRun;
+                self.print_problem(format_args!("cannot read {name}: {error}"))?;
+                self.outcome = Outcome::Error;
                 return Ok(());
             }
         };
         let objects = read_objects(&text);
         if objects.is_empty() {
-            self.complain(format_args!("{name}: there is no object in it"))?;
+            self.print_problem(format_args!("{name}: contains no object"))?;
         }
         for (index, object) in objects.into_iter().enumerate() {
             match object {
-                Ok(object) => self.object(&format!("{name}: object {}", index + 1), &object)?,
-                Err(bad) => {
-                    self.complain(format_args!("{name}:{}:{}: {}", bad.line, bad.column, bad.message))?;
+                Ok(object) => self.hash_object(&format!("{name}: object {}", index + 1), &object)?,
+                Err(error) => {
+                    self.print_problem(format_args!(
+                        "{name}:{}:{}: {}",
+                        error.line, error.column, error.message
+                    ))?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn live(&mut self, arguments: &HashArgs) -> Result<(), String> {
-        let cluster = Cluster::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
+    async fn hash_live_objects(&mut self, arguments: &HashArgs) -> Result<(), String> {
+        let cluster = ClusterClient::connect(&arguments.cluster, arguments.namespace.as_deref()).await?;
         for object in &arguments.objects {
             match cluster.get(object).await? {
-                Found::Object(value) => self.object(&object.to_string(), &value)?,
-                Found::Nothing(message) => self.complain(format_args!("{message}"))?,
+                LiveLookup::Object(value) => self.hash_object(&object.to_string(), &value)?,
+                LiveLookup::Unavailable(message) => self.print_problem(format_args!("{message}"))?,
             }
         }
         Ok(())
     }
 
-    fn object(&mut self, place: &str, object: &Value) -> Result<(), String> {
+    fn hash_object(&mut self, origin: &str, object: &Value) -> Result<(), String> {
         let (kind, name) = match identity(object) {
             Ok(identity) => identity,
-            Err(missing) => return self.complain(format_args!("{place}: {missing} is needed, as a string")),
+            Err(missing) => return self.print_problem(format_args!("{origin}: missing field {missing}")),
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
             Ok(digest) => writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind)
-                .map_err(|error| format!("cannot write: {error}")),
-            Err(error) => self.complain(format_args!("{place}: {} {name}: {error}", kind.kind)),
+                .map_err(write_error),
+            Err(error) => self.print_problem(format_args!("{origin}: {} {name}: {error}", kind.kind)),
         }
     }
 
-    fn complain(&mut self, message: std::fmt::Arguments<'_>) -> Result<(), String> {
-        if self.outcome == Outcome::Fine {
+    fn print_problem(&mut self, message: std::fmt::Arguments<'_>) -> Result<(), String> {
+        if self.outcome == Outcome::Success {
             self.outcome = Outcome::Negative;
         }
-        writeln!(self.stderr, "drift-exporter: {message}").map_err(|error| format!("cannot write: {error}"))
+        writeln!(self.stderr, "drift-exporter: {message}").map_err(write_error)
     }
 }
 
-/// Kind and `namespace/name` of an object, or what it does not say.
+/// Kind and `namespace/name` of an object. The error is the field that is missing or not a string.
 fn identity(object: &Value) -> Result<(Kind, String), &'static str> {
     let api_version = object["apiVersion"].as_str().ok_or("apiVersion")?;
     let kind = object["kind"].as_str().ok_or("kind")?;
@@ -125,7 +127,7 @@ fn identity(object: &Value) -> Result<(Kind, String), &'static str> {
     Ok((kind, name))
 }
 
-/// Names from files go to terminals, which must not be told what to do.
+/// Names from files must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

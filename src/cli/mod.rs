@@ -1,58 +1,37 @@
-//! What people type.
+//! The command line.
 
 mod accept;
 mod args;
-mod asked;
 mod baseline;
 mod check;
+mod client;
 mod completions;
 mod demo;
 mod diff;
 mod explain;
-mod exporter;
-mod external_diff;
-mod fields;
-mod follow;
 mod get;
 mod hash;
-mod heard;
-mod kinds;
-mod labels;
-mod live;
-mod news;
+mod output;
 mod plugin;
-mod plugin_completion;
 mod resources;
-mod rights;
-mod rule_cases;
 mod rules;
 mod run;
-mod runtime;
-mod server;
-mod settings_file;
-mod signals;
-mod table;
-mod unanswered;
-mod unseen;
-mod values;
-mod web_args;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Command};
-use heard::Heard;
+use output::{PipeWriter, escape_control};
 
-/// How a command ended, as its exit code says.
+/// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Fine.
-    Fine = 0,
-    /// A negative answer: drift, a failed check, a bad object.
+    Success = 0,
+    /// The command ran and found drift, a failed check or an invalid object.
     Negative = 1,
-    /// Could not run.
-    CouldNotRun = 2,
+    /// The command could not run.
+    Error = 2,
 }
 
 impl From<Outcome> for ExitCode {
@@ -61,30 +40,29 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Parses the command line and does what it says.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
-    let mut stdout = Heard::new(std::io::stdout().lock());
-    let mut stderr = Heard::new(std::io::stderr());
+    let mut stdout = PipeWriter::new(std::io::stdout().lock());
+    let mut stderr = PipeWriter::new(std::io::stderr());
     let mut words: Vec<OsString> = arguments.into_iter().collect();
-    if plugin_completion::is_asked(words.first()) {
-        let told = plugin_completion::tell(plugin::command(true), &words, &mut stdout);
-        return told.map_or(Outcome::CouldNotRun, |()| Outcome::Fine);
+    if completions::is_kubectl_completion(words.first()) {
+        let completed = completions::complete_for_kubectl(words, &mut stdout);
+        return completed.map_or(Outcome::Error, |()| Outcome::Success);
     }
     let is_plugin = plugin::is_plugin(words.first());
     let command = plugin::command(is_plugin);
     if is_plugin {
-        words = plugin::with_command(words, &command);
+        words = plugin::with_default_command(words, &command);
     }
     let parsed = command.clone().try_get_matches_from(words);
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are answers, not errors; clap knows where each belongs.
+            // clap returns help and version as errors that belong on stdout.
             let _ = error.print();
-            return if error.use_stderr() { Outcome::CouldNotRun } else { Outcome::Fine };
+            return if error.use_stderr() { Outcome::Error } else { Outcome::Success };
         }
     };
-    let ended = match arguments.command {
+    let result = match arguments.command {
         Command::Run(run) => {
             drop(stdout);
             run::run(run, &mut stderr)
@@ -101,12 +79,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Diff(diff) => diff::run(&diff, &mut stdout, &mut stderr),
         Command::Explain(explain) => explain::run(&explain, &mut stdout, &mut stderr),
         Command::Rules(rules) => rules::run(&rules, &mut stdout, &mut stderr),
-        Command::Completions(shell) => completions::complete(&shell, command, &mut stdout),
-        Command::Man(pages) => completions::man(&pages, command, &mut stdout),
+        Command::Completions(shell) => completions::print_completions(&shell, command, &mut stdout),
+        Command::Man(pages) => completions::print_man_pages(&pages, command, &mut stdout),
     };
-    ended.unwrap_or_else(|message| {
-        // A server that was asked may have put anything into its words.
-        let _ = writeln!(stderr, "drift-exporter: {}", resources::harmless(&message));
-        Outcome::CouldNotRun
+    result.unwrap_or_else(|message| {
+        // Messages can quote a remote server.
+        let _ = writeln!(stderr, "drift-exporter: {}", escape_control(&message));
+        Outcome::Error
     })
 }

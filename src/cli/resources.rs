@@ -1,22 +1,34 @@
-//! What the API says about objects, as commands read it.
+//! The exporter's API as commands read it: claims, and the status of watches and sources.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    asked::{Asked, Place, Sought},
-    unanswered::Unanswered,
-    unseen::Unseen,
-    values::Wish,
+    args::{ExporterArgs, ResourceArg},
+    client::{NamespaceScope, Query, QueryTarget, RequestError},
 };
-use crate::types::UnknownReason;
+use crate::{
+    types::{Kind, Selector, UnknownReason},
+    watch::{client_from, served_kinds},
+};
 
-/// One claim.
+/// A claim of `/v1/resources`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Resource {
+pub(super) struct ClaimView {
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) namespace: String,
@@ -32,23 +44,21 @@ pub(super) struct Resource {
     pub(super) advice: Option<String>,
     pub(super) actor: Option<String>,
     pub(super) manager: Option<String>,
-    pub(super) declared_by: Vec<DeclaredBy>,
-    pub(super) differences: Vec<Difference>,
-    pub(super) ignored: Vec<Difference>,
+    pub(super) declared_by: Vec<DeclarationView>,
+    pub(super) differences: Vec<DifferenceView>,
+    pub(super) ignored: Vec<DifferenceView>,
     pub(super) blind_fields: Vec<String>,
 }
 
-/// One declaration of an object.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct DeclaredBy {
+pub(super) struct DeclarationView {
     pub(super) address: String,
     pub(super) state: String,
 }
 
-/// One field that differs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Difference {
+pub(super) struct DifferenceView {
     pub(super) path: String,
     pub(super) expected: String,
     pub(super) actual: String,
@@ -59,151 +69,464 @@ pub(super) struct Difference {
     pub(super) ignored_by: Option<String>,
 }
 
-/// A claim, and all that the API said about it.
+/// A claim with the JSON that it was read from, for `-o json`.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) resource: Resource,
+pub(super) struct ClaimRow {
+    pub(super) claim: ClaimView,
     pub(super) json: Value,
 }
 
 #[derive(Deserialize)]
-struct List {
+struct ResourceList {
     resources: Vec<Value>,
 }
 
-impl Resource {
-    /// Why it could not be judged, in words and with the API's own.
-    pub(super) fn why(&self) -> Option<String> {
+impl ClaimView {
+    /// Why the verdict is `unknown`: a description, and the API's value.
+    pub(super) fn unknown_reason(&self) -> Option<String> {
         let reason = self.reason.as_deref()?;
-        // An exporter that is newer than we are may have others.
-        let words = UnknownReason::parse(reason)
+        // A newer exporter may have more reasons.
+        let description = UnknownReason::parse(reason)
             .map_or("for a reason that is not known here", UnknownReason::description);
-        Some(format!("{words} ({reason})"))
+        Some(format!("{description} ({reason})"))
     }
 
-    /// Whether it is known to be off now. What cannot be compared may have been so before.
+    /// Unlike `drift_detected`, which an `unknown` claim keeps from before.
     pub(super) fn is_drifted(&self) -> bool {
         matches!(&*self.verdict, "drifted" | "missing" | "replaced")
     }
 
-    /// Whether people have to look at it.
-    pub(super) fn is_off(&self) -> bool {
+    pub(super) fn needs_attention(&self) -> bool {
         self.drift_detected || self.is_drifted() || self.verdict == "unknown"
     }
 
-    /// Whether anything declares it.
     pub(super) fn is_declared(&self) -> bool {
         self.source != "none" && self.verdict != "no_baseline"
     }
 
-    /// Its API group; empty for the core group.
+    /// Empty for the core group.
     pub(super) fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// `deployment.apps/web`, as kubectl writes a name.
+    /// `deployment.apps/web`, the format of `kubectl get -o name`.
     pub(super) fn kubectl_name(&self) -> String {
         let dot = if self.group().is_empty() { "" } else { "." };
         format!("{}{dot}{}/{}", self.kind.to_lowercase(), self.group(), self.name)
     }
 
-    /// What tells one object from another.
-    pub(super) fn object(&self) -> (&str, &str, &str, &str) {
+    /// Group, kind, namespace and name.
+    pub(super) fn object_key(&self) -> (&str, &str, &str, &str) {
         (self.group(), &self.kind, &self.namespace, &self.name)
     }
 }
 
-/// Text that a terminal shows as it is, whatever somebody has put into a name or a value.
-pub(super) fn harmless(text: &str) -> String {
-    let shown = |c: char| {
-        if is_odd(c) && !"\n\t".contains(c) { c.escape_default().collect() } else { c.to_string() }
-    };
-    text.chars().map(shown).collect()
-}
-
-/// Whether a sign does something to the others around it, such as turning their order.
-fn is_odd(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// JSON that means the same and that a terminal shows as it is.
-pub(super) fn harmless_json(text: &str) -> String {
-    // Only in texts can there be such a sign, and there JSON has another way to write it.
-    let shown = |c: char| {
-        if is_odd(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
-    };
-    text.chars().map(shown).collect()
-}
-
-/// Percent-encodes a part of a path or a query.
-pub(super) fn encoded(text: &str) -> String {
+/// Percent-encodes a segment of a path or a value of a query.
+pub(super) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-/// One look cannot know since when something is so that does not tell itself: such a time is that of the look.
-pub(super) fn leave_out_unknown_times(json: &mut Value, looked_from: Option<Timestamp>) {
-    let Some(begun) = looked_from else { return };
-    let is_unknown = |text: &str| text.parse::<Timestamp>().is_ok_and(|time| time >= begun);
+/// Sets `onset` to null where it is not before `list_started`: it is then the time of the list and not of the change.
+pub(super) fn clear_unknown_onsets(json: &mut Value, list_started: Option<Timestamp>) {
+    let Some(started) = list_started else { return };
+    let is_unknown = |text: &str| text.parse::<Timestamp>().is_ok_and(|time| time >= started);
     match json {
         Value::Object(fields) => {
             for (name, value) in fields {
                 if name == "onset" && value.as_str().is_some_and(is_unknown) {
                     *value = Value::Null;
                 } else {
-                    leave_out_unknown_times(value, looked_from);
+                    clear_unknown_onsets(value, list_started);
                 }
             }
         }
         Value::Array(values) => {
-            values.iter_mut().for_each(|value| leave_out_unknown_times(value, looked_from));
+            values.iter_mut().for_each(|value| clear_unknown_onsets(value, list_started));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// Asks for all that is wished for, in the order of the wishes; with what it is not known of whether it belongs to that.
-pub(super) async fn fetch(asked: &mut Asked) -> Result<(Vec<Row>, Vec<Unseen>), Unanswered> {
-    let mut rows = if asked.sought.is_empty() {
-        fetch_from(asked, &asked.place, None).await?
+/// Claims in the order of the query's targets, and kinds whose labels could not be read.
+pub(super) async fn fetch_claims(
+    query: &mut Query,
+) -> Result<(Vec<ClaimRow>, Vec<CoverageGap>), RequestError> {
+    let mut rows = if query.targets.is_empty() {
+        fetch_scope(query, &query.scope, None).await?
     } else {
-        fetch_sought(asked).await?
+        fetch_targets(query).await?
     };
-    let unseen = match &mut asked.labels {
-        Some(labels) => labels.keep(&mut rows).await?,
+    let gaps = match &mut query.labels {
+        Some(labels) => labels.retain_matching(&mut rows).await?,
         None => Vec::new(),
     };
-    Ok((rows, unseen))
+    Ok((rows, gaps))
 }
 
-async fn fetch_sought(asked: &mut Asked) -> Result<Vec<Row>, Unanswered> {
+async fn fetch_targets(query: &mut Query) -> Result<Vec<ClaimRow>, RequestError> {
     let mut rows = Vec::new();
-    for at in 0..asked.sought.len() {
-        let Sought { wish, place, .. } = &asked.sought[at];
-        let mut found = fetch_from(asked, place, Some(wish)).await?;
-        // A running exporter is not asked which kinds have namespaces; as with kubectl, those without one are meant anywhere.
-        if found.is_empty() && !asked.exporter.is_here() && place.namespace().is_some() {
-            found = fetch_from(asked, &Place::Unscoped, Some(wish)).await?;
+    for index in 0..query.targets.len() {
+        let QueryTarget { resource, scope, .. } = &query.targets[index];
+        let mut found = fetch_scope(query, scope, Some(resource)).await?;
+        // A remote exporter does not report whether a kind is namespaced. kubectl ignores -n for cluster-scoped kinds.
+        if found.is_empty() && !query.exporter.is_in_process() && scope.namespace().is_some() {
+            found = fetch_scope(query, &NamespaceScope::ClusterScoped, Some(resource)).await?;
         }
-        asked.sought[at].is_found = !found.is_empty();
+        query.targets[index].is_found = !found.is_empty();
         rows.extend(found);
     }
     Ok(rows)
 }
 
-async fn fetch_from(asked: &Asked, place: &Place, wish: Option<&Wish>) -> Result<Vec<Row>, Unanswered> {
-    let namespace = place.namespace().unwrap_or("*");
-    let mut path = format!("/v1/resources?namespace={}", encoded(namespace));
-    if let Some(Wish { kind, name }) = wish {
-        path.extend(["&resourceType=", &encoded(kind)]);
-        path.extend(name.iter().map(|name| format!("&resourceName={}", encoded(name))));
+async fn fetch_scope(
+    query: &Query,
+    scope: &NamespaceScope,
+    resource: Option<&ResourceArg>,
+) -> Result<Vec<ClaimRow>, RequestError> {
+    let namespace = scope.namespace().unwrap_or("*");
+    let mut path = format!("/v1/resources?namespace={}", percent_encode(namespace));
+    if let Some(ResourceArg { kind, name }) = resource {
+        path.extend(["&resourceType=", &percent_encode(kind)]);
+        path.extend(name.iter().map(|name| format!("&resourceName={}", percent_encode(name))));
     }
-    let List { mut resources } = asked.exporter.get_json(&path).await?;
-    resources.iter_mut().for_each(|own| leave_out_unknown_times(own, asked.looked_from));
-    let strange = |error| format!("{} says something else: {error}", asked.exporter.name());
-    let row = |json: Value| Ok(Row { resource: Resource::deserialize(&json).map_err(strange)?, json });
-    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<Row>, String>>()?;
-    rows.retain(|row| *place != Place::Unscoped || row.resource.namespace.is_empty());
+    let ResourceList { mut resources } = query.exporter.get_json(&path).await?;
+    resources.iter_mut().for_each(|json| clear_unknown_onsets(json, query.list_started));
+    let row = |json: Value| match ClaimView::deserialize(&json) {
+        Ok(claim) => Ok(ClaimRow { claim, json }),
+        Err(error) => Err(query.exporter.unexpected_response(&error)),
+    };
+    let mut rows = resources.into_iter().map(row).collect::<Result<Vec<ClaimRow>, String>>()?;
+    rows.retain(|row| *scope != NamespaceScope::ClusterScoped || row.claim.namespace.is_empty());
     Ok(rows)
+}
+
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+const CONCURRENT_LISTS: usize = 8;
+
+/// Filters claims by label. The API of the exporter has no labels, so the filter lists the cluster.
+pub(super) struct LabelFilter {
+    selector: Selector,
+    client: Client,
+    /// The served kinds as of the last discovery.
+    kinds: Vec<Kind>,
+}
+
+/// API version and kind.
+type KindKey = (String, String);
+type NamespacedName = (String, String);
+
+#[derive(Default)]
+struct MatchingObjects {
+    names: BTreeSet<NamespacedName>,
+    /// At least one list is forbidden.
+    is_forbidden: bool,
+}
+
+impl LabelFilter {
+    pub(super) async fn connect(selector: &Selector, arguments: &ExporterArgs) -> Result<Self, String> {
+        let client = client_from(&arguments.cluster.connection()).await;
+        let client = client.map_err(|error| selector_error(selector, &error))?;
+        Ok(Self { selector: selector.clone(), client, kinds: Vec::new() })
+    }
+
+    /// Drops claims whose live object does not match or does not exist. Also drops kinds that the user may not list, and
+    /// returns these.
+    async fn retain_matching(&mut self, rows: &mut Vec<ClaimRow>) -> Result<Vec<CoverageGap>, RequestError> {
+        let mut namespaces: BTreeMap<KindKey, BTreeSet<String>> = BTreeMap::new();
+        for row in &*rows {
+            namespaces.entry(kind_key(row)).or_default().insert(row.claim.namespace.clone());
+        }
+        let served = self.served(namespaces).await?;
+        let lists = stream::iter(served).map(async |(key, kind, namespaces)| {
+            let found = self.list_namespaces(&kind, namespaces).await?;
+            Ok::<_, RequestError>((key, kind, found))
+        });
+        let lists: Vec<(KindKey, Kind, MatchingObjects)> =
+            lists.buffer_unordered(CONCURRENT_LISTS).try_collect().await?;
+        let mut gaps: Vec<CoverageGap> = Vec::new();
+        let mut matching: BTreeMap<KindKey, BTreeSet<NamespacedName>> = BTreeMap::new();
+        for (key, kind, found) in lists {
+            if found.is_forbidden {
+                gaps.push(CoverageGap::forbidden(format!("labels of {}", kind.kind)));
+            }
+            matching.insert(key, found.names);
+        }
+        rows.retain(|row| {
+            let name = (row.claim.namespace.clone(), row.claim.name.clone());
+            matching.get(&kind_key(row)).is_some_and(|names| names.contains(&name))
+        });
+        gaps.sort();
+        Ok(gaps)
+    }
+
+    /// Drops kinds that the cluster does not serve.
+    async fn served(
+        &mut self,
+        namespaces: BTreeMap<KindKey, BTreeSet<String>>,
+    ) -> Result<Vec<(KindKey, Kind, BTreeSet<String>)>, RequestError> {
+        if !namespaces.keys().all(|key| find_kind(&self.kinds, key).is_some()) {
+            let discovered = served_kinds(&self.client, DISCOVERY_TIMEOUT).await;
+            let discovered = discovered.map_err(|error| self.transient_error(&error))?;
+            self.kinds = discovered.kinds.iter().map(|served| Kind::clone(&served.kind)).collect();
+        }
+        let served = namespaces.into_iter().filter_map(|(key, namespaces)| {
+            let kind = find_kind(&self.kinds, &key)?.clone();
+            Some((key, kind, namespaces))
+        });
+        Ok(served.collect())
+    }
+
+    /// Lists all namespaces at once, or each one if that is forbidden.
+    async fn list_namespaces(
+        &self,
+        kind: &Kind,
+        namespaces: BTreeSet<String>,
+    ) -> Result<MatchingObjects, RequestError> {
+        let single = namespaces.first().filter(|_| namespaces.len() == 1 && kind.namespaced);
+        let found = self.list(kind, single.map(String::as_str)).await?;
+        if !found.is_forbidden || single.is_some() || !kind.namespaced {
+            return Ok(found);
+        }
+        let lists = stream::iter(namespaces).map(async |name| self.list(kind, Some(&name)).await);
+        lists
+            .buffer_unordered(CONCURRENT_LISTS)
+            .try_fold(MatchingObjects::default(), async |mut all, found| {
+                all.names.extend(found.names);
+                all.is_forbidden |= found.is_forbidden;
+                Ok(all)
+            })
+            .await
+    }
+
+    async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<MatchingObjects, RequestError> {
+        let resource = ApiResource {
+            group: kind.group.to_string(),
+            version: kind.version.to_string(),
+            api_version: kind.api_version(),
+            kind: kind.kind.to_string(),
+            plural: kind.plural.to_string(),
+        };
+        let objects: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let name = |metadata: ObjectMeta| {
+            (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default())
+        };
+        match objects.list_metadata(&ListParams::default().labels(&self.selector.to_string())).await {
+            Ok(list) => {
+                let names = list.items.into_iter().map(|object| name(object.metadata)).collect();
+                Ok(MatchingObjects { names, is_forbidden: false })
+            }
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                Ok(MatchingObjects { is_forbidden: true, ..MatchingObjects::default() })
+            }
+            // The kind is no longer served.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(MatchingObjects::default()),
+            Err(error) => Err(self.transient_error(&format_args!("{kind}: {error}"))),
+        }
+    }
+
+    fn transient_error(&self, error: &dyn fmt::Display) -> RequestError {
+        RequestError::transient(selector_error(&self.selector, error))
+    }
+}
+
+fn selector_error(selector: &Selector, error: &dyn fmt::Display) -> String {
+    format!("cannot list objects with the labels `{selector}`: {error}")
+}
+
+fn kind_key(row: &ClaimRow) -> KindKey {
+    (row.claim.api_version.clone(), row.claim.kind.clone())
+}
+
+fn find_kind<'a>(kinds: &'a [Kind], (api_version, name): &KindKey) -> Option<&'a Kind> {
+    kinds.iter().find(|kind| kind.api_version() == *api_version && *kind.kind == **name)
+}
+
+/// Short names of built-in kinds (`kubectl api-resources`). The API of the exporter does not resolve them.
+const SHORT_NAMES: &[(&str, &str)] = &[
+    ("cj", "cronjob"),
+    ("cm", "configmap"),
+    ("crd", "customresourcedefinition"),
+    ("deploy", "deployment"),
+    ("ds", "daemonset"),
+    ("hpa", "horizontalpodautoscaler"),
+    ("ing", "ingress"),
+    ("limits", "limitrange"),
+    ("netpol", "networkpolicy"),
+    ("ns", "namespace"),
+    ("pc", "priorityclass"),
+    ("pdb", "poddisruptionbudget"),
+    ("po", "pod"),
+    ("pv", "persistentvolume"),
+    ("pvc", "persistentvolumeclaim"),
+    ("quota", "resourcequota"),
+    ("rc", "replicationcontroller"),
+    ("rs", "replicaset"),
+    ("sa", "serviceaccount"),
+    ("sc", "storageclass"),
+    ("sts", "statefulset"),
+    ("svc", "service"),
+];
+
+/// The least Jaro-Winkler similarity of a suggestion.
+const SUGGESTION_THRESHOLD: f64 = 0.75;
+
+pub(super) fn expand_short_name(kind: &str) -> String {
+    let found = SHORT_NAMES.iter().find(|(short, _)| short.eq_ignore_ascii_case(kind));
+    found.map_or(kind, |(_, full)| full).to_owned()
+}
+
+/// `subject` is the start of the sentence: `the cluster has`.
+pub(super) fn unknown_kind_message<'a>(
+    subject: &str,
+    kind: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let typed = kind.split('.').next().unwrap_or(kind).to_lowercase();
+    let scored = known.into_iter().map(str::to_lowercase).map(|name| {
+        let singular = strsim::jaro_winkler(&typed, &name);
+        let plural = strsim::jaro_winkler(typed.trim_end_matches('s'), &name);
+        (singular.max(plural), name)
+    });
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score >= SUGGESTION_THRESHOLD);
+    let hint = match best {
+        Some((_, name)) => format!("; did you mean `{name}`?"),
+        None => "; `kubectl api-resources` lists the kinds".to_owned(),
+    };
+    format!("{subject} no kind `{kind}`{hint}")
+}
+
+/// Names in the summary of gaps; further ones are counted.
+const LISTED_GAPS: usize = 6;
+
+/// Something that the exporter could not read or does not compare.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CoverageGap {
+    what: String,
+    reason: &'static str,
+}
+
+impl CoverageGap {
+    pub(super) fn forbidden(what: String) -> Self {
+        Self { what, reason: "forbidden" }
+    }
+
+    pub(super) fn never_compared(what: String) -> Self {
+        Self { what, reason: "never compared" }
+    }
+
+    pub(super) fn stalled(what: String) -> Self {
+        Self { what, reason: "stalled" }
+    }
+}
+
+/// `/v1/status`, and gaps that the exporter does not know of.
+#[derive(Deserialize)]
+pub(super) struct ExporterStatus {
+    ready: bool,
+    streams: Vec<ComponentStatus>,
+    sources: Vec<ComponentStatus>,
+    #[serde(skip)]
+    gaps: Vec<CoverageGap>,
+}
+
+/// The status of a watch or a source.
+#[derive(Deserialize)]
+struct ComponentStatus {
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    source: String,
+    state: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+const NO_MESSAGE: &str = "the exporter reports no reason";
+
+impl ExporterStatus {
+    pub(super) async fn fetch(query: &Query, label_gaps: Vec<CoverageGap>) -> Result<Self, String> {
+        let status: Self = query.exporter.get_json("/v1/status").await?;
+        Ok(Self { gaps: [&query.gaps[..], &label_gaps].concat(), ..status })
+    }
+
+    /// The first message of a watch if all watches and sources are down.
+    pub(super) fn all_down(&self) -> Option<&str> {
+        let mut components = self.streams.iter().chain(&self.sources);
+        let all_down = !self.streams.is_empty() && components.all(|component| component.state == "down");
+        all_down.then(|| self.streams.iter().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE))
+    }
+
+    pub(super) fn all_forbidden(&self) -> bool {
+        self.streams.iter().all(|watch| watch.reason.as_deref() == Some("forbidden"))
+    }
+
+    /// An error message if no watch matches the kind.
+    pub(super) fn unknown_kind(&self, subject: &str, resource: &ResourceArg) -> Option<String> {
+        let is_watched = self.streams.iter().any(|watch| watch.matches(resource));
+        let kinds = || self.streams.iter().map(|watch| &*watch.kind);
+        let name = resource.kind.trim_end_matches('.');
+        (!is_watched).then(|| unknown_kind_message(subject, name, kinds()))
+    }
+
+    /// The message of a kind's watches if all of them are down. A watch that the settings refuse does not count.
+    pub(super) fn kind_down(&self, resource: &ResourceArg) -> Option<&str> {
+        let watches: Vec<&ComponentStatus> =
+            self.streams.iter().filter(|watch| watch.matches(resource)).collect();
+        let is_down =
+            |watch: &&ComponentStatus| watch.state == "down" && watch.reason.as_deref() != Some("refused");
+        let all_down = !watches.is_empty() && watches.iter().all(is_down);
+        let message = || watches.iter().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE);
+        all_down.then(message)
+    }
+
+    /// `not seen: releases of Helm, Role and 3 more kinds (forbidden)`, or `None` if there are no gaps.
+    pub(super) fn gap_summary(&self) -> Option<String> {
+        let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let down = self.sources.iter().chain(&self.streams).filter(|component| component.state == "down");
+        let down = down.map(|component| {
+            let name = match &*component.source {
+                "" => &component.kind,
+                "helm" => "releases of Helm",
+                "terraform" => "states of Terraform",
+                other => other,
+            };
+            (component.reason.as_deref().unwrap_or("down"), name)
+        });
+        let gaps = self.gaps.iter().map(|gap| (gap.reason, &*gap.what));
+        for (reason, name) in gaps.chain(down) {
+            let names = by_reason.entry(reason).or_default();
+            // The settings exclude refused kinds on purpose, such as cluster-scoped kinds with -n.
+            if reason != "refused" && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let parts = by_reason.into_iter().filter(|(_, names)| !names.is_empty()).map(|(reason, names)| {
+            let unlisted = names.len().saturating_sub(LISTED_GAPS);
+            let more = if unlisted == 0 { String::new() } else { format!(" and {unlisted} more kinds") };
+            format!("{}{more} ({reason})", names[..names.len() - unlisted].join(", "))
+        });
+        let parts: Vec<String> = parts.collect();
+        if !parts.is_empty() {
+            return Some(format!("not seen: {}", parts.join("; ")));
+        }
+        (!self.ready).then(|| "the exporter has not synced yet".to_owned())
+    }
+}
+
+impl ComponentStatus {
+    /// Compares singular and plural names, and a prefix of the group.
+    fn matches(&self, resource: &ResourceArg) -> bool {
+        let typed = resource.kind.to_lowercase();
+        let (typed, group) = typed.split_once('.').unwrap_or((&typed, ""));
+        let kind = self.kind.to_lowercase();
+        let is_plural = typed.starts_with(&kind[..kind.len().saturating_sub(1)]) && typed.ends_with('s');
+        (typed == kind || is_plural) && (group.is_empty() || self.group.starts_with(group))
+    }
 }
 
 #[cfg(test)]
@@ -211,32 +534,97 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    use super::{harmless, harmless_json, leave_out_unknown_times};
+    use super::{
+        CoverageGap, ExporterStatus, ResourceArg, clear_unknown_onsets, expand_short_name,
+        unknown_kind_message,
+    };
 
     #[test]
-    fn one_look_tells_no_time_that_is_its_own() {
+    fn onsets_after_the_list_started_are_cleared() {
         let claim = json!({"onset": "2026-01-01T00:00:00Z", "differences": [
             {"path": "a", "onset": "2026-01-01T00:00:00Z"}, {"path": "b", "onset": "2026-01-02T00:00:00.5Z"}]});
-        let begun: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-        let mut told = claim.clone();
-        leave_out_unknown_times(&mut told, Some(begun));
-        let mut wanted = claim.clone();
-        wanted["differences"][1]["onset"] = Value::Null;
-        assert_eq!(told, wanted);
-        leave_out_unknown_times(&mut wanted, None);
-        assert_eq!(told, wanted, "an exporter that goes on looking knows");
+        let started: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let mut cleared = claim.clone();
+        clear_unknown_onsets(&mut cleared, Some(started));
+        let mut expected = claim.clone();
+        expected["differences"][1]["onset"] = Value::Null;
+        assert_eq!(cleared, expected);
+        let mut watched = claim.clone();
+        clear_unknown_onsets(&mut watched, None);
+        assert_eq!(watched, claim, "an exporter that watches knows all onsets");
     }
 
     #[test]
-    fn no_text_tells_a_terminal_what_to_do() {
-        let name = "a\u{1b}[31m\u{9b}2J\u{7f}";
-        assert_eq!(harmless(name), "a\\u{1b}[31m\\u{9b}2J\\u{7f}");
-        let value = json!({"name": name, "two": "lines\n\tand ü"});
-        let text = serde_json::to_string_pretty(&value).unwrap();
-        let shown = harmless_json(&text);
-        assert!(text.contains('\u{9b}') && !shown.chars().any(|c| c.is_control() && c != '\n'), "{shown}");
-        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
-        let yaml = serde_saphyr::to_string(&value).unwrap();
-        assert!(!yaml.chars().any(|c| c.is_control() && !"\n\t".contains(c)), "{yaml:?}");
+    fn unknown_kind_suggests_the_most_similar_one() {
+        let known = ["Deployment", "Service", "DaemonSet", "Ingress"];
+        for (typed, suggested) in
+            [("deploymnt", "`deployment`"), ("Servics", "`service`"), ("daemonset.appz", "`daemonset`")]
+        {
+            let message = unknown_kind_message("the cluster has", typed, known);
+            assert!(message.ends_with(&format!("did you mean {suggested}?")), "{message}");
+        }
+        assert!(unknown_kind_message("the cluster has", "zzz", known).contains("api-resources"));
+    }
+
+    #[test]
+    fn short_names_are_expanded() {
+        assert_eq!(expand_short_name("Deploy"), "deployment");
+        assert_eq!(expand_short_name("widgets.example.com"), "widgets.example.com");
+    }
+
+    fn status(streams: &Value, sources: &Value) -> ExporterStatus {
+        serde_json::from_value(json!({"ready": true, "streams": streams, "sources": sources})).unwrap()
+    }
+
+    fn down(kind: &str, reason: &str) -> Value {
+        json!({"group": "networking.k8s.io", "kind": kind, "state": "down", "reason": reason,
+            "message": "User \"a\" cannot list"})
+    }
+
+    fn kind(kind: &str) -> ResourceArg {
+        ResourceArg { kind: kind.to_owned(), name: None }
+    }
+
+    #[test]
+    fn gap_summary_groups_gaps_by_reason() {
+        let up = json!({"kind": "Service", "state": "up", "reason": null, "message": null});
+        let helm = json!({"source": "helm", "state": "down", "reason": "forbidden", "message": "m"});
+        let mut streams: Vec<Value> = (0..8).map(|at| down(&format!("K{at}"), "forbidden")).collect();
+        streams.extend([up.clone(), down("Widget", "error"), down("ClusterRole", "refused")]);
+        assert_eq!(
+            status(&json!(streams), &json!([helm])).gap_summary().unwrap(),
+            "not seen: Widget (error); releases of Helm, K0, K1, K2, K3, K4 and 3 more kinds (forbidden)"
+        );
+        let mut complete = status(&json!([up]), &json!([]));
+        assert_eq!(complete.gap_summary(), None);
+        complete.gaps = vec![CoverageGap::forbidden("releases and states in 37 namespaces".to_owned())];
+        assert_eq!(
+            complete.gap_summary().unwrap(),
+            "not seen: releases and states in 37 namespaces (forbidden)"
+        );
+    }
+
+    #[test]
+    fn kinds_whose_watches_are_all_down_have_a_message() {
+        let all = status(&json!([down("Service", "forbidden")]), &json!([]));
+        assert_eq!(all.all_down(), Some("User \"a\" cannot list"));
+        assert!(all.all_forbidden());
+        assert!(status(&json!([]), &json!([])).all_down().is_none());
+        let up = json!({"group": "", "kind": "Service", "state": "up", "reason": null, "message": null});
+        let some =
+            status(&json!([up, down("Ingress", "forbidden"), down("IPAddress", "refused")]), &json!([]));
+        assert!(some.all_down().is_none());
+        assert_eq!(some.kind_down(&kind("ingress.networking.k8s.io")), Some("User \"a\" cannot list"));
+        assert_eq!(["service.", "ipaddress", "pod"].map(|name| some.kind_down(&kind(name))), [None; 3]);
+    }
+
+    #[test]
+    fn kinds_without_a_watch_are_unknown() {
+        let status = status(&json!([down("Ingress", "error"), down("NetworkPolicy", "error")]), &json!([]));
+        let unknown = |name: &str| status.unknown_kind("it watches", &kind(name));
+        for known in ["ingress", "ingresses", "networkpolicies.networking.k8s.io", "NetworkPolicy"] {
+            assert_eq!(unknown(known), None, "{known}");
+        }
+        assert!(unknown("ingrss").unwrap().ends_with("did you mean `ingress`?"));
     }
 }

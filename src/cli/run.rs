@@ -8,7 +8,11 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Outcome, args::RunArgs, settings_file::told, signals, values::ListenAddress, web_args::Web};
+use super::{
+    Outcome,
+    args::{ListenAddress, RunArgs, WebOptions},
+    output::{OnHangup, http_runtime, print_load_problems, until_signal},
+};
 use crate::{
     app::{
         self, ExporterDeps, SettingsSource,
@@ -21,37 +25,40 @@ use crate::{
     watch::{WatcherConfig, client_from},
 };
 
-/// Runs the exporter until a signal ends it.
 pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome, String> {
     let overrides = arguments.overrides();
     let (settings, source) = if let Some(path) = &arguments.config.config_file {
-        let Some((settings, source)) = open(path, overrides, stderr)? else {
-            return Ok(Outcome::CouldNotRun);
+        let Some((settings, source)) = open_settings(path, overrides, stderr)? else {
+            return Ok(Outcome::Error);
         };
         (settings, Some(source))
     } else {
         let loaded = load("", &overrides).map_err(|problems| problems[0].to_string())?;
         (loaded.settings, None)
     };
-    let Some(web) = arguments.reach.web.open(stderr)? else { return Ok(Outcome::CouldNotRun) };
+    let Some(web) = arguments.permissions.web.open(stderr)? else { return Ok(Outcome::Error) };
     let log = telemetry::start(settings.log_level, arguments.log.format)?;
-    let runtime = signals::http_runtime()?;
-    let ended = runtime.block_on(serve(arguments, settings, source, web, log));
+    let runtime = http_runtime()?;
+    let result = runtime.block_on(serve(arguments, settings, source, web, log));
     runtime.shutdown_background();
-    ended
+    result
 }
 
-/// Reads the settings file that is then followed. None where it is wrong; what is wrong was told.
-fn open(
+/// Reads the settings file, which `SettingsSource` then watches. `None` if it is invalid; its problems are then printed
+/// to `stderr`.
+fn open_settings(
     path: &Path,
     overrides: Overrides,
     stderr: &mut dyn Write,
 ) -> Result<Option<(Settings, SettingsSource)>, String> {
     let mut file = FileWatch::new(path.to_owned());
-    let content =
-        file.read_now().ok_or_else(|| format!("somebody writes to {} right now", path.display()))?;
+    let content = file
+        .read_now()
+        .ok_or_else(|| format!("cannot read {}: it changes while it is read; try again", path.display()))?;
     let text = content.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let Some(LoadedSettings { settings, warnings }) = told(path, load(&text, &overrides), stderr)? else {
+    let Some(LoadedSettings { settings, warnings }) =
+        print_load_problems(path, load(&text, &overrides), stderr)?
+    else {
         return Ok(None);
     };
     Ok(Some((settings, SettingsSource { file, overrides, warnings })))
@@ -61,7 +68,7 @@ async fn serve(
     arguments: RunArgs,
     settings: Settings,
     settings_source: Option<SettingsSource>,
-    web: Web,
+    web: WebOptions,
     log: LogHandle,
 ) -> Result<Outcome, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
@@ -73,29 +80,28 @@ async fn serve(
         settings,
         settings_source,
         log,
-        redaction_key: random_key()
-            .map_err(|error| format!("the system gives no random numbers: {error}"))?,
+        redaction_key: random_key().map_err(|error| format!("cannot generate a redaction key: {error}"))?,
         clock: Clock::system(),
         timing: WatcherConfig::default(),
-        events: arguments.reach.events,
+        events: arguments.permissions.events,
         history_file: arguments.history_file,
         stop: stop.clone(),
     };
-    signals::until_signal(app::run(parts, listener), &stop, signals::Hangup::IsNotOurs).await
+    until_signal(app::run(parts, listener), &stop, OnHangup::Reload).await
 }
 
 pub(super) fn bind(address: &ListenAddress) -> Result<TcpListener, String> {
-    let mut wrong = "the name has no address".to_owned();
+    let mut failure = "the host name has no address".to_owned();
     for candidate in &address.candidates {
         match listen(*candidate) {
             Ok(listener) => return Ok(listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 return Err(format!(
-                    "{candidate} is in use; choose another address with --web.listen-address"
+                    "cannot listen on {candidate}: it is in use; choose another address with --web.listen-address"
                 ));
             }
-            Err(error) => wrong = format!("{candidate}: {error}"),
+            Err(error) => failure = format!("{candidate}: {error}"),
         }
     }
-    Err(format!("cannot listen on {wrong}; choose another address with --web.listen-address"))
+    Err(format!("cannot listen on {failure}; choose another address with --web.listen-address"))
 }

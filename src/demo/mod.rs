@@ -1,15 +1,21 @@
-//! A cluster in this process, for trying things out: the API server, a shop that runs on it, and what happens there.
+//! The demo: an embedded API server, a sample application on it, and a story of changes to that application.
 
 mod cluster;
 mod helm;
-mod kubectl;
-mod rollout;
 mod shop;
-mod stored;
 mod story;
 mod terraform;
 
-pub use cluster::{Cluster, Refusal, router};
-pub use rollout::roll_out;
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
+
+pub use cluster::{Cluster, StatusError, router};
 pub use shop::Shop;
-pub use story::{Scene, play};
+pub use story::{StoryEvent, play_story, run_deployment_controller};
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).expect("writing to memory cannot fail");
+    encoder.finish().expect("writing to memory cannot fail")
+}

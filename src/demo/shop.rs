@@ -1,5 +1,4 @@
-//! What runs in the demo cluster: a small shop with hashes in its annotations, beside what Terraform manages by its state,
-//! Helm by its release, and somebody with kubectl.
+//! The objects of the demo cluster: a small shop with hash annotations, and objects that Terraform, Helm and kubectl manage.
 
 use std::sync::Arc;
 
@@ -7,158 +6,166 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Refusal},
-    helm, kubectl,
-    rollout::settle,
+    cluster::{Cluster, StatusError},
+    helm,
+    story::finish_rollouts,
     terraform,
 };
 use crate::{
-    diff::{Algorithm, fingerprint},
+    diff::{Algorithm, LAST_APPLIED, fingerprint},
     types::{Clock, Kind, ObjectKey},
 };
 
-/// The field manager of Terraform's Kubernetes provider.
-pub(super) const TERRAFORM: &str = "HashiCorp";
+/// The namespace of the objects that kubectl applies.
+pub(super) const KUBECTL_NAMESPACE: &str = "marketing";
+/// The field manager of `kubectl apply`.
+const KUBECTL_APPLY: &str = "kubectl-client-side-apply";
 
-const OPEN_SINCE: SignedDuration = SignedDuration::from_hours(51);
+/// The age of the objects at the start of the demo.
+const INITIAL_AGE: SignedDuration = SignedDuration::from_hours(51);
 
-/// The shop's objects in a cluster.
+/// The sample application in its cluster.
 #[derive(Clone, Debug)]
 pub struct Shop {
-    pub(super) cluster: Cluster,
-    /// The prefix of label and annotation.
+    cluster: Cluster,
+    /// The prefix of the exporter's label and annotations.
     prefix: Box<str>,
 }
 
-/// One application: a Deployment, and a Service in front of most.
 struct Application {
     namespace: &'static str,
     name: &'static str,
     image: &'static str,
     replicas: u32,
+    /// Applications with a port have a Service.
     port: Option<u16>,
-    stamp: Stamp,
+    hash: HashAnnotation,
 }
 
-/// What the annotation says.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stamp {
-    /// The hash of the object.
+enum HashAnnotation {
     Hash(Algorithm),
-    /// Nothing yet: somebody has only set the label.
+    /// The object has the label but no hash yet.
     Missing,
-    /// A hash that this version does not understand.
-    Foreign,
+    /// A hash of an algorithm that this version does not support.
+    UnknownAlgorithm,
 }
 
-const USUAL: Stamp = Stamp::Hash(Algorithm::TfdriftV1);
-/// Every declared field, not only what `tfdrift-v1` covers.
-const THOROUGH: Stamp = Stamp::Hash(Algorithm::JcsV1);
+const TFDRIFT: HashAnnotation = HashAnnotation::Hash(Algorithm::TfdriftV1);
+/// Covers every declared field, unlike `tfdrift-v1`.
+const JCS: HashAnnotation = HashAnnotation::Hash(Algorithm::JcsV1);
 
 #[rustfmt::skip]
 const APPLICATIONS: &[Application] = &[
-    Application { namespace: "shop", name: "web", image: "registry.example/web:5.2.0", replicas: 3, port: Some(8080), stamp: USUAL },
-    Application { namespace: "shop", name: "cart", image: "registry.example/cart:1.14.2", replicas: 2, port: Some(8081), stamp: USUAL },
-    Application { namespace: "shop", name: "catalog", image: "registry.example/catalog:3.0.7", replicas: 3, port: Some(8082), stamp: USUAL },
-    Application { namespace: "shop", name: "checkout", image: "registry.example/checkout:2.4.0", replicas: 2, port: Some(8083), stamp: USUAL },
-    Application { namespace: "shop", name: "search", image: "registry.example/search:0.9.31", replicas: 3, port: Some(8084), stamp: USUAL },
-    Application { namespace: "shop", name: "newsletter", image: "registry.example/newsletter:1.0.1", replicas: 1, port: None, stamp: Stamp::Missing },
-    Application { namespace: "payments", name: "gateway", image: "registry.example/gateway:7.1.3", replicas: 2, port: Some(8443), stamp: THOROUGH },
-    Application { namespace: "payments", name: "ledger", image: "registry.example/ledger:4.2.2", replicas: 2, port: Some(8090), stamp: USUAL },
-    Application { namespace: "payments", name: "fraud-check", image: "registry.example/fraud-check:0.3.0", replicas: 1, port: Some(8091), stamp: THOROUGH },
-    Application { namespace: "platform", name: "mailer", image: "registry.example/mailer:2.2.0", replicas: 1, port: Some(2525), stamp: USUAL },
-    Application { namespace: "platform", name: "importer", image: "registry.example/importer:0.1.4", replicas: 1, port: None, stamp: Stamp::Foreign },
+    Application { namespace: "shop", name: "web", image: "registry.example/web:5.2.0", replicas: 3, port: Some(8080), hash: TFDRIFT },
+    Application { namespace: "shop", name: "cart", image: "registry.example/cart:1.14.2", replicas: 2, port: Some(8081), hash: TFDRIFT },
+    Application { namespace: "shop", name: "catalog", image: "registry.example/catalog:3.0.7", replicas: 3, port: Some(8082), hash: TFDRIFT },
+    Application { namespace: "shop", name: "checkout", image: "registry.example/checkout:2.4.0", replicas: 2, port: Some(8083), hash: TFDRIFT },
+    Application { namespace: "shop", name: "search", image: "registry.example/search:0.9.31", replicas: 3, port: Some(8084), hash: TFDRIFT },
+    Application { namespace: "shop", name: "newsletter", image: "registry.example/newsletter:1.0.1", replicas: 1, port: None, hash: HashAnnotation::Missing },
+    Application { namespace: "payments", name: "gateway", image: "registry.example/gateway:7.1.3", replicas: 2, port: Some(8443), hash: JCS },
+    Application { namespace: "payments", name: "ledger", image: "registry.example/ledger:4.2.2", replicas: 2, port: Some(8090), hash: TFDRIFT },
+    Application { namespace: "payments", name: "fraud-check", image: "registry.example/fraud-check:0.3.0", replicas: 1, port: Some(8091), hash: JCS },
+    Application { namespace: "platform", name: "mailer", image: "registry.example/mailer:2.2.0", replicas: 1, port: Some(2525), hash: TFDRIFT },
+    Application { namespace: "platform", name: "importer", image: "registry.example/importer:0.1.4", replicas: 1, port: None, hash: HashAnnotation::UnknownAlgorithm },
 ];
 
 impl Shop {
-    /// Opens the shop in a cluster of its own. Everything was made as declared, two days ago.
-    pub fn open(clock: Clock, prefix: &str) -> Result<Self, Refusal> {
-        let opened = clock.now() - OPEN_SINCE;
-        let shop = Self { cluster: Cluster::new(Clock::new(move || opened)), prefix: prefix.into() };
-        shop.repair()?;
+    /// Creates a cluster with all objects as declared.
+    pub fn open(clock: Clock, prefix: &str) -> Result<Self, StatusError> {
+        let created = clock.now() - INITIAL_AGE;
+        let shop = Self { cluster: Cluster::new(Clock::new(move || created)), prefix: prefix.into() };
+        shop.create_missing()?;
         terraform::apply(&shop.cluster)?;
         helm::install(&shop.cluster)?;
-        kubectl::apply(&shop.cluster)?;
-        settle(&shop.cluster);
-        Ok(Self { cluster: shop.cluster.in_time_of(clock), prefix: shop.prefix })
+        shop.apply_banner()?;
+        finish_rollouts(&shop.cluster);
+        Ok(Self { cluster: shop.cluster.with_clock(clock), prefix: shop.prefix })
     }
 
-    /// The cluster that it is in.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Makes what is missing, as `terraform apply` would; what it made.
-    pub(super) fn repair(&self) -> Result<Vec<ObjectKey>, Refusal> {
+    /// Creates the objects that do not exist, as `terraform apply` does.
+    pub(super) fn create_missing(&self) -> Result<(), StatusError> {
         let namespace = Kind::namespace();
-        for name in ["default", "shop", "payments", "platform", kubectl::NAMESPACE, terraform::NAMESPACE] {
+        for name in ["default", "shop", "payments", "platform", KUBECTL_NAMESPACE, terraform::NAMESPACE] {
             let key =
                 ObjectKey { kind: Arc::new(namespace.clone()), namespace: "".into(), name: name.into() };
             if self.cluster.get(&key).is_none() {
-                self.cluster.create(&namespace, TERRAFORM, json!({"metadata": {"name": name}}))?;
+                self.cluster.create(
+                    &namespace,
+                    terraform::FIELD_MANAGER,
+                    json!({"metadata": {"name": name}}),
+                )?;
             }
         }
-        let mut made = Vec::new();
         for application in APPLICATIONS {
-            let deployment = deployment(application.namespace, application.name);
-            self.make(&deployment, application.deployment(), application.stamp, &mut made)?;
+            let deployment = deployment_key(application.namespace, application.name);
+            self.create_if_missing(&deployment, application.deployment(), application.hash)?;
             if let Some(port) = application.port {
-                let service = service(application.namespace, application.name);
-                self.make(&service, application.service(port), application.stamp, &mut made)?;
+                let service = service_key(application.namespace, application.name);
+                self.create_if_missing(&service, application.service(port), application.hash)?;
             }
         }
-        Ok(made)
+        Ok(())
     }
 
-    fn make(
+    fn create_if_missing(
         &self,
         key: &ObjectKey,
         mut object: Value,
-        stamp: Stamp,
-        made: &mut Vec<ObjectKey>,
-    ) -> Result<(), Refusal> {
+        annotation: HashAnnotation,
+    ) -> Result<(), StatusError> {
         if self.cluster.get(key).is_some() {
             return Ok(());
         }
         object["metadata"]["labels"][format!("{}/enabled", self.prefix)] = "true".into();
-        let created = self.cluster.create(&key.kind, TERRAFORM, object)?;
-        let hash = match stamp {
-            Stamp::Hash(algorithm) => Some(self.hash(algorithm, &key.kind, &created)),
-            Stamp::Missing => None,
-            Stamp::Foreign => Some(format!("jcs-v2:{}", "0123456789abcdef".repeat(4))),
+        let created = self.cluster.create(&key.kind, terraform::FIELD_MANAGER, object)?;
+        let hash = match annotation {
+            HashAnnotation::Hash(algorithm) => self.hash(algorithm, &key.kind, &created),
+            HashAnnotation::Missing => return Ok(()),
+            HashAnnotation::UnknownAlgorithm => format!("jcs-v2:{}", "0123456789abcdef".repeat(4)),
         };
-        if let Some(hash) = hash {
-            self.stamp(key, &hash)?;
-        }
-        made.push(key.clone());
-        Ok(())
+        let patch = json!({"metadata": {"annotations": {self.hash_annotation(): hash}}});
+        self.cluster.patch(key, terraform::FIELD_MANAGER, patch).map(|_| ())
     }
 
-    /// Changes an object and records it as it then is, in one write, as `terraform apply` would.
-    pub(super) fn apply(&self, key: &ObjectKey, mut change: Value) -> Result<(), Refusal> {
-        // It will be made anew.
+    /// Patches an object and its hash annotation in one write, as `terraform apply` does.
+    pub(super) fn apply(&self, key: &ObjectKey, mut patch: Value) -> Result<(), StatusError> {
+        // A deleted object is created by the next step of the story that creates missing objects.
         if self.cluster.get(key).is_none() {
             return Ok(());
         }
-        let wanted = self.cluster.preview(key, TERRAFORM, change.clone())?;
-        let hash = self.hash(Algorithm::TfdriftV1, &key.kind, &wanted);
-        change["metadata"]["annotations"][self.annotation()] = hash.into();
-        self.cluster.merge(key, TERRAFORM, change).map(|_| ())
+        let patched = self.cluster.dry_run_patch(key, terraform::FIELD_MANAGER, patch.clone())?;
+        let hash = self.hash(Algorithm::TfdriftV1, &key.kind, &patched);
+        patch["metadata"]["annotations"][self.hash_annotation()] = hash.into();
+        self.cluster.patch(key, terraform::FIELD_MANAGER, patch).map(|_| ())
     }
 
-    fn stamp(&self, key: &ObjectKey, hash: &str) -> Result<(), Refusal> {
-        let annotations = json!({self.annotation(): hash});
-        self.cluster.merge(key, TERRAFORM, json!({"metadata": {"annotations": annotations}})).map(|_| ())
+    /// Applies `banner.json` with its last-applied annotation, as `kubectl apply` does.
+    pub(super) fn apply_banner(&self) -> Result<(), StatusError> {
+        let mut object: Value =
+            serde_json::from_str(include_str!("kubectl/banner.json")).expect("banner.json is valid JSON");
+        object["metadata"]["annotations"] = json!({});
+        let last_applied = format!("{object}\n");
+        object["metadata"]["annotations"][LAST_APPLIED] = last_applied.into();
+        let key = Cluster::key_of(&object)?;
+        match self.cluster.get(&key) {
+            None => self.cluster.create(&key.kind, KUBECTL_APPLY, object)?,
+            Some(_) => self.cluster.patch(&key, KUBECTL_APPLY, object)?,
+        };
+        Ok(())
     }
 
-    /// The annotation that holds the hash.
-    fn annotation(&self) -> String {
+    fn hash_annotation(&self) -> String {
         format!("{}/spec-hash", self.prefix)
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, object: &Value) -> String {
         let digest = fingerprint(algorithm, kind, &object.to_string(), &self.prefix)
-            .expect("the shop's objects can be hashed");
+            .expect("objects of the shop have a hash");
         algorithm.record(digest)
     }
 }
@@ -200,12 +207,10 @@ impl Application {
     }
 }
 
-/// The key of a Deployment.
-pub(super) fn deployment(namespace: &str, name: &str) -> ObjectKey {
+pub(super) fn deployment_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { kind: Arc::new(Kind::deployment()), namespace: namespace.into(), name: name.into() }
 }
 
-/// The key of a Service.
-pub(super) fn service(namespace: &str, name: &str) -> ObjectKey {
+pub(super) fn service_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { kind: Arc::new(Kind::service()), namespace: namespace.into(), name: name.into() }
 }

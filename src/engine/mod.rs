@@ -22,6 +22,6 @@ pub use counters::{AGE_BOUNDS, ActiveRules, AgeHistogram, CounterKey, DriftCount
 pub use engine::Engine;
 pub use history::{EpisodeChange, EpisodeSummary, History, Transition};
 pub use metrics::EngineMetrics;
-pub use run::{EVENT_QUEUE_CAPACITY, StatePublisher, StateReader, run, state_channel};
+pub use run::{EVENT_QUEUE_CAPACITY, SnapshotPublisher, SnapshotReader, run, snapshot_channel};
 pub use snapshot::{KindState, Snapshot, WatchState};
 pub use store::{ClaimBlock, ClaimBlocks};

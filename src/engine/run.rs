@@ -22,23 +22,23 @@ const BATCH: usize = 256;
 
 /// Reads the published snapshots. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct StateReader {
+pub struct SnapshotReader {
     published: watch::Receiver<Arc<Snapshot>>,
     heartbeat: Arc<AtomicI64>,
 }
 
 #[derive(Debug)]
-pub struct StatePublisher {
+pub struct SnapshotPublisher {
     published: watch::Sender<Arc<Snapshot>>,
     /// When the engine last took events from its queue, in Unix seconds; 0 before that.
     heartbeat: Arc<AtomicI64>,
 }
 
-pub fn state_channel(first: Snapshot) -> (StatePublisher, StateReader) {
+pub fn snapshot_channel(first: Snapshot) -> (SnapshotPublisher, SnapshotReader) {
     let (sender, receiver) = watch::channel(Arc::new(first));
     let heartbeat = Arc::new(AtomicI64::new(0));
-    let publisher = StatePublisher { published: sender, heartbeat: heartbeat.clone() };
-    (publisher, StateReader { published: receiver, heartbeat })
+    let publisher = SnapshotPublisher { published: sender, heartbeat: heartbeat.clone() };
+    (publisher, SnapshotReader { published: receiver, heartbeat })
 }
 
 /// Applies events in batches and publishes a snapshot after each, until all senders are gone. New rules and
@@ -48,7 +48,7 @@ pub async fn run(
     mut events: mpsc::Receiver<Event>,
     mut rules: watch::Receiver<Arc<RuleSet>>,
     mut schemas: watch::Receiver<Arc<ClusterSchemas>>,
-    publisher: StatePublisher,
+    publisher: SnapshotPublisher,
     clock: Clock,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
@@ -77,7 +77,7 @@ pub async fn run(
     }
 }
 
-impl StateReader {
+impl SnapshotReader {
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.published.borrow().clone()
     }

@@ -279,9 +279,9 @@ fn whoever_may_see_little_is_told_what_is_not_seen() {
     assert!(unseen.ends_with("more kinds (forbidden)"), "{unseen}");
     let everywhere = look(&own, &["get", "-A"]);
     assert_eq!(everywhere.code, Some(2), "{}", everywhere.stdout);
-    assert!(everywhere.stderr.contains("nothing can be seen: "), "{}", everywhere.stderr);
+    assert!(everywhere.stderr.contains("cannot list any kind: "), "{}", everywhere.stderr);
     assert!(
-        everywhere.stderr.ends_with("; -n NAMESPACE looks in one that you may read\n"),
+        everywhere.stderr.ends_with("; use -n NAMESPACE with a namespace that you may read\n"),
         "{}",
         everywhere.stderr
     );
@@ -291,7 +291,7 @@ fn whoever_may_see_little_is_told_what_is_not_seen() {
         let nothing = look(&blind, arguments);
         assert_eq!((nothing.code, &*nothing.stdout), (Some(2), ""));
         let words =
-            ["nothing can be seen: ", "system:serviceaccount:shop:blind", "kubectl auth can-i --list"];
+            ["cannot list any kind: ", "system:serviceaccount:shop:blind", "kubectl auth can-i --list"];
         assert!(words.iter().all(|word| nothing.stderr.contains(word)), "{}", nothing.stderr);
     }
 }
@@ -304,7 +304,7 @@ fn a_server_that_is_gone_is_said_at_once() {
         .map(|_| {
             let gone = look(&cluster.kubeconfig(User::Admin), &["get", "-A"]);
             assert_eq!(gone.code, Some(2), "{}", gone.stderr);
-            let words = "cannot look at the cluster: the connection failed";
+            let words = "cannot discover the cluster's kinds: the connection failed";
             assert!(gone.stderr.contains(words), "{}", gone.stderr);
             let nowhere = look(Path::new("/nonexistent"), &["get", "-A"]);
             assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);

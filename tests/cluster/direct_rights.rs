@@ -108,7 +108,7 @@ fn whoever_may_not_see_a_kind_could_not_look() {
         both.stdout
     );
     assert!(both.stderr.contains("ClusterRole") && !both.stderr.contains("Service"), "{}", both.stderr);
-    assert!(!both.stderr.contains("there is no such object"), "nobody knows: {}", both.stderr);
+    assert!(!both.stderr.contains("no source declares it"), "nobody knows: {}", both.stderr);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn the_embedded_cluster_answers_as_the_real_one() {
     let embedded = cluster.block_on(Embedded::start());
     let mut own = Server::new(cluster.block_on(async { embedded.client() }));
     let old = cluster.block_on(play(&mut own));
-    embedded.cluster.forget();
+    embedded.cluster.compact();
     cluster.block_on(come_back(&mut own, &old));
 
     let (wanted, got) = (normal(&real.transcript), normal(&own.transcript));

@@ -81,7 +81,7 @@ fn what_is_accepted_stays_hidden_until_it_is_another_value() {
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 2}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     let (code, _, stderr) = command(&shop, User::Admin, &accept);
-    assert!(code == Some(1) && stderr.contains("there is nothing to accept"), "{stderr}");
+    assert!(code == Some(1) && stderr.contains("nothing to accept"), "{stderr}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn hash_names_the_bad_and_prints_the_good() {
     assert!((5..=6).contains(&line.parse::<usize>().unwrap()), "{place}");
     assert!(column.split(':').next().unwrap().parse::<usize>().is_ok(), "{place}");
     assert!(complaints[1].contains("Deployment odd: not a valid Deployment"), "{}", complaints[1]);
-    assert!(complaints[2].contains("object 4: apiVersion is needed"), "{}", complaints[2]);
+    assert!(complaints[2].contains("object 4: missing field apiVersion"), "{}", complaints[2]);
 
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
     let ended = run(&["hash", "-a", "tfdrift-v1", "-f", "-"], pod, &[]);
@@ -184,12 +184,12 @@ fn what_cannot_run_says_why_in_one_sentence_and_exits_2() {
         (&["run", "--web.listen-adress", ":1"], "--web.listen-address"),
         (&["hash"], "KIND/NAME"),
         (&["hash"], "--file <FILE>"),
-        (&["hash", "web"], "want KIND/NAME"),
-        (&["hash", "deploy/web/x"], "want KIND/NAME"),
+        (&["hash", "web"], "expected KIND/NAME"),
+        (&["hash", "deploy/web/x"], "expected KIND/NAME"),
         (&["run", "--namespaces", "*"], "leave the flag out"),
         (&["run", "--namespaces", "shop,../x"], "lower-case letters"),
         (&["hash", "-f", "/nonexistent.yaml"], "cannot read /nonexistent.yaml"),
-        (&["hash", "deploy/web", "--kubeconfig", &config], "cannot ask the cluster about deploy/web"),
+        (&["hash", "deploy/web", "--kubeconfig", &config], "cannot get deploy/web from the cluster"),
         (&["frobnicate"], "frobnicate"),
         (&[], "Usage"),
     ];
@@ -203,9 +203,10 @@ fn what_cannot_run_says_why_in_one_sentence_and_exits_2() {
 
 #[test]
 fn whoever_accepts_says_who_and_why() {
-    for (owner, reason, told) in
-        [("", "load test", "'--owner <NAME>': want a text"), ("me", " ", "'--reason <TEXT>': want a text")]
-    {
+    for (owner, reason, told) in [
+        ("", "load test", "'--owner <NAME>': expected a text"),
+        ("me", " ", "'--reason <TEXT>': expected a text"),
+    ] {
         let ended =
             run(&["accept", "deploy/web", "--for", "1d", "--owner", owner, "--reason", reason], "", &[]);
         assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
@@ -223,9 +224,12 @@ fn flags_beat_the_environment() {
 
 #[test]
 fn switches_in_the_environment_are_read_as_people_write_them() {
-    for (value, told) in
-        [("", "no cluster"), ("false", "no cluster"), ("1", "no cluster"), ("maybe", "want true or false")]
-    {
+    for (value, told) in [
+        ("", "no cluster"),
+        ("false", "no cluster"),
+        ("1", "no cluster"),
+        ("maybe", "expected true or false"),
+    ] {
         for variable in ["DRIFT_EVENTS", "DRIFT_METRICS_HEALTH"] {
             let ended = run(&["run"], "", &[(variable, value)]);
             assert!(ended.stderr.contains(told), "{variable}={value}: {}", ended.stderr);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    demo::{Cluster, Scene, Shop, play},
+    demo::{Cluster, Shop, StoryEvent, play_story},
     diff::{
         manifest::Schemas,
         pack_live_object,
@@ -25,7 +25,7 @@ fn shop() -> Shop {
 }
 
 fn object(cluster: &Cluster, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
-    let kind = Cluster::kind(api_version, kind).unwrap();
+    let kind = Cluster::resolve_kind(api_version, kind).unwrap();
     cluster.objects(&kind).remove(&(namespace.into(), name.into()))
 }
 
@@ -82,7 +82,7 @@ fn at_rest_every_object_is_what_the_state_says() {
     let rates = object(shop.cluster(), "v1", "ConfigMap", "payments", "exchange-rates").unwrap();
     assert_eq!(rates["metadata"]["managedFields"][0]["manager"], "HashiCorp");
     for ((namespace, name), deployment) in
-        shop.cluster().objects(&Cluster::kind("apps/v1", "Deployment").unwrap())
+        shop.cluster().objects(&Cluster::resolve_kind("apps/v1", "Deployment").unwrap())
     {
         assert_eq!(
             deployment["status"]["readyReplicas"], deployment["spec"]["replicas"],
@@ -110,30 +110,30 @@ fn version(cluster: &Cluster) -> (u64, Option<String>) {
 async fn the_story_drifts_objects_and_every_one_is_put_right() {
     let shop = shop();
     let cluster = shop.cluster().clone();
-    let (scenes, mut told) = mpsc::channel(1);
-    tokio::spawn(play(shop, 1.0, scenes));
+    let (story_events, mut story_receiver) = mpsc::channel(1);
+    tokio::spawn(play_story(shop, 1.0, story_events));
     let (begun, _) = version(&cluster);
-    let (mut told_so_far, mut locked) = (Vec::new(), BTreeSet::new());
+    let (mut observed_drift, mut locked) = (Vec::new(), BTreeSet::new());
     let mut before = drift(&cluster);
-    while let Some(Scene::Does { what, .. }) = told.recv().await {
+    while let Some(StoryEvent::Action { command, .. }) = story_receiver.recv().await {
         // It is told before it is done, and the next one is seconds away.
         sleep(Duration::from_millis(1)).await;
         let now = drift(&cluster);
         let name = |address: &str| address.replace("kubernetes_", "");
         for (address, found) in now.iter().filter(|(address, _)| !before.contains_key(*address)) {
-            told_so_far.push(format!("+ {} {}", name(address), found.join(", ")));
+            observed_drift.push(format!("+ {} {}", name(address), found.join(", ")));
         }
         for address in before.keys().filter(|address| !now.contains_key(*address)) {
-            told_so_far.push(format!("- {}", name(address)));
+            observed_drift.push(format!("- {}", name(address)));
         }
         before = now;
         locked.extend(version(&cluster).1);
-        if what.starts_with("Apply complete!") {
+        if command.starts_with("Apply complete!") {
             break;
         }
     }
     assert_eq!(
-        told_so_far,
+        observed_drift,
         [
             "+ module.checkout[\"eu\"].deployment_v1.api spec.replicas by kubectl",
             "+ deployment_v1.refunds spec.template.spec.containers[name=refunds].image by kubectl-set",

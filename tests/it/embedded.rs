@@ -31,7 +31,7 @@ fn web() -> ObjectKey {
 }
 
 fn label(embedded: &Embedded, value: &str) {
-    embedded.cluster.merge(&web(), "test", json!({"metadata": {"labels": {"round": value}}})).unwrap();
+    embedded.cluster.patch(&web(), "test", json!({"metadata": {"labels": {"round": value}}})).unwrap();
 }
 
 /// Opens a watch that begins now.
@@ -87,11 +87,11 @@ async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_
     let filler = "x".repeat(100_000);
     for round in 0..150 {
         let annotations = json!({"filler": format!("{round}{filler}")});
-        embedded.cluster.merge(&web(), "test", json!({"metadata": {"annotations": annotations}})).unwrap();
+        embedded.cluster.patch(&web(), "test", json!({"metadata": {"annotations": annotations}})).unwrap();
         let word = format!("\"{round}xxx");
         line_with(&mut reader, &word).await;
     }
-    embedded.cluster.merge(&web(), "test", json!({"metadata": {"annotations": null}})).unwrap();
+    embedded.cluster.patch(&web(), "test", json!({"metadata": {"annotations": null}})).unwrap();
     label(&embedded, "second-round");
     line_with(&mut reader, "second-round").await;
     // A watcher that comes back too late gets an error.
@@ -126,7 +126,7 @@ async fn every_kind_is_told_of_listed_and_selected() {
         let (status, list) = ask(embedded.port, &get(&format!("{path}?labelSelector=tfstate%3Dtrue"))).await;
         assert_eq!((status, &list["items"]), (200, &json!([])), "{path}");
     }
-    let secret = Cluster::kind("v1", "Secret").unwrap();
+    let secret = Cluster::resolve_kind("v1", "Secret").unwrap();
     for (name, labels) in [("state", json!({"tfstate": "true"})), ("other", json!({"tfstate": "false"}))] {
         let metadata = json!({"namespace": "shop", "name": name, "labels": labels});
         let object = json!({"metadata": metadata, "data": {"a": "b2xk"}, "stringData": {"a": "new"}});

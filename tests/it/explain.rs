@@ -49,9 +49,11 @@ fn what_is_not_there_is_named_and_so_is_a_server_that_does_not_answer() {
     let nothing = explain(&server, &["deployment/nonesuch?x", "-n", "shop"]);
     assert_eq!(nothing.code, Some(1));
     assert_eq!(nothing.stderr, "drift-exporter: no watched object deployment shop/nonesuch?x\n");
-    for (address, word) in
-        [("http://127.0.0.1:1", "Connection refused"), ("nonsense", "address"), ("ftp://a b", "no address")]
-    {
+    for (address, word) in [
+        ("http://127.0.0.1:1", "Connection refused"),
+        ("nonsense", "address"),
+        ("ftp://a b", "invalid address"),
+    ] {
         let ended = explain(address, &["deployment/web"]);
         assert_eq!(ended.code, Some(2), "{address}");
         assert!(ended.stderr.contains(word) && ended.stdout.is_empty(), "{address}: {}", ended.stderr);

@@ -140,8 +140,7 @@ fn what_differs_by_whatever_source_can_be_accepted() {
     }
     let nothing = accept(Through::Nothing, "deploy/notifier", "platform");
     assert_eq!(nothing.code, Some(1), "{}", nothing.stdout);
-    let words =
-        "Deployment platform/notifier is as declared, or rules accept it already: there is nothing to accept";
+    let words = "nothing to accept: Deployment platform/notifier matches its declared state, or rules already accept the difference";
     assert!(nothing.stderr.contains(words), "{}", nothing.stderr);
 }
 
@@ -158,7 +157,7 @@ fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
     let accept = [&["accept", "deploy/importer", "-n", "platform"][..], &why].concat();
     let ended = ask(&demo, Through::Nothing, &accept);
     assert!(
-        ended.stderr.contains(&format!("cannot be compared with annotation, {words}: there is nothing")),
+        ended.stderr.contains(&format!("cannot be compared with annotation, {words}")),
         "{}",
         ended.stderr
     );
@@ -203,12 +202,16 @@ fn what_is_not_there_is_said_with_what_may_have_been_meant() {
             (
                 &["diff", "deploy/importer", "-n", "platform"],
                 0,
-                "deployment.apps/importer in platform cannot be compared: its hash",
+                "deployment.apps/importer in platform cannot be compared: the algorithm of the recorded hash is unknown",
             ),
             (&["explain", "deploy/nonesuch", "-n", "shop"], 1, "no watched object"),
-            (&["explain", "deploy"], 2, "which one of deploy? Want KIND/NAME, such as deployment/web"),
-            (&["get", "deploy/web", "web"], 2, "deploy/web is one object already"),
-            (&["get", "deploy", "a/b"], 2, "want KIND/NAME, such as deployment/web"),
+            (
+                &["explain", "deploy"],
+                2,
+                "`deploy` names a kind, not an object; use KIND/NAME, such as deployment/web",
+            ),
+            (&["get", "deploy/web", "web"], 2, "deploy/web already names an object"),
+            (&["get", "deploy", "a/b"], 2, "expected KIND/NAME, such as deployment/web"),
             (&["explain", "cm/nonesuch", "-n", "shop"], 1, "no watched object configmap shop/nonesuch"),
         ] {
             let ended = ask(&demo, through, arguments);

@@ -99,9 +99,9 @@ fn whoever_goes_on_looking_comes_back_until_he_is_told_to_go() {
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert_eq!(ended.stdout.matches("drifted").count(), 1, "{}", ended.stdout);
     let said: Vec<&str> = ended.stderr.lines().collect();
-    let again = |line: &str, status: &str| line.contains(status) && line.ends_with("; asking again");
+    let again = |line: &str, status: &str| line.contains(status) && line.ends_with("; retrying");
     assert!(again(said[1], "503") && again(said[2], "503"), "{}", ended.stderr);
-    assert!(said[3].contains("401") && said[3].contains("say who you are with --token-file"), "{}", said[3]);
+    assert!(said[3].contains("401") && said[3].contains("authenticate with --token-file"), "{}", said[3]);
     assert_eq!(said.len(), 4, "{}", ended.stderr);
 }
 
@@ -234,7 +234,7 @@ fn a_kind_that_the_exporter_cannot_see_could_not_be_looked_at() {
     ] {
         let ended = run(&[arguments, &["-n", "shop", "--server", &server]].concat(), "", &[]);
         assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
-        let told = ended.stderr.contains("deployment cannot be seen: User \"drift\" cannot list deployments");
+        let told = ended.stderr.contains("cannot list deployment: User \"drift\" cannot list deployments");
         assert_eq!(told, code == 2, "{arguments:?}: {}", ended.stderr);
     }
 }

@@ -74,7 +74,7 @@ fn a_terminal_shows_colours_unless_somebody_says_otherwise() {
 fn a_terminal_shows_how_far_a_look_is_and_nothing_of_that_stays() {
     let demo = UNCHANGED.get();
     let shown = seen(&demo, Shown::Progress, &["get", "svc", "-n", "shop"], &[]);
-    assert!(shown.starts_with("\r\u{1b}[2Kreading what is declared"), "{shown:?}");
+    assert!(shown.starts_with("\r\u{1b}[2Kreading the declared state"), "{shown:?}");
     let stays = shown.rsplit("\u{1b}[2K").next().unwrap();
     assert_eq!(stays.trim_end(), "none of 5 declared objects drifted", "{shown:?}");
 }

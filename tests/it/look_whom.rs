@@ -47,7 +47,11 @@ fn a_running_exporter_is_told_who_asks() {
         let request = asked.recv().unwrap();
         assert!(request.contains(header), "{request}");
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains("401 Unauthorized: who are you?; say who you are"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("401 Unauthorized: who are you?; authenticate with"),
+            "{}",
+            ended.stderr
+        );
         assert!(!ended.stderr.contains("s3cret") && !ended.stderr.contains("pass"), "{}", ended.stderr);
     }
     let two_lines = write(folder.path(), "two", "s3cret\nlines\n");
@@ -56,21 +60,21 @@ fn a_running_exporter_is_told_who_asks() {
         (["--token-file", &two_lines], "the token contains invalid characters"),
         (["--token", "s3cret\u{1}"], "the token contains invalid characters"),
         (["--token-file", "/nonexistent"], "cannot read /nonexistent"),
-        (["--token-file", &empty], "empty holds no token"),
+        (["--token-file", &empty], "empty contains no token"),
         (["--ca-file", "/nonexistent"], "cannot read /nonexistent"),
-        (["--basic-auth-file", &token], "does not hold USER:PASSWORD"),
+        (["--basic-auth-file", &token], "does not contain USER:PASSWORD"),
     ] {
         let ended = run(&[&["get", "--server", &server][..], &flags].concat(), "", &[]);
         assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
     for (address, told) in [
-        ("http://127.0.0.1:99999", "`http://127.0.0.1:99999` is no address of a server"),
-        ("http://127.0.0.1:", "is no address of a server"),
-        ("http://127.0.0.1:9?x=1", "is no address of a server"),
-        ("http://me:s3cret@127.0.0.1:9", "an address says who is asked, not who asks"),
-        ("ftp://127.0.0.1", "is no address of a server"),
-        ("http://[::1]:9/path", "no exporter answers at http://[::1]:9/path"),
+        ("http://127.0.0.1:99999", "invalid address `http://127.0.0.1:99999`"),
+        ("http://127.0.0.1:", "invalid address"),
+        ("http://127.0.0.1:9?x=1", "invalid address"),
+        ("http://me:s3cret@127.0.0.1:9", "invalid address: it contains credentials"),
+        ("ftp://127.0.0.1", "invalid address"),
+        ("http://[::1]:9/path", "cannot reach an exporter at http://[::1]:9/path"),
     ] {
         let ended = run(&["get", "-A", "--server", address, "--token", "s3cret"], "", &[]);
         assert!(ended.code == Some(2) && ended.stderr.contains(told), "{address}: {}", ended.stderr);
@@ -78,7 +82,7 @@ fn a_running_exporter_is_told_who_asks() {
     }
     let (strange, _asked) = answering("200 OK", json!({"hello": "there"}));
     let ended = run(&["get", "-A", "--server", &strange], "", &[]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("says something else"), "{}", ended.stderr);
+    assert!(ended.code == Some(2) && ended.stderr.contains("unexpected response"), "{}", ended.stderr);
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn a_cluster_that_cannot_be_reached_is_said_at_once() {
         let ended = run(&[arguments, &["--kubeconfig", &config]].concat(), "", &[]);
         assert_eq!(ended.code, Some(2), "{arguments:?}");
         assert!(
-            ended.stderr.contains("cannot look at the cluster: the connection failed"),
+            ended.stderr.contains("cannot discover the cluster's kinds: the connection failed"),
             "{}",
             ended.stderr
         );
@@ -132,7 +136,7 @@ fn an_exporter_that_wants_to_be_asked_otherwise_is_told_in_our_words() {
     });
     let ended = run(&["get", "-A", "--server", &server], "", &[]);
     assert!(
-        ended.code == Some(2) && ended.stderr.contains("it may want TLS: ask with https://"),
+        ended.code == Some(2) && ended.stderr.contains("it may require TLS; use https://"),
         "{}",
         ended.stderr
     );

@@ -70,7 +70,7 @@ impl Shop {
     /// Changes the Deployment `web`, and waits until the exporter has seen that.
     #[track_caller]
     fn edit(&self, change: Value) {
-        let edited = self.embedded.cluster.merge(&deployment("web"), "kubectl", change).unwrap();
+        let edited = self.embedded.cluster.patch(&deployment("web"), "kubectl", change).unwrap();
         let version = &edited["metadata"]["resourceVersion"];
         eventually("the exporter sees the edit", || {
             let seen = self.exporter.get("/v1/resources/deployment/shop/web")?.json();
@@ -142,7 +142,7 @@ fn a_broken_file_changes_nothing_but_what_is_said_about_it() {
     fs::remove_file(&shop.file).unwrap();
     shop.reloads(false);
     assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(0.0));
-    assert!(shop.exporter.logged().contains("the last good ones stay"), "{}", shop.exporter.logged());
+    assert!(shop.exporter.logged().contains("the last valid ones stay in use"), "{}", shop.exporter.logged());
     shop.write("");
     shop.reloads(true);
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));

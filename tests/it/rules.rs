@@ -201,7 +201,7 @@ fn problems_say_where_what_and_what_may_have_been_meant() {
     let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let told = told.join("\n");
     for line in [
-        "rules[1].name (rule bad name): `bad name`: a name has",
+        "rules[1].name (rule bad name): invalid name `bad name`",
         "rules[1].effect (rule bad name): `off` cannot be combined with other effects",
         "rules[2].effect.severity (rule bad): `critcal` is not one of info, warning, critical; did you mean `critical`?",
         "rules[2].match.kinds[0] (rule bad): `Deploy*`: write",

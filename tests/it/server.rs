@@ -208,51 +208,46 @@ async fn two_thousand_idle_connections_do_not_keep_a_scrape_out() {
     besiegers.iter().for_each(JoinHandle::abort);
 }
 
-/// Asks and reads all of the answer, which may come before all of the question is written.
-async fn ask_at_length(address: SocketAddr, request: String) -> (String, serde_json::Value) {
-    let (mut answers, mut questions) = TcpStream::connect(address).await.unwrap().into_split();
-    let writer = tokio::spawn(async move { questions.write_all(request.as_bytes()).await.is_ok() });
-    let mut answer = String::new();
-    completes("an answer", answers.read_to_string(&mut answer)).await.unwrap();
-    writer.abort();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_owned(), serde_json::from_str(body).unwrap())
+/// Sends a request and reads the response, which may arrive before the request is sent completely. Empty if the server closed the
+/// connection first.
+async fn send_head(address: SocketAddr, request: String) -> String {
+    let (mut reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
+    let sender = tokio::spawn(async move { writer.write_all(request.as_bytes()).await.is_ok() });
+    let mut response = Vec::new();
+    let _ = completes("a response", reader.read_to_end(&mut response)).await;
+    sender.abort();
+    String::from_utf8(response).unwrap()
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_or_none_is_refused_at_once_and_in_words() {
-    // No limit ends a request here: the server does not wait for the rest of it.
+async fn malformed_and_too_large_heads_are_rejected_and_do_not_affect_other_clients() {
+    // No time limit ends a request here: the server does not wait for the rest of it.
     let Server { address, .. } = start(UNLIMITED);
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\nbad header\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET /<> HTTP/9\r\n\r\n", "HTTP/1.1 400 "),
+    ] {
+        let response = send_head(address, request.to_owned()).await;
+        assert!(response.starts_with(status), "{response}");
+    }
     let token =
         |size| format!("GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", "x".repeat(size));
     let url = format!("GET /?{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(100 << 10));
-    let large = "URL and headers of a request have at most 16 KiB";
-    let cases = [
-        (token(20 << 10), 431, large),
-        (token(1 << 20), 431, large),
-        (url, 431, large),
-        ("GET / HTTP/1.1\r\nbad header\r\n\r\n".to_owned(), 400, "no request of HTTP/1.1"),
-        ("GET /<> HTTP/9\r\n\r\n".to_owned(), 400, "no request of HTTP/1.1"),
-    ];
-    for (request, status, detail) in cases {
-        let (head, problem) = ask_at_length(address, request).await;
-        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
-        assert!(head.contains("content-type: application/problem+json"), "{head}");
-        assert_eq!(problem["status"], status);
-        assert!(problem["detail"].as_str().unwrap().contains(detail), "{problem}");
+    for request in [token(20 << 10), token(1 << 20), url] {
+        // The kernel may reset a connection with unread input before the client has read the response.
+        let response = send_head(address, request).await;
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 431 "), "{response}");
     }
     assert!(fetch(address, REQUEST).await.ends_with("hello"));
 }
 
 #[tokio::test]
-async fn one_request_may_be_refused_after_others_were_answered() {
+async fn malformed_request_is_rejected_after_others_were_served() {
     let Server { address, .. } = start(UNLIMITED);
-    let answers = fetch(address, b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nnothing\r\n\r\n").await;
-    let (first, second) = answers.split_once("hello").unwrap();
-    assert!(first.starts_with("HTTP/1.1 200") && second.starts_with("HTTP/1.1 400"), "{answers}");
-    assert!(second.ends_with('}'), "{second}");
-    let old = b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\nnothing\r\n\r\n";
-    assert!(fetch(address, old).await.ends_with('}'), "who speaks an older version is told, too");
+    let responses =
+        fetch(address, b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nnothing\r\n\r\n").await;
+    let (first, second) = responses.split_once("hello").unwrap();
+    assert!(first.starts_with("HTTP/1.1 200") && second.starts_with("HTTP/1.1 400"), "{responses}");
 }
 
 #[tokio::test]

@@ -297,20 +297,20 @@ fn a_case_that_says_nothing_or_nonsense_is_no_success() {
     for (text, told) in [
         (
             "cases:\n- {name: x, object: {}, want: {}}\n",
-            "cases.yaml: line 2, column 21: the key `apiVersion`",
+            "cases.yaml: line 2, column 21: missing field `apiVersion`",
         ),
         ("cases: []\n", "cases.yaml has no cases"),
         ("", "cases.yaml: "),
         ("cases: many\n", "line 1, column 8: want a list"),
         (
             &format!("cases:\n- {{name: x, {object}, difference: {{path: 'spec..x'}}, want: {{}}}}\n"),
-            "case x: `spec..x` is no path: ",
+            "case x: invalid path `spec..x`: ",
         ),
         (
             &format!(
                 "cases:\n- {{name: x, {object}, difference: {{path: spec, field: hush}}, want: {{}}}}\n"
             ),
-            "case x: `hush` is no class of fields",
+            "case x: unknown field class `hush`",
         ),
     ] {
         fs::write(&file, text).unwrap();

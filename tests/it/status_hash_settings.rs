@@ -26,7 +26,7 @@ fn mistakes_about_a_controller_have_their_places() {
         ),
         (
             "algorithm: tfdrift-v1",
-            format!("{place}.algorithm: tfdrift-v1 hashes Deployment and Service only"),
+            format!("{place}.algorithm: tfdrift-v1 supports Deployment and Service only"),
         ),
         (
             "algorithm: sha256-jcs",

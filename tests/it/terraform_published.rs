@@ -170,13 +170,13 @@ fn what_is_no_state_is_refused_with_a_word() {
     );
     let bucket = state(1, &json!([resource("aws_s3_bucket", "b", &json!({"id": "canary"}))])).to_string();
     for (input, told) in [
-        ("", "ends too early"),
-        ("hello", "is no state"),
-        ("{}", "is no state"),
-        (r#"{"version":3,"modules":[]}"#, "Terraform from 0.12 on"),
+        ("", "the state is truncated"),
+        ("hello", "not a Terraform state"),
+        ("{}", "not a Terraform state"),
+        (r#"{"version":3,"modules":[]}"#, "Terraform 0.12 and later"),
         (r#"{"encrypted_data":"x","encryption_version":"v0"}"#, "encrypted"),
-        (&deep, "is no state"),
-        (&bucket, "has no resource of Kubernetes"),
+        (&deep, "not a Terraform state"),
+        (&bucket, "contains no Kubernetes resource"),
     ] {
         let ended = run(&["baseline", "--name", "shop"], input, &[]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);

@@ -60,7 +60,7 @@ fn the_demo_has_what_helm_makes() {
 
     // The Secret looks as the one of real Helm.
     let shop = Shop::open(drift_exporter::types::Clock::system(), "example.com").unwrap();
-    let kind = drift_exporter::demo::Cluster::kind("v1", "Secret").unwrap();
+    let kind = drift_exporter::demo::Cluster::resolve_kind("v1", "Secret").unwrap();
     let got = shop.cluster().objects(&kind).remove(&("platform".into(), SECRET.into())).unwrap();
     let of = |secret: &Value| (of_any_time(unpacked(secret)), secret["type"].clone(), labels(secret));
     assert_eq!(of(&secret), of(&got));

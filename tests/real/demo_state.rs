@@ -68,7 +68,7 @@ fn the_demo_has_what_terraform_makes() {
     ] {
         let request = http::Request::get(format!("{path}/{}", place.1)).body(Vec::new()).unwrap();
         let mut wanted: Value = cluster.block_on(client.request(request)).unwrap();
-        let kind: Kind = drift_exporter::demo::Cluster::kind(kind.0, kind.1).unwrap();
+        let kind: Kind = drift_exporter::demo::Cluster::resolve_kind(kind.0, kind.1).unwrap();
         let mut got = shop.cluster().objects(&kind).remove(&place).unwrap();
         for object in [&mut wanted, &mut got] {
             for entry in object["metadata"]["managedFields"].as_array_mut().unwrap() {

@@ -1,28 +1,16 @@
-//! A small API server for a few kinds: no server-side apply, no admission, no etcd.
+//! A small API server for a few kinds: no server-side apply, no admission plugins, no etcd.
 //!
-//! Everything is in memory. Writes go through [`Cluster`]; who asks over HTTP comes in by [`router`]. `objects` of one
-//! moment and events after it come from the same log, so a list and the watch that follows it never miss a write.
+//! All objects are in memory. The demo itself uses the methods of [`Cluster`]; clients use HTTP through [`router`]. Lists
+//! and watches read the same store and event log, so a watch from a list's resource version misses no write.
 
-mod check;
-mod defaults;
-mod discovery;
-mod inside;
+mod errors;
 mod list;
-mod names;
-mod owners;
+mod ownership;
 mod patch;
-mod query;
-mod refusal;
-mod resource;
+mod resources;
 mod routes;
-mod scale;
-mod schema;
-mod selector;
-mod sent;
 mod store;
-mod strategic;
-mod style;
-mod table;
+mod validation;
 mod watch;
 mod write;
 
@@ -32,56 +20,60 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde_json::Value;
-use tokio::sync::watch as latest;
+use serde_json::{Value, json};
+use tokio::sync::watch as watch_channel;
 
-use self::store::Store;
-use crate::types::{Clock, Kind};
+use self::{
+    patch::Patch,
+    resources::Resource,
+    store::Store,
+    write::{Endpoint, ObjectPath, Preconditions, WriteOptions},
+};
+use crate::types::{Clock, Kind, ObjectKey};
 
-pub use refusal::Refusal;
+pub use errors::StatusError;
 pub use routes::router;
-pub(super) use write::uid;
+pub(super) use write::random_uid;
 
-/// An embedded cluster. Cheap to clone.
+/// An embedded cluster. Clones share the same objects.
 #[derive(Clone, Debug)]
 pub struct Cluster(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     store: Mutex<Store>,
-    /// The version of the newest write, for those who wait for the next one.
-    newest: latest::Sender<u64>,
+    /// The resource version of the latest write. Watches wait for it to change.
+    latest_version: watch_channel::Sender<u64>,
     clock: Clock,
 }
 
 impl Cluster {
-    /// A cluster without objects.
     pub fn new(clock: Clock) -> Self {
-        Self(Arc::new(Shared { store: Mutex::default(), newest: latest::Sender::new(0), clock }))
+        Self::with_store(Store::default(), clock)
     }
 
-    /// The same objects under another clock.
-    pub(in crate::demo) fn in_time_of(&self, clock: Clock) -> Self {
-        let store = std::mem::take(&mut *self.lock());
-        Self(Arc::new(Shared {
-            newest: latest::Sender::new(store.version()),
-            store: Mutex::new(store),
-            clock,
-        }))
+    fn with_store(store: Store, clock: Clock) -> Self {
+        let latest_version = watch_channel::Sender::new(store.resource_version());
+        Self(Arc::new(Shared { store: Mutex::new(store), latest_version, clock }))
     }
 
-    /// What time it is there, to the second, as objects have it.
-    pub(in crate::demo) fn now(&self) -> Timestamp {
+    /// Moves all objects to a cluster with another clock. This cluster is empty afterwards.
+    pub(super) fn with_clock(&self, clock: Clock) -> Self {
+        Self::with_store(std::mem::take(&mut *self.lock()), clock)
+    }
+
+    /// The current time without fractions of a second, as objects record it.
+    pub(super) fn now(&self) -> Timestamp {
         let now = self.0.clock.now();
         Timestamp::from_second(now.as_second()).unwrap_or(now)
     }
 
-    /// Forgets what happened so far: watches that ask for older versions are answered with 410.
-    pub fn forget(&self) {
-        self.change(Store::compact);
+    /// Compacts the event log: watches and lists at an older resource version get 410.
+    pub fn compact(&self) {
+        self.update_store(Store::compact);
     }
 
-    /// The namespaces and names of the objects of a kind.
+    /// The namespace and name of each object of a kind.
     pub(super) fn names(&self, kind: &Kind) -> Vec<(Box<str>, Box<str>)> {
         let objects = self.lock().objects(&kind.to_string());
         objects.into_keys().map(|key| (key.namespace, key.name)).collect()
@@ -90,25 +82,136 @@ impl Cluster {
     /// The objects of a kind, by namespace and name.
     pub fn objects(&self, kind: &Kind) -> BTreeMap<(Box<str>, Box<str>), Value> {
         let objects = self.lock().objects(&kind.to_string());
-        objects.into_iter().map(|(key, stored)| ((key.namespace, key.name), stored.value())).collect()
+        objects.into_iter().map(|(key, stored)| ((key.namespace, key.name), stored.to_value())).collect()
+    }
+
+    pub fn get(&self, key: &ObjectKey) -> Option<Value> {
+        let key = object_path(key).ok()?.key();
+        self.lock().get(&key).map(|stored| stored.to_value())
+    }
+
+    pub fn create(&self, kind: &Kind, manager: &str, object: Value) -> Result<Value, StatusError> {
+        let resource = Resource::for_kind(kind).ok_or_else(StatusError::resource_not_found)?;
+        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+        let created = self.create_object(resource, namespace.as_deref(), object, written_by(manager))?;
+        Ok(created.to_value())
+    }
+
+    /// Replaces an object except for its status and the fields that the server assigns.
+    pub fn replace(&self, key: &ObjectKey, manager: &str, object: Value) -> Result<Value, StatusError> {
+        let stored = self.replace_object(object_path(key)?, Endpoint::Object, object, written_by(manager))?;
+        Ok(stored.to_value())
+    }
+
+    pub(super) fn create_or_replace(&self, manager: &str, object: Value) -> Result<(), StatusError> {
+        let key = Self::key_of(&object)?;
+        match self.get(&key) {
+            None => self.create(&key.kind, manager, object)?,
+            Some(_) => self.replace(&key, manager, object)?,
+        };
+        Ok(())
+    }
+
+    /// Applies a strategic merge patch.
+    pub fn patch(&self, key: &ObjectKey, manager: &str, patch: Value) -> Result<Value, StatusError> {
+        self.patch_endpoint(key, Endpoint::Object, patch, written_by(manager))
+    }
+
+    /// Returns the object that a strategic merge patch would store.
+    pub(super) fn dry_run_patch(
+        &self,
+        key: &ObjectKey,
+        manager: &str,
+        patch: Value,
+    ) -> Result<Value, StatusError> {
+        self.patch_endpoint(
+            key,
+            Endpoint::Object,
+            patch,
+            WriteOptions { dry_run: true, ..written_by(manager) },
+        )
+    }
+
+    pub(super) fn patch_status(
+        &self,
+        key: &ObjectKey,
+        manager: &str,
+        status: &Value,
+    ) -> Result<Value, StatusError> {
+        self.patch_endpoint(key, Endpoint::Status, json!({"status": status}), written_by(manager))
+    }
+
+    /// Sets the replicas through the `scale` subresource.
+    pub fn scale(&self, key: &ObjectKey, manager: &str, replicas: u32) -> Result<Value, StatusError> {
+        let patch = json!({"spec": {"replicas": replicas}});
+        self.patch_endpoint(key, Endpoint::Scale, patch, written_by(manager))
+    }
+
+    pub fn delete(&self, key: &ObjectKey) -> Result<(), StatusError> {
+        self.delete_object(object_path(key)?, &Preconditions::default(), false).map(|_| ())
+    }
+
+    /// The served kind with this `apiVersion` and `kind`.
+    pub fn resolve_kind(api_version: &str, kind: &str) -> Result<Kind, StatusError> {
+        let resource =
+            Resource::for_manifest(api_version, kind).ok_or_else(StatusError::resource_not_found)?;
+        Ok(Kind {
+            group: resource.group.into(),
+            version: resource.version.into(),
+            kind: resource.kind.into(),
+            plural: resource.plural.into(),
+            namespaced: resource.namespaced,
+        })
+    }
+
+    /// The key of an object that has an `apiVersion` and a `kind`.
+    pub(super) fn key_of(object: &Value) -> Result<ObjectKey, StatusError> {
+        let string = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        let kind = Self::resolve_kind(&string(&object["apiVersion"]), &string(&object["kind"]))?;
+        let metadata = &object["metadata"];
+        Ok(ObjectKey {
+            kind: Arc::new(kind),
+            namespace: string(&metadata["namespace"]).into(),
+            name: string(&metadata["name"]).into(),
+        })
+    }
+
+    fn patch_endpoint(
+        &self,
+        key: &ObjectKey,
+        endpoint: Endpoint,
+        patch: Value,
+        options: WriteOptions<'_>,
+    ) -> Result<Value, StatusError> {
+        let stored = self.patch_object(object_path(key)?, endpoint, &Patch::Strategic(patch), options)?;
+        Ok(stored.to_value())
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {
-        // A write is put together before it is stored: a panic leaves nothing half done.
+        // Objects are complete before they are stored, so a panic leaves no partial write.
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the store, and wakes those who watch.
-    fn change<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+    /// Updates the store and notifies the watches.
+    fn update_store<T>(&self, update: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.lock();
-        let result = change(&mut store);
-        let version = store.version();
+        let result = update(&mut store);
+        let version = store.resource_version();
         drop(store);
-        self.0.newest.send_if_modified(|newest| {
-            let news = version > *newest;
-            *newest = version.max(*newest);
-            news
+        self.0.latest_version.send_if_modified(|latest| {
+            let advanced = version > *latest;
+            *latest = version.max(*latest);
+            advanced
         });
         result
     }
+}
+
+fn written_by(field_manager: &str) -> WriteOptions<'_> {
+    WriteOptions { field_manager, dry_run: false, strict: true }
+}
+
+fn object_path(key: &ObjectKey) -> Result<ObjectPath<'_>, StatusError> {
+    let resource = Resource::for_kind(&key.kind).ok_or_else(StatusError::resource_not_found)?;
+    Ok(ObjectPath { resource, namespace: &key.namespace, name: &key.name })
 }

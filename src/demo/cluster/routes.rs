@@ -1,89 +1,87 @@
-//! From a request to an answer.
+//! HTTP: routes, query parameters, content negotiation and responses.
 
 use std::time::Duration;
 
 use axum::{
     Router,
     body::{Body, to_bytes},
-    extract::State,
+    extract::{Query, State},
     response::{IntoResponse, Response},
 };
 use http::{
-    HeaderMap, HeaderValue, Method, Request, StatusCode,
+    HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT},
     request::Parts,
 };
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Cluster, discovery,
-    list::Page,
+    Cluster,
+    errors::StatusError,
+    list::{ListPage, ObjectSelector, TablePrinter},
     patch::Patch,
-    query::Parameters,
-    refusal::Refusal,
-    resource::{Resource, Trait},
-    scale,
-    store::Stored,
-    style::{Style, metadata_of},
+    resources::{self, Feature, Resource},
+    store::StoredObject,
     watch,
-    write::{How, Part, Place, Preconditions},
+    write::{Endpoint, ObjectPath, Preconditions, WriteOptions, scale_of},
 };
 
-/// As large as the real server takes.
+/// The limit of the real API server.
 const MAX_BODY: usize = 3 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
-struct Api {
+struct ApiState {
     cluster: Cluster,
-    /// Ends open watches.
+    /// Closes open watches.
     stop: CancellationToken,
 }
 
-/// The cluster's HTTP interface; open watches end with `stop`.
+/// Serves the API of the cluster. `stop` closes open watches.
 pub fn router(cluster: Cluster, stop: CancellationToken) -> Router {
-    Router::new().fallback(answer).with_state(Api { cluster, stop })
+    Router::new().fallback(handle).with_state(ApiState { cluster, stop })
 }
 
-/// What a path stands for.
-enum Target<'a> {
+enum Route<'a> {
     Document(Value),
-    Healthy,
+    Health,
     Collection { resource: &'static Resource, namespace: Option<&'a str> },
-    Item(Place<'a>, Part),
-    NoSuchResource,
-    NoSuchPath,
+    Object(ObjectPath<'a>, Endpoint),
+    ResourceNotFound,
+    PathNotFound,
 }
 
-impl<'a> Target<'a> {
+impl<'a> Route<'a> {
     fn of(segments: &[&'a str]) -> Self {
-        let document = |found: Option<Value>| found.map_or(Self::NoSuchPath, Self::Document);
+        let document = |found: Option<Value>| found.map_or(Self::PathNotFound, Self::Document);
         match segments {
-            ["readyz" | "livez" | "healthz"] => Self::Healthy,
-            ["version"] => Self::Document(discovery::version()),
-            ["api"] => Self::Document(discovery::core_versions()),
-            ["apis"] => Self::Document(discovery::groups()),
-            ["apis", group] => document(discovery::group(group)),
-            ["openapi", "v3"] => Self::Document(discovery::openapi_index()),
-            ["openapi", "v3", "api", version] => document(discovery::openapi("", version)),
-            ["openapi", "v3", "apis", group, version] => document(discovery::openapi(group, version)),
-            ["api", version] => document(discovery::resources("", version)),
-            ["apis", group, version] => document(discovery::resources(group, version)),
-            ["api", version, rest @ ..] => Self::within("", version, rest),
-            ["apis", group, version, rest @ ..] => Self::within(group, version, rest),
-            _ => Self::NoSuchPath,
+            ["readyz" | "livez" | "healthz"] => Self::Health,
+            ["version"] => Self::Document(resources::version()),
+            ["api"] => Self::Document(resources::api_versions()),
+            ["apis"] => Self::Document(resources::api_group_list()),
+            ["apis", group] => document(resources::api_group(group)),
+            ["openapi", "v3"] => Self::Document(resources::openapi_index()),
+            ["openapi", "v3", "api", version] => document(resources::openapi("", version)),
+            ["openapi", "v3", "apis", group, version] => document(resources::openapi(group, version)),
+            ["api", version] => document(resources::api_resource_list("", version)),
+            ["apis", group, version] => document(resources::api_resource_list(group, version)),
+            ["api", version, rest @ ..] => Self::in_group("", version, rest),
+            ["apis", group, version, rest @ ..] => Self::in_group(group, version, rest),
+            _ => Self::PathNotFound,
         }
     }
 
-    fn within(group: &str, version: &str, rest: &[&'a str]) -> Self {
-        if discovery::resources(group, version).is_none() {
-            return Self::NoSuchPath;
+    fn in_group(group: &str, version: &str, rest: &[&'a str]) -> Self {
+        if resources::api_resource_list(group, version).is_none() {
+            return Self::PathNotFound;
         }
-        // A namespace's own subresources look like collections in it.
+        // The subresources of a Namespace look like collections in that namespace.
         let (namespace, rest) = match rest {
             ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
-            ["namespaces", namespace, inside @ ..] => (Some(*namespace), inside),
+            ["namespaces", namespace, in_namespace @ ..] => (Some(*namespace), in_namespace),
             _ => (None, rest),
         };
         let resource = rest.first().and_then(|plural| Resource::find(group, version, plural));
@@ -91,164 +89,188 @@ impl<'a> Target<'a> {
             (Some(resource), []) if namespace.is_none() || resource.namespaced => {
                 Self::Collection { resource, namespace }
             }
-            (Some(resource), [name, part @ ..]) if namespace.is_some() == resource.namespaced => {
-                let part = match part {
-                    [] => Part::Object,
-                    ["status"] if resource.has(Trait::Status) => Part::Status,
-                    ["scale"] if resource.has(Trait::Scale) => Part::Scale,
-                    _ => return Self::NoSuchResource,
+            (Some(resource), [name, subresource @ ..]) if namespace.is_some() == resource.namespaced => {
+                let endpoint = match subresource {
+                    [] => Endpoint::Object,
+                    ["status"] if resource.has(Feature::StatusSubresource) => Endpoint::Status,
+                    ["scale"] if resource.has(Feature::ScaleSubresource) => Endpoint::Scale,
+                    _ => return Self::ResourceNotFound,
                 };
-                Self::Item(Place { resource, namespace: namespace.unwrap_or(""), name }, part)
+                Self::Object(ObjectPath { resource, namespace: namespace.unwrap_or(""), name }, endpoint)
             }
-            _ => Self::NoSuchResource,
+            _ => Self::ResourceNotFound,
         }
     }
 }
 
-async fn answer(State(api): State<Api>, request: Request<Body>) -> Response {
-    let (head, body) = request.into_parts();
-    let segments: Vec<&str> = head.uri.path().trim_matches('/').split('/').collect();
-    if let Some(kinds) = discovery::aggregated(&segments).filter(|_| asks_for_all_kinds(&head)) {
-        let mut response = json_response(StatusCode::OK, &kinds);
-        let content_type = HeaderValue::from_static(discovery::AGGREGATED);
+async fn handle(State(api): State<ApiState>, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let segments: Vec<&str> = parts.uri.path().trim_matches('/').split('/').collect();
+    if let Some(document) =
+        resources::aggregated_discovery(&segments).filter(|_| accepts_aggregated_discovery(&parts))
+    {
+        let mut response = json_response(StatusCode::OK, &document);
+        let content_type = HeaderValue::from_static(resources::AGGREGATED_DISCOVERY);
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         return response;
     }
-    let answered = match Target::of(&segments) {
-        Target::Document(document) if head.method == Method::GET => {
+    let result = match Route::of(&segments) {
+        Route::Document(document) if parts.method == Method::GET => {
             Ok(json_response(StatusCode::OK, &document))
         }
-        Target::Healthy => Ok("ok".into_response()),
-        Target::Document(_) => Err(Refusal::method_not_allowed()),
-        Target::NoSuchResource => Err(Refusal::no_such_resource()),
-        Target::NoSuchPath => Ok((StatusCode::NOT_FOUND, "404 page not found\n").into_response()),
-        Target::Collection { resource, namespace } => {
-            Asked { api: &api, head: &head, resource }.collection(namespace, body).await
+        Route::Health => Ok("ok".into_response()),
+        Route::Document(_) => Err(StatusError::method_not_allowed()),
+        Route::ResourceNotFound => Err(StatusError::resource_not_found()),
+        Route::PathNotFound => Ok((StatusCode::NOT_FOUND, "404 page not found\n").into_response()),
+        Route::Collection { resource, namespace } => {
+            ResourceRequest { api: &api, parts: &parts, resource }.collection(namespace, body).await
         }
-        Target::Item(place, part) => {
-            Asked { api: &api, head: &head, resource: place.resource }.item(place, part, body).await
+        Route::Object(path, endpoint) => {
+            ResourceRequest { api: &api, parts: &parts, resource: path.resource }
+                .object(path, endpoint, body)
+                .await
         }
     };
-    answered.unwrap_or_else(|refusal| json_response(refusal.code, &refusal.status()))
+    result.unwrap_or_else(|error| json_response(error.code, &error.to_status()))
 }
 
-/// Whether somebody asks for the kinds of all groups in one document.
-fn asks_for_all_kinds(head: &Parts) -> bool {
-    let accept = head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    head.method == Method::GET && accept.split(',').any(|part| part.trim() == discovery::AGGREGATED)
+fn accepts_aggregated_discovery(parts: &Parts) -> bool {
+    let accept = parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    parts.method == Method::GET
+        && accept.split(',').any(|media_type| media_type.trim() == resources::AGGREGATED_DISCOVERY)
 }
 
 /// A request for objects of one resource.
-struct Asked<'a> {
-    api: &'a Api,
-    head: &'a Parts,
+struct ResourceRequest<'a> {
+    api: &'a ApiState,
+    parts: &'a Parts,
     resource: &'static Resource,
 }
 
-impl Asked<'_> {
-    async fn collection(&self, namespace: Option<&str>, body: Body) -> Result<Response, Refusal> {
-        let parameters = Parameters::read(&self.head.uri)?;
+impl ResourceRequest<'_> {
+    async fn collection(&self, namespace: Option<&str>, body: Body) -> Result<Response, StatusError> {
+        let parameters = QueryParameters::parse(&self.parts.uri)?;
         let cluster = &self.api.cluster;
-        match self.head.method {
+        match self.parts.method {
             Method::GET => {
-                let style = self.style(&parameters)?;
+                let format = self.response_format(&parameters)?;
                 let selector = parameters.selector(namespace)?;
-                if parameters.watches() {
+                if parameters.is_watch() {
                     let stop = self.api.stop.clone();
-                    let lines = watch::open(cluster, self.resource, selector, &parameters, style, stop)?;
+                    let lines = watch::open(cluster, self.resource, selector, &parameters, format, stop)?;
                     return Ok(json_body(StatusCode::OK, lines));
                 }
-                let page = cluster.page(self.resource, &selector, &parameters)?;
-                Ok(self.page(&page, &style))
+                let page = cluster.list_page(self.resource, &selector, &parameters)?;
+                Ok(self.list_response(&page, &format))
             }
-            // Objects with a namespace can only be made in one.
+            // A namespaced object is created through its namespace only.
             Method::POST if namespace.is_some() == self.resource.namespaced => {
-                let object = read_object(self.resource, &self.head.headers, body).await?;
-                let created = cluster.post(self.resource, namespace, object, self.how(&parameters)?)?;
-                Ok(self.object(StatusCode::CREATED, &created, &self.style(&parameters)?))
+                let object = read_object(self.resource, &self.parts.headers, body).await?;
+                let created = cluster.create_object(
+                    self.resource,
+                    namespace,
+                    object,
+                    self.write_options(&parameters)?,
+                )?;
+                Ok(self.object_response(StatusCode::CREATED, &created, &self.response_format(&parameters)?))
             }
-            _ => Err(Refusal::method_not_allowed()),
+            _ => Err(StatusError::method_not_allowed()),
         }
     }
 
-    async fn item(&self, place: Place<'_>, part: Part, body: Body) -> Result<Response, Refusal> {
-        let parameters = Parameters::read(&self.head.uri)?;
-        let (cluster, resource) = (&self.api.cluster, place.resource);
-        let style = self.style(&parameters)?;
-        let stored = match self.head.method {
+    async fn object(
+        &self,
+        path: ObjectPath<'_>,
+        endpoint: Endpoint,
+        body: Body,
+    ) -> Result<Response, StatusError> {
+        let parameters = QueryParameters::parse(&self.parts.uri)?;
+        let (cluster, resource) = (&self.api.cluster, path.resource);
+        let format = self.response_format(&parameters)?;
+        let stored = match self.parts.method {
             Method::GET => {
-                let found = cluster.lock().get(&place.key()).cloned();
-                found.ok_or_else(|| Refusal::not_found(resource, place.name))?
+                let found = cluster.lock().get(&path.key()).cloned();
+                found.ok_or_else(|| StatusError::not_found(resource, path.name))?
             }
             Method::PUT => {
-                let sent = read_object(resource, &self.head.headers, body).await?;
-                cluster.put(place, part, sent, self.how(&parameters)?)?
+                let requested = read_object(resource, &self.parts.headers, body).await?;
+                cluster.replace_object(path, endpoint, requested, self.write_options(&parameters)?)?
             }
             Method::PATCH => {
-                let patch = Patch::read(&self.head.headers, &read_body(body).await?)?;
-                cluster.patch(place, part, &patch, self.how(&parameters)?)?
+                let patch = Patch::parse(&self.parts.headers, &read_body(body).await?)?;
+                cluster.patch_object(path, endpoint, &patch, self.write_options(&parameters)?)?
             }
-            Method::DELETE if part == Part::Object => {
-                let options = read_options(&read_body(body).await?)?;
+            Method::DELETE if endpoint == Endpoint::Object => {
+                let options = read_delete_options(&read_body(body).await?)?;
                 let dry_run = parameters.dry_run()? || options["dryRun"] == json!(["All"]);
-                let wanted = |name: &str| options["preconditions"][name].as_str().map(str::to_owned);
-                let preconditions = Preconditions { uid: wanted("uid"), version: wanted("resourceVersion") };
-                let gone = cluster.erase(place, &preconditions, dry_run)?;
-                return Ok(self.farewell(place.name, &gone, &style));
+                let precondition = |name: &str| options["preconditions"][name].as_str().map(str::to_owned);
+                let preconditions = Preconditions {
+                    uid: precondition("uid"),
+                    resource_version: precondition("resourceVersion"),
+                };
+                let deleted = cluster.delete_object(path, &preconditions, dry_run)?;
+                return Ok(self.delete_response(path.name, &deleted, &format));
             }
-            _ => return Err(Refusal::method_not_allowed()),
+            _ => return Err(StatusError::method_not_allowed()),
         };
-        Ok(match part {
-            Part::Scale => json_response(StatusCode::OK, &scale::of(&stored.value())),
-            Part::Object | Part::Status => self.object(StatusCode::OK, &stored, &style),
+        Ok(match endpoint {
+            Endpoint::Scale => json_response(StatusCode::OK, &scale_of(&stored.to_value())),
+            Endpoint::Object | Endpoint::Status => self.object_response(StatusCode::OK, &stored, &format),
         })
     }
 
-    fn style(&self, parameters: &Parameters) -> Result<Style, Refusal> {
-        Style::negotiate(&self.head.headers, &parameters.include_object, self.api.cluster.0.clock.now())
+    fn response_format(&self, parameters: &QueryParameters) -> Result<ResponseFormat, StatusError> {
+        ResponseFormat::negotiate(
+            &self.parts.headers,
+            &parameters.include_object,
+            self.api.cluster.0.clock.now(),
+        )
     }
 
-    /// The manager is who it says it is, else the program that asks.
-    fn how<'a>(&'a self, parameters: &'a Parameters) -> Result<How<'a>, Refusal> {
-        let agent = self.head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
+    /// Without a `fieldManager` parameter, the program name in the user agent is the field manager.
+    fn write_options<'a>(&'a self, parameters: &'a QueryParameters) -> Result<WriteOptions<'a>, StatusError> {
+        let agent = self.parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
         let program = agent.split('/').next().unwrap_or("");
-        let manager = if parameters.field_manager.is_empty() { program } else { &parameters.field_manager };
-        Ok(How { manager, dry_run: parameters.dry_run()?, strict: parameters.strict() })
+        let field_manager =
+            if parameters.field_manager.is_empty() { program } else { &parameters.field_manager };
+        Ok(WriteOptions { field_manager, dry_run: parameters.dry_run()?, strict: parameters.is_strict() })
     }
 
-    fn object(&self, code: StatusCode, stored: &Stored, style: &Style) -> Response {
-        match style {
-            Style::Plain => json_body(code, Body::from(stored.text.to_string())),
-            Style::Metadata => json_response(code, &metadata_of(stored)),
-            Style::Table(table) => json_response(code, &table.of(self.resource, &[stored], None)),
+    fn object_response(&self, code: StatusCode, stored: &StoredObject, format: &ResponseFormat) -> Response {
+        match format {
+            ResponseFormat::Object => json_body(code, Body::from(stored.json.to_string())),
+            ResponseFormat::Metadata => json_response(code, &partial_object_metadata(stored)),
+            ResponseFormat::Table(table) => {
+                json_response(code, &table.render(self.resource, &[stored], None))
+            }
         }
     }
 
-    fn page(&self, page: &Page, style: &Style) -> Response {
-        let objects: Vec<&Stored> = page.items.iter().map(|stored| &**stored).collect();
-        if let Style::Table(table) = style {
-            return json_response(StatusCode::OK, &table.of(self.resource, &objects, Some(page)));
+    fn list_response(&self, page: &ListPage, format: &ResponseFormat) -> Response {
+        let objects: Vec<&StoredObject> = page.items.iter().map(|stored| &**stored).collect();
+        if let ResponseFormat::Table(table) = format {
+            return json_response(StatusCode::OK, &table.render(self.resource, &objects, Some(page)));
         }
-        let mut metadata = json!({"resourceVersion": page.version.to_string()});
-        if !page.next.is_empty() {
-            metadata["continue"] = page.next.as_str().into();
+        let mut metadata = json!({"resourceVersion": page.resource_version.to_string()});
+        if !page.continue_token.is_empty() {
+            metadata["continue"] = page.continue_token.as_str().into();
         }
-        if let Some(remaining) = page.remaining {
+        if let Some(remaining) = page.remaining_item_count {
             metadata["remainingItemCount"] = remaining.into();
         }
-        if let Style::Metadata = style {
-            let items: Vec<Value> = objects.into_iter().map(metadata_of).collect();
+        if let ResponseFormat::Metadata = format {
+            let items: Vec<Value> = objects.into_iter().map(partial_object_metadata).collect();
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
             return json_response(StatusCode::OK, &list);
         }
-        // Items of a list do not say what they are; the list does.
+        // Items of a list have no `apiVersion` and `kind`. Most stored texts begin with them and need no parsing.
         let (kind, api_version) = (self.resource.kind, self.resource.api_version());
-        let own = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",");
-        let nameless = |stored: &&Stored| match stored.text.strip_prefix(&own) {
+        let type_meta = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",");
+        let item_json = |stored: &&StoredObject| match stored.json.strip_prefix(&type_meta) {
             Some(rest) => format!("{{{rest}"),
-            None => without_type(stored.value()).to_string(),
+            None => without_type_meta(stored.to_value()).to_string(),
         };
-        let items: Vec<String> = objects.iter().map(nameless).collect();
+        let items: Vec<String> = objects.iter().map(item_json).collect();
         let items = items.join(",");
         let list = format!(
             "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[{items}]}}"
@@ -256,13 +278,13 @@ impl Asked<'_> {
         json_body(StatusCode::OK, Body::from(list))
     }
 
-    /// Most deletions are confirmed; of some kinds the object itself is shown once more.
-    fn farewell(&self, name: &str, gone: &Stored, style: &Style) -> Response {
-        if self.resource.has(Trait::Farewell) {
-            return self.object(StatusCode::OK, gone, style);
+    /// A `Status`, or the deleted object for kinds whose registry has `ReturnDeletedObject`.
+    fn delete_response(&self, name: &str, deleted: &StoredObject, format: &ResponseFormat) -> Response {
+        if self.resource.has(Feature::ReturnsDeletedObject) {
+            return self.object_response(StatusCode::OK, deleted, format);
         }
         let mut details =
-            json!({"name": name, "kind": self.resource.plural, "uid": gone.value()["metadata"]["uid"]});
+            json!({"name": name, "kind": self.resource.plural, "uid": deleted.to_value()["metadata"]["uid"]});
         if !self.resource.group.is_empty() {
             details["group"] = self.resource.group.into();
         }
@@ -271,40 +293,42 @@ impl Asked<'_> {
     }
 }
 
-fn without_type(mut object: Value) -> Value {
+fn without_type_meta(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
     }
     object
 }
 
-async fn read_body(body: Body) -> Result<Vec<u8>, Refusal> {
+async fn read_body(body: Body) -> Result<Vec<u8>, StatusError> {
     match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes.to_vec()),
-        Ok(Err(_)) => Err(Refusal::too_large()),
-        Err(_) => Err(Refusal::request_timeout()),
+        Ok(Err(_)) => Err(StatusError::request_entity_too_large()),
+        Err(_) => Err(StatusError::request_timeout()),
     }
 }
 
-async fn read_object(resource: &Resource, headers: &HeaderMap, body: Body) -> Result<Value, Refusal> {
+async fn read_object(resource: &Resource, headers: &HeaderMap, body: Body) -> Result<Value, StatusError> {
     let content_type =
         headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
     if !matches!(content_type.split(';').next().unwrap_or("").trim(), "application/json" | "*/*" | "") {
-        return Err(Refusal::unsupported_media_type());
+        return Err(StatusError::unsupported_media_type());
     }
     let bytes = read_body(body).await?;
     serde_json::from_slice(&bytes).map_err(|error| {
         let kind = resource.kind;
-        Refusal::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error}"))
+        StatusError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {error}"
+        ))
     })
 }
 
-fn read_options(body: &[u8]) -> Result<Value, Refusal> {
+fn read_delete_options(body: &[u8]) -> Result<Value, StatusError> {
     if body.is_empty() {
         return Ok(Value::Null);
     }
     serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("cannot read the DeleteOptions: {error}")))
+        .map_err(|error| StatusError::bad_request(format!("cannot read the DeleteOptions: {error}")))
 }
 
 fn json_response(code: StatusCode, value: &Value) -> Response {
@@ -316,4 +340,143 @@ fn json_body(code: StatusCode, body: Body) -> Response {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// Unknown query parameters are ignored, as in the real API server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct QueryParameters {
+    watch: String,
+    label_selector: String,
+    field_selector: String,
+    limit: String,
+    pub(super) r#continue: String,
+    resource_version: String,
+    pub(super) resource_version_match: String,
+    timeout_seconds: String,
+    allow_watch_bookmarks: String,
+    send_initial_events: String,
+    pub(super) field_manager: String,
+    field_validation: String,
+    dry_run: String,
+    pub(super) include_object: String,
+}
+
+impl QueryParameters {
+    pub(super) fn parse(uri: &Uri) -> Result<Self, StatusError> {
+        let Query(parameters) =
+            Query::try_from_uri(uri).map_err(|error| StatusError::bad_request(error.body_text()))?;
+        Ok(parameters)
+    }
+
+    pub(super) fn is_watch(&self) -> bool {
+        parse_bool(&self.watch)
+    }
+
+    pub(super) fn allows_bookmarks(&self) -> bool {
+        parse_bool(&self.allow_watch_bookmarks)
+    }
+
+    pub(super) fn sends_initial_events(&self) -> bool {
+        parse_bool(&self.send_initial_events)
+    }
+
+    pub(super) fn dry_run(&self) -> Result<bool, StatusError> {
+        match &*self.dry_run {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => Err(StatusError::bad_request(format!(
+                "dryRun: Unsupported value: \"{other}\": supported values: \"All\""
+            ))),
+        }
+    }
+
+    /// Strict validation rejects unknown fields; otherwise they are dropped.
+    pub(super) fn is_strict(&self) -> bool {
+        self.field_validation == "Strict"
+    }
+
+    pub(super) fn selector(&self, namespace: Option<&str>) -> Result<ObjectSelector, StatusError> {
+        ObjectSelector::parse(namespace, &self.label_selector, &self.field_selector)
+    }
+
+    /// `None` for no limit.
+    pub(super) fn limit(&self) -> Result<Option<usize>, StatusError> {
+        Ok(parse_integer(&self.limit)?
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| *limit > 0))
+    }
+
+    pub(super) fn timeout_seconds(&self) -> Result<Option<u64>, StatusError> {
+        Ok(parse_integer(&self.timeout_seconds)?
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .filter(|seconds| *seconds > 0))
+    }
+
+    /// `None` for the latest resource version, 0 for any.
+    pub(super) fn requested_version(&self) -> Result<Option<u64>, StatusError> {
+        let text = &self.resource_version;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| {
+            StatusError::bad_request(format!(
+                "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+            ))
+        })
+    }
+}
+
+fn parse_bool(text: &str) -> bool {
+    matches!(text, "1" | "true" | "True" | "TRUE" | "t" | "T")
+}
+
+fn parse_integer(text: &str) -> Result<Option<i64>, StatusError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let syntax_error =
+        |_| StatusError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"));
+    text.parse().map(Some).map_err(syntax_error)
+}
+
+/// The representation that the client accepts.
+#[derive(Clone, Debug)]
+pub(super) enum ResponseFormat {
+    Object,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    Table(TablePrinter),
+}
+
+impl ResponseFormat {
+    /// The first accepted media type that the server supports.
+    pub(super) fn negotiate(
+        headers: &HeaderMap,
+        include_object: &str,
+        now: Timestamp,
+    ) -> Result<Self, StatusError> {
+        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+        for media_type in accept.split(',') {
+            let mut parts = media_type.split(';').map(str::trim);
+            let is_json = matches!(parts.next(), Some("application/json" | "*/*" | "application/*" | ""));
+            let as_type = parts.find_map(|parameter| parameter.strip_prefix("as="));
+            match (is_json, as_type) {
+                (true, Some("Table")) => {
+                    return Ok(Self::Table(TablePrinter { include_object: include_object.to_owned(), now }));
+                }
+                (true, Some("PartialObjectMetadata" | "PartialObjectMetadataList")) => {
+                    return Ok(Self::Metadata);
+                }
+                (true, None) => return Ok(Self::Object),
+                (true, Some(_)) | (false, _) => {}
+            }
+        }
+        Err(StatusError::not_acceptable())
+    }
+}
+
+pub(super) fn partial_object_metadata(stored: &StoredObject) -> Value {
+    let metadata = stored.to_value()["metadata"].take();
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }

@@ -1,7 +1,7 @@
-//! Watches: what happens after a version, for as long as the client wants to know.
+//! Watches: the events after a resource version, as one JSON document per line.
 //!
-//! Nothing is kept for a watcher but its place in the log, so a thousand of them, or one that does not read, cost
-//! nothing. One that falls too far behind is told so with 410, as by a real server.
+//! The only state of a watch is its position in the event log, so idle and slow clients cost no memory. A client that
+//! falls behind the log gets 410 and has to list again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,56 +9,54 @@ use axum::body::{Body, Bytes};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::{
-    sync::watch as latest,
+    sync::watch as watch_channel,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Cluster,
-    query::Parameters,
-    refusal::Refusal,
-    resource::Resource,
-    schema::skeleton,
-    selector::Selector,
-    store::{Event, Stored},
-    style::{Style, metadata_of},
+    errors::StatusError,
+    list::ObjectSelector,
+    resources::{Resource, zero_value},
+    routes::{QueryParameters, ResponseFormat, partial_object_metadata},
+    store::{StoreEvent, StoredObject},
 };
 
-/// How long a watch lasts where the client does not say.
-const DEFAULT_TIMEOUT: u64 = 1800;
-const BOOKMARKS: Duration = Duration::from_secs(10);
-/// How many bytes are put together at a time for one client.
-const ENOUGH: usize = 64 << 10;
+/// Used if the client sets no `timeoutSeconds`.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 1800;
+const MAX_TIMEOUT_SECONDS: u64 = 86_400;
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
+/// Events beyond this size wait in the log, which all watches share, until the client has read the chunk.
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 
-/// Opens a watch.
 pub(super) fn open(
     cluster: &Cluster,
     resource: &'static Resource,
-    selector: Selector,
-    parameters: &Parameters,
-    style: Style,
+    selector: ObjectSelector,
+    parameters: &QueryParameters,
+    format: ResponseFormat,
     stop: CancellationToken,
-) -> Result<Body, Refusal> {
-    if parameters.wants_initial_events() {
-        return Err(Refusal::not_implemented("a watch with sendInitialEvents"));
+) -> Result<Body, StatusError> {
+    if parameters.sends_initial_events() {
+        return Err(StatusError::not_implemented("a watch with sendInitialEvents"));
     }
-    let version = parameters.version()?.unwrap_or(0);
-    let timeout = Duration::from_secs(parameters.timeout_seconds()?.unwrap_or(DEFAULT_TIMEOUT).min(86_400));
+    let resource_version = parameters.requested_version()?.unwrap_or(0);
+    let timeout = parameters.timeout_seconds()?.unwrap_or(DEFAULT_TIMEOUT_SECONDS).min(MAX_TIMEOUT_SECONDS);
     let now = Instant::now();
     let watcher = Watcher {
         cluster: cluster.clone(),
         resource,
         selector,
-        style,
-        seen: version,
-        told: version,
-        newest: cluster.0.newest.subscribe(),
-        bookmarks: parameters.wants_bookmarks(),
-        next_bookmark: now + BOOKMARKS,
-        deadline: now + timeout,
+        format,
+        observed_version: resource_version,
+        sent_version: resource_version,
+        latest_version: cluster.0.latest_version.subscribe(),
+        bookmarks: parameters.allows_bookmarks(),
+        next_bookmark: now + BOOKMARK_INTERVAL,
+        deadline: now + Duration::from_secs(timeout),
         stop,
-        state: if version == 0 { Watching::Begins } else { Watching::GoesOn },
+        state: if resource_version == 0 { WatchState::Initial } else { WatchState::Streaming },
     };
     let lines = stream::unfold(watcher, |mut watcher| async move {
         let lines = watcher.next().await?;
@@ -70,143 +68,147 @@ pub(super) fn open(
 struct Watcher {
     cluster: Cluster,
     resource: &'static Resource,
-    selector: Selector,
-    style: Style,
-    /// Every event up to this version has been looked at.
-    seen: u64,
-    /// The version that the client could read in the last line.
-    told: u64,
-    newest: latest::Receiver<u64>,
+    selector: ObjectSelector,
+    format: ResponseFormat,
+    /// Events up to this resource version were sent or do not match.
+    observed_version: u64,
+    /// The resource version that the client knows from the last line.
+    sent_version: u64,
+    latest_version: watch_channel::Receiver<u64>,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
     stop: CancellationToken,
-    state: Watching,
+    state: WatchState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watching {
-    /// What there is comes first.
-    Begins,
-    GoesOn,
-    Ended,
+enum WatchState {
+    /// The current objects are sent first, as `ADDED` events.
+    Initial,
+    Streaming,
+    Closed,
 }
 
 impl Watcher {
-    /// The next lines; none at the end.
     async fn next(&mut self) -> Option<Bytes> {
         match self.state {
-            Watching::Begins => {
-                self.state = Watching::GoesOn;
-                let lines = self.first();
+            WatchState::Initial => {
+                self.state = WatchState::Streaming;
+                let lines = self.initial_events();
                 if !lines.is_empty() {
                     return Some(lines.into());
                 }
             }
-            Watching::GoesOn => {}
-            Watching::Ended => return None,
+            WatchState::Streaming => {}
+            WatchState::Closed => return None,
         }
         loop {
-            self.newest.mark_unchanged();
-            let lines = self.news();
+            self.latest_version.mark_unchanged();
+            let lines = self.next_events();
             if !lines.is_empty() {
-                self.told = self.seen;
+                self.sent_version = self.observed_version;
                 return Some(lines.into());
             }
             tokio::select! {
-                changed = self.newest.changed() => changed.ok()?,
+                changed = self.latest_version.changed() => changed.ok()?,
                 () = sleep_until(self.next_bookmark), if self.bookmarks => return Some(self.bookmark(&json!({})).into()),
                 () = sleep_until(self.deadline) => {
-                    self.state = Watching::Ended;
-                    let news = self.bookmarks && self.seen > self.told;
-                    return news.then(|| self.bookmark(&json!({})).into());
+                    self.state = WatchState::Closed;
+                    let unsent = self.bookmarks && self.observed_version > self.sent_version;
+                    return unsent.then(|| self.bookmark(&json!({})).into());
                 }
                 () = self.stop.cancelled() => return None,
             }
         }
     }
 
-    /// Everything there is, as if it had just been added.
-    fn first(&mut self) -> String {
+    fn initial_events(&mut self) -> String {
         let store = self.cluster.lock();
-        self.seen = store.version();
-        let objects = store.objects(&self.resource.qualified());
+        self.observed_version = store.resource_version();
+        let objects = store.objects(&self.resource.group_resource());
         drop(store);
-        let own = objects.values().filter(|stored| self.selector.matches(&stored.selectable()));
-        let mut lines: String = own.map(|stored| self.line("ADDED", stored)).collect();
+        let matching = objects.values().filter(|stored| self.selector.matches(&stored.selectable()));
+        let mut lines: String = matching.map(|stored| self.encode("ADDED", stored)).collect();
         if self.bookmarks {
             lines += &self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
         }
         lines
     }
 
-    /// What happened since the last time.
-    fn news(&mut self) -> String {
+    fn next_events(&mut self) -> String {
         let store = self.cluster.lock();
-        let (events, version) = (store.events_after(self.seen), store.version());
+        let (events, resource_version) =
+            (store.events_after(self.observed_version), store.resource_version());
         drop(store);
         match events {
             Ok(events) => {
                 let mut lines = String::new();
                 for event in events {
-                    self.seen = event.version;
-                    lines.extend(self.tell(&event));
-                    // The rest stays in the log, which all share, until the client has taken this much.
-                    if lines.len() >= ENOUGH {
+                    self.observed_version = event.resource_version;
+                    lines.extend(self.encode_event(&event));
+                    if lines.len() >= MAX_CHUNK_BYTES {
                         return lines;
                     }
                 }
-                self.seen = self.seen.max(version);
+                self.observed_version = self.observed_version.max(resource_version);
                 lines
             }
-            Err(forgotten) => {
-                self.state = Watching::Ended;
-                let message = format!("too old resource version: {} ({})", self.seen, forgotten.oldest);
-                event_line("ERROR", &Refusal::expired(message).status().to_string())
+            Err(expired) => {
+                self.state = WatchState::Closed;
+                let message = format!(
+                    "too old resource version: {} ({})",
+                    self.observed_version, expired.oldest_available
+                );
+                watch_event_line("ERROR", &StatusError::expired(message).to_status().to_string())
             }
         }
     }
 
-    fn tell(&self, event: &Arc<Event>) -> Option<String> {
-        if *event.key.resource != *self.resource.qualified() {
+    fn encode_event(&self, event: &Arc<StoreEvent>) -> Option<String> {
+        if *event.key.resource != *self.resource.group_resource() {
             return None;
         }
-        let matches = |stored: &Option<Arc<Stored>>| {
-            stored.as_ref().is_some_and(|own| self.selector.matches(&own.selectable()))
+        let matches = |stored: &Option<Arc<StoredObject>>| {
+            stored.as_ref().is_some_and(|stored| self.selector.matches(&stored.selectable()))
         };
-        match (matches(&event.before), matches(&event.after)) {
-            (false, true) => Some(self.line("ADDED", event.after.as_ref()?)),
-            (true, true) => Some(self.line("MODIFIED", event.after.as_ref()?)),
-            (true, false) => Some(self.line("DELETED", &*event.farewell()?)),
+        match (matches(&event.previous), matches(&event.current)) {
+            (false, true) => Some(self.encode("ADDED", event.current.as_ref()?)),
+            (true, true) => Some(self.encode("MODIFIED", event.current.as_ref()?)),
+            (true, false) => Some(self.encode("DELETED", &*event.deleted_object()?)),
             (false, false) => None,
         }
     }
 
-    fn line(&self, kind: &str, stored: &Stored) -> String {
-        match &self.style {
-            Style::Plain => event_line(kind, &stored.text),
-            Style::Metadata => event_line(kind, &metadata_of(stored).to_string()),
-            Style::Table(table) => event_line(kind, &table.of(self.resource, &[stored], None).to_string()),
+    fn encode(&self, event_type: &str, stored: &StoredObject) -> String {
+        match &self.format {
+            ResponseFormat::Object => watch_event_line(event_type, &stored.json),
+            ResponseFormat::Metadata => {
+                watch_event_line(event_type, &partial_object_metadata(stored).to_string())
+            }
+            ResponseFormat::Table(table) => {
+                watch_event_line(event_type, &table.render(self.resource, &[stored], None).to_string())
+            }
         }
     }
 
     fn bookmark(&mut self, annotations: &Value) -> String {
-        self.next_bookmark = Instant::now() + BOOKMARKS;
-        self.told = self.seen;
-        let mut object = skeleton(self.resource.kind);
+        self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+        self.sent_version = self.observed_version;
+        let mut object = zero_value(self.resource.kind);
         object["kind"] = self.resource.kind.into();
         object["apiVersion"] = self.resource.api_version().into();
-        if let Style::Metadata = self.style {
+        if let ResponseFormat::Metadata = self.format {
             object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
         }
-        object["metadata"] = json!({"resourceVersion": self.seen.to_string()});
+        object["metadata"] = json!({"resourceVersion": self.observed_version.to_string()});
         if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
             object["metadata"]["annotations"] = annotations.clone();
         }
-        event_line("BOOKMARK", &object.to_string())
+        watch_event_line("BOOKMARK", &object.to_string())
     }
 }
 
-fn event_line(kind: &str, object: &str) -> String {
-    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+fn watch_event_line(event_type: &str, object: &str) -> String {
+    format!("{{\"type\":\"{event_type}\",\"object\":{object}}}\n")
 }

@@ -151,14 +151,14 @@ pub(super) fn kind_key(api_version: &str, kind: &str) -> String {
 
 fn parse_table(text: &'static str) -> Schemas {
     let mut schemas = Schemas { has_defaults: true, ..Schemas::default() };
-    let (heads, bodies) = text.split_once("\nobject ").unwrap_or((text, ""));
+    let (heads, bodies) = text.split_once("\n@").unwrap_or((text, ""));
     for line in heads.lines() {
         if let ["kind", api_version, kind, object] = *line.split(' ').collect::<Vec<_>>() {
             let field_type = parse_type(&mut [object].into_iter());
             schemas.kinds.insert(kind_key(api_version, kind).into(), field_type);
         }
     }
-    for body in bodies.split("\nobject ") {
+    for body in bodies.split("\n@") {
         let fields = body.lines().skip(1).flat_map(parse_fields).collect();
         schemas.objects.push(ObjectSchema::new(fields, FieldType::Unknown));
     }

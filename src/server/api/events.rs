@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     config::ReloadStatus,
-    engine::{Snapshot, StateReader},
+    engine::{Snapshot, SnapshotReader},
     server::{Exposed, auth::Caller, http::UnendingResponse},
 };
 
@@ -109,7 +109,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 struct EventStream {
     exposed: Arc<Exposed>,
     caller: Caller,
-    state: StateReader,
+    state: SnapshotReader,
     /// A reload is a change too, because the pages show its result.
     reloads: watch::Receiver<Arc<ReloadStatus>>,
     sent_retry: bool,

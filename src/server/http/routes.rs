@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::health;
 use crate::{
     config::{ReloadStatus, Settings},
-    engine::StateReader,
+    engine::SnapshotReader,
     server::{Auth, EventStreamLimit, LogLines, MetricsPage, api, auth::guard, metrics, ui},
     types::{Clock, RedactionKey},
 };
@@ -22,7 +22,7 @@ use crate::{
 /// The state that handlers read.
 #[derive(Debug)]
 pub struct Exposed {
-    pub state: StateReader,
+    pub state: SnapshotReader,
     pub metrics: MetricsPage,
     pub settings: watch::Receiver<Arc<Settings>>,
     /// The result of the last reload of the settings.

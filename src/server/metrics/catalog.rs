@@ -254,13 +254,13 @@ pub const CATALOG: &[Metric] = &[
         "drift_reconciles_total",
         MetricKind::Counter,
         &["group", "kind", "result"],
-        "Objects that were read and judged, by verdict; unchanged: nothing that counts differed",
+        "Reconciled objects by verdict; unchanged: no source and no rule found a change",
     ),
     own(
         "drift_reconcile_duration_seconds",
         MetricKind::Histogram,
         &[],
-        "Time from taking one change from the queue to having judged it",
+        "Duration of one reconciliation, from the queue to the verdicts",
     ),
     own(
         "drift_baseline_errors_total",
@@ -291,13 +291,13 @@ pub const CATALOG: &[Metric] = &[
         "drift_config_last_reload_successful",
         MetricKind::Gauge,
         &[],
-        "Whether the settings file as it is now is in use; 0: it is wrong, and the last good one is",
+        "Whether the last reload of the settings file succeeded; 0: it is invalid, and the last valid settings are in use",
     ),
     own(
         "drift_config_last_reload_success_timestamp_seconds",
         MetricKind::Gauge,
         &[],
-        "When settings were last taken over",
+        "Time of the last successful reload of the settings",
     ),
     own(
         "drift_exporter_build_info",

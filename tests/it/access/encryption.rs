@@ -288,7 +288,7 @@ async fn the_command_line_asks_only_whom_its_authority_vouches_for() {
         (vec!["--ca-file", &right, "--basic-auth-file", &basic], 1, "deployment.apps/web"),
         (vec!["--ca-file", &right], 2, "401 Unauthorized"),
         (vec!["--ca-file", &wrong, "--basic-auth-file", &basic], 2, "certificate"),
-        (vec!["--basic-auth-file", &basic], 2, "--ca-file names who did"),
+        (vec!["--basic-auth-file", &basic], 2, "unknown authority; use --ca-file"),
     ] {
         let arguments = [&["get", "-A", "-o", "name", "--server", &server][..], &flags].concat();
         let ended = tokio::task::block_in_place(|| run(&arguments, "", &[]));

@@ -77,7 +77,7 @@ async fn more_namespaces_than_can_be_asked_for_have_to_be_named() {
     world.settle().await;
     let all = get(&world, "team", "/v1/resources?namespace=*").await;
     check_problem(&all, StatusCode::FORBIDDEN, "all namespaces");
-    assert!(all.text().contains("name one with `namespace`"), "{}", all.text());
+    assert!(all.text().contains("select one with `namespace`"), "{}", all.text());
     assert_eq!(asked_for(&cluster), BTreeSet::from([String::new()]), "nothing is asked in vain");
     assert_eq!(get(&world, "team", "/v1/resources?namespace=shop-7").await.json()["total"], 2);
     assert_eq!(get(&world, "admin", "/v1/resources?namespace=*").await.json()["total"], 4_200);

@@ -112,7 +112,7 @@ fn passwords_and_tokens_do_not_go_together() {
     let problems = WebConfig::open(&file.path(), true).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "line 2, column 3: basic_auth_users: there are passwords, and --web.auth kubernetes wants tokens; want one of both"
+        "line 2, column 3: basic_auth_users: cannot be combined with --web.auth kubernetes; remove one of them"
     );
 }
 

@@ -1,60 +1,60 @@
-//! What the server says when it does not do something: a Kubernetes `Status`.
+//! Errors of the API server, which answers them with a `Status` object.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::resource::Resource;
+use super::resources::Resource;
 
-/// Why a request was not done, in the words of the API server.
+/// A failed request, with the code, reason and message of the real API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct StatusError {
     pub(super) code: StatusCode,
     reason: &'static str,
     message: String,
-    /// None where the real server has none at all.
+    /// `None` if the real API server omits the field; some errors carry an empty object instead.
     details: Option<Value>,
-    /// What to ask for instead, in the middle of a list.
-    next: Option<String>,
+    /// Continues an expired list from the latest resource version.
+    continue_token: Option<String>,
 }
 
-/// One field that cannot be as it was sent.
+/// A validation error of one field: `field.Error` of the API machinery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldError {
     pub(super) field: String,
-    pub(super) problem: Problem,
+    pub(super) error_type: FieldErrorType,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum FieldErrorType {
     Required(&'static str),
-    Invalid { value: String, why: String },
+    Invalid { bad_value: String, detail: String },
 }
 
-impl Refusal {
+impl StatusError {
     fn new(
         code: StatusCode,
         reason: &'static str,
         message: impl Into<String>,
         details: Option<Value>,
     ) -> Self {
-        Self { code, reason, message: message.into(), details, next: None }
+        Self { code, reason, message: message.into(), details, continue_token: None }
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message, None)
     }
 
-    /// The real server has no better word for a strategic patch without its keys, either.
+    /// The real API server answers a strategic merge patch without its merge key like this, too.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message, None)
     }
 
     pub(super) fn not_found(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", resource.qualified());
+        let message = format!("{} \"{name}\" not found", resource.group_resource());
         Self::new(StatusCode::NOT_FOUND, "NotFound", message, Some(details(resource, name, resource.plural)))
     }
 
-    pub(super) fn no_such_resource() -> Self {
+    pub(super) fn resource_not_found() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(StatusCode::NOT_FOUND, "NotFound", message, Some(json!({})))
     }
@@ -64,8 +64,8 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message, Some(json!({})))
     }
 
-    pub(super) fn not_implemented(what: &str) -> Self {
-        let message = format!("{what} is not served by this demo cluster");
+    pub(super) fn not_implemented(feature: &str) -> Self {
+        let message = format!("{feature} is not served by this demo cluster");
         Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message, Some(json!({})))
     }
 
@@ -79,7 +79,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, Some(json!({})))
     }
 
-    pub(super) fn too_large() -> Self {
+    pub(super) fn request_entity_too_large() -> Self {
         let message = "Request entity too large: limit is 3145728";
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, Some(json!({})))
     }
@@ -89,8 +89,8 @@ impl Refusal {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message, Some(json!({})))
     }
 
-    pub(super) fn exists(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", resource.qualified());
+    pub(super) fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", resource.group_resource());
         Self::new(
             StatusCode::CONFLICT,
             "AlreadyExists",
@@ -99,47 +99,47 @@ impl Refusal {
         )
     }
 
-    pub(super) fn modified(resource: &Resource, name: &str) -> Self {
-        let why =
+    pub(super) fn conflict(resource: &Resource, name: &str) -> Self {
+        let detail =
             "the object has been modified; please apply your changes to the latest version and try again";
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {detail}", resource.group_resource());
         Self::new(StatusCode::CONFLICT, "Conflict", message, Some(details(resource, name, resource.plural)))
     }
 
-    pub(super) fn other_uid(resource: &Resource, name: &str, why: &str) -> Self {
+    pub(super) fn uid_conflict(resource: &Resource, name: &str, detail: &str) -> Self {
         let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_kind());
+            format!("Operation cannot be fulfilled on {} \"{name}\": {detail}", resource.group_kind());
         Self::new(StatusCode::CONFLICT, "Conflict", message, Some(details(resource, name, resource.kind)))
     }
 
-    /// The version that was asked for is forgotten.
+    /// 410: the requested resource version is compacted.
     pub(super) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message, None)
     }
 
-    /// Says how a list can be gone on with all the same.
-    pub(super) fn go_on_with(self, token: &str) -> Self {
-        Self { next: Some(token.to_owned()), ..self }
+    pub(super) fn with_continue(self, token: &str) -> Self {
+        Self { continue_token: Some(token.to_owned()), ..self }
     }
 
-    pub(super) fn from_the_future(wanted: u64, current: u64) -> Self {
-        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+    pub(super) fn too_large_resource_version(requested: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         let details = json!({"causes": [cause], "retryAfterSeconds": 1});
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(details))
     }
 
-    /// A patch that cannot be applied to what there is.
-    pub(super) fn unprocessable() -> Self {
+    /// The patch does not apply to the current object.
+    pub(super) fn unprocessable_entity() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(json!({})))
     }
 
-    /// A patch after which the object cannot be read any more.
-    pub(super) fn bad_patch(why: &str) -> Self {
+    /// The patched object does not decode.
+    pub(super) fn invalid_patch(detail: &str) -> Self {
         let error = FieldError {
             field: "patch".to_owned(),
-            problem: Problem::Invalid { value: String::new(), why: why.to_owned() },
+            error_type: FieldErrorType::Invalid { bad_value: String::new(), detail: detail.to_owned() },
         };
         let message = format!(" \"\" is invalid: {error}");
         let details = json!({"causes": [error.cause()]});
@@ -147,9 +147,10 @@ impl Refusal {
     }
 
     pub(super) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
-        let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let all = if let [one] = &*all { one.clone() } else { format!("[{}]", all.join(", ")) };
-        let message = format!("{} \"{name}\" is invalid: {all}", resource.qualified_kind());
+        let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let messages =
+            if let [one] = &*messages { one.clone() } else { format!("[{}]", messages.join(", ")) };
+        let message = format!("{} \"{name}\" is invalid: {messages}", resource.group_kind());
         let mut details = details(resource, name, resource.kind);
         details["causes"] = errors.iter().map(FieldError::cause).collect();
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))
@@ -163,8 +164,7 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))
     }
 
-    /// The `Status` object.
-    pub(super) fn status(&self) -> Value {
+    pub(super) fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code.as_u16(),
@@ -172,8 +172,8 @@ impl Refusal {
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
         }
-        if let Some(next) = &self.next {
-            status["metadata"]["continue"] = next.as_str().into();
+        if let Some(continue_token) = &self.continue_token {
+            status["metadata"]["continue"] = continue_token.as_str().into();
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
@@ -194,45 +194,47 @@ fn details(resource: &Resource, name: &str, kind: &str) -> Value {
 }
 
 impl FieldError {
-    pub(super) fn required(field: impl Into<String>, why: &'static str) -> Self {
-        Self { field: field.into(), problem: Problem::Required(why) }
+    pub(super) fn required(field: impl Into<String>, detail: &'static str) -> Self {
+        Self { field: field.into(), error_type: FieldErrorType::Required(detail) }
     }
 
-    pub(super) fn invalid(field: impl Into<String>, value: &Value, why: impl Into<String>) -> Self {
-        let value = value.to_string();
-        Self { field: field.into(), problem: Problem::Invalid { value, why: why.into() } }
+    pub(super) fn invalid(field: impl Into<String>, bad_value: &Value, detail: impl Into<String>) -> Self {
+        let bad_value = bad_value.to_string();
+        Self { field: field.into(), error_type: FieldErrorType::Invalid { bad_value, detail: detail.into() } }
     }
 
     fn cause(&self) -> Value {
-        let reason = match self.problem {
-            Problem::Required(_) => "FieldValueRequired",
-            Problem::Invalid { .. } => "FieldValueInvalid",
+        let reason = match self.error_type {
+            FieldErrorType::Required(_) => "FieldValueRequired",
+            FieldErrorType::Invalid { .. } => "FieldValueInvalid",
         };
-        json!({"reason": reason, "message": self.problem.to_string(), "field": self.field})
+        json!({"reason": reason, "message": self.error_type.to_string(), "field": self.field})
     }
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for StatusError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for StatusError {}
 
 impl std::fmt::Display for FieldError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}: {}", self.field, self.problem)
+        write!(formatter, "{}: {}", self.field, self.error_type)
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for FieldErrorType {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Required("") => formatter.write_str("Required value"),
-            Self::Required(why) => write!(formatter, "Required value: {why}"),
-            Self::Invalid { value, why } if value.is_empty() => write!(formatter, "Invalid value: {why}"),
-            Self::Invalid { value, why } => write!(formatter, "Invalid value: {value}: {why}"),
+            Self::Required(detail) => write!(formatter, "Required value: {detail}"),
+            Self::Invalid { bad_value, detail } if bad_value.is_empty() => {
+                write!(formatter, "Invalid value: {detail}")
+            }
+            Self::Invalid { bad_value, detail } => write!(formatter, "Invalid value: {bad_value}: {detail}"),
         }
     }
 }

@@ -1,0 +1,575 @@
+//! How commands reach an exporter: a running one over HTTP, or one in this process that lists the cluster itself. Both
+//! serve the same API.
+
+use std::{
+    fmt, fs,
+    io::{IsTerminal as _, Write},
+    path::Path,
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes};
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Limited};
+use jiff::Timestamp;
+use kube::{Client, config::Kubeconfig};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    args::{ClusterArgs, ExporterArgs, ResourceArg, ResourceTuple, ScopeArgs},
+    output::load_settings,
+    resources::{CoverageGap, LabelFilter, expand_short_name, unknown_kind_message},
+};
+use crate::{
+    app::{
+        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, UnreadableNamespaces,
+        default_settings, limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces,
+        telemetry::LogHandle,
+    },
+    config::{Overrides, Settings, ShownValues},
+    server::Auth,
+    sources::{root_cause, terraform::random_key},
+    types::{Clock, Kind, Selector, WatchMode},
+    watch::{
+        WatcherConfig, client_from, client_from_kubeconfig, context_namespace, find_kind, object_url,
+        served_kinds,
+    },
+};
+
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Until the head of a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two frames of a response's body.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(15);
+const MAX_RESPONSE_BYTES: usize = 256 << 20;
+
+/// An exporter, and what a command reads from it.
+pub(super) struct Query {
+    pub(super) exporter: ExporterClient,
+    pub(super) scope: NamespaceScope,
+    /// Empty selects all kinds.
+    pub(super) targets: Vec<QueryTarget>,
+    pub(super) labels: Option<LabelFilter>,
+    /// Gaps that the exporter's status does not list.
+    pub(super) gaps: Vec<CoverageGap>,
+    /// The exporter or a settings file decides which kinds are watched, not the command's arguments.
+    pub(super) kinds_are_configured: bool,
+    /// When an in-process exporter began its only list. It cannot know for how long a state that it observes after this
+    /// time has lasted. `None` if the exporter watches.
+    pub(super) list_started: Option<Timestamp>,
+}
+
+pub(super) struct QueryTarget {
+    pub(super) resource: ResourceArg,
+    pub(super) scope: NamespaceScope,
+    /// Whether the last request returned anything.
+    pub(super) is_found: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NamespaceScope {
+    /// All namespaces and cluster-scoped objects.
+    All,
+    ClusterScoped,
+    Namespace(String),
+}
+
+impl NamespaceScope {
+    pub(super) async fn from_args(scope: &ScopeArgs, exporter: &ExporterArgs) -> Self {
+        match scope.namespace.as_deref().filter(|name| !name.is_empty()) {
+            _ if scope.all_namespaces => Self::All,
+            Some("-") => Self::ClusterScoped,
+            Some(name) => Self::Namespace(name.to_owned()),
+            None => {
+                let name = context_namespace(&exporter.cluster.connection()).await;
+                Self::Namespace(name.unwrap_or_else(|| "default".to_owned()))
+            }
+        }
+    }
+
+    pub(super) fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::All | Self::ClusterScoped => None,
+            Self::Namespace(name) => Some(name),
+        }
+    }
+}
+
+impl Query {
+    /// Connects to the exporter that the arguments name, or starts one in this process. `None` if the settings file is
+    /// invalid; its problems are then printed to `stderr`.
+    pub(super) async fn open(
+        arguments: &ExporterArgs,
+        scope: NamespaceScope,
+        resources: Vec<ResourceArg>,
+        selector: Option<&Selector>,
+        mode: WatchMode,
+        stderr: &mut dyn Write,
+    ) -> Result<Option<Self>, String> {
+        let labels = match selector {
+            Some(selector) => Some(LabelFilter::connect(selector, arguments).await?),
+            None => None,
+        };
+        match arguments.server.as_deref().filter(|server| !arguments.direct && !server.is_empty()) {
+            Some(address) => Self::remote(address, arguments, scope, resources, labels).await.map(Some),
+            None => Self::in_process(arguments, scope, resources, labels, mode, stderr).await,
+        }
+    }
+
+    async fn remote(
+        address: &str,
+        arguments: &ExporterArgs,
+        scope: NamespaceScope,
+        resources: Vec<ResourceArg>,
+        labels: Option<LabelFilter>,
+    ) -> Result<Self, String> {
+        let exporter = ExporterClient::Remote(RemoteExporter::new(address, arguments).await?);
+        let targets = resources.into_iter().map(|resource| {
+            let resource = ResourceArg { kind: expand_short_name(&resource.kind), ..resource };
+            QueryTarget { resource, scope: scope.clone(), is_found: false }
+        });
+        let targets = targets.collect();
+        let gaps = Vec::new();
+        Ok(Self { exporter, scope, targets, labels, gaps, kinds_are_configured: true, list_started: None })
+    }
+
+    async fn in_process(
+        arguments: &ExporterArgs,
+        scope: NamespaceScope,
+        resources: Vec<ResourceArg>,
+        labels: Option<LabelFilter>,
+        mode: WatchMode,
+        stderr: &mut dyn Write,
+    ) -> Result<Option<Self>, String> {
+        let list_started = (mode == WatchMode::Once).then(|| Clock::system().now());
+        let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
+        let served = served_kinds(&client, DISCOVERY_TIMEOUT).await;
+        let served = served.map_err(|error| discovery_error(&error))?;
+        let served_names: Vec<&str> = served.kinds.iter().map(|served| &*served.kind.kind).collect();
+        let kinds = resolve_kinds(&client, &resources, &served_names).await?;
+        let file = arguments.config.config_file.as_deref();
+        let settings = match file {
+            Some(path) => load_settings(Some(path), &Overrides::default(), stderr)?,
+            None => Some(default_settings(&served, &kinds, scope.namespace())),
+        };
+        let Some(mut settings) = settings else { return Ok(None) };
+        let mut gaps = limit_settings(&mut settings, file, &scope, &kinds, &client).await?;
+        // The user reads the values with their own permissions.
+        settings.shown_values = ShownValues::Full;
+        let direct = start_in_process(client, settings, mode, stderr).await?;
+        if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
+            gaps.push(CoverageGap::never_compared("last-applied configurations of Secrets".to_owned()));
+        }
+        if direct.awaits_schemas() {
+            gaps.push(CoverageGap::stalled("schemas of custom resources".to_owned()));
+        }
+        let targets = resources.into_iter().zip(&kinds).map(|(resource, kind)| {
+            let scope = if kind.namespaced { scope.clone() } else { NamespaceScope::ClusterScoped };
+            let kind = format!("{}.{}", kind.kind.to_lowercase(), kind.group);
+            QueryTarget { resource: ResourceArg { kind, ..resource }, scope, is_found: false }
+        });
+        let targets = targets.collect();
+        let exporter = ExporterClient::InProcess(Box::new(direct));
+        let kinds_are_configured = file.is_some();
+        Ok(Some(Self { exporter, scope, targets, labels, gaps, kinds_are_configured, list_started }))
+    }
+}
+
+fn discovery_error(error: &impl fmt::Display) -> String {
+    format!("cannot discover the cluster's kinds: {error}")
+}
+
+async fn resolve_kinds(
+    client: &Client,
+    resources: &[ResourceArg],
+    served_names: &[&str],
+) -> Result<Vec<Kind>, String> {
+    let mut kinds = Vec::new();
+    for (index, ResourceArg { kind, name }) in resources.iter().enumerate() {
+        let found = find_kind(client, kind).await.map_err(|error| discovery_error(&error))?;
+        // `diff deploy web` names two kinds, but probably means deploy/web.
+        let previous = index.checked_sub(1).map(|index| &resources[index]);
+        let previous = previous.filter(|previous| previous.name.is_none() && name.is_none());
+        let hint = previous.map(|previous| format!("; to name an object, use {}/{kind}", previous.kind));
+        kinds.push(found.ok_or_else(|| {
+            unknown_kind_message("the cluster has", kind, served_names.iter().copied())
+                + &hint.unwrap_or_default()
+        })?);
+    }
+    Ok(kinds)
+}
+
+/// Limits the settings to the scope, and the Terraform and Helm sources to the namespaces whose Secrets the user may
+/// read. Returns the gaps that this leaves.
+async fn limit_settings(
+    settings: &mut Settings,
+    file: Option<&Path>,
+    scope: &NamespaceScope,
+    kinds: &[Kind],
+    client: &Client,
+) -> Result<Vec<CoverageGap>, String> {
+    // A release or state in any namespace may declare cluster-scoped objects.
+    let has_cluster_scoped = kinds.iter().any(|kind| !kind.namespaced);
+    let namespace = scope.namespace().filter(|_| !has_cluster_scoped);
+    if let (Some(path), Some(name)) = (file, namespace) {
+        if !settings.allows_namespace(name) {
+            return Err(format!(
+                "{} excludes namespace `{name}`; choose another one with -n",
+                path.display()
+            ));
+        }
+        limit_to_namespace(settings, name);
+    }
+    if !reads_all_namespaces(settings) {
+        return Ok(Vec::new());
+    }
+    let ReadableSecrets { scope: readable, missed } =
+        readable_secrets(client, scope.namespace(), has_cluster_scoped).await;
+    limit_sources(settings, &readable);
+    let baselines = if namespace.is_none() { "releases and states" } else { "states" };
+    let gap = describe_missed(&missed)
+        .map(|namespaces| CoverageGap::forbidden(format!("{baselines} in {namespaces}")));
+    Ok(gap.into_iter().collect())
+}
+
+fn describe_missed(missed: &UnreadableNamespaces) -> Option<String> {
+    match missed {
+        UnreadableNamespaces::Nothing => None,
+        UnreadableNamespaces::Namespaces(1) => Some("1 namespace".to_owned()),
+        UnreadableNamespaces::Namespaces(count) => Some(format!("{count} namespaces")),
+        UnreadableNamespaces::Others => Some("other namespaces".to_owned()),
+    }
+}
+
+/// Starts an exporter and waits until it has synced. Shows the progress if `stderr` is a terminal.
+async fn start_in_process(
+    client: Client,
+    settings: Settings,
+    mode: WatchMode,
+    stderr: &mut dyn Write,
+) -> Result<InProcessExporter, String> {
+    let parts = ExporterDeps {
+        client,
+        settings,
+        settings_source: None,
+        log: LogHandle::default(),
+        redaction_key: random_key().map_err(|error| format!("cannot generate a redaction key: {error}"))?,
+        clock: Clock::system(),
+        timing: WatcherConfig { mode, ..WatcherConfig::default() },
+        auth: Auth::default(),
+        events: false,
+        history_file: None,
+        stop: CancellationToken::new(),
+    };
+    let mut direct = InProcessExporter::start(&parts).map_err(|error| error.to_string())?;
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut printed = None;
+    let synced = direct.wait_until_synced(|progress| {
+        if is_terminal && printed != Some(progress) {
+            printed = Some(progress);
+            let _ = write!(stderr, "\r\u{1b}[2K{}", progress_line(progress));
+            let _ = stderr.flush();
+        }
+    });
+    let synced = synced.await;
+    if printed.is_some() {
+        let _ = write!(stderr, "\r\u{1b}[2K");
+    }
+    synced.map_err(|error| error.to_string())?;
+    Ok(direct)
+}
+
+fn progress_line(progress: SyncProgress) -> String {
+    match progress {
+        SyncProgress { all: 0, read: 0, .. } => "reading the declared state…".to_owned(),
+        SyncProgress { all: 0, read, .. } => {
+            format!("reading the declared state, {read} states and releases so far…")
+        }
+        SyncProgress { done, all, .. } => format!("listing {done} of {all} kinds…"),
+    }
+}
+
+pub(super) enum ExporterClient {
+    Remote(RemoteExporter),
+    InProcess(Box<InProcessExporter>),
+}
+
+pub(super) enum ApiResponse {
+    Found(Bytes),
+    /// With the detail of the response.
+    NotFound(String),
+}
+
+/// Why there is no usable response.
+#[derive(Debug)]
+pub(super) struct RequestError {
+    message: String,
+    /// Retrying gives the same error.
+    pub(super) is_permanent: bool,
+}
+
+impl RequestError {
+    pub(super) fn transient(message: String) -> Self {
+        Self { message, is_permanent: false }
+    }
+}
+
+/// Errors are permanent unless they are created as transient.
+impl From<String> for RequestError {
+    fn from(message: String) -> Self {
+        Self { message, is_permanent: true }
+    }
+}
+
+impl From<RequestError> for String {
+    fn from(error: RequestError) -> Self {
+        error.message
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+/// The body of an error (RFC 9457).
+#[derive(Deserialize)]
+struct ProblemDetails {
+    detail: String,
+}
+
+impl ExporterClient {
+    pub(super) async fn get(&self, path: &str) -> Result<ApiResponse, RequestError> {
+        let (head, body) = self.send(path).await?.into_parts();
+        let incomplete =
+            |why: String| RequestError::transient(format!("incomplete response of {}: {why}", self.name()));
+        let body = read_body(body).await.map_err(incomplete)?;
+        let detail = serde_json::from_slice(&body).map(|ProblemDetails { detail }| detail).ok();
+        match (head.status, detail) {
+            (StatusCode::OK, _) => Ok(ApiResponse::Found(body)),
+            (StatusCode::NOT_FOUND, Some(detail)) => Ok(ApiResponse::NotFound(detail)),
+            (status, Some(detail)) => Err(self.status_error(status, &detail)),
+            (status, None) => Err(self.status_error(status, "the server may not be a drift-exporter")),
+        }
+    }
+
+    /// Gets a path that every exporter serves.
+    pub(super) async fn get_json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, RequestError> {
+        match self.get(path).await? {
+            ApiResponse::Found(body) => {
+                serde_json::from_slice(&body).map_err(|error| self.unexpected_response(&error).into())
+            }
+            ApiResponse::NotFound(detail) => Err(format!("{}: {detail}", self.name()).into()),
+        }
+    }
+
+    /// Server-sent events of changes.
+    pub(super) async fn events(&self) -> Result<Body, RequestError> {
+        let response = self.send("/v1/events").await?;
+        match response.status() {
+            StatusCode::OK => Ok(response.into_body()),
+            status => Err(self.status_error(status, "cannot watch for changes")),
+        }
+    }
+
+    pub(super) fn unexpected_response(&self, error: &serde_json::Error) -> String {
+        format!("unexpected response of {}: {error}", self.name())
+    }
+
+    fn status_error(&self, status: StatusCode, detail: &str) -> RequestError {
+        let hint = match status {
+            StatusCode::UNAUTHORIZED => "; authenticate with --token-file or --basic-auth-file",
+            _ => "",
+        };
+        let message = format!("{} responds {status}: {detail}{hint}", self.name());
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => RequestError::transient(message),
+            status if status.is_server_error() => RequestError::transient(message),
+            _ => message.into(),
+        }
+    }
+
+    pub(super) fn is_in_process(&self) -> bool {
+        matches!(self, Self::InProcess(_))
+    }
+
+    /// For messages.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Remote(exporter) => &exporter.address,
+            Self::InProcess(_) => "this program",
+        }
+    }
+
+    async fn send(&self, path: &str) -> Result<Response<Body>, RequestError> {
+        match self {
+            Self::Remote(exporter) => exporter.send(path).await,
+            Self::InProcess(direct) => {
+                let request = Request::get(path).body(Body::empty());
+                Ok(direct.request(request.map_err(|error| format!("invalid path `{path}`: {error}"))?).await)
+            }
+        }
+    }
+}
+
+async fn read_body(body: Body) -> Result<Bytes, String> {
+    let mut body = Limited::new(body, MAX_RESPONSE_BYTES);
+    let mut bytes = Vec::new();
+    while let Some(frame) = timeout(FRAME_TIMEOUT, body.frame()).await.map_err(|_| "timed out")? {
+        let frame = frame.map_err(|error| error.to_string())?;
+        bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+    }
+    Ok(bytes.into())
+}
+
+pub(super) struct RemoteExporter {
+    client: Client,
+    /// Without a trailing slash.
+    address: String,
+}
+
+impl RemoteExporter {
+    async fn new(address: &str, arguments: &ExporterArgs) -> Result<Self, String> {
+        let address = address.trim_end_matches('/').to_owned();
+        validate_address(&address)?;
+        let client = client_from_kubeconfig(kubeconfig(&address, arguments)?).await;
+        let client = client.map_err(|error| format!("cannot set up the connection to {address}: {error}"))?;
+        Ok(Self { client, address })
+    }
+
+    /// Returns the response whatever its status is.
+    async fn send(&self, path: &str) -> Result<Response<Body>, RequestError> {
+        let Self { client, address } = self;
+        let request = Request::get(path).body(kube::client::Body::empty());
+        let request = request.map_err(|error| format!("invalid address `{address}{path}`: {error}"))?;
+        let transient = |why: &str| RequestError::transient(connection_error(address, why));
+        let response = timeout(RESPONSE_TIMEOUT, client.send(request)).await;
+        let response = response.map_err(|_| transient("timed out"))?;
+        Ok(response.map_err(|error| transient(&root_cause(&error)))?.map(Body::new))
+    }
+}
+
+fn validate_address(address: &str) -> Result<(), String> {
+    let uri: Option<Uri> = address.parse().ok();
+    let authority = uri.as_ref().and_then(Uri::authority);
+    if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(
+            "invalid address: it contains credentials; use --basic-auth-file or --token-file".to_owned()
+        );
+    }
+    // `http` parses an authority with an invalid port, and the client would use the default port instead.
+    let is_valid = |uri: &Uri| {
+        authority
+            .is_some_and(|authority| authority.port().is_some() || authority.as_str() == authority.host())
+            && uri.query().is_none()
+    };
+    match uri.as_ref().filter(|uri| is_valid(uri)).and_then(Uri::scheme_str) {
+        Some("http" | "https") => Ok(()),
+        _ => Err(format!("invalid address `{address}`; expected a URL such as http://127.0.0.1:10374")),
+    }
+}
+
+/// Replaces errors of the TLS library by what to do about them.
+fn connection_error(address: &str, why: &str) -> String {
+    let known = [
+        ("UnknownIssuer", "its certificate is signed by an unknown authority; use --ca-file"),
+        (
+            "CaUsedAsEndEntity",
+            "its certificate is that of a CA, not of a server; create one with basicConstraints=CA:FALSE",
+        ),
+        ("NotValidForName", "its certificate is not valid for this name; use a name of the certificate"),
+        ("Expired", "its certificate has expired"),
+        ("CertificateRequired", "it requires a client certificate; use --cert-file and --key-file"),
+        ("AccessDenied", "it denies the client certificate; its client_allowed_sans do not list it"),
+        ("invalid HTTP version", "it may require TLS; use https://"),
+    ];
+    match known.iter().find(|(error, _)| why.contains(error)) {
+        Some((error, message)) => format!("cannot connect to {address}: {message} ({error})"),
+        None if why.contains("certificate") => format!("cannot connect to {address}: {why}"),
+        None => format!("cannot reach an exporter at {address}: {why}; check --server"),
+    }
+}
+
+/// Address and credentials as a kubeconfig, for the client that also connects to API servers.
+fn kubeconfig(address: &str, arguments: &ExporterArgs) -> Result<Kubeconfig, String> {
+    let mut cluster = json!({"server": address});
+    if let Some(file) = &arguments.ca_file {
+        // Reports a missing file before the first connection.
+        read_file(file)?;
+        cluster["certificate-authority"] = json!(file);
+    }
+    let mut user = json!({});
+    for (name, file) in [("client-certificate", &arguments.cert_file), ("client-key", &arguments.key_file)] {
+        if let Some(file) = file {
+            read_file(file)?;
+            user[name] = json!(file);
+        }
+    }
+    if let Some(token) = arguments.token.as_ref().filter(|token| !token.trim().is_empty()) {
+        user["token"] = json!(token.trim());
+    } else if let Some(file) = &arguments.token_file {
+        let text = read_file(file)?;
+        let token = Some(text.trim()).filter(|token| !token.is_empty());
+        user["token"] = json!(token.ok_or_else(|| format!("{} contains no token", file.display()))?);
+    } else if let Some(file) = &arguments.basic_auth_file {
+        let text = read_file(file)?;
+        let invalid = || format!("{} does not contain USER:PASSWORD", file.display());
+        let (name, password) = text.trim_end_matches(['\r', '\n']).split_once(':').ok_or_else(invalid)?;
+        (user["username"], user["password"]) = (json!(name), json!(password));
+    }
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "exporter",
+        "clusters": [{"name": "exporter", "cluster": cluster}],
+        "contexts": [{"name": "exporter", "context": {"cluster": "exporter", "user": "exporter"}}],
+        "users": [{"name": "exporter", "user": user}],
+    });
+    // The error may quote a secret.
+    serde_json::from_value(config).map_err(|_| "cannot use these credentials".to_owned())
+}
+
+fn read_file(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
+
+/// Gets live objects from a cluster, without an exporter.
+pub(super) struct ClusterClient {
+    client: Client,
+    namespace: String,
+}
+
+pub(super) enum LiveLookup {
+    Object(Box<Value>),
+    /// Not found or forbidden, with a message.
+    Unavailable(String),
+}
+
+impl ClusterClient {
+    pub(super) async fn connect(arguments: &ClusterArgs, namespace: Option<&str>) -> Result<Self, String> {
+        let client = client_from(&arguments.connection()).await.map_err(|error| error.to_string())?;
+        let namespace = namespace.filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace()).to_owned();
+        Ok(Self { client, namespace })
+    }
+
+    /// An error concerns the cluster, not only this object.
+    pub(super) async fn get(&self, object: &ResourceTuple) -> Result<LiveLookup, String> {
+        let ResourceTuple { kind, name } = object;
+        let failed = |why: &dyn fmt::Display| format!("cannot get {object} from the cluster: {why}");
+        let Some(found) = find_kind(&self.client, kind).await.map_err(|error| failed(&error))? else {
+            return Ok(LiveLookup::Unavailable(format!("the cluster has no kind `{kind}`")));
+        };
+        let request = Request::get(object_url(&found, &self.namespace, name)).body(Vec::new());
+        let request = request.map_err(|error| format!("invalid name {object}: {error}"))?;
+        match self.client.request::<Value>(request).await {
+            Ok(value) => Ok(LiveLookup::Object(Box::new(value))),
+            Err(kube::Error::Api(status)) => {
+                Ok(LiveLookup::Unavailable(format!("{object}: {}", status.message)))
+            }
+            Err(error) => Err(failed(&root_cause(&error))),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What commands share at the process's edges: pipes, signals, runtimes, settings files and text for terminals.
+
+use std::{
+    io::{self, StdoutLock, Write},
+    path::Path,
+};
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{Signal, SignalKind, signal},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::Outcome;
+use crate::{
+    app::AppError,
+    config::{LoadedSettings, Overrides, Problem, Settings, load, read_settings},
+};
+
+pub(super) type Stdout = PipeWriter<StdoutLock<'static>>;
+
+/// Discards output once the reader has closed the pipe, as `head` does. That is not an error.
+pub(super) struct PipeWriter<W> {
+    inner: W,
+    is_closed: bool,
+}
+
+impl<W: Write> PipeWriter<W> {
+    pub(super) fn new(inner: W) -> Self {
+        Self { inner, is_closed: false }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    fn ignore_broken_pipe<T>(&mut self, result: io::Result<T>, discarded: T) -> io::Result<T> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(discarded)
+            }
+            result => result,
+        }
+    }
+}
+
+impl<W: Write> Write for PipeWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = if self.is_closed { Ok(bytes.len()) } else { self.inner.write(bytes) };
+        self.ignore_broken_pipe(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = if self.is_closed { Ok(()) } else { self.inner.flush() };
+        self.ignore_broken_pipe(flushed, ())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+pub(super) fn write_error(error: io::Error) -> String {
+    format!("cannot write output: {error}")
+}
+
+/// Escapes characters that change how a terminal shows the text around them. Names and values come from the cluster.
+pub(super) fn escape_control(text: &str) -> String {
+    let escape = |c: char| {
+        if is_control(c) && !"\n\t".contains(c) { c.escape_default().collect() } else { c.to_string() }
+    };
+    text.chars().map(escape).collect()
+}
+
+/// Like `escape_control`; the result is the same JSON value.
+pub(super) fn escape_control_in_json(text: &str) -> String {
+    // Outside of string literals JSON has no control characters but line breaks.
+    let escape = |c: char| {
+        if is_control(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
+    };
+    text.chars().map(escape).collect()
+}
+
+/// Control characters, and those that change the direction of text.
+fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Runs a command on the current thread.
+pub(super) fn block_on<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(command)
+}
+
+/// The runtime of the HTTP server. The watches run on a thread of their own.
+pub(super) fn http_runtime() -> Result<Runtime, String> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnHangup {
+    /// SIGHUP is a closed terminal and stops the process.
+    Stop,
+    /// SIGHUP reloads the settings file, for which another task listens.
+    Reload,
+}
+
+/// Runs `app` until it ends. The first signal cancels `stop` and waits for `app`; a second one does not wait.
+pub(super) async fn until_signal(
+    app: impl Future<Output = Result<(), AppError>>,
+    stop: &CancellationToken,
+    on_hangup: OnHangup,
+) -> Result<Outcome, String> {
+    let mut signals =
+        Signals::listen(on_hangup).map_err(|error| format!("cannot listen for signals: {error}"))?;
+    tokio::pin!(app);
+    tokio::select! {
+        result = &mut app => return result.map(|()| Outcome::Success).map_err(|error| error.to_string()),
+        name = signals.next() => info!(signal = name, "stopping; waiting for open requests"),
+    }
+    stop.cancel();
+    tokio::select! {
+        result = &mut app => result.map(|()| Outcome::Success).map_err(|error| error.to_string()),
+        name = signals.next() => Err(format!("stopped without waiting: received a second signal ({name})")),
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Option<Signal>,
+}
+
+impl Signals {
+    fn listen(on_hangup: OnHangup) -> io::Result<Self> {
+        let hangup = match on_hangup {
+            OnHangup::Stop => Some(signal(SignalKind::hangup())?),
+            OnHangup::Reload => None,
+        };
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, hangup })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = hangup => "SIGHUP",
+        }
+    }
+}
+
+/// Loads a settings file, or the defaults if there is no path. `None` if the file is invalid; its problems are then
+/// printed to `stderr`.
+pub(super) fn load_settings(
+    path: Option<&Path>,
+    overrides: &Overrides,
+    stderr: &mut dyn Write,
+) -> Result<Option<Settings>, String> {
+    let Some(path) = path else {
+        let loaded = load("", overrides).map_err(|problems| problems[0].to_string())?;
+        return Ok(Some(loaded.settings));
+    };
+    let text = read_settings(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(print_load_problems(path, load(&text, overrides), stderr)?.map(|loaded| loaded.settings))
+}
+
+/// Prints warnings or errors of a settings file. `None` if there are errors.
+pub(super) fn print_load_problems(
+    path: &Path,
+    loaded: Result<LoadedSettings, Vec<Problem>>,
+    stderr: &mut dyn Write,
+) -> Result<Option<LoadedSettings>, String> {
+    match loaded {
+        Ok(loaded) => {
+            print_problems(path, "warning: ", &loaded.warnings, stderr)?;
+            Ok(Some(loaded))
+        }
+        Err(problems) => {
+            print_problems(path, "", &problems, stderr)?;
+            Ok(None)
+        }
+    }
+}
+
+/// `FILE:LINE:COLUMN: …`, the format of compilers, which editors parse.
+pub(super) fn print_problems(
+    path: &Path,
+    level: &str,
+    problems: &[Problem],
+    stderr: &mut dyn Write,
+) -> Result<(), String> {
+    for problem in problems {
+        let position =
+            problem.position.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
+        let problem = Problem { position: None, ..problem.clone() };
+        writeln!(stderr, "{}{position}: {level}{problem}", path.display()).map_err(write_error)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+
+    use serde_json::{Value, json};
+
+    use super::{PipeWriter, escape_control, escape_control_in_json};
+
+    /// Accepts two bytes, then fails with the given error.
+    struct LimitedWriter(Vec<u8>, io::ErrorKind);
+
+    impl Write for LimitedWriter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(2 - self.0.len());
+            self.0.extend(&bytes[..count]);
+            if count == 0 { Err(self.1.into()) } else { Ok(count) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn broken_pipe_is_the_only_ignored_error() {
+        let mut pipe = PipeWriter::new(LimitedWriter(Vec::new(), io::ErrorKind::BrokenPipe));
+        assert!(pipe.write_all(b"ab").is_ok() && !pipe.is_closed());
+        assert!(pipe.write_all(b"cd").is_ok() && pipe.is_closed());
+        assert!(pipe.write_all(b"ef").and_then(|()| pipe.flush()).is_ok());
+        assert_eq!(pipe.inner.0, b"ab");
+        let mut full = PipeWriter::new(LimitedWriter(Vec::new(), io::ErrorKind::StorageFull));
+        assert!(full.write_all(b"abcd").is_err() && !full.is_closed());
+    }
+
+    #[test]
+    fn control_characters_are_escaped_in_text_and_json() {
+        let name = "a\u{1b}[31m\u{9b}2J\u{7f}";
+        assert_eq!(escape_control(name), "a\\u{1b}[31m\\u{9b}2J\\u{7f}");
+        let value = json!({"name": name, "two": "lines\n\tand ü"});
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let escaped = escape_control_in_json(&text);
+        assert!(
+            text.contains('\u{9b}') && !escaped.chars().any(|c| c.is_control() && c != '\n'),
+            "{escaped}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
+        let yaml = serde_saphyr::to_string(&value).unwrap();
+        assert!(!yaml.chars().any(|c| c.is_control() && !"\n\t".contains(c)), "{yaml:?}");
+    }
+}
