@@ -85,8 +85,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         problems.push(invalid("sources", message.to_owned()));
     }
     if file.metrics.max_series == Some(0) {
-        let message = "0 would hide every series; want at least 1";
-        problems.push(invalid("metrics.max_series", message.to_owned()));
+        problems.push(invalid("metrics.max_series", "0 would hide every series; want at least 1".to_owned()));
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
     let prices = file.api.prices.as_ref().map(|entry| prices(entry, problems));

@@ -95,11 +95,14 @@ struct WatchTarget {
     namespace: Option<Box<str>>,
 }
 
+/// By namespace and name.
+type ObjectsByName = BTreeMap<(Box<str>, Box<str>), ObjectMetadata>;
+
 /// The objects of one watch.
 #[derive(Default)]
 struct Partition {
-    /// By namespace and name; `None` before the first list.
-    objects: Option<BTreeMap<(Box<str>, Box<str>), ObjectMetadata>>,
+    /// `None` before the first list.
+    objects: Option<ObjectsByName>,
     failure: Option<ApiFailure>,
 }
 

@@ -236,7 +236,7 @@ fn modules_use_only_the_modules_and_crates_of_the_table() {
                 }
             }
         }
-        for name in module.crates.iter() {
+        for name in &module.crates {
             if !used_crates.get(&*module.name).is_some_and(|used| used.contains(name)) {
                 violations
                     .push(format!("{} does not use the crate {name}, which the table allows", module.name));

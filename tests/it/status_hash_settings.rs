@@ -44,7 +44,7 @@ fn mistakes_about_a_controller_have_their_places() {
         ),
         (
             "algorithm: generation, phase: .status..phase",
-            format!("{place}.phase: `.status..phase` is no path"),
+            format!("{place}.phase: invalid path `.status..phase`"),
         ),
         ("algorithm: generation, grace: soon", format!("{place}.grace: invalid duration `soon`")),
         ("algorithm: generation, grace: -5m", format!("{place}.grace: invalid duration `-5m`")),

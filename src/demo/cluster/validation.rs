@@ -26,7 +26,7 @@ pub(super) fn validate(resource: &Resource, object: &Value, previous: Option<&Va
             }
         }
         "ConfigMap" => {
-            ["data", "binaryData"].iter().for_each(|map| validate_data_keys(map, &object[map], &mut errors))
+            ["data", "binaryData"].iter().for_each(|map| validate_data_keys(map, &object[map], &mut errors));
         }
         _ => {}
     }

@@ -22,7 +22,7 @@ pub(super) fn compare_blocks<'a>(
 ) {
     for attribute in &table.block(block).attributes {
         let (state, live) = (value_of(state, attribute.name), value_of(live, attribute.name));
-        let compare = |reporter: &mut DiffReporter<'a>| match attribute.attribute_type {
+        let compare = |reporter: &mut DiffReporter<'a>| match attribute.value_type {
             AttributeType::Text | AttributeType::Number | AttributeType::Bool => {
                 compare_scalars(attribute, state, live, reporter);
             }
@@ -68,9 +68,9 @@ fn compare_optional<'a>(
 fn compare_scalars(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
     let (expected, actual) = (scalar_text(state), scalar_text(live));
     // Older providers have numbers where newer ones have texts.
-    let attribute_type = if state.is_number() { AttributeType::Number } else { attribute.attribute_type };
+    let value_type = if state.is_number() { AttributeType::Number } else { attribute.value_type };
     let is_same = reporter.is_same(&expected, &actual)
-        || is_zero(attribute_type, &expected, reporter) && is_zero(attribute_type, &actual, reporter)
+        || is_zero(value_type, &expected, reporter) && is_zero(value_type, &actual, reporter)
         || is_same_quantity(attribute, &expected, &actual, reporter);
     if !is_same {
         reporter.report(&expected, &actual);
@@ -78,9 +78,9 @@ fn compare_scalars(attribute: &Attribute, state: &Value, live: &Value, reporter:
 }
 
 /// The provider writes an absent number or bool as zero or false, and vice versa.
-fn is_zero(attribute_type: AttributeType, text: &str, reporter: &DiffReporter<'_>) -> bool {
+fn is_zero(value_type: AttributeType, text: &str, reporter: &DiffReporter<'_>) -> bool {
     text.is_empty()
-        || match attribute_type {
+        || match value_type {
             AttributeType::Number => reporter.is_same("0", text),
             AttributeType::Bool => reporter.is_same("false", text),
             _ => false,
@@ -121,7 +121,7 @@ fn quote_empty(text: String) -> String {
 fn compare_lists(attribute: &Attribute, state: &Value, live: &Value, reporter: &mut DiffReporter<'_>) {
     let texts = |value: &Value| -> Vec<String> { elements(value).iter().map(scalar_text).collect() };
     let (mut expected, mut actual) = (texts(state), texts(live));
-    let is_set = attribute.attribute_type == AttributeType::Set;
+    let is_set = attribute.value_type == AttributeType::Set;
     for set in [&mut expected, &mut actual].into_iter().filter(|_| is_set) {
         set.sort_unstable();
         set.dedup();
@@ -176,7 +176,7 @@ fn compare_block_lists<'a>(
         reporter.at(segment, |reporter| compare_optional(table, block, state, live, reporter));
     }
     let order: Vec<usize> = indices.iter().flatten().copied().collect();
-    if !order.is_sorted() && matches!(attribute.attribute_type, AttributeType::BlockList(_)) {
+    if !order.is_sorted() && matches!(attribute.value_type, AttributeType::BlockList(_)) {
         let display =
             |at: &usize| expected[*at].iter().map(|value| reporter.display(value)).collect::<Vec<_>>();
         let list = |order: &[usize]| -> String {
@@ -192,8 +192,7 @@ fn compare_block_lists<'a>(
 /// The attributes that identify the elements of a list, each with its field.
 fn list_keys<'a>(table: &'a ProviderTable, block: usize, attribute: &Attribute) -> Vec<(&'a str, &'a str)> {
     let attributes = &table.block(block).attributes;
-    let is_named =
-        matches!(attribute.attribute_type, AttributeType::BlockSet(_)) && attribute.keys.is_empty();
+    let is_named = matches!(attribute.value_type, AttributeType::BlockSet(_)) && attribute.keys.is_empty();
     let keys: &[&str] = if is_named { &["name"] } else { &attribute.keys };
     keys.iter()
         .filter_map(|key| attributes.iter().find(|attribute| attribute.field == *key))

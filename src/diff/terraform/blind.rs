@@ -86,7 +86,7 @@ fn collect_absent(
             absent.insert(name.to_owned(), true.into());
             continue;
         };
-        let Some(block) = attribute.attribute_type.block() else { continue };
+        let Some(block) = attribute.value_type.block() else { continue };
         let mut inner = match absent.remove(name) {
             Some(Value::Object(inner)) => inner,
             _ => Map::new(),
@@ -145,12 +145,12 @@ impl BlindFieldWalk<'_> {
         }
         for attribute in block.attributes.iter().filter(|attribute| !is_unread(attribute)) {
             let absent = &absent[attribute.name];
-            if let (AttributeType::Block(block), true) = (attribute.attribute_type, attribute.is("inline")) {
+            if let (AttributeType::Block(block), true) = (attribute.value_type, attribute.is("inline")) {
                 self.block(block, live, absent);
                 continue;
             }
             self.path.push(Segment::Field(attribute.field.into()));
-            match (attribute.attribute_type, &live[attribute.field]) {
+            match (attribute.value_type, &live[attribute.field]) {
                 (AttributeType::Block(block), object @ Value::Object(_)) => self.block(block, object, absent),
                 (
                     AttributeType::BlockList(block) | AttributeType::BlockSet(block),

@@ -83,7 +83,7 @@ impl Flattener<'_> {
         if attribute.when.is_some_and(|(other, value)| !self.is_text(object.get(other), value)) {
             return self.default(attribute);
         }
-        match attribute.attribute_type {
+        match attribute.value_type {
             AttributeType::Text => {
                 live.map(|live| flatten_scalar(attribute, live)).or_else(|| self.default(attribute))
             }
@@ -172,7 +172,7 @@ impl Flattener<'_> {
 
     fn default(&self, attribute: &Attribute) -> Option<Value> {
         let value = attribute.default.filter(|_| !self.is_before_v2)?;
-        let is_bool = attribute.attribute_type == AttributeType::Bool;
+        let is_bool = attribute.value_type == AttributeType::Bool;
         Some(if is_bool { (value == "true").into() } else { value.into() })
     }
 }

@@ -62,7 +62,7 @@ fn block_fields(block: usize, field: String, path: &str) -> Vec<String> {
         return vec![field];
     };
     if attribute.field == INLINE {
-        let Some(inner) = attribute.attribute_type.block() else { return vec![field] };
+        let Some(inner) = attribute.value_type.block() else { return vec![field] };
         if !rest.is_empty() {
             return block_fields(inner, field, rest);
         }
@@ -70,7 +70,7 @@ fn block_fields(block: usize, field: String, path: &str) -> Vec<String> {
         return attributes.iter().map(|attribute| join_path(&field, attribute.field)).collect();
     }
     let field = join_path(&field, attribute.field);
-    match attribute.attribute_type.block() {
+    match attribute.value_type.block() {
         Some(inner) if !rest.is_empty() => block_fields(inner, field, rest),
         Some(_) | None => vec![field],
     }

@@ -44,7 +44,7 @@ pub(super) struct Block {
 pub(super) struct Attribute {
     pub(super) name: &'static str,
     pub(super) field: &'static str,
-    pub(super) attribute_type: AttributeType,
+    pub(super) value_type: AttributeType,
     /// The fields that identify the elements of a list.
     pub(super) keys: Vec<&'static str>,
     /// The value if the field is absent.
@@ -98,7 +98,7 @@ impl ProviderTable {
         let start = self.resource_type(resource_type)?.block;
         attributes.iter().try_fold(start, |block, name| {
             let attribute = self.block(block).attributes.iter().find(|attribute| attribute.name == *name)?;
-            attribute.attribute_type.block()
+            attribute.value_type.block()
         })
     }
 
@@ -143,7 +143,7 @@ impl Attribute {
 
     fn parse(words: &[&'static str]) -> Self {
         let block = || parse_index(words[2]);
-        let (attribute_type, rest) = match words[1] {
+        let (value_type, rest) = match words[1] {
             "number" => (AttributeType::Number, &words[2..]),
             "bool" => (AttributeType::Bool, &words[2..]),
             "map" => (AttributeType::Map, &words[2..]),
@@ -163,7 +163,7 @@ impl Attribute {
         Self {
             name: words[0],
             field: rest[0],
-            attribute_type,
+            value_type,
             keys: list("key"),
             default: option("default"),
             when: option("when").and_then(|value| value.split_once(':')),
@@ -205,7 +205,7 @@ mod tests {
     fn blocks_exist_and_list_keys_are_fields_of_their_block() {
         let table = ProviderTable::get();
         for attribute in table.blocks.iter().flat_map(|block| &block.attributes) {
-            let Some(block) = attribute.attribute_type.block() else { continue };
+            let Some(block) = attribute.value_type.block() else { continue };
             for key in &attribute.keys {
                 let has_key = table.block(block).attributes.iter().any(|attribute| attribute.field == *key);
                 assert!(has_key, "{} has the key {key}", attribute.name);
@@ -220,7 +220,7 @@ mod tests {
         let container = table.block_at("kubernetes_deployment", &["spec", "template", "spec", "container"]);
         let attributes = &table.block(container.unwrap()).attributes;
         let image = attributes.iter().find(|attribute| attribute.name == "image");
-        assert_eq!(image.unwrap().attribute_type, AttributeType::Text);
+        assert_eq!(image.unwrap().value_type, AttributeType::Text);
         assert_eq!(table.block_at("kubernetes_deployment", &["spec", "image"]), None);
     }
 }

@@ -134,7 +134,7 @@ impl Requests {
                     declared.replicas = if expected.is_empty() { 1 } else { expected.parse().ok()? }
                 }
                 Some(CostField::ServiceType) => {
-                    declared.load_balancers = u32::from(expected == "LoadBalancer")
+                    declared.load_balancers = u32::from(expected == "LoadBalancer");
                 }
                 Some(CostField::Parent) => return None,
                 Some(CostField::Requests(rest)) => {

@@ -220,7 +220,7 @@ pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>, _: NoQuery) -> 
 }
 
 /// The document of a server that requires these credentials.
-fn document(proofs: AuthMethods) -> Value {
+fn document(methods: AuthMethods) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -233,12 +233,12 @@ fn document(proofs: AuthMethods) -> Value {
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| value!({}));
-        path[operation.method] = generators.operation(operation, proofs);
+        path[operation.method] = generators.operation(operation, methods);
     }
     let mut schemas = generators.responses.take_definitions(true);
     schemas.extend(generators.requests.take_definitions(true));
     add_selected_resources(&mut schemas);
-    let (schemes, required) = security(proofs);
+    let (schemes, required) = security(methods);
     value!({
         "openapi": "3.1.0",
         "info": {
@@ -288,7 +288,7 @@ struct Generators {
 }
 
 impl Generators {
-    fn operation(&mut self, operation: &Operation, proofs: AuthMethods) -> Value {
+    fn operation(&mut self, operation: &Operation, methods: AuthMethods) -> Value {
         let mut parameters = path_parameters(operation.path);
         if let Some(query) = operation.query {
             parameters.extend(self.query_parameters(query, operation.required));
@@ -296,8 +296,8 @@ impl Generators {
         parameters.extend(operation.headers.iter().map(|(name, description)| {
             value!({"name": name, "in": "header", "description": description, "schema": {"type": "string"}})
         }));
-        let unauthorized = (proofs.password || proofs.token).then_some(&UNAUTHORIZED);
-        let token_errors = if proofs.token { TOKEN_ERRORS } else { &[] };
+        let unauthorized = (methods.password || methods.token).then_some(&UNAUTHORIZED);
+        let token_errors = if methods.token { TOKEN_ERRORS } else { &[] };
         let specs = operation.responses.iter().chain([&BAD_REQUEST]).chain(unauthorized).chain(token_errors);
         let mut responses = Map::new();
         for spec in specs {

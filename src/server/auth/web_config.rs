@@ -20,11 +20,11 @@ pub struct WebConfig {
     path: PathBuf,
     /// Bearer tokens authenticate clients, so the file must not have users.
     by_token: bool,
-    loaded: Mutex<LoadedSettings>,
+    loaded: Mutex<LoadedWebConfig>,
 }
 
 #[derive(Debug)]
-struct LoadedSettings {
+struct LoadedWebConfig {
     web: Web,
     versions: Vec<(PathBuf, FileVersion)>,
 }
@@ -50,7 +50,7 @@ impl WebConfig {
         if !loader.outdated.is_empty() {
             return Err(with_positions(&loader.text, loader.outdated));
         }
-        let loaded = Mutex::new(LoadedSettings { web, versions: loader.versions });
+        let loaded = Mutex::new(LoadedWebConfig { web, versions: loader.versions });
         Ok(Self { path: path.to_owned(), by_token, loaded })
     }
 

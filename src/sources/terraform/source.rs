@@ -339,7 +339,8 @@ impl BaselineSource for TerraformSource {
                 }
             }
             Err(ReadFailure::Io(error)) => {
-                tracked.set_fault(BaselineFault::Unreadable, explain_file_error(location, &error.to_string()))
+                tracked
+                    .set_fault(BaselineFault::Unreadable, explain_file_error(location, &error.to_string()));
             }
             Err(ReadFailure::NotFound | ReadFailure::Api(_)) => {}
         }
