@@ -11,8 +11,6 @@ use crate::support::{
     wait::eventually,
 };
 
-/// How long it may take until an edit is known; a machine may have more to do than this.
-
 /// A running exporter.
 pub(super) struct Asked {
     exporter: Exporter,
