@@ -18,7 +18,7 @@ can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: lint test-fast test-cluster ## format and lints, the fast tests, the tests on a real API server
@@ -47,7 +47,7 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm; chart and manifests too
+test-real: bench-quick ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm; chart and manifests too; instruction counts
 	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 declared::what declared::table; \
@@ -190,6 +190,20 @@ bench: ## side by side with kube-state-metrics on a real API server; prints a ta
 	parts/build $(CLUSTER_PARTS) kube-state-metrics >/dev/null
 	cargo build --profile dist
 	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/dist/drift-exporter cargo bench --bench side_by_side --profile bench-driver
+
+run_bench_quick = cargo bench --quiet --bench quick --profile bench-quick
+
+.PHONY: bench-quick
+bench-quick: ## instruction counts on fixed inputs; fails if a row needs over 5 % more than its committed baseline
+	@if command -v valgrind >/dev/null && [ "$$(uname -m)" = x86_64 ]; then \
+	  $(run_bench_quick); \
+	else \
+	  $(skipped) "the instruction counts. They need valgrind, on x86_64."; \
+	fi
+
+.PHONY: bench-quick-baseline
+bench-quick-baseline: ## write the baseline of bench-quick again; read the diff
+	UPDATE_BASELINE=1 $(run_bench_quick)
 
 .PHONY: schema
 schema: ## write the settings file's JSON Schema and reference anew

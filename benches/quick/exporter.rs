@@ -1,0 +1,193 @@
+//! The parts of an exporter that rows are about, without a connection, a task or a clock.
+
+use std::sync::Arc;
+
+use axum::{Router, body::Body};
+use bytes::Bytes;
+use drift_exporter::{
+    config::{ReloadStatus, Settings},
+    engine::{Engine, EngineMetrics, History, Snapshot, snapshot_channel},
+    rules::RuleSet,
+    server::{Auth, EventStreamLimit, Exposed, LogLines, MetricsPage, Peer, router},
+    sources::terraform::decode,
+    types::{
+        Baseline, BaselineOrigin, BaselineVersion, Clock, Event, Kind, LiveObject, RedactionKey,
+        RedactionPolicy, Source, WatchHealth, WatchPlan, WatchSpec,
+    },
+    watch::{DecodeConfig, Decoded, ObjectDecoder},
+};
+use http::{Request, header::ACCEPT_ENCODING};
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::{runtime::Runtime, sync::watch};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use crate::inputs::{PREFIX, terraform_state};
+
+const BEGIN: i64 = 1_767_400_000;
+
+pub(crate) fn redaction_key() -> RedactionKey {
+    RedactionKey::new([7; 32])
+}
+
+fn clock() -> Clock {
+    Clock::new(|| Timestamp::from_second(BEGIN).expect("it is in range"))
+}
+
+/// What is read of objects where this source is in use.
+pub(crate) fn reading(source: Source) -> DecodeConfig {
+    let redaction = Arc::new(RedactionPolicy::new(redaction_key()));
+    let kind = Kind::deployment();
+    let documents = (source == Source::Terraform).then(|| ((kind.group, kind.kind), redaction.clone()));
+    DecodeConfig {
+        annotation_prefix: PREFIX.into(),
+        ignore_hash_annotations: source != Source::Annotation,
+        label_names: RuleSet::built_in().label_names(),
+        documents: documents.into_iter().collect(),
+        last_applied: (source == Source::LastApplied).then_some(redaction),
+        ..DecodeConfig::default()
+    }
+}
+
+pub(crate) fn reader(reading: &DecodeConfig) -> ObjectDecoder {
+    ObjectDecoder::new(stream(), reading)
+}
+
+fn stream() -> Arc<WatchSpec> {
+    Arc::new(WatchSpec::all(Arc::new(Kind::deployment())))
+}
+
+/// An engine, and the stream that it hears.
+pub(crate) struct Cluster {
+    pub(crate) engine: Engine,
+    pub(crate) stream: Arc<WatchSpec>,
+    reader: ObjectDecoder,
+}
+
+impl Cluster {
+    /// An engine that knows no object yet. Where states are the source, one declares so many.
+    pub(crate) fn new(source: Source, declared: usize) -> Self {
+        let (stream, sources) = (stream(), [source]);
+        let plan = WatchPlan { streams: vec![stream.clone()], ..WatchPlan::default() };
+        let metrics = EngineMetrics::register(&mut Registry::default());
+        let rules = Arc::new(RuleSet::built_in());
+        let mut engine = Engine::new(&plan, rules, &sources, History::default(), metrics, clock());
+        if source == Source::Terraform {
+            engine.apply(Event::Baseline(Arc::new(baseline(declared))));
+            engine.apply(Event::SourceHealth(source, WatchHealth::Up));
+        }
+        Self { engine, stream, reader: reader(&reading(source)) }
+    }
+
+    /// An engine that has listed so many objects.
+    pub(crate) fn listed(source: Source, count: usize, object: fn(usize) -> Value) -> Self {
+        let mut cluster = Self::new(source, count);
+        let objects = (0..count).map(|number| cluster.read(&object(number))).collect();
+        cluster.list(objects);
+        cluster
+    }
+
+    pub(crate) fn read(&self, object: &Value) -> Arc<LiveObject> {
+        match self.reader.decode(object.to_string().as_bytes()) {
+            Decoded::Object(object) => object,
+            other => unreachable!("{other:?} is no object"),
+        }
+    }
+
+    /// Takes a complete list in.
+    pub(crate) fn list(&mut self, objects: Vec<Arc<LiveObject>>) {
+        self.engine.apply(Event::ListStarted(self.stream.clone()));
+        for object in objects {
+            self.engine.apply(Event::Listed(self.stream.clone(), object));
+        }
+        self.engine.apply(Event::ListEnded(self.stream.clone()));
+    }
+}
+
+fn baseline(count: usize) -> Baseline {
+    let state =
+        decode(terraform_state(count).to_string().as_bytes(), &redaction_key()).expect("it is a state");
+    let version = BaselineVersion {
+        serial: 1,
+        lineage: "shop".into(),
+        tool_version: "1.11.4".into(),
+        written: None,
+        chart: None,
+    };
+    Baseline {
+        source: Source::Terraform,
+        name: "shop".into(),
+        origin: BaselineOrigin::StateSecret,
+        version: Some(version),
+        objects: state.objects,
+        skipped: state.skipped,
+        fault: None,
+        lock: None,
+        this_cluster: false,
+    }
+}
+
+/// Scrapes of one `/metrics` page, through the router.
+pub(crate) struct Scrapes {
+    router: Router,
+    exposed: Arc<Exposed>,
+    runtime: Runtime,
+}
+
+impl Scrapes {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        Self::new(cluster.engine.snapshot(), MetricsPage::new(Registry::default()))
+    }
+
+    /// The same page, for what is known now.
+    pub(crate) fn after(self, cluster: &Cluster) -> Self {
+        let Self { router, exposed, .. } = self;
+        drop(router);
+        let exposed = Arc::into_inner(exposed).expect("nothing else has it");
+        Self::new(cluster.engine.snapshot(), exposed.metrics)
+    }
+
+    fn new(snapshot: Snapshot, metrics: MetricsPage) -> Self {
+        let clock = clock();
+        let status = ReloadStatus {
+            file: None,
+            last_success: clock.now(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let exposed = Arc::new(Exposed {
+            state: snapshot_channel(snapshot).1,
+            metrics,
+            settings: watch::channel(Arc::new(Settings::default())).1,
+            reload_status: watch::channel(Arc::new(status)).1,
+            team_problems: watch::channel(Arc::default()).1,
+            log: LogLines::default(),
+            redaction_key: redaction_key(),
+            clock,
+            listeners: EventStreamLimit::default(),
+            auth: Auth::default(),
+            stop: CancellationToken::new(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        Self { router: router(exposed.clone()), exposed, runtime: runtime.expect("it needs no thread") }
+    }
+
+    /// The pieces of the page.
+    pub(crate) fn scrape(&self, encoding: &'static str) -> Vec<Bytes> {
+        let peer = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
+        let request = Request::get("/metrics").header(ACCEPT_ENCODING, encoding).extension(peer);
+        let request = request.body(Body::empty()).expect("it is a request");
+        self.runtime.block_on(async {
+            let response = self.router.clone().oneshot(request).await.expect("the router answers");
+            let mut body = response.into_body();
+            let mut pieces = Vec::new();
+            while let Some(frame) = body.frame().await {
+                pieces.extend(frame.ok().and_then(|frame| frame.into_data().ok()));
+            }
+            pieces
+        })
+    }
+}
