@@ -1,4 +1,4 @@
-//! Alerts are about metrics that there are, and each has a runbook and tests. What promtool and amtool say of them is in `make test-real`.
+//! Alerts use metrics of the catalog, and each has a runbook and tests. `make test-real` runs promtool and amtool on them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +10,11 @@ use drift_exporter::server::{CATALOG, Metric};
 use regex::Regex;
 use serde_json::Value;
 
-/// What Prometheus, Alertmanager or `metrics.labels` add to our labels.
+/// Labels that Prometheus, Alertmanager or `metrics.labels` add.
 pub(crate) const ADDED_LABELS: [&str; 5] = ["cluster", "team", "job", "instance", "le"];
 
-/// What may page somebody. Everything else can wait until the morning.
-const PAGES: [&str; 3] = ["DriftResourceCritical", "DriftResourceMissing", "DriftStorm"];
+/// The alerts with severity `critical`.
+const PAGING_ALERTS: [&str; 3] = ["DriftResourceCritical", "DriftResourceMissing", "DriftStorm"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -23,7 +23,7 @@ fn root() -> &'static Path {
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|own| own == extension)).collect();
+        entries.filter(|path| path.extension().is_some_and(|found| found == extension)).collect();
     files.sort();
     assert!(!files.is_empty(), "{folder} has no .{extension}");
     files
@@ -50,14 +50,14 @@ fn alerts() -> BTreeMap<String, Value> {
     alerts.collect()
 }
 
-/// All queries of a rule, those in its annotations included.
+/// All queries of a rule, including those in its annotations.
 fn queries(rule: &Value) -> String {
     let annotations = rule["annotations"].as_object().into_iter().flatten().map(|(_, text)| text);
     let texts = annotations.chain([&rule["expr"]]).filter_map(Value::as_str);
     texts.collect::<Vec<_>>().join("\n").replace("\\\"", "\"")
 }
 
-/// The metric that a name in a query means.
+/// The metric of the catalog that a name in a query refers to.
 pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
     CATALOG.iter().find(|metric| {
         let suffix = name.strip_prefix(metric.name);
@@ -69,13 +69,13 @@ pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
 }
 
 #[test]
-fn every_metric_and_label_in_the_rules_is_in_the_catalogue() {
+fn rules_use_only_metrics_and_labels_of_the_catalog() {
     let names = Regex::new(r"\b((?:drift|process)_[a-z_]+)(?:\{([^}]*)\})?").unwrap();
     let labels = Regex::new(r"([a-z_]+)\s*(?:=~|!~|!=|=)").unwrap();
     let mut seen = BTreeSet::new();
     for rule in rules() {
         for found in names.captures_iter(&queries(&rule)) {
-            let metric = metric(&found[1]).unwrap_or_else(|| panic!("there is no metric {}", &found[1]));
+            let metric = metric(&found[1]).unwrap_or_else(|| panic!("unknown metric {}", &found[1]));
             seen.insert(metric.name);
             for label in labels.captures_iter(found.get(2).map_or("", |selector| selector.as_str())) {
                 let known = metric.labels.contains(&&label[1]) || ADDED_LABELS.contains(&&label[1]);
@@ -87,7 +87,7 @@ fn every_metric_and_label_in_the_rules_is_in_the_catalogue() {
 }
 
 #[test]
-fn what_is_recorded_is_used_and_what_is_used_is_recorded() {
+fn every_recording_rule_is_used_and_defined() {
     let names = Regex::new(r"\bdrift:[a-z_:0-9]+").unwrap();
     let recorded: BTreeSet<String> =
         rules().iter().filter_map(|rule| rule["record"].as_str().map(str::to_owned)).collect();
@@ -101,13 +101,13 @@ fn what_is_recorded_is_used_and_what_is_used_is_recorded() {
 }
 
 #[test]
-fn every_alert_says_what_where_and_what_to_do() {
+fn alerts_have_severity_summary_description_and_urls() {
     for (name, alert) in alerts() {
         assert!(name.starts_with("Drift"), "{name}");
         let severity = alert["labels"]["severity"].as_str().unwrap();
         assert!(["critical", "warning", "info"].contains(&severity), "{name}: {severity}");
-        assert_eq!(severity == "critical", PAGES.contains(&&*name), "{name}: {severity}");
-        // Stable labels: one that tells what changes would make another alert of the same one.
+        assert_eq!(severity == "critical", PAGING_ALERTS.contains(&&*name), "{name}: {severity}");
+        // A label whose value changes would create a new alert.
         assert_eq!(alert["labels"].as_object().unwrap().len(), 1, "{name}");
         let annotations = &alert["annotations"];
         let text = |key: &str| annotations[key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
@@ -125,9 +125,9 @@ fn every_alert_says_what_where_and_what_to_do() {
 }
 
 #[test]
-fn pages_go_by_the_onset_and_not_by_how_long_prometheus_has_looked() {
+fn paging_alerts_use_onset_instead_of_for() {
     let alerts = alerts();
-    for name in PAGES {
+    for name in PAGING_ALERTS {
         assert!(alerts[name]["for"].is_null(), "{name}");
         assert!(alerts[name]["keep_firing_for"].is_null(), "{name}");
     }
@@ -146,7 +146,7 @@ fn pages_go_by_the_onset_and_not_by_how_long_prometheus_has_looked() {
 }
 
 #[test]
-fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
+fn alerts_and_runbooks_match() {
     let mut pages = BTreeSet::new();
     for path in files("docs/runbooks", "md") {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -163,7 +163,7 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
 }
 
 #[test]
-fn the_guide_to_alerts_lists_them_with_their_severity() {
+fn guide_lists_every_alert_with_its_severity() {
     let guide = fs::read_to_string(root().join("docs/alerts.md")).unwrap();
     let row = Regex::new(r"(?m)^\| \[`(\w+)`\]\(runbooks/(\w+)\.md\) \| (\w+) \|").unwrap();
     let listed: BTreeMap<String, String> = row
@@ -180,8 +180,8 @@ fn the_guide_to_alerts_lists_them_with_their_severity() {
 }
 
 #[test]
-fn every_alert_is_tried_before_and_after_through_restarts_and_with_replicas() {
-    let mut tried: BTreeMap<String, Vec<(String, Vec<bool>)>> = BTreeMap::new();
+fn every_alert_has_tests_for_firing_resolving_restart_and_replicas() {
+    let mut tested: BTreeMap<String, Vec<(String, Vec<bool>)>> = BTreeMap::new();
     for path in files("alerts/tests", "yaml") {
         for test in members(&yaml(&path), "tests") {
             let name = test["name"].as_str().unwrap().to_owned();
@@ -194,26 +194,27 @@ fn every_alert_is_tried_before_and_after_through_restarts_and_with_replicas() {
                 steps.entry(step["alertname"].as_str().unwrap()).or_default().push(!fires.is_empty());
             }
             for (alert, steps) in steps {
-                tried.entry(alert.to_owned()).or_default().push((name.clone(), steps));
+                tested.entry(alert.to_owned()).or_default().push((name.clone(), steps));
             }
         }
     }
     for name in alerts().keys() {
-        let tests = tried.get(name).unwrap_or_else(|| panic!("{name} has no test"));
-        let has = |steps: [bool; 2]| tests.iter().any(|(_, own)| own.windows(2).any(|pair| pair == steps));
-        assert!(has([false, true]), "{name} is not seen to begin to fire");
-        assert!(has([true, false]), "{name} is not seen to resolve");
+        let tests = tested.get(name).unwrap_or_else(|| panic!("{name} has no test"));
+        let has =
+            |steps: [bool; 2]| tests.iter().any(|(_, firing)| firing.windows(2).any(|pair| pair == steps));
+        assert!(has([false, true]), "no test sees {name} start to fire");
+        assert!(has([true, false]), "no test sees {name} resolve");
         for word in ["restart", "replica"] {
-            let own = |(test, _): &&(String, Vec<bool>)| test.starts_with(&**name) && test.contains(word);
-            assert!(tests.iter().any(|test| own(&test)), "{name} has no test with a {word}");
+            let covers = |(test, _): &&(String, Vec<bool>)| test.starts_with(&**name) && test.contains(word);
+            assert!(tests.iter().any(|test| covers(&test)), "{name} has no test with a {word}");
         }
     }
-    let unknown: Vec<&String> = tried.keys().filter(|name| !alerts().contains_key(*name)).collect();
-    assert!(unknown.is_empty(), "tests of alerts that there are not: {unknown:?}");
+    let unknown: Vec<&String> = tested.keys().filter(|name| !alerts().contains_key(*name)).collect();
+    assert!(unknown.is_empty(), "tests of unknown alerts: {unknown:?}");
 }
 
 #[test]
-fn alertmanager_speaks_of_alerts_that_there_are() {
+fn alertmanager_config_uses_only_existing_alerts() {
     let text = fs::read_to_string(root().join("alerts/alertmanager/alertmanager.yaml")).unwrap();
     let alerts = alerts();
     let names = Regex::new(r"Drift[A-Za-z]+(\.\+)?").unwrap();
@@ -223,10 +224,10 @@ fn alertmanager_speaks_of_alerts_that_there_are() {
             Some(beginning) => alerts.keys().any(|alert| alert.starts_with(beginning)),
             None => alerts.contains_key(found),
         };
-        assert!(known, "there is no alert {found}");
+        assert!(known, "unknown alert {found}");
         seen += 1;
     }
     assert!(seen > 10, "{seen}");
     let secrets = Regex::new(r"(?m)^\s*-?\s*(api_url|routing_key|slack_api_url|service_key):").unwrap();
-    assert!(!secrets.is_match(&text), "secrets come from files");
+    assert!(!secrets.is_match(&text), "secrets must come from files");
 }

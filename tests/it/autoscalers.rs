@@ -1,4 +1,4 @@
-//! Who scaled an object, as its autoscalers tell: whichever is seen first, and whatever becomes of them.
+//! Autoscalers as actors of replica drift: in any order of events, and when they change or go away.
 
 use drift_exporter::{
     types::{ResolutionCause, WantedKind, WatchHealth},
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// A Deployment that somebody scaled to so many at this second of January 2nd, 2026.
+/// A Deployment that a field manager scaled at this second of January 2nd, 2026.
 fn deployment(name: &str, replicas: u32, manager: &str, second: u32) -> Value {
     json!({
         "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "managedFields": [
@@ -33,42 +33,42 @@ fn declared_deployment(name: &str) -> Value {
         "instances": [{"schema_version": 1, "attributes": attributes}]})
 }
 
-/// An exporter that has seen both Deployments of a state, as declared, and these autoscalers.
+/// A synced exporter with two in-sync Deployments of a state and these autoscalers.
 async fn shop(states: &States, autoscalers: &[Value]) -> (ApiServer, World) {
     let api = server(&["v2", "v1"]);
     for name in ["web", "api"] {
         api.put("deployments", deployment(name, 2, "HashiCorp", 1));
     }
-    for own in autoscalers {
-        api.put(AUTOSCALERS, own.clone());
+    for object in autoscalers {
+        api.put(AUTOSCALERS, object.clone());
     }
     states.write("shop", 1, &[declared_deployment("web"), declared_deployment("api")]);
     let world = states.world(&api);
     for name in ["web", "api"] {
         world.until_told("deployment", name, "in_sync").await;
     }
-    let listed = |world: &World| world.snapshot().watches().all(|own| own.synced);
+    let listed = |world: &World| world.snapshot().watches().all(|watch| watch.synced);
     world.until("autoscalers are listed", SOON, listed).await;
     world.settle().await;
     (api, world)
 }
 
-/// Who scaled an object, whether that was to be expected, and since when: `other unexpected 20`.
-async fn scaled(world: &World, name: &str) -> String {
+/// Actor, expectation and second of the onset of a replica drift, for example `other unexpected 20`; the verdict without drift.
+async fn scale_status(world: &World, name: &str) -> String {
     world.settle().await;
-    let known = world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json();
-    let claim = &known["claims"][0];
+    let object = world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json();
+    let claim = &object["claims"][0];
     let [difference] = claim["differences"].as_array().unwrap().as_slice() else {
         return claim["verdict"].as_str().unwrap().to_owned();
     };
     assert_eq!(difference["path"], "spec.replicas");
     assert_eq!(claim["onset"], difference["onset"]);
     let onset = difference["onset"].as_str().unwrap().strip_prefix("2026-01-02T00:00:").unwrap();
-    let told = |name: &str| difference[name].as_str().unwrap();
-    format!("{} {} {}", told("actor"), told("expectation"), onset.trim_end_matches('Z'))
+    let field = |name: &str| difference[name].as_str().unwrap();
+    format!("{} {} {}", field("actor"), field("expectation"), onset.trim_end_matches('Z'))
 }
 
-/// How many episodes began, and how they ended.
+/// The number of detected episodes, and the causes of their resolutions.
 fn episodes(world: &World) -> (u64, Vec<ResolutionCause>) {
     let counters = world.snapshot().counters.clone();
     let ended = counters.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
@@ -76,7 +76,7 @@ fn episodes(world: &World) -> (u64, Vec<ResolutionCause>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_autoscaler_that_was_there_before_scales_and_people_are_told_from_it() {
+async fn existing_autoscaler_is_the_actor_unless_a_known_tool_scaled() {
     let states = States::new();
     let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
     for (manager, wanted) in [
@@ -88,42 +88,42 @@ async fn an_autoscaler_that_was_there_before_scales_and_people_are_told_from_it(
         ("openshift-console", "console unexpected"),
     ] {
         api.put("deployments", deployment("web", 5, manager, 20));
-        assert_eq!(scaled(&world, "web").await, format!("{wanted} 20"), "{manager}");
+        assert_eq!(scale_status(&world, "web").await, format!("{wanted} 20"), "{manager}");
     }
-    // Autoscalers leave alone what somebody has switched off.
+    // Autoscalers do not act on objects with 0 replicas.
     api.put("deployments", deployment("web", 0, "my-scaler", 20));
-    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
     assert_eq!(episodes(&world), (1, vec![]));
     api.put("deployments", deployment("api", 5, "my-scaler", 20));
-    assert_eq!(scaled(&world, "api").await, "other unexpected 20");
+    assert_eq!(scale_status(&world, "api").await, "other unexpected 20");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_autoscaler_that_comes_changes_and_goes_changes_who_scaled_and_nothing_else() {
+async fn autoscaler_changes_update_only_the_actor() {
     let states = States::new();
     let (api, world) = shop(&states, &[]).await;
     for name in ["web", "api"] {
         api.put("deployments", deployment(name, 5, "my-scaler", 20));
-        assert_eq!(scaled(&world, name).await, "other unexpected 20");
+        assert_eq!(scale_status(&world, name).await, "other unexpected 20");
     }
     let check = async |web: &str, api: &str| {
-        assert_eq!(scaled(&world, "web").await, format!("{web} 20"));
-        assert_eq!(scaled(&world, "api").await, format!("{api} 20"));
+        assert_eq!(scale_status(&world, "web").await, format!("{web} 20"));
+        assert_eq!(scale_status(&world, "api").await, format!("{api} 20"));
         assert_eq!(episodes(&world), (2, vec![]));
     };
-    let (by_it, by_other) = ("autoscaler expected", "other unexpected");
+    let (by_autoscaler, by_other) = ("autoscaler expected", "other unexpected");
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
-    check(by_it, by_other).await;
+    check(by_autoscaler, by_other).await;
     api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 2));
-    check(by_other, by_it).await;
+    check(by_other, by_autoscaler).await;
     api.put(AUTOSCALERS, autoscaler("second", "api", 80, 2));
     api.delete(AUTOSCALERS, "scaler");
-    check(by_other, by_it).await;
+    check(by_other, by_autoscaler).await;
     api.delete(AUTOSCALERS, "second");
     check(by_other, by_other).await;
-    // One that goes unseen is missed by the next list.
+    // A relist notices a deletion that no watch delivered.
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 3));
-    check(by_it, by_other).await;
+    check(by_autoscaler, by_other).await;
     api.mood(AUTOSCALERS, Mood::WatchesFail(500));
     api.cut();
     world.settle().await;
@@ -136,24 +136,24 @@ async fn an_autoscaler_that_comes_changes_and_goes_changes_who_scaled_and_nothin
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_about_autoscalers_follow_them() {
+async fn autoscaler_changes_reevaluate_rules() {
     let states = States::new();
     let (api, world) = shop(&states, &[]).await;
     let ignore = "[{name: r, match: {fields: [replicas], actors: [autoscaler]}, effect: ignore}]";
     world.rules(rules(ignore)).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
-    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
     world.until_told("deployment", "web", "ignored").await;
     assert_eq!(episodes(&world), (1, vec![ResolutionCause::Rule]));
     assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(1.0));
     api.delete(AUTOSCALERS, "scaler");
-    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
     assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_see_autoscalers_all_else_goes_on_and_it_is_told() {
+async fn forbidden_autoscaler_watch_is_reported_and_affects_nothing_else() {
     let states = States::new();
     let api = server(&["v2", "v1"]);
     api.mood(AUTOSCALERS, Mood::Refuses(403, None));
@@ -161,11 +161,12 @@ async fn without_the_right_to_see_autoscalers_all_else_goes_on_and_it_is_told() 
     states.write("shop", 1, &[declared_deployment("web")]);
     let world = states.world(&api);
     world.until_told("deployment", "web", "in_sync").await;
-    let down =
-        |world: &World| world.snapshot().watches().any(|own| matches!(own.health, WatchHealth::Down { .. }));
-    world.until("it is told", SOON, down).await;
+    let down = |world: &World| {
+        world.snapshot().watches().any(|watch| matches!(watch.health, WatchHealth::Down { .. }))
+    };
+    world.until("the watch is down", SOON, down).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
-    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
+    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
     let ready = world.get("/readyz").await;
     assert_eq!(ready.status, 200, "{}", ready.text());
     let line = "horizontalpodautoscalers.autoscaling in shop: not listed (forbidden): ";
@@ -175,53 +176,53 @@ async fn without_the_right_to_see_autoscalers_all_else_goes_on_and_it_is_told() 
     api.mood(AUTOSCALERS, Mood::Well);
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
     tokio::time::sleep(4 * SOON).await;
-    assert_eq!(scaled(&world, "web").await, "autoscaler expected 20");
+    assert_eq!(scale_status(&world, "web").await, "autoscaler expected 20");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_autoscaler_that_a_state_declares_tells_its_target_in_whatever_version() {
+async fn declared_autoscaler_in_any_version_still_resolves_its_target() {
     for version in ["v1", "v2"] {
         let states = States::new();
         let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
-        let of = |target: &str| {
+        let declared_with_target = |target: &str| {
             [declared_deployment("web"), declared_deployment("api"), declared(version, "scaler", target, 80)]
         };
-        states.write("shop", 2, &of("web"));
+        states.write("shop", 2, &declared_with_target("web"));
         world.until_told("horizontalpodautoscaler", "scaler", "in_sync").await;
         for name in ["web", "api"] {
             api.put("deployments", deployment(name, 5, "my-scaler", 20));
         }
-        assert_eq!(scaled(&world, "web").await, "autoscaler expected 20", "{version}");
-        assert_eq!(scaled(&world, "api").await, "other unexpected 20", "{version}");
+        assert_eq!(scale_status(&world, "web").await, "autoscaler expected 20", "{version}");
+        assert_eq!(scale_status(&world, "api").await, "other unexpected 20", "{version}");
         api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 1));
         world.until_told("horizontalpodautoscaler", "scaler", "drifted").await;
-        assert_eq!(scaled(&world, "web").await, "other unexpected 20", "{version}");
-        assert_eq!(scaled(&world, "api").await, "autoscaler expected 20", "{version}");
+        assert_eq!(scale_status(&world, "web").await, "other unexpected 20", "{version}");
+        assert_eq!(scale_status(&world, "api").await, "autoscaler expected 20", "{version}");
         api.delete(AUTOSCALERS, "scaler");
         world.until_told("horizontalpodautoscaler", "scaler", "missing").await;
-        assert_eq!(scaled(&world, "api").await, "other unexpected 20", "{version}");
-        let count = world.snapshot().watches().filter(|own| own.spec.kind.is_autoscaler()).count();
+        assert_eq!(scale_status(&world, "api").await, "other unexpected 20", "{version}");
+        let count = world.snapshot().watches().filter(|watch| watch.spec.kind.is_autoscaler()).count();
         assert_eq!(count, 1, "{version}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_without_autoscalers_has_none_to_miss() {
+async fn cluster_without_autoscaling_api_opens_no_watch() {
     let states = States::new();
     let api = server(&[]);
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
     states.write("shop", 1, &[declared_deployment("web")]);
     let world = states.world(&api);
     world.until_told("deployment", "web", "drifted").await;
-    assert_eq!(scaled(&world, "web").await, "other unexpected 20");
-    let kinds: Vec<_> = world.snapshot().watches().map(|own| own.spec.to_string()).collect();
+    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
+    let kinds: Vec<_> = world.snapshot().watches().map(|watch| watch.spec.to_string()).collect();
     assert_eq!(kinds, ["deployments.apps in shop"]);
 }
 
 #[track_caller]
-fn check_plan(asked: &[&str], implicit: &str, streams: &[&str]) {
+fn check_plan(explicit: &[&str], implicit: &str, streams: &[&str]) {
     let implicit = WantedKind { implicit: true, ..want(implicit) };
-    let wanted: Vec<WantedKind> = asked.iter().map(|text| want(text)).chain([implicit]).collect();
+    let wanted: Vec<WantedKind> = explicit.iter().map(|text| want(text)).chain([implicit]).collect();
     let plan = plan(&wanted, &cluster());
     assert_eq!(told(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
@@ -232,20 +233,20 @@ fn check_plan(asked: &[&str], implicit: &str, streams: &[&str]) {
 }
 
 #[test]
-fn what_is_watched_by_the_way_asks_for_no_more_rights_of_what_somebody_wants() {
+fn implicit_watch_needs_no_more_permissions_for_explicit_kinds() {
     let (v1, v2) = ("example.com/v1 Widget", "example.com/v2 Widget");
     check_plan(&[], &format!("{v2} in a,b"), &[&format!("{v2} in a"), &format!("{v2} in b")]);
     check_plan(&[], v2, &[v2]);
-    // It comes in the version that somebody asked for.
+    // The implicit watch uses the version of the explicit one.
     check_plan(
         &[&format!("{v1} in a")],
         &format!("{v2} in a,b"),
         &[&format!("{v1} in a"), &format!("{v1} in b")],
     );
-    // Whoever may see one namespace goes on seeing it where all others are forbidden.
+    // The watch of one namespace keeps working if all other namespaces are forbidden.
     check_plan(&[&format!("{v1} in a")], v2, &[&format!("{v1} in a"), &format!("{v1} but a")]);
     check_plan(&[v1], &format!("{v2} in a"), &[v1]);
-    // Selectors need no rights.
+    // Selectors need no additional permissions.
     check_plan(&[&format!("{v1} but b with x")], &format!("{v2} in a"), &[&format!("{v1} but b choosing 2")]);
     check_plan(&[], "example.com/v2 Nothing in a", &[]);
 }

@@ -1,4 +1,4 @@
-//! What the built-in rules say about the drift that everybody has.
+//! How the built-in rules rate common drift.
 
 use drift_exporter::{
     rules::{RuleSet, built_in_rules},
@@ -17,23 +17,23 @@ fn kind(group: &str, kind: &str) -> Kind {
     }
 }
 
-fn of(kind: &Kind, path: &str, class: FieldClass, manager: &str, values: [&str; 2]) -> Difference {
+fn rate(kind: &Kind, path: &str, class: FieldClass, manager: &str, values: [&str; 2]) -> Difference {
     let finding = finding(path, class, manager, values[0], values[1]);
     rate_in(&RuleSet::built_in(), "shop", kind, finding)
 }
 
 fn deployment(path: &str, class: FieldClass, manager: &str, values: [&str; 2]) -> Difference {
-    of(&Kind::deployment(), path, class, manager, values)
+    rate(&Kind::deployment(), path, class, manager, values)
 }
 
 #[track_caller]
 fn check(difference: &Difference, severity: Severity, expectation: Expectation, advice: Advice) {
-    let is = (difference.severity, difference.expectation, difference.advice);
-    assert_eq!(is, (severity, expectation, advice), "{difference:?}");
+    let rating = (difference.severity, difference.expectation, difference.advice);
+    assert_eq!(rating, (severity, expectation, advice), "{difference:?}");
 }
 
 #[test]
-fn what_happens_by_itself_is_expected() {
+fn automatic_changes_are_expected() {
     let image = "spec.template.spec.containers[name=web].image";
     let restarted = "spec.template.metadata.annotations[\"kubectl.kubernetes.io/restartedAt\"]";
     for difference in [
@@ -55,11 +55,11 @@ fn what_happens_by_itself_is_expected() {
 }
 
 #[test]
-fn what_opens_doors_or_stops_everything_is_critical() {
+fn security_exposure_and_outage_are_critical() {
     let template = "spec.template.spec";
     let role = kind("rbac.authorization.k8s.io", "Role");
     for difference in [
-        of(&role, "rules[0].verbs", FieldClass::Other, "kubectl", ["get", "*"]),
+        rate(&role, "rules[0].verbs", FieldClass::Other, "kubectl", ["get", "*"]),
         deployment("subjects", FieldClass::Rbac, "kubectl", ["a", "b"]),
         deployment(
             &format!("{template}.containers[name=web].securityContext.privileged"),
@@ -69,40 +69,40 @@ fn what_opens_doors_or_stops_everything_is_critical() {
         ),
         deployment(&format!("{template}.hostNetwork"), FieldClass::Other, "x", ["", "true"]),
         deployment(&format!("{template}.volumes[name=a].hostPath.path"), FieldClass::Volumes, "x", ["", "/"]),
-        of(&Kind::service(), "spec.type", FieldClass::Other, "x", ["ClusterIP", "LoadBalancer"]),
-        of(&Kind::service(), "spec.externalIPs", FieldClass::Other, "x", ["", "[\"1.2.3.4\"]"]),
-        of(&kind("networking.k8s.io", "NetworkPolicy"), "", FieldClass::Existence, "x", ["present", ""]),
+        rate(&Kind::service(), "spec.type", FieldClass::Other, "x", ["ClusterIP", "LoadBalancer"]),
+        rate(&Kind::service(), "spec.externalIPs", FieldClass::Other, "x", ["", "[\"1.2.3.4\"]"]),
+        rate(&kind("networking.k8s.io", "NetworkPolicy"), "", FieldClass::Existence, "x", ["present", ""]),
         deployment("spec.replicas", FieldClass::Replicas, "kubectl", ["2", "0"]),
         deployment("spec.a", FieldClass::Security, "kubectl", ["2", "0"]),
     ] {
         assert_eq!(difference.severity, Severity::Critical, "{difference:?}");
         assert_eq!(difference.expectation, Expectation::Unexpected, "{difference:?}");
     }
-    let back = of(&Kind::service(), "spec.type", FieldClass::Other, "x", ["LoadBalancer", "ClusterIP"]);
+    let back = rate(&Kind::service(), "spec.type", FieldClass::Other, "x", ["LoadBalancer", "ClusterIP"]);
     assert_eq!(back.severity, Severity::Warning);
 }
 
 #[test]
-fn advice_is_to_put_back_what_costs_nothing_and_to_look_at_the_rest() {
+fn only_safe_reverts_are_advised_to_remediate() {
     let (warning, unexpected) = (Severity::Warning, Expectation::Unexpected);
-    let (put_back, look) = (Advice::AutoRemediate, Advice::AlertOnly);
+    let (auto_remediate, alert_only) = (Advice::AutoRemediate, Advice::AlertOnly);
     let env = deployment("spec.a.env[name=A].value", FieldClass::Env, "kubectl-edit", ["1", "2"]);
-    check(&env, warning, unexpected, put_back);
+    check(&env, warning, unexpected, auto_remediate);
     let scaled = deployment("spec.replicas", FieldClass::Replicas, "kubectl", ["2", "5"]);
-    check(&scaled, warning, unexpected, put_back);
+    check(&scaled, warning, unexpected, auto_remediate);
     let missing = deployment("", FieldClass::Existence, "x", ["present", ""]);
-    check(&missing, Severity::Critical, unexpected, put_back);
+    check(&missing, Severity::Critical, unexpected, auto_remediate);
     let major = deployment("a.image", FieldClass::Image, "kubectl", ["postgres:15", "postgres:16"]);
-    check(&major, warning, unexpected, look);
+    check(&major, warning, unexpected, alert_only);
     let size = deployment("a.resources.limits.cpu", FieldClass::Resources, "kubectl", ["1", "2"]);
-    check(&size, warning, unexpected, look);
+    check(&size, warning, unexpected, alert_only);
     let claim = kind("", "PersistentVolumeClaim");
-    let lost = of(&claim, "", FieldClass::Existence, "x", ["present", ""]);
-    check(&lost, Severity::Critical, unexpected, look);
+    let deleted = rate(&claim, "", FieldClass::Existence, "x", ["present", ""]);
+    check(&deleted, Severity::Critical, unexpected, alert_only);
 }
 
 #[test]
-fn a_hash_tells_nothing_whoever_wrote_last() {
+fn hash_rating_ignores_the_last_field_manager() {
     for manager in ["kubectl-edit", "keda-operator"] {
         let difference = deployment("spec", FieldClass::Hash, manager, ["a", "b"]);
         check(&difference, Severity::Warning, Expectation::Unexpected, Advice::AlertOnly);
@@ -110,7 +110,7 @@ fn a_hash_tells_nothing_whoever_wrote_last() {
 }
 
 #[test]
-fn every_built_in_rule_has_a_reason_and_none_is_doubtful() {
+fn built_in_rules_have_reasons_and_no_warnings() {
     for rule in built_in_rules() {
         assert!(rule.reason.is_some() && rule.expires.is_none(), "{}", rule.name);
     }

@@ -1,4 +1,4 @@
-//! The program as people run it: `hash`, bad flags, bad files.
+//! The command line: `hash`, invalid flags, invalid files.
 
 use std::{
     io::Write as _,
@@ -9,13 +9,13 @@ use std::{
 
 use crate::support::objects::{HASH, deployment, service};
 
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-pub(crate) fn run(arguments: &[&str], stdin: &str, environment: &[(&str, &str)]) -> Ended {
+pub(crate) fn run(arguments: &[&str], stdin: &str, environment: &[(&str, &str)]) -> CommandOutput {
     let mut child = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
         .args(arguments)
         .env_remove("KUBECONFIG")
@@ -26,20 +26,20 @@ pub(crate) fn run(arguments: &[&str], stdin: &str, environment: &[(&str, &str)])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that ends early does not read all of its input.
+    // A process that exits early does not read all of its input.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-fn whole(api_version: &str, kind: &str, mut object: serde_json::Value) -> serde_json::Value {
+fn with_type_meta(api_version: &str, kind: &str, mut object: serde_json::Value) -> serde_json::Value {
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.into();
     object
 }
 
-/// A file in a folder; its path.
+/// Writes a file and returns its path.
 pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
@@ -49,8 +49,10 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
 #[test]
 fn hash_reads_files_lists_and_standard_input() {
     let folder = tempfile::tempdir().unwrap();
-    let (web, svc) =
-        (whole("apps/v1", "Deployment", deployment("web")), whole("v1", "Service", service("web")));
+    let (web, svc) = (
+        with_type_meta("apps/v1", "Deployment", deployment("web")),
+        with_type_meta("v1", "Service", service("web")),
+    );
     let (web_hash, svc_hash) = (
         web["metadata"]["annotations"][HASH].as_str().unwrap(),
         svc["metadata"]["annotations"][HASH].as_str().unwrap(),
@@ -64,8 +66,13 @@ fn hash_reads_files_lists_and_standard_input() {
         let file = write(folder.path(), "objects", &text);
         for (arguments, stdin) in [(["hash", "-f", file.as_str()], ""), (["hash", "-f", "-"], text.as_str())]
         {
-            let ended = run(&arguments, stdin, &[]);
-            assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), expected.as_str()), "{}", ended.stderr);
+            let output = run(&arguments, stdin, &[]);
+            assert_eq!(
+                (output.code, output.stdout.as_str()),
+                (Some(0), expected.as_str()),
+                "{}",
+                output.stderr
+            );
         }
     }
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}\ndata: {a: b}\n";
@@ -80,33 +87,33 @@ fn hash_reads_files_lists_and_standard_input() {
 }
 
 #[test]
-fn hash_names_the_bad_and_prints_the_good() {
+fn hash_reports_invalid_objects_and_prints_valid_ones() {
     let folder = tempfile::tempdir().unwrap();
-    let web = whole("apps/v1", "Deployment", deployment("web"));
+    let web = with_type_meta("apps/v1", "Deployment", deployment("web"));
     let text = format!(
         "{web}\n---\nkind: Deployment\nspec: [1\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: odd}}\nspec: {{replicas: many}}\n---\nkind: Nameless\n"
     );
     let file = write(folder.path(), "objects.yaml", &format!("# all kinds\n---\n{text}"));
-    let ended = run(&["hash", "-f", &file], "", &[]);
-    assert_eq!(ended.code, Some(1));
-    assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
-    let complaints: Vec<_> = ended.stderr.lines().collect();
-    assert_eq!(complaints.len(), 3, "{}", ended.stderr);
-    let place =
-        complaints[0].strip_prefix(&format!("drift-exporter: {file}:")).expect("file, line and column");
-    let (line, column) = place.split_once(':').unwrap();
-    assert!((5..=6).contains(&line.parse::<usize>().unwrap()), "{place}");
-    assert!(column.split(':').next().unwrap().parse::<usize>().is_ok(), "{place}");
-    assert!(complaints[1].contains("Deployment odd: not a valid Deployment"), "{}", complaints[1]);
-    assert!(complaints[2].contains("object 4: missing field apiVersion"), "{}", complaints[2]);
+    let output = run(&["hash", "-f", &file], "", &[]);
+    assert_eq!(output.code, Some(1));
+    assert_eq!(output.stdout.lines().count(), 1, "{}", output.stdout);
+    let errors: Vec<_> = output.stderr.lines().collect();
+    assert_eq!(errors.len(), 3, "{}", output.stderr);
+    let position =
+        errors[0].strip_prefix(&format!("drift-exporter: {file}:")).expect("file, line and column");
+    let (line, column) = position.split_once(':').unwrap();
+    assert!((5..=6).contains(&line.parse::<usize>().unwrap()), "{position}");
+    assert!(column.split(':').next().unwrap().parse::<usize>().is_ok(), "{position}");
+    assert!(errors[1].contains("Deployment odd: not a valid Deployment"), "{}", errors[1]);
+    assert!(errors[2].contains("object 4: missing field apiVersion"), "{}", errors[2]);
 
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
-    let ended = run(&["hash", "-a", "tfdrift-v1", "-f", "-"], pod, &[]);
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("tfdrift-v1 has no definition for Pod; use jcs-v1"), "{}", ended.stderr);
+    let output = run(&["hash", "-a", "tfdrift-v1", "-f", "-"], pod, &[]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("tfdrift-v1 has no definition for Pod; use jcs-v1"), "{}", output.stderr);
     assert_eq!(run(&["hash", "-f", "-"], "", &[]).code, Some(1));
 
-    // A file that cannot be read hides no other one, and neither does a List in a List.
+    // An unreadable file does not hide other files, and a List may contain a List.
     let good = write(
         folder.path(),
         "good.json",
@@ -114,36 +121,36 @@ fn hash_names_the_bad_and_prints_the_good() {
         {"apiVersion": "v1", "kind": "List", "items": [web]}]})
         .to_string(),
     );
-    let ended = run(&["hash", "-f", "/nonexistent.yaml", "-f", &good], "", &[]);
-    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(2), 1), "{}", ended.stderr);
-    let ended =
+    let output = run(&["hash", "-f", "/nonexistent.yaml", "-f", &good], "", &[]);
+    assert_eq!((output.code, output.stdout.lines().count()), (Some(2), 1), "{}", output.stderr);
+    let output =
         run(&["hash", "-f", "-"], "apiVersion: v1\nkind: Pod\nmetadata: {name: \"a\\nb\\e[31m\"}\n", &[]);
-    assert!(ended.stdout.lines().count() == 1 && !ended.stdout.contains('\u{1b}'), "{:?}", ended.stdout);
+    assert!(output.stdout.lines().count() == 1 && !output.stdout.contains('\u{1b}'), "{:?}", output.stdout);
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_read_is_not_quoted() {
+fn kubeconfig_error_does_not_quote_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = write(folder.path(), "config", "users: [{name: a, user: {token: s3cret\n");
-    let ended = run(&["run", "--kubeconfig", &file], "", &[]);
-    assert!(ended.stderr.contains("line 1") && !ended.stderr.contains("s3cret"), "{}", ended.stderr);
-    let ended = run(&["run"], "", &[("KUBECONFIG", &file)]);
-    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    let output = run(&["run", "--kubeconfig", &file], "", &[]);
+    assert!(output.stderr.contains("line 1") && !output.stderr.contains("s3cret"), "{}", output.stderr);
+    let output = run(&["run"], "", &[("KUBECONFIG", &file)]);
+    assert!(!output.stderr.contains("s3cret"), "{}", output.stderr);
 }
 
 #[test]
-fn large_lists_in_yaml_are_ordinary() {
+fn hash_reads_large_yaml_lists() {
     let item = "- {apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ClusterIP, ports: [{port: 80}, {port: 81}, {port: 82}]}}\n";
-    let ended = run(
+    let output = run(
         &["hash", "-f", "-"],
         &format!("apiVersion: v1\nkind: List\nitems:\n{}", item.repeat(12_000)),
         &[],
     );
-    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 12_000), "{}", ended.stderr);
+    assert_eq!((output.code, output.stdout.lines().count()), (Some(0), 12_000), "{}", output.stderr);
 }
 
 #[test]
-fn what_cannot_run_says_why_in_one_sentence_and_exits_2() {
+fn invalid_invocation_explains_and_exits_2() {
     let folder = tempfile::tempdir().unwrap();
     let broken = write(folder.path(), "broken", "clusters: [");
     let cluster = "{name: c, cluster: {server: 'http://127.0.0.1:9'}}";
@@ -193,56 +200,56 @@ fn what_cannot_run_says_why_in_one_sentence_and_exits_2() {
         (&["frobnicate"], "frobnicate"),
         (&[], "Usage"),
     ];
-    for (arguments, told) in cases {
-        let ended = run(arguments, "", &[]);
-        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(told), "{arguments:?}: {}", ended.stderr);
-        assert!(!ended.stderr.contains("panicked"), "{arguments:?}: {}", ended.stderr);
+    for (arguments, message) in cases {
+        let output = run(arguments, "", &[]);
+        assert_eq!(output.code, Some(2), "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(message), "{arguments:?}: {}", output.stderr);
+        assert!(!output.stderr.contains("panicked"), "{arguments:?}: {}", output.stderr);
     }
 }
 
 #[test]
-fn whoever_accepts_says_who_and_why() {
-    for (owner, reason, told) in [
+fn accept_requires_owner_and_reason() {
+    for (owner, reason, message) in [
         ("", "load test", "'--owner <NAME>': expected a text"),
         ("me", " ", "'--reason <TEXT>': expected a text"),
     ] {
-        let ended =
+        let output =
             run(&["accept", "deploy/web", "--for", "1d", "--owner", owner, "--reason", reason], "", &[]);
-        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
+        assert!(output.code == Some(2) && output.stderr.contains(message), "{}", output.stderr);
     }
 }
 
 #[test]
-fn flags_beat_the_environment() {
-    let ended = run(&["run"], "", &[("DRIFT_KUBECONFIG", "/nonexistent/from-environment")]);
-    assert!(ended.stderr.contains("/nonexistent/from-environment"), "{}", ended.stderr);
+fn flag_overrides_environment_variable() {
+    let output = run(&["run"], "", &[("DRIFT_KUBECONFIG", "/nonexistent/from-environment")]);
+    assert!(output.stderr.contains("/nonexistent/from-environment"), "{}", output.stderr);
     let flag = ["run", "--kubeconfig", "/nonexistent/from-flag"];
-    let ended = run(&flag, "", &[("DRIFT_KUBECONFIG", "/nonexistent/from-environment")]);
-    assert!(ended.stderr.contains("/nonexistent/from-flag"), "{}", ended.stderr);
+    let output = run(&flag, "", &[("DRIFT_KUBECONFIG", "/nonexistent/from-environment")]);
+    assert!(output.stderr.contains("/nonexistent/from-flag"), "{}", output.stderr);
 }
 
 #[test]
-fn switches_in_the_environment_are_read_as_people_write_them() {
-    for (value, told) in [
+fn boolean_environment_variables_accept_common_spellings() {
+    for (value, message) in [
         ("", "no cluster"),
         ("false", "no cluster"),
         ("1", "no cluster"),
         ("maybe", "expected true or false"),
     ] {
         for variable in ["DRIFT_EVENTS", "DRIFT_METRICS_HEALTH"] {
-            let ended = run(&["run"], "", &[(variable, value)]);
-            assert!(ended.stderr.contains(told), "{variable}={value}: {}", ended.stderr);
+            let output = run(&["run"], "", &[(variable, value)]);
+            assert!(output.stderr.contains(message), "{variable}={value}: {}", output.stderr);
         }
     }
 }
 
 #[test]
-fn help_teaches() {
-    let ended = run(&["--help"], "", &[]);
-    assert_eq!(ended.code, Some(0));
+fn help_lists_commands_examples_and_exit_codes() {
+    let output = run(&["--help"], "", &[]);
+    assert_eq!(output.code, Some(0));
     for word in ["run", "hash", "Examples:", "Exit codes:"] {
-        assert!(ended.stdout.contains(word), "{word}");
+        assert!(output.stdout.contains(word), "{word}");
     }
     assert!(run(&["--version"], "", &[]).stdout.starts_with("drift-exporter "));
 }

@@ -1,4 +1,4 @@
-//! Catalogue and flags are what the documents say.
+//! The documentation matches metrics, rules, settings and flags.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ fn document(name: &str) -> String {
 fn rows(document: &str) -> BTreeMap<String, Vec<String>> {
     let lines: Vec<&str> = document.lines().collect();
     for pair in lines.windows(2).filter(|pair| pair[1].starts_with("| `")) {
-        assert!(pair[0].starts_with('|'), "a row without a header above it is no table: {}", pair[1]);
+        assert!(pair[0].starts_with('|'), "table row without a header: {}", pair[1]);
     }
     lines
         .into_iter()
@@ -38,7 +38,7 @@ fn rows(document: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn the_metrics_reference_is_the_catalogue() {
+fn metrics_reference_matches_the_catalog() {
     let rows = rows(&document("docs/metrics.md"));
     for metric in CATALOG {
         let row =
@@ -55,13 +55,13 @@ fn the_metrics_reference_is_the_catalogue() {
     for name in rows.keys() {
         assert!(
             CATALOG.iter().any(|metric| metric.name == name),
-            "docs/metrics.md tells of {name}, which there is not"
+            "docs/metrics.md documents unknown metric {name}"
         );
     }
 }
 
 #[test]
-fn metric_names_follow_the_conventions() {
+fn metric_names_follow_prometheus_conventions() {
     for metric in CATALOG {
         assert_eq!(metric.name.ends_with("_total"), metric.kind.as_str() == "counter", "{}", metric.name);
         assert!(metric.name.starts_with("drift_") || metric.name.starts_with("process_"), "{}", metric.name);
@@ -99,7 +99,7 @@ fn row(rule: &RuleSpec) -> String {
 }
 
 #[test]
-fn the_guide_to_rules_lists_the_built_in_ones() {
+fn rules_guide_lists_built_in_rules() {
     let document = document("docs/rules.md");
     let listed = document.split("## Built-in rules").nth(1).unwrap();
     let listed: Vec<&str> = listed.lines().filter(|line| line.starts_with("| `")).collect();
@@ -108,25 +108,25 @@ fn the_guide_to_rules_lists_the_built_in_ones() {
 }
 
 #[test]
-fn the_guide_to_rules_has_every_word() {
+fn rules_guide_documents_every_enum_value() {
     let document = document("docs/rules.md");
     let words = [
-        Actor::ALL.iter().map(|own| own.as_str()).collect::<Vec<_>>(),
-        FieldClass::ALL.iter().map(|own| own.as_str()).collect(),
-        ChangeKind::ALL.iter().map(|own| own.as_str()).collect(),
-        Source::ALL.iter().filter(|own| **own != Source::Unclaimed).map(|own| own.as_str()).collect(),
-        Severity::ALL.iter().map(|own| own.as_str()).collect(),
-        Advice::ALL.iter().map(|own| own.as_str()).collect(),
+        Actor::ALL.iter().map(|value| value.as_str()).collect::<Vec<_>>(),
+        FieldClass::ALL.iter().map(|value| value.as_str()).collect(),
+        ChangeKind::ALL.iter().map(|value| value.as_str()).collect(),
+        Source::ALL.iter().filter(|value| **value != Source::Unclaimed).map(|value| value.as_str()).collect(),
+        Severity::ALL.iter().map(|value| value.as_str()).collect(),
+        Advice::ALL.iter().map(|value| value.as_str()).collect(),
     ];
     for word in words.concat() {
-        assert!(document.contains(&format!("`{word}`")), "docs/rules.md does not tell of {word}");
+        assert!(document.contains(&format!("`{word}`")), "docs/rules.md does not document {word}");
     }
 }
 
 #[test]
-fn no_label_of_an_object_can_take_the_place_of_one_that_its_series_have() {
-    let own = CATALOG.iter().filter(|metric| metric.name.starts_with("drift_resource_"));
-    let labels: BTreeSet<&str> = own.flat_map(|metric| metric.labels).copied().collect();
+fn configured_labels_cannot_override_series_labels() {
+    let metrics = CATALOG.iter().filter(|metric| metric.name.starts_with("drift_resource_"));
+    let labels: BTreeSet<&str> = metrics.flat_map(|metric| metric.labels).copied().collect();
     assert!(labels.len() >= 11, "{labels:?}");
     for label in labels {
         let text = format!("metrics: {{labels: [{label}]}}\n");
@@ -135,7 +135,7 @@ fn no_label_of_an_object_can_take_the_place_of_one_that_its_series_have() {
 }
 
 #[test]
-fn the_readme_shows_settings_that_are_right() {
+fn readme_example_settings_are_valid() {
     let readme = document("README.md");
     let example = readme.split("```yaml\n").find(|part| part.starts_with("# settings.yaml")).unwrap();
     let loaded = load(example.split("```").next().unwrap(), &Overrides::default()).unwrap();
@@ -145,7 +145,7 @@ fn the_readme_shows_settings_that_are_right() {
 }
 
 #[test]
-fn the_guide_to_operators_shows_settings_that_are_right() {
+fn operators_guide_example_settings_are_valid() {
     let guide = document("docs/operators.md");
     let examples: Vec<&str> =
         guide.split("```yaml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
@@ -157,7 +157,7 @@ fn the_guide_to_operators_shows_settings_that_are_right() {
 }
 
 #[test]
-fn the_settings_reference_has_every_flag_and_no_other() {
+fn settings_reference_lists_exactly_the_flags() {
     let rows = rows(&document("docs/configuration.md"));
     let help = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).args(["run", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
@@ -178,7 +178,7 @@ fn the_settings_reference_has_every_flag_and_no_other() {
     for name in rows.keys().filter(|name| name.starts_with("--")) {
         assert!(
             flags.contains(&name.trim_start_matches("--")),
-            "docs/configuration.md tells of {name}, which there is not"
+            "docs/configuration.md documents unknown flag {name}"
         );
     }
 }

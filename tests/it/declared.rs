@@ -1,5 +1,5 @@
-//! What somebody wrote down beside what is there, case by case. The real API server and kubectl say the same, in
-//! `tests/real/declared`.
+//! Diffs of declared and live objects, case by case. `tests/real/declared` checks the same cases with a real API server and
+//! kubectl.
 
 use drift_exporter::{
     diff::{
@@ -10,14 +10,14 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Schemas) -> Comparison {
+pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, schemas: &Schemas) -> Comparison {
     let key = RedactionKey::new([7; 32]);
     let (api_version, kind) = kind.split_once(' ').unwrap();
     let mut document = declared.clone();
     document["apiVersion"] = api_version.into();
     document["kind"] = kind.into();
     normalize(&mut document, &key);
-    compare(&document, live, shapes, &key)
+    compare(&document, live, schemas, &key)
 }
 
 /// Path, expected and actual of each finding.
@@ -25,7 +25,7 @@ pub(crate) fn compared(kind: &str, declared: &Value, live: &Value, shapes: &Sche
 pub(crate) fn check(kind: &str, declared: &Value, live: &Value, findings: &[(&str, &str, &str)]) {
     let found = compared(kind, declared, live, &Schemas::default()).findings;
     let found: Vec<_> = found.iter().map(|found| (&*found.path, &*found.expected, &*found.actual)).collect();
-    assert_eq!(found, findings, "{declared} beside {live}");
+    assert_eq!(found, findings, "declared {declared}, live {live}");
 }
 
 fn pod(spec: &Value) -> Value {
@@ -35,7 +35,7 @@ fn pod(spec: &Value) -> Value {
 const DEPLOYMENT: &str = "apps/v1 Deployment";
 
 #[test]
-fn what_nobody_declares_is_not_compared() {
+fn undeclared_fields_are_not_compared() {
     let declared = json!({"metadata": {"name": "a", "labels": {"a": "1"}, "creationTimestamp": null}, "spec": {"replicas": 2}, "status": {}});
     let live = json!({"metadata": {"name": "b", "labels": {"a": "1", "b": "2"}, "uid": "x"},
         "spec": {"replicas": 2, "paused": true}, "status": {"replicas": 1}});
@@ -49,7 +49,7 @@ fn what_nobody_declares_is_not_compared() {
 }
 
 #[test]
-fn empty_values_are_none_where_the_server_drops_them() {
+fn empty_values_equal_missing_if_the_server_drops_them() {
     let declared = json!({"hostNetwork": false, "tolerations": [], "nodeSelector": {}, "hostname": "", "affinity": null});
     check(DEPLOYMENT, &pod(&declared), &pod(&json!({})), &[]);
     let live = json!({"hostNetwork": true, "tolerations": [{"key": "a"}], "nodeSelector": {"a": "b"}, "hostname": "x"});
@@ -66,7 +66,7 @@ fn empty_values_are_none_where_the_server_drops_them() {
 }
 
 #[test]
-fn empty_values_are_values_where_the_server_keeps_them() {
+fn empty_values_are_compared_if_the_server_keeps_them() {
     let declared = json!({"automountServiceAccountToken": false, "securityContext": {"runAsUser": 0}, "volumes": [{"name": "a", "emptyDir": {}}]});
     check(DEPLOYMENT, &pod(&declared), &pod(&declared), &[]);
     check(
@@ -83,7 +83,7 @@ fn empty_values_are_values_where_the_server_keeps_them() {
 }
 
 #[test]
-fn what_is_declared_empty_is_not_compared_where_others_fill_it() {
+fn empty_fields_that_controllers_fill_are_not_compared() {
     let declared = json!({"spec": {"type": "", "clusterIP": "", "clusterIPs": [], "ports": [{"port": 80, "nodePort": 0, "targetPort": 0}]}});
     let live = json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001, "targetPort": 80}]}});
@@ -100,7 +100,7 @@ fn what_is_declared_empty_is_not_compared_where_others_fill_it() {
 }
 
 #[test]
-fn amounts_times_and_bytes_are_the_same_however_they_are_written() {
+fn quantities_times_and_base64_compare_by_value() {
     let resources = |cpu: Value, memory: &str| json!({"containers": [{"name": "a", "resources": {"limits": {"cpu": cpu, "memory": memory}}}]});
     check(DEPLOYMENT, &pod(&resources(json!(0.5), "1.5Gi")), &pod(&resources(json!("500m"), "1536Mi")), &[]);
     check(DEPLOYMENT, &pod(&resources(json!("0.0001"), "0")), &pod(&resources(json!("1m"), "0")), &[]);
@@ -120,7 +120,7 @@ fn amounts_times_and_bytes_are_the_same_however_they_are_written() {
 }
 
 #[test]
-fn elements_are_known_by_their_keys_and_added_ones_are_drift() {
+fn list_elements_match_by_key_and_added_elements_are_drift() {
     let ports = |ports: Value| json!({"spec": {"ports": ports}});
     let declared =
         ports(json!([{"port": 53, "name": "tcp"}, {"port": 53, "protocol": "UDP", "name": "udp"}]));
@@ -154,7 +154,7 @@ fn elements_are_known_by_their_keys_and_added_ones_are_drift() {
 }
 
 #[test]
-fn sets_have_no_order_and_other_lists_do() {
+fn sets_ignore_order_and_other_lists_do_not() {
     let kept = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
     check(
         "v1 PersistentVolumeClaim",
@@ -186,7 +186,7 @@ fn sets_have_no_order_and_other_lists_do() {
 }
 
 #[test]
-fn a_list_that_is_one_value_is_compared_whole_but_for_defaults() {
+fn atomic_lists_compare_whole_except_for_defaults() {
     let policy = |peer: Value, port: Value| json!({"spec": {"ingress": [{"from": [peer], "ports": [port]}]}});
     let declared = policy(json!({"podSelector": {"matchLabels": {"a": "b"}}}), json!({"port": 80}));
     let kind = "networking.k8s.io/v1 NetworkPolicy";
@@ -221,7 +221,7 @@ fn a_list_that_is_one_value_is_compared_whole_but_for_defaults() {
 }
 
 #[test]
-fn what_the_system_adds_to_pods_is_no_drift_and_in_templates_it_is() {
+fn injected_volumes_and_tolerations_are_drift_only_in_templates() {
     let spec = |volumes: Value, tolerations: Value| json!({"volumes": volumes, "tolerations": tolerations});
     let declared = spec(json!([{"name": "a", "emptyDir": {}}]), json!([{"key": "a", "operator": "Exists"}]));
     let live = spec(
@@ -234,7 +234,7 @@ fn what_the_system_adds_to_pods_is_no_drift_and_in_templates_it_is() {
 }
 
 #[test]
-fn old_names_count_unless_the_new_one_is_declared_too() {
+fn deprecated_field_counts_unless_its_successor_is_declared() {
     let live = pod(&json!({"serviceAccountName": "b", "serviceAccount": "b"}));
     let path = "spec.template.spec.serviceAccount";
     check(DEPLOYMENT, &pod(&json!({"serviceAccount": "b"})), &live, &[]);
@@ -243,33 +243,37 @@ fn old_names_count_unless_the_new_one_is_declared_too() {
 }
 
 #[test]
-fn rules_that_are_gathered_are_the_controllers() {
-    let gathered = |rules: Value| json!({"aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": rules});
+fn aggregated_cluster_role_rules_are_not_compared() {
+    let aggregated =
+        |rules: Value| json!({"aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": rules});
     let kind = "rbac.authorization.k8s.io/v1 ClusterRole";
-    check(kind, &gathered(json!([])), &gathered(json!([{"verbs": ["get"]}])), &[]);
+    check(kind, &aggregated(json!([])), &aggregated(json!([{"verbs": ["get"]}])), &[]);
 }
 
 #[test]
-fn a_secret_is_compared_by_its_bytes_and_never_told() {
+fn secret_data_compares_by_bytes_and_is_redacted() {
     let declared = json!({"stringData": {"text": "canary", "both": "canary"}, "data": {"both": "bG9zdA==", "bytes": "gP/+/Q==", "lines": "Y2Fu\nYXJ5\n"}});
     let live = |bytes: &str, text: &str| json!({"data": {"text": text, "both": "Y2FuYXJ5", "bytes": bytes, "lines": "Y2FuYXJ5", "added": "eA=="}});
     assert_eq!(
         compared("v1 Secret", &declared, &live("gP/+/Q==", "Y2FuYXJ5"), &Schemas::default()),
         Comparison::default()
     );
-    // Both are no text, and what is left of them as a text is the same.
+    // Neither value is UTF-8, and both have the same lossy conversion.
     let found = compared("v1 Secret", &declared, &live("gP/+/g==", "Y2FuYXJ6"), &Schemas::default()).findings;
     let paths: Vec<_> = found.iter().map(|found| &*found.path).collect();
     assert_eq!(paths, ["data.bytes", "data.text"]);
-    let told = format!("{found:?}");
+    let debug = format!("{found:?}");
     assert!(
-        told.contains("hmac:") && !told.contains("anary") && !told.contains("gP/+") && !told.contains("Y2Fu"),
-        "{told}"
+        debug.contains("hmac:")
+            && !debug.contains("anary")
+            && !debug.contains("gP/+")
+            && !debug.contains("Y2Fu"),
+        "{debug}"
     );
 }
 
 #[test]
-fn nothing_is_said_about_a_secret_that_is_sealed_with_another_key() {
+fn secret_redacted_with_another_key_is_not_compared() {
     let mut live = json!({"data": {"a": "eA=="}});
     redact_secret(&mut live, "", "Secret", &[RedactionKey::new([8; 32])]);
     let comparison = compared("v1 Secret", &json!({"stringData": {"a": "x"}}), &live, &Schemas::default());
@@ -277,7 +281,7 @@ fn nothing_is_said_about_a_secret_that_is_sealed_with_another_key() {
 }
 
 #[test]
-fn the_writer_is_who_owns_exactly_the_element() {
+fn finding_has_the_field_manager_of_its_element() {
     let fields =
         json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:targetPort": {}}}}});
     let live = json!({"metadata": {"managedFields": [{"manager": "kubectl-edit", "time": "2026-01-01T00:00:00Z", "fieldsV1": fields}]},
@@ -292,14 +296,14 @@ fn the_writer_is_who_owns_exactly_the_element() {
 }
 
 #[test]
-fn of_a_document_only_what_it_declares_is_left() {
+fn normalize_keeps_only_declared_fields() {
     let key = RedactionKey::new([7; 32]);
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3", "own": "1"});
     let mut document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
         "metadata": {"name": "a", "namespace": "b", "uid": "c", "annotations": annotations}, "spec": {"replicas": null, "paused": false}});
     normalize(&mut document, &key);
-    let left = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": {"own": "1"}}, "spec": {"paused": false}});
-    assert_eq!(document, left);
+    let normalized = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": {"own": "1"}}, "spec": {"paused": false}});
+    assert_eq!(document, normalized);
     for mut nothing in [json!([1]), json!("a"), Value::Null] {
         normalize(&mut nothing, &key);
         assert_eq!(compare(&nothing, &json!({"spec": 1}), &Schemas::default(), &key), Comparison::default());

@@ -1,4 +1,4 @@
-//! What somebody wrote down of custom resources beside what is there.
+//! Diffs of declared and live custom resources.
 
 use drift_exporter::diff::manifest::Schemas;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use crate::{
     programs::cpu::least_of_three,
 };
 
-/// What an API server says about a kind of ours.
-fn openapi() -> Schemas {
+/// The OpenAPI schemas of a custom resource.
+fn widget_schemas() -> Schemas {
     let text = json!({"type": "string"});
     let port = json!({"type": "object", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
     let amount =
@@ -19,20 +19,20 @@ fn openapi() -> Schemas {
         "tags": {"type": "array", "items": text, "x-kubernetes-list-type": "set"}, "steps": {"type": "array", "items": text},
         "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
-    let own = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
+    let group_version_kind = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
     let metadata = json!({"allOf": [{"$ref": "#/components/schemas/ObjectMeta"}]});
-    let widget = json!({"type": "object", "x-kubernetes-group-version-kind": own, "properties": {"metadata": metadata, "spec": spec}});
+    let widget = json!({"type": "object", "x-kubernetes-group-version-kind": group_version_kind, "properties": {"metadata": metadata, "spec": spec}});
     let document = json!({"components": {"schemas": {"com.example.v1.Widget": widget, "ObjectMeta": {"type": "object"}}}});
     Schemas::from_openapi(document.to_string().as_bytes(), |_, _| true).unwrap()
 }
 
 #[test]
-fn custom_resources_are_kept_as_they_are_by_the_word_of_their_schema() {
-    let shapes = openapi();
-    assert!(shapes.has("example.com/v1", "Widget") && !shapes.has("example.com/v2", "Widget"));
+fn custom_resources_compare_by_their_schema() {
+    let schemas = widget_schemas();
+    assert!(schemas.has("example.com/v1", "Widget") && !schemas.has("example.com/v2", "Widget"));
     let paths = |declared: Value, live: Value| -> Vec<String> {
         let comparison =
-            compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &shapes);
+            compared("example.com/v1 Widget", &json!({"spec": declared}), &json!({"spec": live}), &schemas);
         comparison.findings.into_iter().map(|found| found.path.into()).collect()
     };
     let none: [&str; 0] = [];
@@ -51,12 +51,12 @@ fn custom_resources_are_kept_as_they_are_by_the_word_of_their_schema() {
         none
     );
     assert_eq!(paths(json!({"steps": ["a", "b"]}), json!({"steps": ["b", "a"]})), ["spec.steps"]);
-    // Which values there are tells as much as the values, so paths do not have them.
+    // Paths do not contain the values of a set, which may be confidential.
     assert_eq!(
         paths(json!({"tags": ["a", "b"]}), json!({"tags": ["b", "c"]})),
         ["spec.tags[0]", "spec.tags[1]"]
     );
-    // Nothing is dropped, and a text is no number.
+    // Custom resources keep empty values, and a string never equals a number.
     assert_eq!(
         paths(json!({"size": 0, "free": {"a": [], "b": "1"}}), json!({"free": {"b": 1}})),
         ["spec.free.a", "spec.free.b", "spec.size"]
@@ -64,8 +64,8 @@ fn custom_resources_are_kept_as_they_are_by_the_word_of_their_schema() {
 }
 
 #[test]
-fn long_lists_cost_no_more_than_their_length() {
-    let shapes = openapi();
+fn list_comparison_takes_linear_time() {
+    let schemas = widget_schemas();
     let spec = |order: &mut dyn Iterator<Item = u32>| {
         let numbers: Vec<u32> = order.collect();
         let ports = |at: &u32| json!({"port": at, "protocol": "TCP"});
@@ -74,18 +74,18 @@ fn long_lists_cost_no_more_than_their_length() {
     };
     let cost = |length: u32| {
         let (declared, live) = (spec(&mut (0..length)), spec(&mut (1..=length).rev()));
-        let compare = || compared("example.com/v1 Widget", &declared, &live, &shapes).findings;
+        let compare = || compared("example.com/v1 Widget", &declared, &live, &schemas).findings;
         let (time, found) = least_of_three(compare);
-        assert_eq!(found.len(), 6, "one of each went and one came, a port with its two fields");
+        assert_eq!(found.len(), 6, "one tag and one port removed and added, a port with two fields");
         time
     };
-    // Ten times as long: a cost that grows with the square of the length would be a hundred times as high.
+    // Ten times the length: quadratic time would cost a hundred times as much.
     let (short, long) = (cost(2_000), cost(20_000));
     assert!(long < 30 * short, "{short:?}, {long:?}");
 }
 
 #[test]
-fn of_kinds_that_nobody_knows_something_is_guessed() {
+fn kinds_without_schema_compare_by_heuristics() {
     let check = |declared: Value, live: Value, paths: &[(&str, &str, &str)]| {
         check("example.com/v1 Unheard", &json!({"spec": declared}), &json!({"spec": live}), paths);
     };
@@ -94,7 +94,7 @@ fn of_kinds_that_nobody_knows_something_is_guessed() {
         json!({"list": ["a", "b"], "parts": [{"key": "y"}, {"key": "x", "v": 1, "more": 2}]}),
         &[],
     );
-    // A key may be one that opens something.
+    // The value of `key` may be confidential, so it is not in the path.
     check(
         json!({"parts": [{"key": "x", "v": 1}]}),
         json!({"parts": [{"key": "x", "v": 2}]}),

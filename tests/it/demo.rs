@@ -1,4 +1,4 @@
-//! `drift-exporter demo`, as people run it.
+//! The command `drift-exporter demo`.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::programs::{
     wait::{PATIENCE, eventually},
 };
 
-/// Sends a request to the embedded API server, and gives the status line.
+/// Patches an object in the embedded API server and returns the status line.
 pub(crate) fn patch(port: u16, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
@@ -31,7 +31,7 @@ pub(crate) fn patch(port: u16, path: &str, body: &str) -> String {
     answer.lines().next().unwrap().to_owned()
 }
 
-/// `VmHWM` is the most that it ever had in memory, `RssAnon` what it has now without the program's own file.
+/// A field of `/proc/PID/status`: `VmHWM` is the peak, `RssAnon` the current memory without mapped files.
 fn memory(demo: &Demo, which: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", demo.running.pid())).unwrap();
     let (_, line) =
@@ -42,26 +42,26 @@ fn memory(demo: &Demo, which: &str) -> u64 {
 const SCALE: &str = "/apis/apps/v1/namespaces/shop/deployments/web/scale";
 const WEB: &str = "/objects/deployment.apps/shop/web";
 
-/// `make bench` measures how long it takes to the first page on a clock.
+/// `make bench` measures the wall-clock time to the first page.
 #[test]
-fn the_first_page_takes_less_than_two_seconds_of_cpu_time_and_ctrl_c_leaves_nothing_behind() {
+fn first_page_is_cheap_and_interrupt_cleans_up() {
     let mut demo = Demo::start(&["--no-story"]);
     assert!(demo.first_page < Duration::from_secs(2), "{:?} of CPU time", demo.first_page);
     let page = demo.get("/").text();
     assert!(page.contains("<a href=\"/objects/deployments.apps/shop/web\">web</a>"), "{page}");
-    // The file of a build for tests is three times as large as that of a release: what it maps is left out.
+    // Mapped files do not count: a test binary is three times the size of a release binary.
     let memory = memory(&demo, "RssAnon");
     assert!(memory < 16 << 20, "{} MiB", memory >> 20);
-    leaves_nothing_behind(&mut demo, "INT");
+    assert_clean_exit(&mut demo, "INT");
 }
 
 #[test]
-fn a_closed_terminal_ends_it_as_well() {
-    leaves_nothing_behind(&mut Demo::start(&["--no-story"]), "HUP");
+fn hangup_cleans_up() {
+    assert_clean_exit(&mut Demo::start(&["--no-story"]), "HUP");
 }
 
 #[track_caller]
-fn leaves_nothing_behind(demo: &mut Demo, signal: &str) {
+fn assert_clean_exit(demo: &mut Demo, signal: &str) {
     let folder = demo.kubeconfig.parent().unwrap().to_owned();
     assert!(folder.exists());
     demo.running.signal(signal);
@@ -70,10 +70,10 @@ fn leaves_nothing_behind(demo: &mut Demo, signal: &str) {
 }
 
 #[test]
-fn it_stays_small_however_much_happens() {
+fn memory_stays_bounded_under_many_changes() {
     let demo = Demo::start(&["--speed", "100"]);
     let api = demo.api_port();
-    // More than is remembered, while the story plays a round a second.
+    // More changes than the history keeps, while the story runs once per second.
     for round in 0..5000 {
         let label = format!(r#"{{"metadata":{{"labels":{{"round":"{round}"}}}}}}"#);
         assert_eq!(patch(api, "/apis/apps/v1/namespaces/shop/deployments/web", &label), "HTTP/1.1 200 OK");
@@ -83,7 +83,7 @@ fn it_stays_small_however_much_happens() {
 }
 
 #[test]
-fn where_few_files_may_be_open_connections_wait_and_the_page_goes_on() {
+fn low_file_limit_queues_connections_and_keeps_the_page_up() {
     let demo = Demo::start_after("ulimit -n 128", &["--no-story"]);
     let api = demo.api_port();
     let watch = "GET /api/v1/services?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -95,32 +95,32 @@ fn where_few_files_may_be_open_connections_wait_and_the_page_goes_on() {
             stream
         })
         .collect();
-    // Each of them is accepted, and answered or closed for another one.
+    // The server accepts each connection and either responds or closes it to accept another one.
     for watcher in &mut watchers {
         let silent = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
-        assert!(!watcher.read(&mut [0]).is_err_and(silent), "a watcher still waits");
+        assert!(!watcher.read(&mut [0]).is_err_and(silent), "a watcher got no response");
     }
     assert_eq!(demo.get("/").status, 200);
     assert!(!demo.said().contains("Too many open files"), "{}", demo.said());
     drop(watchers);
-    eventually("there is room again", || {
+    eventually("the server accepts connections again", || {
         patch(api, SCALE, r#"{"spec":{"replicas":7}}"#).contains("200").then_some(())
     });
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_to_is_named_with_what_to_do() {
-    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+fn unwritable_directory_error_suggests_tmpdir() {
+    let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
         .args(["demo", "--web.listen-address", "127.0.0.1:0"])
         .env("TMPDIR", "/nonesuch/folder")
         .output()
         .unwrap();
-    let stderr = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("/nonesuch/folder") && stderr.contains("set TMPDIR"), "{stderr}");
 }
 
-/// The lines of `/v1/events` from now on.
+/// The lines of `/v1/events`, starting now.
 fn events(demo: &Demo) -> impl Iterator<Item = String> {
     let mut stream = TcpStream::connect(("127.0.0.1", demo.port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -130,9 +130,9 @@ fn events(demo: &Demo) -> impl Iterator<Item = String> {
     lines
 }
 
-/// `make bench` measures how long it takes until an edit is visible.
+/// `make bench` measures the time until an edit is visible.
 #[test]
-fn an_edit_is_on_the_page_with_its_event_and_its_tool_and_the_way_back_is_an_episode_in_the_history() {
+fn edit_shows_on_the_page_and_revert_ends_the_episode() {
     let demo = Demo::start(&["--no-story"]);
     let (api, mut events) = (demo.api_port(), events(&demo));
     for replicas in [7, 3, 8, 3] {
@@ -142,21 +142,21 @@ fn an_edit_is_on_the_page_with_its_event_and_its_tool_and_the_way_back_is_an_epi
         let data = events.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).unwrap();
         let transition: Value = serde_json::from_str(&data).unwrap();
         assert_eq!((&transition["name"], &transition["to"]), (&"web".into(), &verdict.into()));
-        // No page that is loaded after the event is older than it.
+        // A page loaded after the event shows at least its state.
         let page = demo.get(WEB).text().to_lowercase();
         let headline = page.split("id=\"headline-annotation\"").nth(1).unwrap().split("</p>").next().unwrap();
         assert!(headline.contains(word), "{headline}");
     }
-    let ended = demo.transitions().into_iter().next().unwrap();
+    let resolved = demo.transitions().into_iter().next().unwrap();
     assert_eq!(
-        (&ended["name"], &ended["from"], &ended["to"]),
+        (&resolved["name"], &resolved["from"], &resolved["to"]),
         (&"web".into(), &"drifted".into(), &"in_sync".into())
     );
     assert!(demo.get(WEB).text().contains("kubectl"));
 }
 
-/// Who makes what drift in the story, and how that ends.
-const TURNS: &[&str] = &[
+/// Actors and resolution causes of the story.
+const STORY_TRANSITIONS: &[&str] = &[
     "catalog kubectl",
     "catalog reverted",
     "checkout kubectl",
@@ -185,9 +185,9 @@ const TURNS: &[&str] = &[
 ];
 
 #[test]
-fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
+fn story_covers_every_resolution_cause_and_repeats() {
     let demo = Demo::start(&["--speed", "10"]);
-    let seen = eventually("a whole round", || {
+    let seen = eventually("the story has run once", || {
         let transitions = demo.transitions();
         let text = |transition: &serde_json::Value, name: &str| {
             let kind =
@@ -195,19 +195,22 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
             let object = format!("{kind} {}", transition["name"].as_str().unwrap());
             format!("{} {}", object.trim(), transition[name].as_str().unwrap_or("-"))
         };
-        let rounds = transitions.iter().filter(|own| text(own, "cause") == "catalog reverted").count();
-        let seen: BTreeSet<String> =
-            transitions.iter().flat_map(|own| [text(own, "cause"), text(own, "actor")]).collect();
+        let rounds =
+            transitions.iter().filter(|transition| text(transition, "cause") == "catalog reverted").count();
+        let seen: BTreeSet<String> = transitions
+            .iter()
+            .flat_map(|transition| [text(transition, "cause"), text(transition, "actor")])
+            .collect();
         (rounds >= 2).then_some(seen)
     });
-    let nobodys = |own: &&String| own.ends_with(" none") && *own != "NetworkPolicy refunds none";
-    assert_eq!(seen.iter().find(nobodys), None, "of what was deleted nobody knows by whom: {seen:?}");
-    for wanted in TURNS {
+    let has_no_actor = |entry: &&String| entry.ends_with(" none") && *entry != "NetworkPolicy refunds none";
+    assert_eq!(seen.iter().find(has_no_actor), None, "only the deletion has no actor: {seen:?}");
+    for wanted in STORY_TRANSITIONS {
         assert!(seen.contains(*wanted), "{wanted} is not among {seen:?}");
     }
-    // What Terraform and Helm do is what is declared from then on.
-    let is_tools_own = |own: &&String| own.ends_with(" terraform") || own.ends_with(" helm");
-    assert_eq!(seen.iter().find(is_tools_own), None, "{seen:?}");
+    // Terraform and Helm change the declared state, so they never cause drift.
+    let by_declaring_tool = |entry: &&String| entry.ends_with(" terraform") || entry.ends_with(" helm");
+    assert_eq!(seen.iter().find(by_declaring_tool), None, "{seen:?}");
     let said = demo.said();
     for wanted in [
         "alice",
@@ -229,15 +232,16 @@ fn the_story_goes_through_every_end_of_an_episode_and_begins_again() {
 }
 
 #[test]
-fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
+fn helm_release_is_in_sync_and_pages_show_it() {
     let demo = Demo::start(&["--no-story"]);
     let claims = || -> Vec<String> {
         let all = demo
             .get("/v1/resources?namespace=platform&fields=resourceName,source,verdict,address,state")
             .json();
-        let own = all["resources"].as_array().unwrap().iter().filter(|own| own["source"] == "helm");
+        let helm_claims =
+            all["resources"].as_array().unwrap().iter().filter(|claim| claim["source"] == "helm");
         let words = ["resourceName", "verdict", "address", "state"];
-        own.map(|own| words.map(|word| own[word].as_str().unwrap_or("-")).join(" ")).collect()
+        helm_claims.map(|claim| words.map(|word| claim[word].as_str().unwrap_or("-")).join(" ")).collect()
     };
     let wanted = [
         "notifier-messages in_sync notifier/templates/messages.yaml platform/notifier",
@@ -245,7 +249,7 @@ fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
         "notifier in_sync notifier/templates/service.yaml platform/notifier",
     ];
     let wanted: BTreeSet<String> = wanted.map(ToOwned::to_owned).into();
-    eventually("all of it is as declared", || {
+    eventually("all claims of the release are in sync", || {
         (claims().into_iter().collect::<BTreeSet<_>>() == wanted).then_some(())
     });
     let page = demo.get("/sources").text();
@@ -256,17 +260,17 @@ fn what_helm_manages_is_as_its_release_says_and_both_are_told() {
     for word in ["in release platform/notifier", "helm get manifest -n platform notifier"] {
         assert!(page.contains(word), "{word} is not on the page of the object");
     }
-    let again = "helm rollback -n platform notifier 1";
-    assert!(!page.contains(again), "nothing has to be put back");
+    let rollback = "helm rollback -n platform notifier 1";
+    assert!(!page.contains(rollback), "without drift the page suggests no rollback");
     let path = "/apis/apps/v1/namespaces/platform/deployments/notifier?fieldManager=kubectl-edit";
     assert_eq!(patch(demo.api_port(), path, r#"{"spec":{"replicas":7}}"#), "HTTP/1.1 200 OK");
-    eventually("the page says how to put it back", || {
-        demo.get("/objects/deployment.apps/platform/notifier").text().contains(again).then_some(())
+    eventually("the page suggests a rollback", || {
+        demo.get("/objects/deployment.apps/platform/notifier").text().contains(rollback).then_some(())
     });
 }
 
 #[test]
-fn what_kubectl_applied_drifts_with_its_field_and_tool_and_goes_back() {
+fn last_applied_drift_has_field_and_manager_and_reverts() {
     const GREETING: &str = "spec.template.spec.containers[name=banner].env[name=GREETING].value";
     let demo = Demo::start(&["--no-story"]);
     let (api, path) =
@@ -308,19 +312,19 @@ fn what_kubectl_applied_drifts_with_its_field_and_tool_and_goes_back() {
     assert!(onset.contains("actor=\"kubectl\"") && onset.contains("field=\"env\""), "{onset}");
     set("kubectl-edit", "Free shipping on Fridays");
     claim("in_sync");
-    let ended = demo.transitions().into_iter().next().unwrap();
-    assert_eq!((&ended["name"], &ended["cause"]), (&"banner".into(), &"reverted".into()));
+    let resolved = demo.transitions().into_iter().next().unwrap();
+    assert_eq!((&resolved["name"], &resolved["cause"]), (&"banner".into(), &"reverted".into()));
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_what_to_do() {
+fn port_in_use_error_suggests_listen_address() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
+    let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
         .args(["demo", "--web.listen-address", &address])
         .output()
         .unwrap();
-    let stderr = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains(&address) && stderr.contains("--web.listen-address"), "{stderr}");
 }

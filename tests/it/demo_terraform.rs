@@ -1,4 +1,4 @@
-//! What Terraform manages in the demo: its state beside the objects, at rest and while the story is played.
+//! The Terraform state of the demo compared with its objects, before and during the story.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ fn live(cluster: &Cluster, name: &ObjectRef) -> Option<Value> {
     object(cluster, &api_version, &name.kind, &name.namespace, &name.name)
 }
 
-/// What differs between state and objects, by address: paths with the tool that set them, or that the object is not the one.
+/// Differences between state and objects by address: paths with their field manager, `missing` or `replaced`.
 fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
     let mut drift = BTreeMap::new();
     for declared in state(cluster).objects {
@@ -72,7 +72,7 @@ fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn at_rest_every_object_is_what_the_state_says() {
+fn without_story_every_object_matches_the_state() {
     let shop = shop();
     let state = state(shop.cluster());
     let addresses: Vec<&str> = state.objects.iter().map(|object| &*object.address).collect();
@@ -91,32 +91,32 @@ fn at_rest_every_object_is_what_the_state_says() {
     }
 }
 
-/// The state's serial, and who holds its lock.
+/// The serial of the state, and the operation that holds its lock.
 fn version(cluster: &Cluster) -> (u64, Option<String>) {
     let lock =
         object(cluster, "coordination.k8s.io/v1", "Lease", "terraform", "lock-tfstate-default-payments")
             .unwrap();
-    let note = lock["metadata"]["annotations"]["app.terraform.io/lock-info"].as_str();
-    assert_eq!(note.is_some(), lock["spec"]["holderIdentity"].is_string(), "{lock}");
-    let operation = note.map(|note| {
-        let note: Value = serde_json::from_str(note).unwrap();
-        assert_eq!(note["ID"], lock["spec"]["holderIdentity"]);
-        format!("{} by {}", note["Operation"].as_str().unwrap(), note["Who"].as_str().unwrap())
+    let lock_info = lock["metadata"]["annotations"]["app.terraform.io/lock-info"].as_str();
+    assert_eq!(lock_info.is_some(), lock["spec"]["holderIdentity"].is_string(), "{lock}");
+    let operation = lock_info.map(|lock_info| {
+        let lock_info: Value = serde_json::from_str(lock_info).unwrap();
+        assert_eq!(lock_info["ID"], lock["spec"]["holderIdentity"]);
+        format!("{} by {}", lock_info["Operation"].as_str().unwrap(), lock_info["Who"].as_str().unwrap())
     });
     (state(cluster).serial, operation)
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_story_drifts_objects_and_every_one_is_put_right() {
+async fn story_drifts_objects_and_resolves_every_drift() {
     let shop = shop();
     let cluster = shop.cluster().clone();
     let (story_events, mut story_receiver) = mpsc::channel(1);
     tokio::spawn(play_story(shop, 1.0, story_events));
-    let (begun, _) = version(&cluster);
+    let (first_serial, _) = version(&cluster);
     let (mut observed_drift, mut locked) = (Vec::new(), BTreeSet::new());
     let mut before = drift(&cluster);
     while let Some(StoryEvent::Action { command, .. }) = story_receiver.recv().await {
-        // It is told before it is done, and the next one is seconds away.
+        // The event precedes its action, and the next action is seconds away.
         sleep(Duration::from_millis(1)).await;
         let now = drift(&cluster);
         let name = |address: &str| address.replace("kubernetes_", "");
@@ -141,25 +141,25 @@ async fn the_story_drifts_objects_and_every_one_is_put_right() {
             "+ config_map_v1.rates data.GBP by kubectl-edit",
             "+ secret_v1.psp data.password by kubectl-edit",
             "+ network_policy_v1.refunds missing",
-            // Put back by hand.
+            // Reverted manually.
             "- module.checkout[\"eu\"].deployment_v1.api",
-            // The state took over what was there.
+            // The state absorbed the live value.
             "- deployment_v1.refunds",
             "- module.checkout[\"us\"].deployment_v1.api",
-            // The apply, under its lock.
+            // The apply, which holds the lock.
             "- config_map_v1.rates",
             "- network_policy_v1.refunds",
             "- secret_v1.psp",
         ]
     );
     assert_eq!(locked, ["OperationTypeApply by ci@runner-7".to_owned()].into());
-    assert_eq!(version(&cluster), (begun + 2, None), "two writes of the state, and nobody holds the lock");
+    assert_eq!(version(&cluster), (first_serial + 2, None), "two writes of the state, and the lock is free");
     let policy = object(&cluster, "networking.k8s.io/v1", "NetworkPolicy", "payments", "refunds").unwrap();
     assert_eq!(policy["metadata"]["managedFields"][0]["manager"], "HashiCorp");
 }
 
 #[test]
-fn little_is_kept_of_an_object_and_of_what_is_declared_for_it() {
+fn cached_object_and_declaration_stay_small() {
     let shop = shop();
     for declared in state(shop.cluster()).objects {
         let name = &declared.object;
@@ -167,15 +167,15 @@ fn little_is_kept_of_an_object_and_of_what_is_declared_for_it() {
         let texts = [&declared.address, &declared.resource_type, &name.name, &name.namespace];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
         let kind = Kind::undiscovered(&name.group, &name.version, &name.kind);
-        let mut sealing = RedactionPolicy::new(RedactionKey::new([7; 32]));
-        sealing.add_fields(name, sensitive_fields(&declared));
-        let kept = pack_live_object(live, &kind, &sealing);
-        let packed = declared.body.packed().unwrap().bytes().len() + kept.packed.bytes().len();
+        let mut redaction = RedactionPolicy::new(RedactionKey::new([7; 32]));
+        redaction.add_fields(name, sensitive_fields(&declared));
+        let cached = pack_live_object(live, &kind, &redaction);
+        let packed = declared.body.packed().unwrap().bytes().len() + cached.packed.bytes().len();
         let structs = size_of::<DeclaredObject>()
             + size_of::<LiveObject>()
             + size_of::<ClaimEntry>()
             + size_of::<ClaimDetails>();
-        let kept = packed + 2 * texts + structs;
-        assert!(kept < 2 << 10, "{}: {kept} bytes, {packed} of them packed", declared.address);
+        let cached = packed + 2 * texts + structs;
+        assert!(cached < 2 << 10, "{}: {cached} bytes, {packed} of them packed", declared.address);
     }
 }

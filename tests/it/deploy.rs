@@ -1,4 +1,4 @@
-//! What the chart has of other folders is current, and image and workflows fit the rest. What Helm makes of the chart is in `make test-real`.
+//! Copies in the chart are current, and image and workflows match the repository. `make test-real` renders the chart with Helm.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ fn json(name: &str) -> Value {
     serde_json::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The files of a folder whose names end so, with what is in them; none where there is no such folder.
+/// The files of a directory by name, with their content; empty if the directory does not exist.
 fn files(folder: &str, ending: &str) -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir(path(folder)) else { return BTreeMap::new() };
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -40,7 +40,7 @@ fn files(folder: &str, ending: &str) -> BTreeMap<String, String> {
     names.map(|name| (name.clone(), text(&format!("{folder}/{name}")))).collect()
 }
 
-/// Compares with what is in the chart, or writes it there.
+/// Compares files with their copies in the chart, or updates the copies.
 fn check_copy(folder: &str, ending: &str, wanted: &BTreeMap<String, String>) {
     let folder = format!("{CHART}/{folder}");
     if std::env::var_os("UPDATE_CHART").is_some() {
@@ -55,12 +55,12 @@ fn check_copy(folder: &str, ending: &str, wanted: &BTreeMap<String, String>) {
     let copies = files(&folder, ending);
     assert_eq!(copies.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "run `make chart`");
     for (name, content) in wanted {
-        assert!(copies[name] == *content, "{folder}/{name} is not current: run `make chart`");
+        assert!(copies[name] == *content, "{folder}/{name} is outdated: run `make chart`");
     }
 }
 
 #[test]
-fn the_chart_has_the_alerts_and_dashboards_that_there_are() {
+fn the_chart_has_current_alerts_and_dashboards() {
     let rules = files("alerts/rules", ".yaml");
     assert!(rules.len() > 2, "{:?}", rules.keys());
     check_copy("files/rules", ".yaml", &rules);
@@ -68,25 +68,25 @@ fn the_chart_has_the_alerts_and_dashboards_that_there_are() {
 }
 
 #[test]
-fn the_schema_of_values_has_that_of_settings() {
+fn the_schema_of_values_includes_the_settings_schema() {
     let mut schema = json(&format!("{CHART}/values.schema.json"));
     let mut settings = json("docs/settings.schema.json");
-    let own = settings.as_object_mut().unwrap();
-    // References begin at the root of the whole, and there is one dialect: what every Helm 3 reads.
-    own.remove("$schema");
-    schema["$defs"] = own.remove("$defs").unwrap();
+    let settings_object = settings.as_object_mut().unwrap();
+    // `$ref` resolves against the root, and the schema has one dialect, which every Helm 3 supports.
+    settings_object.remove("$schema");
+    schema["$defs"] = settings_object.remove("$defs").unwrap();
     schema["properties"]["settings"] = settings;
     let content = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
     check_copy("", ".schema.json", &BTreeMap::from([("values.schema.json".to_owned(), content)]));
 }
 
 #[test]
-fn the_schema_takes_the_values_that_there_are_and_no_others() {
+fn values_schema_accepts_exactly_the_chart_values() {
     let schema = json(&format!("{CHART}/values.schema.json"));
     let validator = jsonschema::draft7::new(&schema).unwrap();
     let values = yaml(&format!("{CHART}/values.yaml"));
     assert!(validator.is_valid(&values), "{:?}", validator.iter_errors(&values).collect::<Vec<_>>());
-    // Every key has a default, so that templates find it, and a row in the schema.
+    // Every key has a default, because templates use it, and a property in the schema.
     let described: BTreeSet<&String> = schema["properties"].as_object().unwrap().keys().collect();
     let there: BTreeSet<&String> = values.as_object().unwrap().keys().collect();
     assert!(described.difference(&there).eq([&&"global".to_owned()]), "{described:?}\n{there:?}");
@@ -104,15 +104,16 @@ fn the_schema_takes_the_values_that_there_are_and_no_others() {
 }
 
 #[test]
-fn the_readme_of_the_chart_has_every_value_with_its_default() {
+fn chart_readme_lists_every_value_with_its_default() {
     let (schema, values) =
         (json(&format!("{CHART}/values.schema.json")), yaml(&format!("{CHART}/values.yaml")));
     let mut wanted = Vec::new();
     for (key, value) in values.as_object().unwrap() {
-        let is_taken_apart = key != "settings" && schema["properties"][key]["properties"].is_object();
-        match value.as_object().filter(|_| is_taken_apart) {
+        let has_members = key != "settings" && schema["properties"][key]["properties"].is_object();
+        match value.as_object().filter(|_| has_members) {
             Some(members) => {
-                wanted.extend(members.iter().map(|(name, own)| (format!("{key}.{name}"), own.clone())));
+                wanted
+                    .extend(members.iter().map(|(name, default)| (format!("{key}.{name}"), default.clone())));
             }
             None => wanted.push((key.clone(), value.clone())),
         }
@@ -128,14 +129,14 @@ fn the_readme_of_the_chart_has_every_value_with_its_default() {
 }
 
 #[test]
-fn the_chart_is_that_of_this_version() {
+fn chart_version_matches_the_crate() {
     let chart = yaml(&format!("{CHART}/Chart.yaml"));
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
 }
 
 #[test]
-fn the_chart_knows_what_people_usually_declare() {
+fn chart_lists_the_default_kinds_of_last_applied() {
     let settings = load("sources: {last_applied: {}}", &Overrides::default()).unwrap().settings;
     let wanted: BTreeSet<(String, String)> = settings
         .wanted_kinds()
@@ -155,7 +156,7 @@ fn the_chart_knows_what_people_usually_declare() {
 }
 
 #[test]
-fn workflows_call_targets_that_there_are() {
+fn workflows_call_existing_make_targets() {
     let call = Regex::new(r"\bmake (?:-s )?([a-z-]+)").unwrap();
     let makefile = text("Makefile");
     let workflows = files(".github/workflows", ".yaml");
@@ -164,72 +165,78 @@ fn workflows_call_targets_that_there_are() {
         .flat_map(|text| call.captures_iter(text).map(|found| found[1].to_owned()).collect::<Vec<_>>())
         .collect();
     for target in ["test", "test-real", "release-notes"] {
-        assert!(called.contains(target), "nobody calls {target}: {called:?}");
+        assert!(called.contains(target), "no workflow calls {target}: {called:?}");
     }
     for target in called {
-        assert!(makefile.contains(&format!("\n{target}:")), "there is no target {target}");
+        assert!(makefile.contains(&format!("\n{target}:")), "unknown target {target}");
     }
 }
 
 #[test]
-fn nothing_is_released_that_was_not_tested_whole() {
+fn release_requires_all_tests() {
     let (ci, release) = (yaml(".github/workflows/ci.yaml"), yaml(".github/workflows/release.yaml"));
     assert!(ci["on"].as_object().unwrap().contains_key("workflow_call"));
     assert_eq!(release["jobs"]["test"]["uses"], "./.github/workflows/ci.yaml");
     assert_eq!(release["jobs"]["image"]["needs"], serde_json::json!(["check", "test"]));
     for job in ["test", "real"] {
         let steps = ci["jobs"][job]["steps"].as_array().unwrap();
-        let calls: Vec<&str> =
-            steps.iter().filter_map(|own| own["run"].as_str()).filter(|run| run.contains("make ")).collect();
+        let calls: Vec<&str> = steps
+            .iter()
+            .filter_map(|step| step["run"].as_str())
+            .filter(|run| run.contains("make "))
+            .collect();
         assert!(calls.len() == 1 && calls[0].ends_with(" REQUIRE_ALL=1"), "{calls:?}");
     }
 }
 
 #[test]
-fn what_is_skipped_is_a_failure_where_all_is_wanted() {
+fn require_all_turns_skipped_tests_into_failures() {
     let makefile = text("Makefile");
-    assert_eq!(makefile.matches("SKIPPED").count(), 1, "others would not be one");
+    assert_eq!(makefile.matches("SKIPPED").count(), 1, "only one place prints SKIPPED");
     let folder = tempfile::tempdir().unwrap();
-    let found = |program: &str| {
+    let find_program = |program: &str| {
         let folders = std::env::var_os("PATH").unwrap();
-        std::env::split_paths(&folders).map(|own| own.join(program)).find(|own| own.exists()).unwrap()
+        std::env::split_paths(&folders)
+            .map(|directory| directory.join(program))
+            .find(|candidate| candidate.exists())
+            .unwrap()
     };
-    std::os::unix::fs::symlink(found("bash"), folder.path().join("bash")).unwrap();
-    // There is nothing else, so no Terraform.
+    std::os::unix::fs::symlink(find_program("bash"), folder.path().join("bash")).unwrap();
+    // PATH has bash only, so Terraform is missing.
     let run = |arguments: &[&str]| {
-        let mut make = Command::new(found("make"));
+        let mut make = Command::new(find_program("make"));
         make.args(["-s"]).args(arguments).current_dir(path("")).env("PATH", folder.path());
         make.env_remove("REQUIRE_ALL").env_remove("MAKEFLAGS").output().unwrap()
     };
     let output = run(&["stack-test"]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.starts_with("SKIPPED: the way from an edit"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.starts_with("SKIPPED: the way from an edit"), "{printed}");
     assert!(!run(&["stack-test", "REQUIRE_ALL=1"]).status.success());
     let output = run(&["stack"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("needs terraform"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && printed.contains("needs terraform"), "{printed}");
 }
 
 #[test]
-fn a_registry_is_told_names_in_lower_case() {
+fn image_name_is_lower_case() {
     let release = text(".github/workflows/release.yaml");
-    assert_eq!(release.matches("ghcr.io/").count(), 1, "others might be in upper case");
+    assert_eq!(release.matches("ghcr.io/").count(), 1, "only one place names the registry");
     assert!(release.contains("ghcr.io/${GITHUB_REPOSITORY,,}"));
 }
 
 #[test]
-fn release_notes_are_what_the_changelog_says() {
+fn release_notes_come_from_the_changelog() {
     let notes = |version: &str| {
         let version = format!("VERSION={version}");
         Command::new("make").args(["-s", "release-notes", &version]).current_dir(path("")).output().unwrap()
     };
-    let told = String::from_utf8(notes("Unreleased").stdout).unwrap();
-    assert!(told.contains("### Added\n") && !told.contains("\n## "), "{told}");
-    assert!(text("CHANGELOG.md").contains(told.trim()));
-    assert!(!notes("9.9.9").status.success(), "a version that there is not");
+    let unreleased = String::from_utf8(notes("Unreleased").stdout).unwrap();
+    assert!(unreleased.contains("### Added\n") && !unreleased.contains("\n## "), "{unreleased}");
+    assert!(text("CHANGELOG.md").contains(unreleased.trim()));
+    assert!(!notes("9.9.9").status.success(), "an unknown version fails");
 }
 
-/// The lines of the Dockerfile that begin with a word, without it.
+/// The arguments of an instruction in the Dockerfile.
 fn instructions(word: &str) -> Vec<String> {
     let file = text("Dockerfile");
     let lines = file.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
@@ -237,16 +244,16 @@ fn instructions(word: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_image_is_built_with_our_rust_and_runs_without_rights() {
+fn image_uses_pinned_rust_and_runs_as_non_root() {
     let toolchain = text("rust-toolchain.toml");
     let version = toolchain.split('"').nth(1).unwrap();
     let stages = instructions("FROM");
     assert!(stages[0].starts_with(&format!("rust:{version}-")), "{stages:?}");
-    // The chart runs it as the same user.
+    // The chart uses the same user.
     let user = yaml(&format!("{CHART}/values.yaml"))["podSecurityContext"]["runAsUser"].to_string();
     assert_eq!(instructions("USER"), [format!("{user}:{user}")]);
     assert_eq!(instructions("ENTRYPOINT"), [r#"["/drift-exporter"]"#]);
-    // Whoever releases it says where it comes from.
+    // The release workflow sets the labels.
     let release = text(".github/workflows/release.yaml");
     for word in ["source", "version", "revision"] {
         let argument = word.to_uppercase();
@@ -256,7 +263,7 @@ fn the_image_is_built_with_our_rust_and_runs_without_rights() {
 }
 
 #[test]
-fn what_the_image_is_built_from_is_enough_for_cargo() {
+fn image_build_context_is_complete_for_cargo() {
     let folder = tempfile::tempdir().unwrap();
     let ignored = text(".dockerignore");
     assert!(ignored.lines().any(|line| line == "*"), "{ignored}");

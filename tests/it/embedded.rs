@@ -1,4 +1,4 @@
-//! What the embedded cluster serves, and what a careless client cannot do to it.
+//! The API server of the demo, and its behaviour with misbehaving clients.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn label(embedded: &Embedded, value: &str) {
     embedded.cluster.patch(&web(), "test", json!({"metadata": {"labels": {"round": value}}})).unwrap();
 }
 
-/// Opens a watch that begins now.
+/// Opens a watch that starts at a resource version.
 async fn watch(port: u16, version: u64) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let request = format!("GET {SERVICES}?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -42,7 +42,7 @@ async fn watch(port: u16, version: u64) -> BufReader<TcpStream> {
     BufReader::new(stream)
 }
 
-async fn line_with(reader: &mut BufReader<TcpStream>, word: &str) {
+async fn read_until_line(reader: &mut BufReader<TcpStream>, word: &str) {
     let mut line = String::new();
     while !line.contains(word) {
         line.clear();
@@ -51,11 +51,11 @@ async fn line_with(reader: &mut BufReader<TcpStream>, word: &str) {
     }
 }
 
-async fn ask(port: u16, request: &str) -> (u16, Value) {
+async fn send(port: u16, request: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let (mut reader, mut writer) = stream.split();
     let mut answer = String::new();
-    // A server that has heard enough answers before everything is sent.
+    // The server may respond before it has read the whole request.
     let (_, read) = tokio::join!(writer.write_all(request.as_bytes()), reader.read_to_string(&mut answer));
     assert!(read.is_ok() || !answer.is_empty(), "{read:?}");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -63,10 +63,10 @@ async fn ask(port: u16, request: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_up() {
-    // Both ends of each connection are here.
+async fn a_thousand_watches_get_events_and_idle_clients_block_none() {
+    // The test holds both ends of each connection.
     let files = rlimit::increase_nofile_limit(4096).unwrap();
-    assert!(files >= 2200, "only {files} files may be open: see ulimit -Hn");
+    assert!(files >= 2200, "the limit of open files is {files}: see ulimit -Hn");
     let embedded = shop().await;
     let version: u64 = embedded.cluster.get(&web()).unwrap()["metadata"]["resourceVersion"]
         .as_str()
@@ -76,12 +76,12 @@ async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_
     for _ in 0..1000 {
         watchers.push(watch(embedded.port, version).await);
     }
-    let mut lazy = watchers.split_off(995);
+    let mut idle = watchers.split_off(995);
     label(&embedded, "first-round");
     for watcher in &mut watchers {
-        line_with(watcher, "first-round").await;
+        read_until_line(watcher, "first-round").await;
     }
-    // Far more than a socket and the log take in: whoever does not read is left behind, and nobody waits for them.
+    // More data than the socket buffers and the log hold: idle clients fall behind and block no other.
     watchers.truncate(100);
     let mut reader = watchers.remove(7);
     let filler = "x".repeat(100_000);
@@ -89,13 +89,13 @@ async fn a_thousand_watchers_are_all_told_and_those_who_do_not_read_hold_nobody_
         let annotations = json!({"filler": format!("{round}{filler}")});
         embedded.cluster.patch(&web(), "test", json!({"metadata": {"annotations": annotations}})).unwrap();
         let word = format!("\"{round}xxx");
-        line_with(&mut reader, &word).await;
+        read_until_line(&mut reader, &word).await;
     }
     embedded.cluster.patch(&web(), "test", json!({"metadata": {"annotations": null}})).unwrap();
     label(&embedded, "second-round");
-    line_with(&mut reader, "second-round").await;
-    // A watcher that comes back too late gets an error.
-    line_with(&mut lazy[0], "\"code\":410").await;
+    read_until_line(&mut reader, "second-round").await;
+    // A watch that fell behind gets 410 Gone.
+    read_until_line(&mut idle[0], "\"code\":410").await;
 }
 
 fn get(path: &str) -> String {
@@ -103,7 +103,7 @@ fn get(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_kind_is_told_of_listed_and_selected() {
+async fn every_kind_supports_discovery_list_and_selectors() {
     let embedded = shop().await;
     let mut kinds = Vec::new();
     for path in [
@@ -113,7 +113,7 @@ async fn every_kind_is_told_of_listed_and_selected() {
         "/apis/networking.k8s.io/v1",
         "/apis/coordination.k8s.io/v1",
     ] {
-        let (_, list) = ask(embedded.port, &get(path)).await;
+        let (_, list) = send(embedded.port, &get(path)).await;
         for resource in list["resources"].as_array().unwrap() {
             let name = resource["name"].as_str().unwrap();
             if !name.contains('/') {
@@ -123,7 +123,7 @@ async fn every_kind_is_told_of_listed_and_selected() {
     }
     assert_eq!(kinds.len(), 10, "{kinds:?}");
     for path in kinds {
-        let (status, list) = ask(embedded.port, &get(&format!("{path}?labelSelector=tfstate%3Dtrue"))).await;
+        let (status, list) = send(embedded.port, &get(&format!("{path}?labelSelector=tfstate%3Dtrue"))).await;
         assert_eq!((status, &list["items"]), (200, &json!([])), "{path}");
     }
     let secret = Cluster::resolve_kind("v1", "Secret").unwrap();
@@ -133,7 +133,7 @@ async fn every_kind_is_told_of_listed_and_selected() {
         embedded.cluster.create(&secret, "test", object).unwrap();
     }
     for query in ["labelSelector=tfstate%3Dtrue", "fieldSelector=metadata.name%3Dstate"] {
-        let (_, list) = ask(embedded.port, &get(&format!("/api/v1/secrets?{query}"))).await;
+        let (_, list) = send(embedded.port, &get(&format!("/api/v1/secrets?{query}"))).await;
         let items = list["items"].as_array().unwrap();
         assert_eq!((items.len(), &items[0]["metadata"]["name"]), (1, &"state".into()), "{query}");
         assert_eq!((&items[0]["data"], items[0].get("stringData")), (&json!({"a": "bmV3"}), None));
@@ -142,20 +142,20 @@ async fn every_kind_is_told_of_listed_and_selected() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_is_cut_off_and_leaves_the_others_alone() {
+async fn stalled_client_is_disconnected_and_blocks_no_other() {
     let embedded = shop().await;
-    let mut hangs = TcpStream::connect(("127.0.0.1", embedded.port)).await.unwrap();
-    hangs.write_all(b"PATCH /api/v1/namespaces/shop/services/web HTTP/1.1\r\nhost: x\r\n").await.unwrap();
+    let mut stalled = TcpStream::connect(("127.0.0.1", embedded.port)).await.unwrap();
+    stalled.write_all(b"PATCH /api/v1/namespaces/shop/services/web HTTP/1.1\r\nhost: x\r\n").await.unwrap();
     let (status, _) =
-        ask(embedded.port, &format!("GET {SERVICES}/web HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
+        send(embedded.port, &format!("GET {SERVICES}/web HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
             .await;
     assert_eq!(status, 200);
     let mut rest = Vec::new();
-    completes("cut off", hangs.read_to_end(&mut rest)).await.unwrap();
+    completes("cut off", stalled.read_to_end(&mut rest)).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_a_status_with_405_or_501_and_never_a_crash() {
+async fn unsupported_requests_return_a_status_object() {
     let embedded = shop().await;
     let request = |method: &str, path: &str, kind: &str, body: &str| {
         let length = body.len();
@@ -165,7 +165,7 @@ async fn what_is_not_served_is_a_status_with_405_or_501_and_never_a_crash() {
     };
     let web = format!("{SERVICES}/web");
     let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
-    for (method, path, kind, body, wanted) in [
+    for (method, path, kind, body, expected) in [
         ("DELETE", SERVICES, "", "", 405),
         ("POST", &*web, "application/json", "{}", 405),
         ("TRACE", &*web, "", "", 405),
@@ -193,16 +193,16 @@ async fn what_is_not_served_is_a_status_with_405_or_501_and_never_a_crash() {
         ("GET", "/api/v1/namespaces/shop/pods", "", "", 404),
         ("GET", "/api/v1/namespaces/%00/services/%ff", "", "", 404),
     ] {
-        let (status, answer) = ask(embedded.port, &request(method, path, kind, body)).await;
-        let asked = format!("{method} {path} {}", &body[..body.len().min(60)]);
+        let (status, answer) = send(embedded.port, &request(method, path, kind, body)).await;
+        let case = format!("{method} {path} {}", &body[..body.len().min(60)]);
         assert_eq!(
             (status, &answer["kind"], &answer["code"]),
-            (wanted, &"Status".into(), &wanted.into()),
-            "{asked}: {answer}"
+            (expected, &"Status".into(), &expected.into()),
+            "{case}: {answer}"
         );
     }
     let large = "x".repeat(4 << 20);
     let (status, _) =
-        ask(embedded.port, &request("PATCH", &web, "application/merge-patch+json", &large)).await;
+        send(embedded.port, &request("PATCH", &web, "application/merge-patch+json", &large)).await;
     assert_eq!(status, 413);
 }

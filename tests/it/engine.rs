@@ -1,4 +1,4 @@
-//! What time does to what is known, and what is remembered.
+//! Drift episodes over time: counters, onsets, resolution causes, series.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{
 const EPISODES: &str = "drift_resource_episodes_total{";
 
 #[tokio::test(start_paused = true)]
-async fn flapping_is_counted_for_a_day_after_the_last_time() {
+async fn episode_counter_expires_a_day_after_the_last_episode() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     let world = World::ready(&api).await;
@@ -31,7 +31,7 @@ async fn flapping_is_counted_for_a_day_after_the_last_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_stands_at_the_start_is_shown_and_not_counted() {
+async fn drift_at_startup_is_exposed_but_not_counted() {
     let api = ApiServer::default();
     api.put("deployments", edited(deployment("web"), 30));
     let world = World::ready(&api).await;
@@ -45,14 +45,14 @@ async fn what_stands_at_the_start_is_shown_and_not_counted() {
     world.settle().await;
     let resolved =
         "drift_resolved_age_seconds_count{source=\"annotation\",cause=\"reverted\",severity=\"warning\"}";
-    assert_eq!(world.sample(resolved).await, Some(1.0), "its end is seen, though");
+    assert_eq!(world.sample(resolved).await, Some(1.0), "its resolution is counted");
     let sum = world.sample("drift_resolved_age_seconds_sum").await.unwrap();
     let age = f64::from(u32::try_from(BEGIN - 1_767_312_030).unwrap());
     assert!((sum - age).abs() < 10.0, "{sum} is not about {age}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_onset_in_the_future_is_now() {
+async fn future_onset_is_clamped_to_now() {
     let api = ApiServer::default();
     let mut object = edited(deployment("web"), 1);
     object["metadata"]["managedFields"][1]["time"] = json!("2027-01-01T00:00:00Z");
@@ -63,7 +63,7 @@ async fn an_onset_in_the_future_is_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn causes_tell_a_revert_from_a_moved_baseline_and_a_deletion() {
+async fn resolution_causes_are_absorbed_and_deleted() {
     let api = ApiServer::default();
     let drifted = edited(deployment("web"), 1);
     let hash = json!(drifted["metadata"]["annotations"]["tfdrift.jin.dev/spec-hash"]);
@@ -78,13 +78,17 @@ async fn causes_tell_a_revert_from_a_moved_baseline_and_a_deletion() {
     api.delete("deployments", "web");
     world.settle().await;
     let history = world.get("/v1/history").await.json();
-    let causes: Vec<_> =
-        history["transitions"].as_array().unwrap().iter().map(|own| own["cause"].clone()).collect();
+    let causes: Vec<_> = history["transitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|transition| transition["cause"].clone())
+        .collect();
     assert_eq!(causes, [json!("deleted"), json!(null), json!("absorbed")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_baseline_that_moves_by_way_of_nonsense_absorbs_all_the_same() {
+async fn baseline_change_through_invalid_hash_is_absorbed() {
     let api = ApiServer::default();
     let drifted = edited(deployment("web"), 1);
     api.put("deployments", drifted.clone());
@@ -100,7 +104,7 @@ async fn a_baseline_that_moves_by_way_of_nonsense_absorbs_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_without_objects_leaves_no_series_unless_something_was_counted() {
+async fn empty_namespace_keeps_only_counter_series() {
     let api = ApiServer::default();
     let mut preview = deployment("preview");
     preview["metadata"]["namespace"] = json!("preview-1");
@@ -117,7 +121,7 @@ async fn a_namespace_without_objects_leaves_no_series_unless_something_was_count
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_facts_alone_leaves_the_page_as_it_is() {
+async fn status_change_without_series_keeps_the_snapshot_sequence() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     let world = World::ready(&api).await;
@@ -131,18 +135,18 @@ async fn a_change_of_facts_alone_leaves_the_page_as_it_is() {
     object["status"]["availableReplicas"] = json!(1);
     api.put("deployments", object);
     world.settle().await;
-    assert!(world.snapshot().sequence > before, "health has a series");
+    assert!(world.snapshot().sequence > before, "health is exposed as a series");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_stamped_with_jcs_drifts_by_a_label_and_whoever_set_it_is_named() {
+async fn jcs_hash_drifts_by_label_and_names_its_manager() {
     let api = ApiServer::default();
-    let stamped = recorded(deployment("web"), JCS_OF_WEB);
-    api.put("deployments", stamped.clone());
+    let annotated = recorded(deployment("web"), WEB_JCS_HASH);
+    api.put("deployments", annotated.clone());
     let world = World::ready(&api).await;
     let web = "drift_resource_drifted{";
     assert_eq!(world.sample(web).await, Some(0.0), "{}", world.get("/v1/resources?namespace=*").await.text());
-    let mut labelled = stamped;
+    let mut labelled = annotated;
     labelled["metadata"]["labels"]["team"] = json!("ops");
     labelled["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl-label",
         "time": "2026-01-03T00:00:00Z", "fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}}}}));
@@ -154,5 +158,5 @@ async fn an_object_stamped_with_jcs_drifts_by_a_label_and_whoever_set_it_is_name
     assert_eq!(view["resources"][0]["onset"], "2026-01-03T00:00:00Z");
 }
 
-/// A fixed value: another one would make every stamp out there drift.
-const JCS_OF_WEB: &str = "jcs-v1:79be48a9370a3d33fb84fcfd8e57dc4d366d20ee3d93bfb500d3051d859b4e79";
+/// A fixed value: if the algorithm changed, every annotated object would drift.
+const WEB_JCS_HASH: &str = "jcs-v1:79be48a9370a3d33fb84fcfd8e57dc4d366d20ee3d93bfb500d3051d859b4e79";

@@ -1,9 +1,9 @@
-//! `drift-exporter explain`, asked of a running demo.
+//! The command `drift-exporter explain` on a running demo.
 
 use serde_json::Value;
 
 use crate::{
-    command_line::{Ended, run},
+    command_line::{CommandOutput, run},
     demo::patch,
     programs::{
         demo::{Demo, UNCHANGED},
@@ -11,31 +11,34 @@ use crate::{
     },
 };
 
-fn explain(server: &str, arguments: &[&str]) -> Ended {
+fn explain(server: &str, arguments: &[&str]) -> CommandOutput {
     run(&[&["explain", "--server", server], arguments].concat(), "", &[])
 }
 
 #[test]
-fn it_says_which_source_says_what_and_who_changed_it() {
+fn explain_shows_source_declaration_and_field_manager() {
     let demo = Demo::start(&["--no-story"]);
     let server = format!("http://127.0.0.1:{}/", demo.port);
     let web = ["deployment/web", "-n", "shop"];
-    let fine = explain(&server, &web);
-    assert_eq!((fine.code, fine.stdout.as_str()), (Some(0), "Deployment shop/web\n\nannotation: in sync\n"));
+    let in_sync = explain(&server, &web);
+    assert_eq!(
+        (in_sync.code, in_sync.stdout.as_str()),
+        (Some(0), "Deployment shop/web\n\nannotation: in sync\n")
+    );
 
     let refunds = ["deployment.apps/refunds", "-n", "payments"];
     let scale = "/apis/apps/v1/namespaces/payments/deployments/refunds/scale";
     assert_eq!(patch(demo.api_port(), scale, r#"{"spec":{"replicas":9}}"#), "HTTP/1.1 200 OK");
-    let drifted = eventually("it drifted", || {
-        Some(explain(&server, &refunds)).filter(|ended| ended.stdout.contains("drifted"))
+    let drifted = eventually("the object drifted", || {
+        Some(explain(&server, &refunds)).filter(|output| output.stdout.contains("drifted"))
     });
-    let told = drifted.stdout;
+    let stdout = drifted.stdout;
     for part in [
         "Deployment payments/refunds\n\nterraform: drifted since 20",
         "  declared by terraform/default/payments kubernetes_deployment_v1.refunds\n",
         "  spec.replicas: 2 is declared, 9 is there\n    by kubectl (kubectl), 20",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(stdout.contains(part), "{part}: {stdout}");
     }
     let json = explain(&server, &[&refunds[..], &["-o", "json"]].concat()).stdout;
     let claims = serde_json::from_str::<Value>(&json).unwrap()["claims"].clone();
@@ -43,7 +46,7 @@ fn it_says_which_source_says_what_and_who_changed_it() {
 }
 
 #[test]
-fn what_is_not_there_is_named_and_so_is_a_server_that_does_not_answer() {
+fn unknown_object_and_unreachable_server_are_errors() {
     let demo = UNCHANGED.get();
     let server = format!("http://127.0.0.1:{}", demo.port);
     let nothing = explain(&server, &["deployment/nonesuch?x", "-n", "shop"]);
@@ -54,8 +57,8 @@ fn what_is_not_there_is_named_and_so_is_a_server_that_does_not_answer() {
         ("nonsense", "address"),
         ("ftp://a b", "invalid address"),
     ] {
-        let ended = explain(address, &["deployment/web"]);
-        assert_eq!(ended.code, Some(2), "{address}");
-        assert!(ended.stderr.contains(word) && ended.stdout.is_empty(), "{address}: {}", ended.stderr);
+        let output = explain(address, &["deployment/web"]);
+        assert_eq!(output.code, Some(2), "{address}");
+        assert!(output.stderr.contains(word) && output.stdout.is_empty(), "{address}: {}", output.stderr);
     }
 }

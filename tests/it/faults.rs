@@ -1,4 +1,4 @@
-//! A server that hangs, cuts, lies, forbids or forgets.
+//! Watches on an API server that stalls, disconnects, rejects requests or expires resource versions.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::support::{
     world::World,
 };
 
-const STALL: Duration = Duration::from_secs(45);
+const STALL_TIMEOUT: Duration = Duration::from_secs(45);
 
-fn down(world: &World, plural: &str) -> Option<DownReason> {
+fn down_reason(world: &World, plural: &str) -> Option<DownReason> {
     let snapshot = world.snapshot();
     let stream = snapshot.watches().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
     match &stream.health {
@@ -31,7 +31,7 @@ fn shop() -> ApiServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ready_means_listed_and_a_mute_server_is_found() {
+async fn readyz_waits_for_first_list_and_stalled_list_is_detected() {
     let api = shop();
     api.mood("deployments", Mood::Mute);
     let world = World::start(&api);
@@ -42,60 +42,78 @@ async fn ready_means_listed_and_a_mute_server_is_found() {
     assert_eq!(
         world.sample("drift_resource_drifted{group=\"apps\"").await,
         None,
-        "nothing is said before the list"
+        "no series before the first list"
     );
     assert_eq!(
         world.sample("drift_resource_drifted{group=\"\"").await,
         Some(0.0),
-        "the other kind is untouched"
+        "the other kind is not affected"
     );
 
     world
-        .until("the stall is found", STALL, |world| down(world, "deployments") == Some(DownReason::Stalled))
+        .until("the stall is detected", STALL_TIMEOUT, |world| {
+            down_reason(world, "deployments") == Some(DownReason::Stalled)
+        })
         .await;
-    assert_eq!(world.get("/readyz").await.status, 503, "a stall is no answer");
+    assert_eq!(world.get("/readyz").await.status, 503, "a stalled kind is not synced");
     assert_eq!(world.get("/livez").await.status, 200);
     api.mood("deployments", Mood::Well);
-    world.until("it heals", Duration::from_secs(35), |world| world.known("deployments").len() == 2).await;
+    world
+        .until("the watch recovers", Duration::from_secs(35), |world| world.known("deployments").len() == 2)
+        .await;
     assert_eq!(world.get("/readyz").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_stops_halfway_shows_nothing_and_is_tried_again() {
+async fn incomplete_list_exposes_nothing_and_is_retried() {
     for mood in [Mood::ListsStall(700), Mood::ListsBreak(700)] {
         let api = shop();
         api.mood("deployments", mood);
         let world = World::start(&api);
-        world.until("the break is found", STALL, |world| down(world, "deployments").is_some()).await;
+        world
+            .until("the failure is detected", STALL_TIMEOUT, |world| {
+                down_reason(world, "deployments").is_some()
+            })
+            .await;
         assert!(world.known("deployments").is_empty());
         api.mood("deployments", Mood::Well);
-        world.until("it heals", Duration::from_secs(35), |world| world.known("deployments").len() == 2).await;
+        world
+            .until("the watch recovers", Duration::from_secs(35), |world| {
+                world.known("deployments").len() == 2
+            })
+            .await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_breaks_off_leaves_what_was_known() {
+async fn failed_relist_keeps_the_cache() {
     let api = shop();
     let world = World::ready(&api).await;
     api.mood("deployments", Mood::ListsBreak(700));
     api.delete("deployments", "cart");
     api.forget();
     api.cut();
-    world.until("the break is found", STALL, |world| down(world, "deployments").is_some()).await;
+    world
+        .until("the failure is detected", STALL_TIMEOUT, |world| down_reason(world, "deployments").is_some())
+        .await;
     let page = world.metrics().await;
     assert_eq!(
         page.lines().filter(|line| line.starts_with("drift_resource_drifted{group=\"apps\"")).count(),
         1
     );
-    // The event of the deletion came before the cut, so only the list is missing: nothing else may vanish.
+    // The watch delivered the deletion before the disconnect, so only the deleted object is gone.
     assert!(page.contains("verdict=\"unknown\",reason=\"stale\""), "{page}");
     api.mood("deployments", Mood::Well);
-    world.until("it heals", Duration::from_secs(35), |world| down(world, "deployments").is_none()).await;
+    world
+        .until("the watch recovers", Duration::from_secs(35), |world| {
+            down_reason(world, "deployments").is_none()
+        })
+        .await;
     assert_eq!(world.known("deployments"), api.truth("deployments"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_found_and_its_claims_are_unknown() {
+async fn stalled_watch_is_detected_and_its_claims_are_unknown() {
     let api = shop();
     let world = World::ready(&api).await;
     api.put("deployments", edited(deployment("web"), 1));
@@ -103,27 +121,27 @@ async fn a_watch_that_falls_silent_is_found_and_its_claims_are_unknown() {
     let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
     assert_eq!(world.sample(web).await, Some(1.0));
     api.mood("deployments", Mood::Mute);
-    let took = world.until("the silence is found", STALL + Duration::from_secs(30), |world| {
-        down(world, "deployments") == Some(DownReason::Stalled)
+    let took = world.until("the stall is detected", STALL_TIMEOUT + Duration::from_secs(30), |world| {
+        down_reason(world, "deployments") == Some(DownReason::Stalled)
     });
     let took = took.await;
-    assert!(took <= STALL, "{took:?}");
+    assert!(took <= STALL_TIMEOUT, "{took:?}");
     assert_eq!(world.sample("drift_watch_stream_up{group=\"apps\"").await, Some(0.0));
     assert_eq!(world.sample("drift_watch_stream_up{group=\"\"").await, Some(1.0));
     let stale = "drift_resources{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",source=\"annotation\",verdict=\"unknown\",reason=\"stale\"}";
     assert_eq!(world.sample(stale).await, Some(2.0));
-    assert_eq!(world.sample(web).await, Some(1.0), "what was known is held");
+    assert_eq!(world.sample(web).await, Some(1.0), "the last value is kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_version_is_listed_again_however_the_server_says_so() {
+async fn expired_resource_version_triggers_relist() {
     for mood in [Mood::WatchesFail(410), Mood::WatchesRefused(410)] {
         let api = shop();
         let world = World::ready(&api).await;
         api.mood("deployments", mood);
         api.cut();
         tokio::time::sleep(Duration::from_secs(2)).await;
-        // Nobody tells the exporter about these two.
+        // No watch delivers these two changes.
         api.delete("deployments", "cart");
         api.put("deployments", edited(deployment("web"), 1));
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -138,57 +156,74 @@ async fn a_forgotten_version_is_listed_again_however_the_server_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_long_outage_a_forgotten_version_is_listed_again_at_once() {
+async fn expired_version_after_outage_is_relisted_at_once() {
     let api = shop();
     let world = World::ready(&api).await;
     api.mood("deployments", Mood::Refuses(503, None));
     api.cut();
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(down(&world, "deployments"), Some(DownReason::Error));
+    assert_eq!(down_reason(&world, "deployments"), Some(DownReason::Error));
     api.put("deployments", edited(deployment("web"), 1));
     api.forget();
     api.mood("deployments", Mood::Well);
     world
-        .until("it is up again", Duration::from_secs(35), |world| down(world, "deployments").is_none())
+        .until("the watch is up again", Duration::from_secs(35), |world| {
+            down_reason(world, "deployments").is_none()
+        })
         .await;
-    let heard = |world: &World| world.known("deployments") == world.api.truth("deployments");
-    world.until("what it missed is known as soon as it is up", Duration::from_millis(100), heard).await;
+    let is_current = |world: &World| world.known("deployments") == world.api.truth("deployments");
+    world
+        .until("the cache is current as soon as the watch is up", Duration::from_millis(100), is_current)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_forbidden_is_asked_for_rarely_and_heals_when_granted() {
+async fn forbidden_kind_is_retried_with_backoff_until_granted() {
     let api = shop();
     api.mood("deployments", Mood::Refuses(403, None));
     let world = World::start(&api);
-    world.until("it is refused", Duration::from_secs(5), |world| down(world, "deployments").is_some()).await;
+    world
+        .until("the list is rejected", Duration::from_secs(5), |world| {
+            down_reason(world, "deployments").is_some()
+        })
+        .await;
     let ready = world.get("/readyz").await;
-    assert_eq!((ready.status.as_u16(), down(&world, "deployments")), (200, Some(DownReason::Forbidden)));
+    assert_eq!(
+        (ready.status.as_u16(), down_reason(&world, "deployments")),
+        (200, Some(DownReason::Forbidden))
+    );
     assert!(ready.text().contains("deployments.apps: not listed (forbidden): "), "{}", ready.text());
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let asked = api.requests().iter().filter(|url| url.contains("deployments")).count();
-    assert!((15..60).contains(&asked), "{asked} requests in ten minutes");
+    let requests = api.requests().iter().filter(|url| url.contains("deployments")).count();
+    assert!((15..60).contains(&requests), "{requests} requests in ten minutes");
     api.mood("deployments", Mood::Well);
-    world.until("it heals", Duration::from_secs(35), |world| world.known("deployments").len() == 2).await;
+    world
+        .until("the watch recovers", Duration::from_secs(35), |world| world.known("deployments").len() == 2)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_answered_it_stays_ready_through_an_outage() {
+async fn readyz_stays_ready_during_an_outage() {
     let api = shop();
     api.mood("deployments", Mood::Refuses(403, None));
     let world = World::start(&api);
-    world.until("it is refused", Duration::from_secs(5), |world| down(world, "deployments").is_some()).await;
+    world
+        .until("the list is rejected", Duration::from_secs(5), |world| {
+            down_reason(world, "deployments").is_some()
+        })
+        .await;
     world.settle().await;
     assert_eq!(world.get("/readyz").await.status, 200);
     api.mood("deployments", Mood::Refuses(500, None));
     api.mood("services", Mood::Refuses(500, None));
     api.cut();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(down(&world, "deployments"), Some(DownReason::Error));
+    assert_eq!(down_reason(&world, "deployments"), Some(DownReason::Error));
     assert_eq!(world.get("/readyz").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_cuts_every_watch_at_once_is_asked_ever_more_rarely() {
+async fn repeatedly_closed_watch_backs_off() {
     let api = shop();
     let world = World::ready(&api).await;
     for _ in 0..600 {
@@ -199,26 +234,27 @@ async fn a_proxy_that_cuts_every_watch_at_once_is_asked_ever_more_rarely() {
         api.requests().iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
     assert!(watches < 80, "{watches} watches in ten minutes");
     api.put("deployments", edited(deployment("web"), 1));
-    let heard = |world: &World| world.known("deployments") == world.api.truth("deployments");
-    world.until("it is heard all the same", Duration::from_secs(35), heard).await;
+    let is_current = |world: &World| world.known("deployments") == world.api.truth("deployments");
+    world.until("the edit arrives", Duration::from_secs(35), is_current).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_nothing_can_be_listed_it_is_not_ready() {
+async fn readyz_fails_if_no_kind_can_be_listed() {
     let api = shop();
     api.mood("deployments", Mood::Refuses(403, None));
     api.mood("services", Mood::Refuses(404, None));
     let world = World::start(&api);
     world
-        .until("both are refused", Duration::from_secs(5), |world| {
-            down(world, "deployments").is_some() && down(world, "services") == Some(DownReason::NotFound)
+        .until("both lists are rejected", Duration::from_secs(5), |world| {
+            down_reason(world, "deployments").is_some()
+                && down_reason(world, "services") == Some(DownReason::NotFound)
         })
         .await;
     assert_eq!(world.get("/readyz").await.status, 503);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
+async fn retry_after_header_is_respected() {
     let api = shop();
     api.mood("deployments", Mood::Refuses(429, Some(20)));
     let _world = World::start(&api);
@@ -229,15 +265,15 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_object_hides_no_other() {
+async fn invalid_object_hides_no_other() {
     let api = shop();
-    let mut odd = deployment("odd");
-    odd["spec"]["replicas"] = json!("three");
-    api.put("deployments", odd);
-    let mut odder = deployment("odder");
-    odder["spec"] = json!([1, 2]);
-    odder["metadata"]["labels"] = json!(7);
-    api.put("deployments", odder);
+    let mut bad_replicas = deployment("odd");
+    bad_replicas["spec"]["replicas"] = json!("three");
+    api.put("deployments", bad_replicas);
+    let mut bad_spec = deployment("odder");
+    bad_spec["spec"] = json!([1, 2]);
+    bad_spec["metadata"]["labels"] = json!(7);
+    api.put("deployments", bad_spec);
     let mut quantity = deployment("quantity");
     quantity["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "lots"});
     api.put("deployments", quantity);
@@ -254,7 +290,7 @@ async fn one_bad_object_hides_no_other() {
     assert_eq!(world.sample(&line("unknown", "unreadable")).await, Some(3.0));
     assert_eq!(world.sample(&line("unknown", "bad_hash")).await, Some(1.0));
 
-    // The same through a watch, with lines that are no events in between.
+    // The same through a watch, with malformed events in between.
     api.say("deployments", r#"{"type":"MODIFIED","object":{"metadata":{"namespace":"shop"}}}"#);
     api.put("deployments", edited(deployment("web"), 1));
     world.settle().await;
@@ -262,18 +298,22 @@ async fn one_bad_object_hides_no_other() {
     assert_eq!(world.sample(web).await, Some(1.0));
     api.say("deployments", "this is not JSON");
     world
-        .until("the garbled watch is dropped", Duration::from_secs(1), |world| {
-            down(world, "deployments").is_some()
+        .until("the malformed watch is closed", Duration::from_secs(1), |world| {
+            down_reason(world, "deployments").is_some()
         })
         .await;
     api.put("deployments", deployment("web"));
-    world.until("it goes on", Duration::from_secs(35), |world| down(world, "deployments").is_none()).await;
+    world
+        .until("the watch recovers", Duration::from_secs(35), |world| {
+            down_reason(world, "deployments").is_none()
+        })
+        .await;
     world.settle().await;
     assert_eq!(world.sample(web).await, Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_hour_costs_two_requests_a_minute_and_no_list() {
+async fn idle_watch_sends_two_requests_per_minute_and_no_list() {
     let api = shop();
     let _world = World::ready(&api).await;
     tokio::time::sleep(Duration::from_secs(3_600)).await;

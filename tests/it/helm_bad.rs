@@ -1,11 +1,11 @@
-//! Releases that are broken, or may not be read.
+//! Invalid and forbidden Helm releases.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::types::{BaselineFault, SkipReason, WatchHealth};
 use serde_json::json;
 
 use crate::{
-    helm_follow::{enabled, manifest, put, release, serial, stored, told},
+    helm_follow::{enabled, manifest, put, release, serial, stored, summary},
     support::{
         followed::{Followed, Told},
         gzip::gzip,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
+async fn invalid_release_reports_its_fault_and_affects_no_other() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     server.put("secrets", stored("ops", 1, "deployed", &release("ops", 1, &manifest(&["a"]))));
@@ -28,8 +28,8 @@ async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
     let at = damaged.len() - 6;
     damaged[at] ^= 1;
     let case = |packed: &[u8], fault| (stored("shop", 1, "deployed", packed), fault);
-    let mut no_base64 = stored("shop", 1, "deployed", b"");
-    no_base64["data"]["release"] = json!(STANDARD.encode("{canary}"));
+    let mut invalid_base64 = stored("shop", 1, "deployed", b"");
+    invalid_base64["data"]["release"] = json!(STANDARD.encode("{canary}"));
     let cases = [
         case(&whole[..whole.len() - 9], BaselineFault::Truncated),
         case(&damaged, BaselineFault::Unreadable),
@@ -38,22 +38,22 @@ async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
         case(&release("ops", 2, &manifest(&["canary"])), BaselineFault::Foreign),
         case(b"canary", BaselineFault::Unreadable),
         case(b"", BaselineFault::Truncated),
-        (no_base64, BaselineFault::Unreadable),
+        (invalid_base64, BaselineFault::Unreadable),
     ];
     for (object, fault) in cases {
         server.put("secrets", object);
-        let told = followed.baseline().await;
-        let trouble = told.fault.as_ref().unwrap();
+        let baseline = followed.baseline().await;
+        let error = baseline.fault.as_ref().unwrap();
         assert_eq!(
-            (&*told.name, trouble.fault, told.objects.len()),
+            (&*baseline.name, error.fault, baseline.objects.len()),
             ("shop/web", fault, 1),
-            "the last good one stays"
+            "the last valid baseline is kept"
         );
-        assert!(trouble.message.contains("release shop/web"), "{}", trouble.message);
-        assert!(!format!("{told:?}").contains("canary"), "{told:?}");
+        assert!(error.message.contains("release shop/web"), "{}", error.message);
+        assert!(!format!("{baseline:?}").contains("canary"), "{baseline:?}");
     }
 
-    // Without gzip it is as good, and so is one of 5 MB.
+    // A release without gzip is valid, and so is one of 5 MB.
     let plain = json!({"name": "web", "namespace": "shop", "version": 3, "manifest": manifest(&["a", "b"])});
     server.put("secrets", stored("shop", 3, "deployed", plain.to_string().as_bytes()));
     let healed = followed.baseline().await;
@@ -65,11 +65,11 @@ async fn bad_releases_say_what_is_bad_about_them_and_leave_the_others_alone() {
     let large = gzip(large.to_string());
     assert!(large.len() > 4 << 20, "{}", large.len());
     server.put("secrets", stored("shop", 4, "deployed", &large));
-    assert_eq!(told(&followed.baseline().await), (4, 1, "released".to_owned()));
+    assert_eq!(summary(&followed.baseline().await), (4, 1, "released".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_that_are_no_objects_are_told_and_the_others_count() {
+async fn invalid_documents_are_reported_as_skipped() {
     let server = StateServer::default();
     let manifest = manifest(&["a", "b"])
         + "---\n# Source: shop/templates/left.yaml\nkind: Service\nmetadata:\n  name: {{ .Values.canary }}\n"
@@ -77,7 +77,8 @@ async fn documents_that_are_no_objects_are_told_and_the_others_count() {
     server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
     let mut followed = Followed::start_releases(&server, enabled());
     let baseline = followed.baseline().await;
-    let skipped: Vec<_> = baseline.skipped.iter().map(|own| (&*own.address, own.reason)).collect();
+    let skipped: Vec<_> =
+        baseline.skipped.iter().map(|resource| (&*resource.address, resource.reason)).collect();
     assert_eq!(baseline.objects.len(), 2);
     assert_eq!(
         skipped,
@@ -86,7 +87,7 @@ async fn documents_that_are_no_objects_are_told_and_the_others_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
+async fn failed_discovery_of_a_group_hides_only_its_objects() {
     let server = StateServer::default();
     server.serve("example.com/v1", "Fleet", false);
     server.forbid("/apis/example.com/v1", "");
@@ -102,15 +103,15 @@ async fn a_group_that_nobody_answers_for_hides_its_own_objects_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn releases_that_may_not_be_read_are_asked_for_less_and_less_and_hold_up_nothing() {
+async fn forbidden_releases_are_retried_with_backoff() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     server.forbid("secrets", "shop");
     let mut followed = Followed::start_releases(&server, enabled());
     assert!(matches!(followed.next().await, Told::Source(WatchHealth::Down { .. })));
     followed.silent(40).await;
-    let asked = server.requests().iter().filter(|asked| asked.name.is_some()).count();
-    assert!((5..=7).contains(&asked), "{asked} times in 40 s");
+    let reads = server.requests().iter().filter(|request| request.name.is_some()).count();
+    assert!((5..=7).contains(&reads), "{reads} reads in 40 s");
     server.allow();
     followed.baseline().await;
     followed.up().await;

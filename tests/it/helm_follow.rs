@@ -1,4 +1,4 @@
-//! Following Helm releases in a cluster: what is told, when, and what is never asked for.
+//! Watching Helm releases in a cluster: the baselines that it publishes, and the objects that it reads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ pub(crate) fn enabled() -> ReleaseLocations {
     ReleaseLocations { enabled: true, ..ReleaseLocations::default() }
 }
 
-/// The manifest of some ConfigMaps, each from a template of its own.
+/// A manifest of ConfigMaps, each from its own template.
 pub(crate) fn manifest(names: &[&str]) -> String {
     let document = |name: &&str| {
         format!(
@@ -42,7 +42,7 @@ pub(crate) fn release(namespace: &str, revision: u64, manifest: &str) -> Vec<u8>
     gzip(release.to_string())
 }
 
-/// A Secret or ConfigMap as Helm writes it; `packed` is what it holds, before base64.
+/// A Secret as Helm writes it; `packed` is its content before base64.
 pub(crate) fn stored(namespace: &str, revision: u64, status: &str, packed: &[u8]) -> Value {
     let labels = json!({"owner": "helm", "name": "web", "status": status, "version": revision.to_string()});
     let metadata = json!({"name": format!("sh.helm.release.v1.web.v{revision}"), "namespace": namespace, "labels": labels,
@@ -59,19 +59,19 @@ pub(crate) fn serial(baseline: &Baseline) -> u64 {
     baseline.version.as_ref().unwrap().serial
 }
 
-/// Revision, number of objects, and what is being done.
-pub(crate) fn told(baseline: &Arc<Baseline>) -> (u64, usize, String) {
+/// Revision, number of objects, and the operation in flight.
+pub(crate) fn summary(baseline: &Arc<Baseline>) -> (u64, usize, String) {
     let operation = baseline.lock.as_ref().map_or("-", |lock| &*lock.operation);
     (serial(baseline), baseline.objects.len(), operation.to_owned())
 }
 
-/// The names of objects that were asked for one by one.
-fn got(server: &StateServer) -> Vec<String> {
-    server.requests().into_iter().filter_map(|asked| asked.name).collect()
+/// The names of objects that were read individually.
+fn reads(server: &StateServer) -> Vec<String> {
+    server.requests().into_iter().filter_map(|request| request.name).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_is_deployed_is_ever_read() {
+async fn only_deployed_revisions_are_read() {
     let server = StateServer::default();
     for revision in 1..10 {
         let status = if revision == 7 { "failed" } else { "superseded" };
@@ -80,7 +80,7 @@ async fn only_what_is_deployed_is_ever_read() {
     put(&server, 10, "deployed", &["a", "b"]);
     let mut followed = Followed::start_releases(&server, enabled());
     let baseline = followed.baseline().await;
-    assert_eq!(told(&baseline), (10, 2, "-".to_owned()));
+    assert_eq!(summary(&baseline), (10, 2, "-".to_owned()));
     assert_eq!(
         (&*baseline.name, baseline.origin, baseline.this_cluster),
         ("shop/web", BaselineOrigin::HelmSecret, true)
@@ -93,15 +93,15 @@ async fn only_what_is_deployed_is_ever_read() {
     assert!(!format!("{baseline:?}").contains("canary"));
     followed.up().await;
     followed.silent(30).await;
-    assert_eq!(got(&server), ["sh.helm.release.v1.web.v10"]);
-    let listed = server.requests().into_iter().filter(|asked| asked.name.is_none());
-    assert!(listed.into_iter().all(|asked| asked.metadata_only && asked.selector == "owner=helm"));
+    assert_eq!(reads(&server), ["sh.helm.release.v1.web.v10"]);
+    let listed = server.requests().into_iter().filter(|request| request.name.is_none());
+    assert!(listed.into_iter().all(|request| request.metadata_only && request.selector == "owner=helm"));
     let wanted = followed.wanted();
     assert_eq!(wanted.kinds.iter().map(ToString::to_string).collect::<Vec<_>>(), ["v1 ConfigMap"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed() {
+async fn upgrade_is_in_flight_until_one_second_after_deployment() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a", "b"]);
     let mut followed = Followed::start_releases(&server, enabled());
@@ -109,42 +109,42 @@ async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed()
     followed.up().await;
     put(&server, 2, "pending-upgrade", &["a", "c"]);
     let pending = followed.baseline().await;
-    assert_eq!(told(&pending), (1, 2, "pending-upgrade".to_owned()));
+    assert_eq!(summary(&pending), (1, 2, "pending-upgrade".to_owned()));
     let lock = pending.lock.as_ref().unwrap();
     assert_eq!(lock.in_flight_until, Some(start() + SignedDuration::from_mins(30)));
-    // For a moment none is deployed.
+    // For a moment no revision is deployed.
     put(&server, 1, "superseded", &["a", "b"]);
     followed.silent(5).await;
     put(&server, 2, "deployed", &["a", "c"]);
     let released = followed.baseline().await;
-    assert_eq!(told(&released), (2, 2, "released".to_owned()));
-    assert!(Arc::ptr_eq(&first.objects[0], &released.objects[0]), "what did not change is the same");
-    let settled = followed.baseline().await;
-    assert_eq!(told(&settled), (2, 2, "-".to_owned()));
+    assert_eq!(summary(&released), (2, 2, "released".to_owned()));
+    assert!(Arc::ptr_eq(&first.objects[0], &released.objects[0]), "unchanged objects are shared");
+    let idle = followed.baseline().await;
+    assert_eq!(summary(&idle), (2, 2, "-".to_owned()));
     let until = released.lock.as_ref().unwrap().in_flight_until.unwrap();
     assert_eq!(until, start() + SignedDuration::from_secs(6));
 
-    // One that fails leaves what is deployed, one that hangs is not waited for.
+    // A failed upgrade leaves the deployed revision in place.
     put(&server, 3, "pending-upgrade", &["d"]);
-    assert_eq!(told(&followed.baseline().await), (2, 2, "pending-upgrade".to_owned()));
+    assert_eq!(summary(&followed.baseline().await), (2, 2, "pending-upgrade".to_owned()));
     put(&server, 3, "failed", &["d"]);
-    assert_eq!(told(&followed.baseline().await), (2, 2, "released".to_owned()));
-    assert_eq!(told(&followed.baseline().await), (2, 2, "-".to_owned()));
+    assert_eq!(summary(&followed.baseline().await), (2, 2, "released".to_owned()));
+    assert_eq!(summary(&followed.baseline().await), (2, 2, "-".to_owned()));
 
-    // A rollback that fails leaves nothing deployed, and what was is no longer compared.
+    // A failed rollback leaves no revision deployed, so nothing is compared.
     put(&server, 4, "pending-rollback", &["a", "b"]);
     followed.baseline().await;
     put(&server, 2, "superseded", &["a", "c"]);
     put(&server, 4, "failed", &["a", "b"]);
     let failed = followed.baseline().await;
     assert_eq!(failed.fault.as_ref().unwrap().fault, BaselineFault::NotDeployed);
-    assert_eq!(told(&failed), (2, 2, "-".to_owned()));
+    assert_eq!(summary(&failed), (2, 2, "-".to_owned()));
     put(&server, 5, "deployed", &["a"]);
     let healed = followed.baseline().await;
-    assert_eq!((told(&healed), &healed.fault), ((5, 1, "released".to_owned()), &None));
+    assert_eq!((summary(&healed), &healed.fault), ((5, 1, "released".to_owned()), &None));
     followed.baseline().await;
 
-    // The first word of an uninstall ends it.
+    // The status `uninstalling` removes the baseline.
     put(&server, 5, "uninstalling", &["a"]);
     assert!(matches!(followed.next().await, Told::Gone(name) if name == "shop/web"));
     for revision in 1..6 {
@@ -153,11 +153,11 @@ async fn an_upgrade_is_in_flight_until_a_second_after_its_revision_is_deployed()
     followed.silent(60).await;
     assert!(followed.wanted().kinds.is_empty());
     let names: Vec<String> = [1, 2, 5].map(|number| format!("sh.helm.release.v1.web.v{number}")).into();
-    assert_eq!(got(&server), names, "each that was deployed was read, once");
+    assert_eq!(reads(&server), names, "each deployed revision was read once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_is_known_at_once_while_another_release_is_being_read() {
+async fn pending_upgrade_is_reported_while_another_release_is_read() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     let other = |revision, status| {
@@ -168,19 +168,19 @@ async fn an_upgrade_is_known_at_once_while_another_release_is_being_read() {
     followed.baseline().await;
     followed.baseline().await;
     followed.up().await;
-    let begun = tokio::time::Instant::now();
+    let begin = tokio::time::Instant::now();
     server.stall("sh.helm.release.v1.web.v2");
     put(&server, 2, "deployed", &["b"]);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(got(&server).last().unwrap(), "sh.helm.release.v1.web.v2", "it is being read");
+    assert_eq!(reads(&server).last().unwrap(), "sh.helm.release.v1.web.v2", "the read is in progress");
     other(2, "pending-upgrade");
     let pending = followed.baseline().await;
-    assert_eq!((&*pending.name, told(&pending).2), ("ops/web", "pending-upgrade".to_owned()));
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!((&*pending.name, summary(&pending).2), ("ops/web", "pending-upgrade".to_owned()));
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_begun_right_after_an_upgrade_holds_on_when_that_was_read() {
+async fn pending_upgrade_survives_the_read_of_the_previous_revision() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     let mut followed = Followed::start_releases(&server, enabled());
@@ -191,7 +191,7 @@ async fn what_is_begun_right_after_an_upgrade_holds_on_when_that_was_read() {
     loop {
         let baseline = followed.baseline().await;
         if serial(&baseline) == 2 {
-            assert_eq!(told(&baseline), (2, 1, "pending-upgrade".to_owned()));
+            assert_eq!(summary(&baseline), (2, 1, "pending-upgrade".to_owned()));
             break;
         }
     }
@@ -199,7 +199,7 @@ async fn what_is_begun_right_after_an_upgrade_holds_on_when_that_was_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_is_what_is_deployed_now() {
+async fn only_the_deployed_revision_stays_in_memory() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["stays", "name-1"]);
     let mut followed = Followed::start_releases(&server, enabled());
@@ -212,27 +212,27 @@ async fn what_is_kept_is_what_is_deployed_now() {
         put(&server, revision - 1, "superseded", &["stays"]);
         put(&server, revision, "deployed", &["stays", &format!("name-{revision}")]);
         while serial(&*followed.baseline().await) < revision {}
-        let settled = followed.baseline().await;
-        assert_eq!(told(&settled), (revision, 2, "-".to_owned()));
-        let alive = gone.iter().filter(|own| own.strong_count() > 0).count();
+        let current = followed.baseline().await;
+        assert_eq!(summary(&current), (revision, 2, "-".to_owned()));
+        let alive = gone.iter().filter(|object| object.strong_count() > 0).count();
         assert_eq!(alive, 0, "revision {revision}");
-        gone.push(Arc::downgrade(&settled.objects[1]));
-        assert!(std::ptr::eq(stays.as_ptr(), Arc::as_ptr(&settled.objects[0])));
+        gone.push(Arc::downgrade(&current.objects[1]));
+        assert!(std::ptr::eq(stays.as_ptr(), Arc::as_ptr(&current.objects[0])));
     }
-    assert_eq!(got(&server).len(), 30, "each was read once, while it was deployed");
+    assert_eq!(reads(&server).len(), 30, "each revision was read once, while it was deployed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_installed_now_settles_before_it_is_judged() {
+async fn new_release_is_in_flight_before_it_is_compared() {
     let server = StateServer::default();
     let mut followed = Followed::start_releases(&server, enabled());
     followed.up().await;
     put(&server, 1, "pending-install", &["a"]);
     followed.silent(10).await;
     put(&server, 1, "deployed", &["a"]);
-    assert_eq!(told(&followed.baseline().await), (1, 1, "released".to_owned()));
-    assert_eq!(told(&followed.baseline().await), (1, 1, "-".to_owned()));
-    // Labels of other tools change nothing.
+    assert_eq!(summary(&followed.baseline().await), (1, 1, "released".to_owned()));
+    assert_eq!(summary(&followed.baseline().await), (1, 1, "-".to_owned()));
+    // Labels of other tools have no effect.
     let mut labelled = stored("shop", 1, "deployed", &release("shop", 1, &manifest(&["a"])));
     labelled["metadata"]["labels"]["backup"] = json!("done");
     server.put("secrets", labelled);
@@ -240,7 +240,7 @@ async fn a_release_that_is_installed_now_settles_before_it_is_judged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_is_asked_which_custom_kinds_have_namespaces() {
+async fn discovery_decides_whether_custom_kinds_are_namespaced() {
     let server = StateServer::default();
     server.serve("example.com/v1", "Fleet", false);
     let custom = |kind: &str| {
@@ -251,18 +251,18 @@ async fn the_server_is_asked_which_custom_kinds_have_namespaces() {
     let manifest = custom("Fleet") + &custom("Widget");
     server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
     let mut followed = Followed::start_releases(&server, enabled());
-    let places = |baseline: &Baseline| -> Vec<String> {
-        baseline.objects.iter().map(|own| own.object.namespace.to_string()).collect()
+    let namespaces = |baseline: &Baseline| -> Vec<String> {
+        baseline.objects.iter().map(|declared| declared.object.namespace.to_string()).collect()
     };
-    assert_eq!(places(&*followed.baseline().await), ["", "shop"]);
+    assert_eq!(namespaces(&*followed.baseline().await), ["", "shop"]);
     followed.up().await;
-    // A definition that comes later says it better.
+    // A CustomResourceDefinition that is created later corrects the scope.
     server.serve("example.com/v1", "Widget", false);
-    assert_eq!(places(&*followed.baseline().await), ["", ""]);
+    assert_eq!(namespaces(&*followed.baseline().await), ["", ""]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_drivers_are_followed_and_what_is_forbidden_is_told() {
+async fn both_storage_drivers_are_watched_and_forbidden_is_reported() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     let mut map = stored("shop", 1, "deployed", b"");
@@ -294,10 +294,10 @@ async fn both_drivers_are_followed_and_what_is_forbidden_is_told() {
     }
 }
 
-/// A release of a MiB as it is stored, most of it the chart, read within the time of a blink.
+/// The stored release has one MiB, most of it the chart.
 #[test]
-#[expect(clippy::print_stdout, reason = "it is measured")]
-fn a_large_release_is_decoded_in_no_time() {
+#[expect(clippy::print_stdout, reason = "the test prints its measurement")]
+fn large_release_decodes_fast() {
     let mut random = fastrand::Rng::with_seed(1);
     let mut words =
         |count: usize| -> String { std::iter::repeat_with(|| random.alphanumeric()).take(count).collect() };
@@ -310,7 +310,7 @@ fn a_large_release_is_decoded_in_no_time() {
     assert!(packed.len() > 1 << 20, "{}", packed.len());
     let (took, decoded) = least_of_three(|| decode(packed.as_bytes()).unwrap());
     assert_eq!(decoded.manifest.len(), manifest.len());
-    println!("a release of {} KiB was decoded in {took:?} of CPU time", packed.len() >> 10);
+    println!("decoded a release of {} KiB in {took:?} of CPU time", packed.len() >> 10);
     let most = if cfg!(debug_assertions) { 600 } else { 30 };
     assert!(took.as_millis() < most, "{took:?}");
 }

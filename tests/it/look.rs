@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    command_line::{Ended, run, write},
+    command_line::{CommandOutput, run, write},
     demo::patch,
     programs::{
         demo::{Demo, Shared, UNCHANGED},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Runs a command on the demo, through its exporter or without it.
-fn ask(demo: &Demo, through: Through, arguments: &[&str]) -> Ended {
+fn ask(demo: &Demo, through: Through, arguments: &[&str]) -> CommandOutput {
     let kubeconfig = demo.kubeconfig.display().to_string();
     let server = format!("http://127.0.0.1:{}", demo.port);
     let whom = match through {
@@ -48,7 +48,7 @@ fn drifted() -> Demo {
 }
 
 /// The rows of a table without the column that depends on when is looked.
-fn rows(ended: &Ended) -> Vec<Vec<String>> {
+fn rows(ended: &CommandOutput) -> Vec<Vec<String>> {
     let mut lines = ended.stdout.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
     let since = head.iter().position(|title| *title == "SINCE").unwrap_or(usize::MAX);
@@ -117,8 +117,9 @@ fn what_differs_by_whatever_source_can_be_accepted() {
         let arguments = [&["accept", object, "-n", namespace][..], &why].concat();
         ask(&demo, through, &arguments)
     };
-    let in_words =
-        |ended: &Ended| ended.stdout.lines().filter(|line| !line.contains("expires")).collect::<String>();
+    let in_words = |ended: &CommandOutput| {
+        ended.stdout.lines().filter(|line| !line.contains("expires")).collect::<String>()
+    };
     for (object, namespace, path, is_told) in [
         ("deploy/refunds", "payments", "spec.replicas", true),
         ("cm/notifier-messages", "platform", "data.shipped", false),

@@ -1,122 +1,127 @@
-//! The fast tests: no network, no cluster. One binary, so that it links once.
+//! The fast tests: no network, no cluster. One binary, which links once.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::cast_precision_loss,
-    reason = "helpers of tests fail by panicking"
+    reason = "test helpers fail by panicking"
 )]
 
-/// What the tests on real programs share.
+/// Helpers shared with the tests that run real programs.
 #[path = "../support/mod.rs"]
 mod programs;
 mod support;
 
-/// Who may ask for what, and how much of it they are shown.
+/// Authentication, authorization, and which values each caller sees.
 mod access;
-/// Rules, runbooks and the tests of alerts fit together.
+/// Alerting rules, runbooks and rule tests match.
 mod alerts;
-/// `/v1/…`: queries, shapes, problems.
+/// `/v1/…`: queries, response fields, problem details.
 mod api;
 /// The module table, file lengths, no orphans.
 mod architecture;
-/// Who scaled an object, as autoscalers tell.
+/// Autoscalers as actors of replica drift.
 mod autoscalers;
-/// What the built-in rules say about the drift that everybody has.
+/// How the built-in rules rate common drift.
 mod built_in_rules;
-/// The program as people run it: `hash`, bad flags, bad files.
+/// The command line: `hash`, invalid flags, invalid files.
 mod command_line;
-/// Catalogue and flags are what the documents say.
+/// The documentation matches metrics, rules, settings and flags.
 mod contracts;
-/// Dashboards, what is written down of them, and the metrics that they show.
+/// Dashboards, their descriptions and their metrics.
 mod dashboards;
-/// What somebody wrote down beside what is there.
+/// Diffs of declared and live objects.
 mod declared;
+/// Diffs of declared and live custom resources.
 mod declared_customs;
-/// `drift-exporter demo`, as people run it.
+/// The command `demo`.
 mod demo;
-/// What Terraform manages in the demo, at rest and in the story.
+/// The Terraform state of the demo.
 mod demo_terraform;
-/// What the chart copies is current, and image and workflows fit the rest.
+/// Chart, image and workflows match the repository.
 mod deploy;
-/// What the embedded cluster serves, and what a careless client cannot do to it.
+/// The API server of the demo.
 mod embedded;
-/// What one engine makes of changes, without any stream.
+/// Drift episodes over time: counters, onsets, resolution causes, series.
 mod engine;
+/// The command `explain`.
 mod explain;
-/// A server that hangs, cuts, lies, forbids or forgets.
+/// Watches on an API server that stalls, disconnects or rejects requests.
 mod faults;
-/// Hashes: others' bit for bit, and independent of spelling.
+/// Spec hashes: equal to those of other operators, independent of formatting.
 mod hashes;
-/// Following Helm releases in a cluster.
+/// Invalid and forbidden Helm releases.
 mod helm_bad;
+/// Watching Helm releases in a cluster.
 mod helm_follow;
+/// Reading many Helm releases.
 mod helm_looks;
-/// Any order of lists and events ends as a fresh list would.
+/// Any order of lists and events converges to the state of a fresh list.
 mod interleavings;
-/// Kinds that come, go and change; settings that change.
+/// Kinds that are added, removed or changed; changed settings.
 mod kinds;
-/// What kubectl wrote down on objects beside what they are.
+/// Last-applied-configuration compared with live objects.
 mod last_applied;
-/// `/v1/events`: resuming, calm, ends.
+/// `/v1/events`: resume, batching, limits.
 mod live_events;
-/// `get`, `diff` and `explain`, with an exporter and without one.
+/// `get`, `diff` and `explain`, with and without an exporter.
 mod look;
-/// How they end.
+/// Closed pipes and exit codes of `get`, `diff` and `explain`.
 mod look_ends;
-/// What they make of what a running exporter says.
+/// `get`, `diff` and `explain` with responses of an exporter.
 mod look_server;
-/// What they show on a terminal.
+/// `get`, `diff` and `explain` on a terminal.
 mod look_terminal;
-/// Whom they ask.
+/// Which server `get`, `diff` and `explain` use.
 mod look_whom;
-/// The `/metrics` page: golden, escapes, formats, limits.
+/// Watching directories of manifests.
 mod manifest_follow;
+/// The `/metrics` page: golden, escapes, formats, limits.
 mod metrics_page;
-/// Kinds of the cluster's own, and what its API server says about them.
+/// Custom resources and their OpenAPI schemas.
 mod own_kinds;
-/// What people see in a browser.
+/// The HTML pages.
 mod page;
-/// Which streams are open for what is wanted.
+/// The watches that a plan opens for the wanted kinds.
 mod plan;
-/// The program as a plugin of kubectl, completions and manual pages.
+/// The kubectl plugin, shell completions and manual pages.
 mod plugin;
-/// Settings that change while the program runs.
+/// Settings that reload while the program runs.
 mod reload;
-/// Rules that change while objects do.
+/// Rules that change while objects change.
 mod rule_changes;
-/// Rules: what they match, which wins, what is wrong with them.
+/// Rules: matching, precedence, errors.
 mod rules;
-/// What no rules can do, whatever they are.
+/// Properties that hold for any rules.
 mod rules_properties;
-/// Slow clients, full servers, stopping.
+/// Slow clients, connection limits, shutdown.
 mod server;
-/// The settings file: what is wrong is told with its place, and nothing is half taken.
+/// The settings file: errors with positions, all-or-nothing reload.
 mod settings;
-/// The reference of settings beside their schema.
+/// The settings reference matches the schema.
 mod settings_reference;
-/// What controllers record in the status of their objects, and Jobs that run Terraform.
+/// Hashes in the status of objects, and Jobs that run Terraform.
 mod status_hash;
-/// Settings about both.
+/// Settings of status hashes and Terraform Jobs.
 mod status_hash_settings;
-/// States beside live objects.
+/// Terraform states compared with live objects.
 mod terraform_claims;
 mod terraform_compare;
-/// Following states in a cluster and in files.
+/// Watching Terraform states in a cluster and in files.
 mod terraform_follow;
-/// What is kept of live objects while what is sealed in them changes.
+/// Cached live objects while their redacted fields change.
 mod terraform_kept;
-/// What a running exporter keeps of objects in which states mark something, and which kinds it lists again for that.
+/// Objects with sensitive fields in an exporter, and the relists that they cause.
 mod terraform_marked;
-/// Whatever a state marks as sensitive compares as if it were not.
+/// Sensitive fields compare like other fields.
 mod terraform_marks;
-/// `drift-exporter baseline`, and what is read of it again.
+/// The command `baseline`, and reading its output.
 mod terraform_published;
-/// States that are read again and again.
+/// Repeated reads of Terraform states.
 mod terraform_reread;
-/// Values that are compared and never told.
+/// Redacted values are compared and never exposed.
 mod terraform_sealed;
-/// What is kept of a Terraform state, and what is not.
+/// Decoding Terraform states.
 mod terraform_state;
-/// Objects that are declared in different versions of one kind.
+/// Objects declared in different versions of one kind.
 mod versions;

@@ -17,19 +17,19 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use crate::{
-    command_line::{Ended, run},
+    command_line::{CommandOutput, run},
     support::{
         followed::{Followed, Told},
         state_server::StateServer,
     },
 };
 
-pub(crate) fn publish(state: &Value, flags: &[&str]) -> Ended {
+pub(crate) fn publish(state: &Value, flags: &[&str]) -> CommandOutput {
     run(&[&["baseline", "--name", "shop-prod"], flags].concat(), &state.to_string(), &[])
 }
 
 /// The Secrets that were printed.
-pub(crate) fn secrets(ended: &Ended) -> Vec<Value> {
+pub(crate) fn secrets(ended: &CommandOutput) -> Vec<Value> {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let documents = ended.stdout.split("---\n").filter(|text| !text.is_empty());
     documents.map(|text| serde_saphyr::from_str(text).unwrap()).collect()

@@ -1,16 +1,16 @@
-//! Who may ask for what, and how much of it they are shown.
+//! Authentication, authorization, and which values each caller sees.
 
-/// Encryption and certificates.
+/// TLS and client certificates.
 mod encryption;
-/// Every route.
+/// Every route with every kind of credentials.
 mod routes;
-/// What those see who may not see everything, and what is asked for that.
+/// Callers with restricted RBAC permissions, and the access reviews for them.
 mod sight;
-/// Tokens: whose they are, what their bearers may ask for and see.
+/// Bearer tokens, and the token and access reviews for them.
 mod tokens;
-/// Users and passwords, headers, limits.
+/// Basic authentication, headers, limits.
 mod users;
-/// What is wrong with a web configuration file.
+/// Errors in web configuration files.
 mod web_file;
 
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::support::{
     world::{Answer, World},
 };
 
-/// A web configuration file in a folder of its own.
+/// A web configuration file in a temporary directory.
 struct WebFile {
     folder: TempDir,
 }
@@ -41,7 +41,7 @@ impl WebFile {
         file
     }
 
-    /// Puts a file in its folder; what was there before is another file.
+    /// Replaces a file by an atomic rename.
     fn write(&self, name: &str, text: &str) {
         let (new, path) = (self.folder.path().join(".new"), self.folder.path().join(name));
         std::fs::write(&new, text).unwrap();
@@ -57,60 +57,58 @@ impl WebFile {
     }
 }
 
-/// What is wrong with a file, as it is told.
-fn told(path: &Path) -> Vec<String> {
+fn web_config_errors(path: &Path) -> Vec<String> {
     WebConfig::open(path, false).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
-/// Ann's password is `secret`, at the lowest cost there is.
+/// A user `ann` with the password `secret`, hashed at the lowest bcrypt cost.
 fn ann() -> String {
     format!("basic_auth_users:\n  ann: {}\n", bcrypt::hash("secret", 4).unwrap())
 }
 
-/// A shop in which the web server has drifted, shown to those who may see it. All values may be told.
-async fn shop(auth: Auth) -> World {
+/// An exporter whose Deployment `shop/web` has drifted. It shows all values.
+async fn drifted_shop(auth: Auth) -> World {
     let api = ApiServer::default();
     api.put("deployments", edited(deployment("web"), 1));
     api.put("services", service("web"));
     let settings = Settings { shown_values: ShownValues::Full, ..Settings::default() };
     let world = World::with_access(&api, api.client(), settings, auth);
-    let seen = |world: &World| {
+    let synced = |world: &World| {
         let snapshot = world.snapshot();
         snapshot.ready && snapshot.watches().all(|stream| stream.synced)
     };
-    world.eventually("it is ready", seen).await;
+    world.eventually("the exporter is ready", synced).await;
     world.settle().await;
     world
 }
 
-/// Asks for a path from elsewhere, with or without credentials.
-async fn ask(world: &World, method: &str, path: &str, credentials: Option<&str>) -> Answer {
-    let elsewhere = Peer { address: ([10, 0, 0, 7], 9).into(), certified: false };
-    let mut request = Request::builder().method(method).uri(path).extension(elsewhere);
+/// Sends a request from a remote address, with or without credentials.
+async fn send(world: &World, method: &str, path: &str, credentials: Option<&str>) -> Answer {
+    let remote = Peer { address: ([10, 0, 0, 7], 9).into(), certified: false };
+    let mut request = Request::builder().method(method).uri(path).extension(remote);
     if let Some(credentials) = credentials {
         request = request.header("authorization", credentials);
     }
     world.ask(request.body(Body::empty()).unwrap()).await
 }
 
-/// Whether an answer is a problem with this status, in the form that all have.
+/// Checks status and form of an `application/problem+json` response.
 #[track_caller]
-fn check_problem(answer: &Answer, status: StatusCode, what: &str) {
-    assert_eq!(answer.status, status, "{what}: {}", String::from_utf8_lossy(&answer.body));
-    assert_eq!(answer.headers["content-type"], "application/problem+json", "{what}");
-    assert_eq!(answer.json()["status"], status.as_u16(), "{what}");
-    let asks = answer.headers.contains_key("www-authenticate");
-    assert_eq!(asks, status == StatusCode::UNAUTHORIZED, "{what}");
+fn check_problem(answer: &Answer, status: StatusCode, case: &str) {
+    assert_eq!(answer.status, status, "{case}: {}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(answer.headers["content-type"], "application/problem+json", "{case}");
+    assert_eq!(answer.json()["status"], status.as_u16(), "{case}");
+    let has_challenge = answer.headers.contains_key("www-authenticate");
+    assert_eq!(has_challenge, status == StatusCode::UNAUTHORIZED, "{case}");
 }
 
-/// `Basic …` of a user and a password.
+/// The value of an `Authorization: Basic` header.
 fn basic(user: &str, password: &str) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     format!("Basic {text}")
 }
 
-/// Access by passwords.
-fn by_password(file: &WebFile) -> Auth {
+fn basic_auth(file: &WebFile) -> Auth {
     Auth::new(Some(file.open()), None)
 }

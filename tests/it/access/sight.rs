@@ -1,4 +1,4 @@
-//! What those see who may not see everything, and what is asked for that.
+//! Callers with restricted RBAC permissions, and the access reviews for them.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
 use super::{
-    ask, check_problem,
-    tokens::{Cluster, elsewhere, house, house_with, token},
+    check_problem, send,
+    tokens::{ReviewServer, in_attic, token, two_namespaces, two_namespaces_with},
 };
 use crate::support::{
     api_server::ApiServer,
@@ -27,7 +27,7 @@ use crate::support::{
 };
 
 async fn get(world: &World, account: &str, path: &str) -> Answer {
-    ask(world, "GET", path, Some(&token(account))).await
+    send(world, "GET", path, Some(&token(account))).await
 }
 
 async fn post(world: &World, account: &str, body: &Value) -> Answer {
@@ -36,32 +36,35 @@ async fn post(world: &World, account: &str, body: &Value) -> Answer {
     world.ask(request.body(Body::from(body.to_string())).unwrap()).await
 }
 
-/// The namespaces in which it was asked whether something may be listed; empty for all of them at once.
-fn asked_for(cluster: &Cluster) -> BTreeSet<String> {
-    let state = cluster.0.lock().unwrap();
-    let lists =
-        state.asked.iter().map(|own| &own["spec"]["resourceAttributes"]).filter(|own| own.is_object());
-    lists.map(|own| own["namespace"].as_str().unwrap_or_default().to_owned()).collect()
+/// The namespaces of all `SubjectAccessReview` objects for `list`; empty for a cluster-wide review.
+fn reviewed_namespaces(reviews: &ReviewServer) -> BTreeSet<String> {
+    let state = reviews.0.lock().unwrap();
+    let lists = state
+        .received
+        .iter()
+        .map(|review| &review["spec"]["resourceAttributes"])
+        .filter(|review| review.is_object());
+    lists.map(|review| review["namespace"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_a_namespace_is_named_it_is_asked_for_no_other() {
-    let cluster = Cluster::default();
-    let world = house(cluster.access()).await;
+async fn namespaced_request_reviews_only_that_namespace() {
+    let reviews = ReviewServer::default();
+    let world = two_namespaces(reviews.access()).await;
     for path in
         ["/v1/resources?namespace=shop", "/v1/resources/deployment/shop/web", "/v1/gate?namespace=shop"]
     {
         assert_ne!(get(&world, "team", path).await.status, StatusCode::FORBIDDEN, "{path}");
     }
     assert_eq!(post(&world, "team", &json!({"namespace": "shop"})).await.json()["total"], 2);
-    assert_eq!(asked_for(&cluster), BTreeSet::from([String::new(), "shop".to_owned()]));
+    assert_eq!(reviewed_namespaces(&reviews), BTreeSet::from([String::new(), "shop".to_owned()]));
     get(&world, "team", "/v1/resources?namespace=*").await;
-    assert!(asked_for(&cluster).contains("attic"));
+    assert!(reviewed_namespaces(&reviews).contains("attic"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_namespaces_than_can_be_asked_for_have_to_be_named() {
-    let (api, cluster) = (ApiServer::default(), Cluster::default());
+async fn too_many_namespaces_require_a_namespace_selector() {
+    let (api, reviews) = (ApiServer::default(), ReviewServer::default());
     for number in 0..2_100 {
         for (plural, mut object) in [
             ("deployments", deployment(&format!("web-{number}"))),
@@ -71,38 +74,42 @@ async fn more_namespaces_than_can_be_asked_for_have_to_be_named() {
             api.put(plural, object);
         }
     }
-    cluster.0.lock().unwrap().of_team = Some(("*", "shop-7"));
-    let world = World::with_access(&api, api.client(), Settings::default(), cluster.access());
-    world.until("it is ready", Duration::from_secs(60), |world| world.snapshot().ready).await;
+    reviews.0.lock().unwrap().team_permission = Some(("*", "shop-7"));
+    let world = World::with_access(&api, api.client(), Settings::default(), reviews.access());
+    world.until("the exporter is ready", Duration::from_secs(60), |world| world.snapshot().ready).await;
     world.settle().await;
     let all = get(&world, "team", "/v1/resources?namespace=*").await;
     check_problem(&all, StatusCode::FORBIDDEN, "all namespaces");
     assert!(all.text().contains("select one with `namespace`"), "{}", all.text());
-    assert_eq!(asked_for(&cluster), BTreeSet::from([String::new()]), "nothing is asked in vain");
+    assert_eq!(
+        reviewed_namespaces(&reviews),
+        BTreeSet::from([String::new()]),
+        "only the cluster-wide review is sent"
+    );
     assert_eq!(get(&world, "team", "/v1/resources?namespace=shop-7").await.json()["total"], 2);
     assert_eq!(get(&world, "admin", "/v1/resources?namespace=*").await.json()["total"], 4_200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_in_a_body_is_answered_as_one_in_a_url() {
-    let cluster = Cluster::default();
-    cluster.0.lock().unwrap().of_team = Some(("*", "nook"));
-    let world = house(cluster.access()).await;
+async fn post_and_get_authorize_namespaces_alike() {
+    let reviews = ReviewServer::default();
+    reviews.0.lock().unwrap().team_permission = Some(("*", "nook"));
+    let world = two_namespaces(reviews.access()).await;
     for (namespace, status) in
         [("nook", StatusCode::OK), ("attic", StatusCode::FORBIDDEN), ("nowhere", StatusCode::FORBIDDEN)]
     {
-        let asked = get(&world, "team", &format!("/v1/resources?namespace={namespace}")).await;
+        let fetched = get(&world, "team", &format!("/v1/resources?namespace={namespace}")).await;
         let posted = post(&world, "team", &json!({"namespace": namespace})).await;
-        assert_eq!((asked.status, posted.status), (status, status), "{namespace}");
-        assert_eq!(asked.text(), posted.text());
+        assert_eq!((fetched.status, posted.status), (status, status), "{namespace}");
+        assert_eq!(fetched.text(), posted.text());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_gate_is_closed_for_what_may_not_be_seen() {
-    let cluster = Cluster::default();
-    cluster.0.lock().unwrap().of_team = Some(("deployments", "shop"));
-    let world = house(cluster.access()).await;
+async fn gate_is_closed_for_kinds_the_caller_may_not_list() {
+    let reviews = ReviewServer::default();
+    reviews.0.lock().unwrap().team_permission = Some(("deployments", "shop"));
+    let world = two_namespaces(reviews.access()).await;
     for (account, query, hidden) in [
         ("admin", "severity=critical", &[][..]),
         ("team", "namespace=shop&kind=deployment&severity=critical", &[]),
@@ -116,7 +123,7 @@ async fn the_gate_is_closed_for_what_may_not_be_seen() {
         assert_eq!(answer.status, wanted, "{account} {query}: {}", answer.text());
         let reasons = answer.json()["reasons"].clone();
         let reasons = reasons.as_array().unwrap();
-        let kinds: BTreeSet<&str> = reasons.iter().map(|own| own["kind"].as_str().unwrap()).collect();
+        let kinds: BTreeSet<&str> = reasons.iter().map(|reason| reason["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, hidden.iter().copied().collect(), "{account} {query}");
         for reason in reasons {
             assert_eq!(reason["verdict"], "unknown");
@@ -129,17 +136,17 @@ async fn the_gate_is_closed_for_what_may_not_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_rule_of_the_settings_is_about_is_told_to_those_who_see_everything() {
+async fn rule_match_is_hidden_from_restricted_callers() {
     let text = "rules: [{name: own, reason: why, match: {namespaces: [shop, attic]}, effect: expected}]\n";
     let rules = load(text, &Overrides::default()).unwrap().settings;
-    let world = house_with(Cluster::default().access(), rules.clone()).await;
+    let world = two_namespaces_with(ReviewServer::default().access(), rules.clone()).await;
     let object = "/v1/resources/deployment/shop/web";
-    let told = get(&world, "team", object).await;
-    assert!(!told.text().contains("attic"), "{}", told.text());
-    let rule = own_rule(&told);
+    let restricted = get(&world, "team", object).await;
+    assert!(!restricted.text().contains("attic"), "{}", restricted.text());
+    let rule = own_rule(&restricted);
     assert_eq!((&rule["reason"], &rule["match"]), (&json!("why"), &json!({})));
-    let everybody = house_with(drift_exporter::server::Auth::default(), rules).await;
-    let rule = own_rule(&everybody.get(object).await);
+    let open = two_namespaces_with(drift_exporter::server::Auth::default(), rules).await;
+    let rule = own_rule(&open.get(object).await);
     assert_eq!(rule["match"]["namespaces"], json!(["shop", "attic"]));
 }
 
@@ -148,10 +155,10 @@ fn own_rule(answer: &Answer) -> Value {
     rules.into_iter().find(|rule| rule["name"] == "own").unwrap()
 }
 
-/// What an account hears of events, a frame at a time.
-struct Ear(Body);
+/// The `/v1/events` stream of an account.
+struct EventStream(Body);
 
-impl Ear {
+impl EventStream {
     async fn open(world: &World, account: &str, query: &str) -> Self {
         let request =
             Request::get(format!("/v1/events{query}")).header(header::AUTHORIZATION, token(account));
@@ -159,8 +166,8 @@ impl Ear {
         Self(router(world.exposed.clone()).oneshot(request).await.unwrap().into_body())
     }
 
-    /// Every frame until it is silent for half a second, signs of life aside.
-    async fn hear(&mut self) -> Vec<String> {
+    /// Every frame except heartbeats, until none arrives for half a second.
+    async fn read(&mut self) -> Vec<String> {
         let mut frames = Vec::new();
         while let Ok(Some(Ok(frame))) = timeout(Duration::from_millis(500), self.0.frame()).await {
             frames.push(String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap());
@@ -171,34 +178,34 @@ impl Ear {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_elsewhere_is_not_heard_and_changes_no_tag() {
-    let world = house(Cluster::default().access()).await;
+async fn changes_in_hidden_namespaces_emit_no_event_and_keep_etag() {
+    let world = two_namespaces(ReviewServer::default().access()).await;
     let list = "/v1/resources?namespace=*";
     let tag = async || get(&world, "team", list).await.headers[header::ETAG].clone();
     let newest = async || get(&world, "team", "/v1/history").await.json()["last"].clone();
-    let mut ear = Ear::open(&world, "team", "").await;
-    ear.hear().await;
+    let mut stream = EventStream::open(&world, "team", "").await;
+    stream.read().await;
     let before = (tag().await, newest().await);
     for number in 2..5 {
-        world.api.put("deployments", edited(elsewhere(deployment("chest")), number));
+        world.api.put("deployments", edited(in_attic(deployment("chest")), number));
         sleep(Duration::from_millis(200)).await;
-        world.api.put("deployments", elsewhere(deployment("chest")));
+        world.api.put("deployments", in_attic(deployment("chest")));
         sleep(Duration::from_millis(200)).await;
     }
-    assert_eq!(ear.hear().await, Vec::<String>::new());
+    assert_eq!(stream.read().await, Vec::<String>::new());
     assert_eq!((tag().await, newest().await), before);
     world.api.put("deployments", deployment("web"));
-    let heard = ear.hear().await.concat();
-    assert!(heard.contains("event: transition") && heard.contains("event: changed"), "{heard}");
+    let events = stream.read().await.concat();
+    assert!(events.contains("event: transition") && events.contains("event: changed"), "{events}");
     let after = (tag().await, newest().await);
     assert!(after.0 != before.0 && after.1 != before.1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_may_not_see_everything_are_told_a_few_times_a_second_and_miss_nothing() {
-    let world = house(Cluster::default().access()).await;
-    let mut ear = Ear::open(&world, "team", "").await;
-    ear.hear().await;
+async fn restricted_event_stream_batches_without_loss() {
+    let world = two_namespaces(ReviewServer::default().access()).await;
+    let mut stream = EventStream::open(&world, "team", "").await;
+    stream.read().await;
     let edits = async {
         for number in 0..100 {
             let web = deployment("web");
@@ -206,20 +213,20 @@ async fn those_who_may_not_see_everything_are_told_a_few_times_a_second_and_miss
             sleep(Duration::from_millis(10)).await;
         }
     };
-    let ((), frames) = tokio::join!(edits, ear.hear());
-    let told = frames.concat().matches("event: transition").count();
-    assert_eq!(told, 100);
+    let ((), frames) = tokio::join!(edits, stream.read());
+    let transitions = frames.concat().matches("event: transition").count();
+    assert_eq!(transitions, 100);
     assert!((8..=12).contains(&frames.len()), "{} frames in a second", frames.len());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_is_not_reset_by_what_he_does_not_see() {
-    let (api, access) = (ApiServer::default(), Cluster::default().access());
+async fn hidden_transitions_do_not_reset_event_stream() {
+    let (api, access) = (ApiServer::default(), ReviewServer::default().access());
     api.put("deployments", deployment("web"));
-    api.put("deployments", elsewhere(deployment("chest")));
+    api.put("deployments", in_attic(deployment("chest")));
     let key =
         ObjectKey { kind: Arc::new(Kind::deployment()), namespace: "attic".into(), name: "chest".into() };
-    // As many as are kept, all of them in the attic.
+    // A full history, all of it in the namespace `attic`.
     let history = History::restore((1..=10_100).map(|sequence| Transition {
         sequence,
         time: Timestamp::UNIX_EPOCH,
@@ -232,16 +239,16 @@ async fn a_listener_is_not_reset_by_what_he_does_not_see() {
         episode: None,
     }));
     let world = World::with_history(&api, api.client(), Settings::default(), access, history);
-    world.until("it is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
-    let mut ear = Ear::open(&world, "team", "?since=1").await;
-    ear.hear().await;
+    world.until("the exporter is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
+    let mut stream = EventStream::open(&world, "team", "?since=1").await;
+    stream.read().await;
     for number in 0..200 {
-        let chest = elsewhere(deployment("chest"));
+        let chest = in_attic(deployment("chest"));
         world.api.put("deployments", if number % 2 == 0 { edited(chest, 1) } else { chest });
         sleep(Duration::from_millis(1)).await;
     }
-    assert!(!world.snapshot().history.reaches_back_to(1), "it has moved on");
+    assert!(!world.snapshot().history.reaches_back_to(1), "the history has dropped its first entry");
     world.api.put("deployments", edited(deployment("web"), 1));
-    let heard = ear.hear().await.concat();
-    assert!(heard.contains("event: transition") && !heard.contains("event: reset"), "{heard}");
+    let events = stream.read().await.concat();
+    assert!(events.contains("event: transition") && !events.contains("event: reset"), "{events}");
 }

@@ -1,4 +1,4 @@
-//! Users and passwords, headers, limits, and which values are shown.
+//! Basic authentication, headers, limits, and which clients see values.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use futures::StreamExt as _;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 
-use super::{WebFile, ann, ask, basic, by_password, check_problem, shop};
+use super::{WebFile, ann, basic, basic_auth, check_problem, drifted_shop, send};
 use crate::support::{api_server::ApiServer, objects::deployment, world::World};
 
 const OBJECT: &str = "/v1/resources/deployment/shop/web";
 
 async fn status(world: &World, path: &str, user: &str, password: &str) -> StatusCode {
-    ask(world, "GET", path, Some(&basic(user, password))).await.status
+    send(world, "GET", path, Some(&basic(user, password))).await.status
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_come_and_go_without_a_restart_and_a_broken_file_lets_nobody_in() {
+async fn users_reload_without_restart_and_invalid_file_denies_access() {
     let file = WebFile::new(&ann());
-    let world = shop(by_password(&file)).await;
+    let world = drifted_shop(basic_auth(&file)).await;
     assert_eq!(status(&world, "/metrics", "ann", "secret").await, StatusCode::OK);
     let bob = ann().replace("ann:", "bob:");
     file.write("web.yml", &bob);
@@ -33,10 +33,10 @@ async fn users_come_and_go_without_a_restart_and_a_broken_file_lets_nobody_in() 
     for broken in ["basic_auth_users: {bob: secret}\n", "basic_auth_users: [\n", "basic_auth_user: {}\n"] {
         file.write("web.yml", broken);
         for user in ["ann", "bob"] {
-            let answer = ask(&world, "GET", "/metrics", Some(&basic(user, "secret"))).await;
+            let answer = send(&world, "GET", "/metrics", Some(&basic(user, "secret"))).await;
             check_problem(&answer, StatusCode::INTERNAL_SERVER_ERROR, broken);
         }
-        let ready = ask(&world, "GET", "/readyz", None).await;
+        let ready = send(&world, "GET", "/readyz", None).await;
         assert_eq!((ready.status, ready.text().as_str()), (StatusCode::OK, "ready\n"));
     }
     std::fs::remove_file(file.path()).unwrap();
@@ -46,22 +46,22 @@ async fn users_come_and_go_without_a_restart_and_a_broken_file_lets_nobody_in() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_cut_off_opens_no_door() {
-    let whole = format!("http_server_config: {{headers: {{X-Frame-Options: deny}}}}\n{}", ann());
-    let file = WebFile::new(&whole);
-    let world = shop(by_password(&file)).await;
+async fn truncated_file_keeps_authentication_on() {
+    let complete = format!("http_server_config: {{headers: {{X-Frame-Options: deny}}}}\n{}", ann());
+    let file = WebFile::new(&complete);
+    let world = drifted_shop(basic_auth(&file)).await;
     assert_eq!(status(&world, "/metrics", "ann", "secret").await, StatusCode::OK);
-    for cut in
+    for truncated in
         ["", "\n", "# users\n", "http_server_config:\n", "basic_auth_users:\n", "basic_auth_users: {}\n"]
     {
-        // In place, as a shell writes.
-        std::fs::write(file.path(), cut).unwrap();
+        // Written in place, as a shell does.
+        std::fs::write(file.path(), truncated).unwrap();
         for path in ["/metrics", "/v1/status"] {
-            check_problem(&ask(&world, "GET", path, None).await, StatusCode::UNAUTHORIZED, cut);
+            check_problem(&send(&world, "GET", path, None).await, StatusCode::UNAUTHORIZED, truncated);
         }
-        assert_eq!(status(&world, "/metrics", "ann", "guess").await, StatusCode::UNAUTHORIZED, "{cut}");
-        let told = ask(&world, "GET", "/v1/status", Some(&basic("ann", "secret"))).await.json();
-        let web = &told["webConfig"];
+        assert_eq!(status(&world, "/metrics", "ann", "guess").await, StatusCode::UNAUTHORIZED, "{truncated}");
+        let status_json = send(&world, "GET", "/v1/status", Some(&basic("ann", "secret"))).await.json();
+        let web = &status_json["webConfig"];
         assert_eq!(
             (&web["successful"], &web["problems"][0]["key"]),
             (&json!(false), &json!("basic_auth_users"))
@@ -71,69 +71,69 @@ async fn a_file_that_is_cut_off_opens_no_door() {
     }
     file.write("web.yml", &ann().replace("ann:", "bob:"));
     assert_eq!(status(&world, "/metrics", "ann", "secret").await, StatusCode::UNAUTHORIZED);
-    let told = ask(&world, "GET", "/v1/status", Some(&basic("bob", "secret"))).await.json();
+    let status_json = send(&world, "GET", "/v1/status", Some(&basic("bob", "secret"))).await.json();
     assert_eq!(
-        (&told["webConfig"]["successful"], &told["webConfig"]["problems"]),
+        (&status_json["webConfig"]["successful"], &status_json["webConfig"]["problems"]),
         (&json!(true), &json!([]))
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_browser_is_asked_for_a_password() {
+async fn unauthenticated_page_sends_basic_challenge() {
     let file = WebFile::new(&ann());
-    let world = shop(by_password(&file)).await;
-    let answer = ask(&world, "GET", "/", None).await;
+    let world = drifted_shop(basic_auth(&file)).await;
+    let answer = send(&world, "GET", "/", None).await;
     assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"drift-exporter\", charset=\"UTF-8\"");
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_are_added_unless_a_page_has_its_own() {
+async fn configured_headers_do_not_override_page_headers() {
     let headers = "http_server_config:\n  headers: {X-Frame-Options: deny, Content-Security-Policy: default-src *, Strict-Transport-Security: ''}\n";
     let file = WebFile::new(&format!("{headers}{}", ann()));
-    let world = shop(by_password(&file)).await;
-    let denied = ask(&world, "GET", "/", None).await;
+    let world = drifted_shop(basic_auth(&file)).await;
+    let denied = send(&world, "GET", "/", None).await;
     assert_eq!(
         (&denied.headers["x-frame-options"], &denied.headers["content-security-policy"]),
         (&"deny".parse().unwrap(), &"default-src *".parse().unwrap())
     );
     assert!(!denied.headers.contains_key("strict-transport-security"));
-    let page = ask(&world, "GET", "/", Some(&basic("ann", "secret"))).await;
+    let page = send(&world, "GET", "/", Some(&basic("ann", "secret"))).await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none'"), "{policy}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_requests_than_are_allowed_are_sent_away_but_not_probes() {
+async fn rate_limit_rejects_requests_but_not_probes() {
     let file = WebFile::new("rate_limit: {interval: 1h, burst: 2}\n");
-    let world = shop(by_password(&file)).await;
+    let world = drifted_shop(basic_auth(&file)).await;
     for _ in 0..5 {
-        assert_eq!(ask(&world, "GET", "/livez", None).await.status, StatusCode::OK);
+        assert_eq!(send(&world, "GET", "/livez", None).await.status, StatusCode::OK);
     }
     let mut answers = Vec::new();
     for _ in 0..3 {
-        answers.push(ask(&world, "GET", "/metrics", None).await);
+        answers.push(send(&world, "GET", "/metrics", None).await);
     }
     assert_eq!([answers[0].status, answers[1].status], [StatusCode::OK, StatusCode::OK]);
-    check_problem(&answers[2], StatusCode::TOO_MANY_REQUESTS, "the third");
+    check_problem(&answers[2], StatusCode::TOO_MANY_REQUESTS, "third request");
 }
 
 #[tokio::test(start_paused = true)]
-async fn passwords_that_are_sent_to_a_probe_are_looked_at_no_faster() {
+async fn rate_limit_applies_to_credentials_on_probes() {
     let file = WebFile::new(&format!("rate_limit: {{interval: 1h, burst: 2}}\n{}", ann()));
-    let world = shop(by_password(&file)).await;
-    let mut told = Vec::new();
+    let world = drifted_shop(basic_auth(&file)).await;
+    let mut detailed = Vec::new();
     for _ in 0..3 {
-        assert_eq!(ask(&world, "GET", "/readyz", None).await.text(), "ready\n");
-        let answer = ask(&world, "GET", "/readyz", Some(&basic("ann", "secret"))).await;
+        assert_eq!(send(&world, "GET", "/readyz", None).await.text(), "ready\n");
+        let answer = send(&world, "GET", "/readyz", Some(&basic("ann", "secret"))).await;
         assert_eq!(answer.status, StatusCode::OK);
-        told.push(answer.text().contains("listed"));
+        detailed.push(answer.text().contains("listed"));
     }
-    assert_eq!(told, [true, true, false]);
+    assert_eq!(detailed, [true, true, false]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_body_is_refused_whoever_sends_it() {
-    let world = shop(Auth::default()).await;
+async fn large_body_is_rejected() {
+    let world = drifted_shop(Auth::default()).await;
     let chunks =
         futures::stream::repeat_with(|| Ok::<_, std::convert::Infallible>(vec![b'x'; 1 << 16])).take(160);
     for (what, body) in [("known", Body::from(vec![b'x'; 10 << 20])), ("chunked", Body::from_stream(chunks))]
@@ -146,16 +146,16 @@ async fn a_large_body_is_refused_whoever_sends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_given_up() {
-    let world = shop(Auth::default()).await;
+async fn missing_body_times_out() {
+    let world = drifted_shop(Auth::default()).await;
     let body = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::convert::Infallible>>());
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let answer = world.ask(Request::post("/v1/resources").body(body).unwrap()).await;
-    check_problem(&answer, StatusCode::REQUEST_TIMEOUT, "nothing comes");
-    assert_eq!(begun.elapsed().as_secs(), 5);
+    check_problem(&answer, StatusCode::REQUEST_TIMEOUT, "pending body");
+    assert_eq!(start.elapsed().as_secs(), 5);
 }
 
-/// A Deployment whose container has an environment variable of another value than kubectl applied.
+/// A Deployment with an environment variable that differs from its last-applied-configuration.
 fn edited_by_hand() -> Value {
     let with = |value: &str| {
         let env = json!([{"name": "LEVEL", "value": value}]);
@@ -170,8 +170,8 @@ fn edited_by_hand() -> Value {
     object
 }
 
-/// An exporter that may tell all values.
-async fn telling(auth: Auth) -> World {
+/// An exporter with `ShownValues::Full`.
+async fn exporter_with_values(auth: Auth) -> World {
     let api = ApiServer::default();
     api.put("deployments", edited_by_hand());
     let settings = Settings {
@@ -181,15 +181,15 @@ async fn telling(auth: Auth) -> World {
         ..Settings::default()
     };
     let world = World::with_access(&api, api.client(), settings, auth);
-    world.until("it is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
+    world.until("the exporter is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
     world.settle().await;
     world
 }
 
-/// Whether values are told to somebody, by the API and by the page alike.
-async fn is_told(world: &World, address: &str, certified: bool, headers: &[(&str, &str)]) -> bool {
+/// Whether a client sees values, in the API and on the page alike.
+async fn sees_values(world: &World, address: &str, certified: bool, headers: &[(&str, &str)]) -> bool {
     let peer = Peer { address: address.parse().unwrap(), certified };
-    let mut told = Vec::new();
+    let mut shown = Vec::new();
     for path in [OBJECT, "/objects/deployment/shop/web"] {
         let mut request = Request::get(path).extension(peer);
         for (name, value) in headers {
@@ -200,16 +200,16 @@ async fn is_told(world: &World, address: &str, certified: bool, headers: &[(&str
         // The page marks the part of a value that differs.
         let text = answer.text().replace("<ins>", "").replace("</ins>", "");
         assert!(text.contains("hmac:") != text.contains("edited-value"), "{text}");
-        told.push(text.contains("edited-value"));
+        shown.push(text.contains("edited-value"));
     }
-    assert_eq!(told[0], told[1]);
-    told[0]
+    assert_eq!(shown[0], shown[1]);
+    shown[0]
 }
 
 #[tokio::test(start_paused = true)]
-async fn values_are_told_to_those_on_this_machine_and_to_those_who_are_known() {
-    let world = telling(Auth::default()).await;
-    for (address, certified, headers, told) in [
+async fn values_are_shown_to_local_and_authenticated_clients() {
+    let world = exporter_with_values(Auth::default()).await;
+    for (address, certified, headers, shown) in [
         ("127.0.0.1:9", false, &[][..], true),
         ("127.0.0.1:9", false, &[("x-forwarded-for", "127.0.0.1")], false),
         ("127.0.0.1:9", false, &[("host", "evil.example")], false),
@@ -217,10 +217,10 @@ async fn values_are_told_to_those_on_this_machine_and_to_those_who_are_known() {
         ("10.0.0.7:9", false, &[("x-forwarded-for", "127.0.0.1")], false),
         ("10.0.0.7:9", true, &[], true),
     ] {
-        assert_eq!(is_told(&world, address, certified, headers).await, told, "{address} {headers:?}");
+        assert_eq!(sees_values(&world, address, certified, headers).await, shown, "{address} {headers:?}");
     }
     let file = WebFile::new(&ann());
-    let world = telling(by_password(&file)).await;
+    let world = exporter_with_values(basic_auth(&file)).await;
     let credentials = basic("ann", "secret");
-    assert!(is_told(&world, "10.0.0.7:9", false, &[("authorization", &credentials)]).await);
+    assert!(sees_values(&world, "10.0.0.7:9", false, &[("authorization", &credentials)]).await);
 }

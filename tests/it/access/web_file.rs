@@ -1,17 +1,17 @@
-//! What is wrong with a web configuration file, and where.
+//! Errors in web configuration files and their positions.
 
 use drift_exporter::server::WebConfig;
 
-use super::{WebFile, ann, told};
+use super::{WebFile, ann, web_config_errors};
 
 #[track_caller]
 fn check(text: &str, wanted: &[&str]) {
     let file = WebFile::new(text);
-    assert_eq!(told(&file.path()), wanted, "{text}");
+    assert_eq!(web_config_errors(&file.path()), wanted, "{text}");
 }
 
 #[test]
-fn every_mistake_is_told_with_its_place() {
+fn errors_have_line_and_column() {
     check(
         "tls_server_confi: {}\n",
         &[
@@ -61,7 +61,7 @@ fn every_mistake_is_told_with_its_place() {
 }
 
 #[test]
-fn mistakes_about_headers_and_limits_have_their_places_too() {
+fn header_and_rate_limit_errors_have_line_and_column() {
     check(
         "http_server_config:\n  headers: {X-Frame-Options: never, Server: me}\n",
         &[
@@ -86,12 +86,12 @@ fn mistakes_about_headers_and_limits_have_their_places_too() {
 }
 
 #[test]
-fn files_that_are_named_and_not_good_are_told_as_well_and_keys_are_never_quoted() {
+fn invalid_certificate_files_are_reported_without_key_material() {
     let file = WebFile::new("tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n");
     file.write("cert.pem", "hello");
-    let told_of = told(&file.path());
+    let errors = web_config_errors(&file.path());
     assert_eq!(
-        told_of,
+        errors,
         [
             "line 2, column 14: tls_server_config.cert_file: contains no certificate; add a BEGIN CERTIFICATE block"
         ]
@@ -99,15 +99,15 @@ fn files_that_are_named_and_not_good_are_told_as_well_and_keys_are_never_quoted(
     let (certificate, _) = super::encryption::certificate(&["localhost"]);
     file.write("cert.pem", &certificate);
     file.write("key.pem", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0IGtleQ==\n-----END PRIVATE KEY-----\n");
-    let told_of = told(&file.path()).join("");
+    let errors = web_config_errors(&file.path()).join("");
     assert!(
-        told_of.starts_with("line 3, column 13: tls_server_config.key_file: ") && !told_of.contains("c2Vj"),
-        "{told_of}"
+        errors.starts_with("line 3, column 13: tls_server_config.key_file: ") && !errors.contains("c2Vj"),
+        "{errors}"
     );
 }
 
 #[test]
-fn passwords_and_tokens_do_not_go_together() {
+fn basic_auth_conflicts_with_kubernetes_auth() {
     let file = WebFile::new(&ann());
     let problems = WebConfig::open(&file.path(), true).unwrap_err();
     assert_eq!(
@@ -117,7 +117,7 @@ fn passwords_and_tokens_do_not_go_together() {
 }
 
 #[test]
-fn what_says_nothing_is_right() {
+fn empty_config_is_valid() {
     for text in [
         "",
         "{}\n",

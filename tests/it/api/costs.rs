@@ -1,4 +1,4 @@
-//! What things cost, and what drift costs.
+//! Estimated monthly costs of objects and of their drift.
 
 use drift_exporter::{
     config::{Overrides, Settings, load},
@@ -15,7 +15,7 @@ const PRICES: &str =
     "api: {prices: {currency: EUR, cpu_core_hour: 0.02, memory_gib_hour: 0.003, load_balancer_hour: 0.01}}\n";
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A Deployment that was applied like this, and is like that.
+/// A Deployment with a last-applied-configuration and a live spec.
 pub(super) fn applied(name: &str, declared: &Value, live: &Value) -> Value {
     let copy = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"}, "spec": declared});
     json!({
@@ -31,8 +31,8 @@ pub(super) fn spec(replicas: i32, image: &str, cpu: &str) -> Value {
     }]}}})
 }
 
-/// An exporter that compares with what kubectl applied.
-pub(super) async fn applying(api: &ApiServer, settings: Settings) -> World {
+/// An exporter with the source `last_applied`.
+pub(super) async fn last_applied_exporter(api: &ApiServer, settings: Settings) -> World {
     let kinds = [Kind::deployment(), Kind::service()].iter().map(WantedKind::exactly).collect();
     let world = World::with(api, Settings { sources: vec![Source::LastApplied], kinds, ..settings });
     world.settle().await;
@@ -40,18 +40,18 @@ pub(super) async fn applying(api: &ApiServer, settings: Settings) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drift_costs_what_it_asks_for_more_than_is_declared() {
+async fn drift_cost_is_the_excess_over_declared_requests() {
     let api = ApiServer::default();
     api.put("deployments", applied("web", &spec(1, "nginx:1", "500m"), &spec(3, "nginx:1", "1")));
     api.put("deployments", applied("calm", &spec(2, "nginx:1", "500m"), &spec(2, "nginx:1", "500m")));
-    let balanced = json!({"metadata": {"namespace": "shop", "name": "web", "uid": "uid-s"},
+    let load_balancer = json!({"metadata": {"namespace": "shop", "name": "web", "uid": "uid-s"},
         "spec": {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": [{"port": 443}]},
         "status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}});
-    api.put("services", balanced);
+    api.put("services", load_balancer);
     let settings = load(PRICES, &Overrides::default()).unwrap().settings;
-    let world = applying(&api, settings).await;
+    let world = last_applied_exporter(&api, settings).await;
     let list = world.get("/v1/resources?namespace=shop&fields=resourceName,resourceType,estimatedMonthlyCost,driftMonthlyCost,costCurrency,driftDetails,connectionSecret,endpoint,port,verdict").await.json();
-    let [calm, service, web] = list["resources"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    let [in_sync, service, web] = list["resources"].as_array().unwrap().as_slice() else { panic!("{list}") };
     // A core is 14.60 a month, a GiB 2.19.
     assert_eq!(
         (&web["estimatedMonthlyCost"], &web["driftMonthlyCost"]),
@@ -67,16 +67,19 @@ async fn drift_costs_what_it_asks_for_more_than_is_declared() {
     );
     assert_eq!((&web["connectionSecret"], &web["costCurrency"]), (&json!("web-credentials"), &json!("EUR")));
     assert_eq!((&web["endpoint"], &web["port"]), (&json!("lb.example.com"), &json!(443)));
-    assert_eq!((&calm["estimatedMonthlyCost"], &calm["driftMonthlyCost"]), (&json!(18.98), &json!(0.0)));
+    assert_eq!(
+        (&in_sync["estimatedMonthlyCost"], &in_sync["driftMonthlyCost"]),
+        (&json!(18.98), &json!(0.0))
+    );
     assert_eq!(
         (&service["estimatedMonthlyCost"], &service["driftMonthlyCost"]),
         (&json!(7.3), &json!(null)),
-        "nothing claims it"
+        "no source claims the Service"
     );
 }
 
 #[test]
-fn a_sheet_of_prices_is_checked() {
+fn invalid_prices_are_reported() {
     check(
         "api:\n  prices: {currency: '', cpu_core_hour: -1}\n",
         &[

@@ -1,4 +1,4 @@
-//! One object explained: owners, rules, what is ignored and why.
+//! The API of one object: owners, rules, ignored fields and their reasons.
 
 use drift_exporter::{
     config::{Overrides, Settings, load},
@@ -7,7 +7,7 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use super::{
-    costs::{applied, applying, spec},
+    costs::{applied, last_applied_exporter, spec},
     shop,
 };
 use crate::support::{api_server::ApiServer, objects::deployment};
@@ -17,10 +17,10 @@ const RULES: &str = "rules:
 ";
 
 #[tokio::test(start_paused = true)]
-async fn what_is_ignored_says_why_and_whose_rule_it_is() {
+async fn ignored_field_names_its_rule_reason_and_owner() {
     let api = ApiServer::default();
     api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(3, "nginx:2", "1")));
-    let world = applying(&api, load(RULES, &Overrides::default()).unwrap().settings).await;
+    let world = last_applied_exporter(&api, load(RULES, &Overrides::default()).unwrap().settings).await;
     let web = world.get("/v1/resources/deployment/shop/web").await.json();
     let image = "spec.template.spec.containers[name=web].image";
     let ignored = json!([{"source": "last_applied", "path": image, "rule": "our-images", "reason": "our images roll",
@@ -30,20 +30,24 @@ async fn what_is_ignored_says_why_and_whose_rule_it_is() {
     let rules: Vec<&str> =
         web["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap()).collect();
     assert!(rules.contains(&"our-images") && rules.len() > 1, "{rules:?}");
-    let own = web["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "our-images").unwrap();
+    let our_images =
+        web["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "our-images").unwrap();
     assert_eq!(
-        (&own["matches"], &own["applies"], &own["from"]),
+        (&our_images["matches"], &our_images["applies"], &our_images["from"]),
         (&json!(1), &json!(true), &json!("settings"))
     );
     let all = world.get("/v1/rules").await.json();
-    assert!(all["rules"].as_array().unwrap().contains(own), "the same as among all rules");
+    assert!(
+        all["rules"].as_array().unwrap().contains(our_images),
+        "the object and /v1/rules return the same rule"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn expected_drift_says_so_in_a_sentence() {
+async fn drift_details_explain_expected_drift() {
     let api = ApiServer::default();
     api.put("deployments", applied("db", &spec(1, "postgres:15", "1"), &spec(1, "postgres:15.2", "1")));
-    let world = applying(&api, Settings::default()).await;
+    let world = last_applied_exporter(&api, Settings::default()).await;
     let list = world.get("/v1/resources?namespace=shop&fields=driftDetails,expectation").await.json();
     let db = &list["resources"][0];
     let [mismatch, closing] = db["driftDetails"].as_array().unwrap().as_slice() else { panic!("{db}") };
@@ -53,7 +57,7 @@ async fn expected_drift_says_so_in_a_sentence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_followed_as_far_as_they_are_known() {
+async fn owner_references_resolve_through_watched_objects() {
     let world = shop().await;
     let owned = |name: &str, kind: &str, owner: &str| {
         let mut object = deployment(name);
@@ -68,17 +72,17 @@ async fn owners_are_followed_as_far_as_they_are_known() {
     let owners = async |name: &str| {
         world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json()["owners"].clone()
     };
-    let known = |kind: &str, name: &str, known: bool| json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "known": known});
+    let owner_json = |kind: &str, name: &str, known: bool| json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "known": known});
     assert_eq!(
         owners("leaf").await,
-        json!([known("Deployment", "branch", true), known("Release", "root", false)])
+        json!([owner_json("Deployment", "branch", true), owner_json("Release", "root", false)])
     );
     assert_eq!(owners("web").await, json!([]));
-    assert_eq!(owners("snake").await.as_array().map(Vec::len), Some(16), "a circle ends");
+    assert_eq!(owners("snake").await.as_array().map(Vec::len), Some(16), "a cycle of owners ends");
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_with_signs_in_them_stay_text() {
+async fn markup_in_labels_stays_text() {
     let name = "\"><script>alert(1)</script>";
     let world = shop().await;
     let mut odd = deployment("odd");

@@ -1,10 +1,10 @@
-//! `GET /v1/gate`: may a pipeline go on?
+//! `GET /v1/gate`: whether a pipeline may continue.
 
 use drift_exporter::config::Settings;
 use serde_json::{Value, json};
 
 use super::{
-    costs::{applied, applying, spec},
+    costs::{applied, last_applied_exporter, spec},
     shop,
 };
 use crate::support::{
@@ -18,7 +18,7 @@ async fn gate(world: &World, query: &str) -> (u16, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drift_closes_the_gate_for_whoever_asks_about_it() {
+async fn drift_closes_the_gate_for_matching_queries() {
     let world = shop().await;
     let (status, closed) = gate(&world, "namespace=shop").await;
     assert_eq!(
@@ -46,7 +46,7 @@ async fn drift_closes_the_gate_for_whoever_asks_about_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_knows_is_closed() {
+async fn unknown_objects_close_the_gate() {
     let world = shop().await;
     for query in ["namespace=shpo", "namespace=shop&name=wbe", "namespace=shop&source=terraform"] {
         let (status, closed) = gate(&world, query).await;
@@ -56,7 +56,7 @@ async fn what_nobody_knows_is_closed() {
     world.api.mood("services", Mood::Refuses(403, None));
     world.api.cut();
     world
-        .until("it is down", std::time::Duration::from_secs(120), |world| {
+        .until("the watch is down", std::time::Duration::from_secs(120), |world| {
             world.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"))
         })
         .await;
@@ -67,23 +67,27 @@ async fn what_nobody_knows_is_closed() {
             .as_array()
             .unwrap()
             .iter()
-            .all(|own| own["verdict"] == "unknown" && own["reason"] == "stale"),
+            .all(|reason| reason["verdict"] == "unknown" && reason["reason"] == "stale"),
         "{closed}"
     );
-    assert_eq!(gate(&world, "namespace=shop&kind=deployment&name=web").await.0, 200, "others are known");
+    assert_eq!(
+        gate(&world, "namespace=shop&kind=deployment&name=web").await.0,
+        200,
+        "other kinds are not affected"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn expected_drift_can_be_let_through() {
+async fn expectation_filter_lets_expected_drift_pass() {
     let api = ApiServer::default();
     api.put("deployments", applied("db", &spec(1, "postgres:15", "1"), &spec(1, "postgres:15.2", "1")));
-    let world = applying(&api, Settings::default()).await;
+    let world = last_applied_exporter(&api, Settings::default()).await;
     assert_eq!(gate(&world, "namespace=shop&kind=deployment").await.0, 409);
     assert_eq!(gate(&world, "namespace=shop&kind=deployment&expectation=unexpected").await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_passes_before_everything_was_looked_at() {
+async fn gate_is_unavailable_until_synced() {
     let api = ApiServer::default();
     api.mood("deployments", Mood::Mute);
     let world = World::start(&api);

@@ -1,4 +1,4 @@
-//! `/v1/…`: queries, shapes, problems.
+//! `/v1/…`: queries, response fields, problem details.
 
 mod costs;
 mod explained;
@@ -31,23 +31,28 @@ async fn shop() -> World {
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    list["resources"].as_array().unwrap().iter().map(|own| own["resourceName"].as_str().unwrap()).collect()
+    list["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource["resourceName"].as_str().unwrap())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drifted_object_has_every_field_of_the_contract() {
+async fn drifted_object_has_every_field_of_the_contract() {
     let world = shop().await;
     let list =
         world.get("/v1/resources?namespace=shop&resourceType=deployment&resourceName=cart").await.json();
     assert_eq!((&list["total"], &list["namespace"]), (&json!(1), &json!("shop")));
     let mut cart = list["resources"][0].clone();
-    for (hash, place) in [("desiredSpec", "expected"), ("actualSpec", "actual")] {
+    for (hash, key) in [("desiredSpec", "expected"), ("actualSpec", "actual")] {
         let text = cart[hash]["hash"].as_str().unwrap().to_owned();
         assert_eq!(text.len(), 64);
-        assert_eq!(cart["differences"][0][place], text.as_str());
+        assert_eq!(cart["differences"][0][key], text.as_str());
         assert!(cart["driftDetails"][0].as_str().unwrap().contains(&text));
         cart[hash] = json!("a hash");
-        cart["differences"][0][place] = json!("a hash");
+        cart["differences"][0][key] = json!("a hash");
     }
     cart["driftDetails"] = json!("sentences");
     cart["lastChecked"] = json!("now");
@@ -69,7 +74,7 @@ async fn a_drifted_object_has_every_field_of_the_contract() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_is_reached_under_its_name() {
+async fn service_endpoint_is_its_dns_name() {
     let world = shop().await;
     let list = world.get("/v1/resources?namespace=shop&resourceType=services").await.json();
     let web = &list["resources"][0];
@@ -83,7 +88,7 @@ async fn a_service_is_reached_under_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_filtered_sorted_paged_and_cut_to_fields() {
+async fn list_supports_filter_sort_paging_and_fields() {
     let world = shop().await;
     let get = async |query: &str| world.get(&format!("/v1/resources?{query}")).await.json();
     assert_eq!(names(&get("namespace=*").await), ["api", "cart", "web", "web"]);
@@ -101,7 +106,7 @@ async fn lists_are_filtered_sorted_paged_and_cut_to_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_questions_get_problems() {
+async fn invalid_requests_return_problem_details() {
     let world = shop().await;
     let cases = [
         ("/v1/resources", 400, "`namespace` is required"),
@@ -145,7 +150,7 @@ async fn bad_questions_get_problems() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_not_watched_is_forbidden() {
+async fn unwatched_namespace_is_forbidden() {
     let settings = Settings { namespaces: vec!["shop".into()], ..Settings::default() };
     let api = ApiServer::default();
     let world = World::with(&api, settings);
@@ -156,7 +161,7 @@ async fn a_namespace_that_is_not_watched_is_forbidden() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_is_told_with_its_history() {
+async fn object_includes_its_history() {
     let world = shop().await;
     world.api.put("deployments", edited(deployment("web"), 3));
     world.settle().await;

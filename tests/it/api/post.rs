@@ -1,4 +1,4 @@
-//! `POST /v1/resources`: the same question as JSON, and what is no question.
+//! `POST /v1/resources`: the query as a JSON body, and invalid bodies.
 
 use axum::body::Body;
 use http::{Request, header};
@@ -16,44 +16,44 @@ async fn post(world: &World, content_type: Option<&str>, body: impl Into<Body>) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_answered_the_same_however_it_is_asked() {
+async fn post_returns_the_same_list_as_get() {
     let world = shop().await;
     let body = json!({"namespace": "*", "resourceType": "deployment", "sort": "-onset", "limit": 2, "offset": 1,
         "fields": "resourceName,verdict"});
     let query =
         "namespace=*&resourceType=deployment&sort=-onset&limit=2&offset=1&fields=resourceName,verdict";
-    let asked = world.get(&format!("/v1/resources?{query}")).await.json();
+    let listed = world.get(&format!("/v1/resources?{query}")).await.json();
     for content_type in
         ["application/json", "application/json; charset=utf-8", "application/merge-patch+json"]
     {
         let posted = post(&world, Some(content_type), body.to_string()).await;
-        assert_eq!((posted.status.as_u16(), posted.json()), (200, asked.clone()), "{content_type}");
+        assert_eq!((posted.status.as_u16(), posted.json()), (200, listed.clone()), "{content_type}");
         assert_eq!(posted.headers[header::CONTENT_TYPE], "application/json");
         assert_eq!(posted.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
     }
-    assert_eq!(names(&asked), ["cart", "web"]);
-    // The body of the contract.
+    assert_eq!(names(&listed), ["cart", "web"]);
+    // The body that the contract describes.
     let contract = json!({"namespace": "shop", "resourceType": "deployment", "resourceName": "web"});
     let posted = post(&world, Some("application/json"), contract.to_string()).await.json();
     assert_eq!((names(&posted), &posted["total"]), (vec!["web"], &json!(1)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_empty_is_not_asked_for() {
+async fn empty_filters_match_everything() {
     let world = shop().await;
     let contract =
         json!({"namespace": "shop", "resourceType": "", "resourceName": "web", "deploymentId": ""})
             .to_string();
     let posted = post(&world, Some("application/json"), contract).await.json();
-    let asked = world.get("/v1/resources?namespace=shop&resourceName=web").await.json();
-    assert_eq!((&posted, &posted["total"]), (&asked, &json!(2)));
-    let asked =
+    let listed = world.get("/v1/resources?namespace=shop&resourceName=web").await.json();
+    assert_eq!((&posted, &posted["total"]), (&listed, &json!(2)));
+    let listed =
         world.get("/v1/resources?namespace=shop&resourceName=&deploymentId=&resourceType=").await.json();
-    assert_eq!(asked["total"], 3);
+    assert_eq!(listed["total"], 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_question_is_a_problem() {
+async fn invalid_bodies_return_problem_details() {
     let world = shop().await;
     let json_type = Some("application/json");
     let cases: &[(Option<&str>, &str, u16, &str)] = &[
@@ -95,9 +95,9 @@ async fn what_is_no_question_is_a_problem() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_knows_is_refused_in_words_for_people() {
+async fn unknown_and_invalid_parameters_have_readable_errors() {
     let world = shop().await;
-    for (path, says) in [
+    for (path, message) in [
         ("/v1/rules?bogus=1", "unknown field `bogus`"),
         ("/v1/status?bogus=1", "unknown field `bogus`, this question takes none"),
         ("/openapi.json?bogus=1", "unknown field `bogus`"),
@@ -108,15 +108,15 @@ async fn what_nobody_knows_is_refused_in_words_for_people() {
         let answer = world.get(path).await;
         assert_eq!(answer.status.as_u16(), 400, "{path}");
         let detail = answer.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains(says) && !detail.contains("deserialize"), "{path}: {detail}");
+        assert!(detail.contains(message) && !detail.contains("deserialize"), "{path}: {detail}");
     }
-    let question = json!({"namespace": "shop"}).to_string();
+    let body = json!({"namespace": "shop"}).to_string();
     let request =
         Request::post("/v1/resources?namespace=payments").header(header::CONTENT_TYPE, "application/json");
-    let answer = world.ask(request.body(question.into()).unwrap()).await;
-    assert_eq!(answer.status.as_u16(), 400, "a query beside the body is not passed over");
+    let answer = world.ask(request.body(body.into()).unwrap()).await;
+    assert_eq!(answer.status.as_u16(), 400, "a query string in addition to the body is rejected");
     let list = r#"["shop",null,null,null,null,null,null,null]"#;
     let answer = post(&world, Some("application/json"), list).await;
-    assert_eq!(answer.status.as_u16(), 400, "a list is no question");
+    assert_eq!(answer.status.as_u16(), 400, "an array is not a valid body");
     assert!(answer.json()["detail"].as_str().unwrap().contains("want an object"));
 }

@@ -1,4 +1,4 @@
-//! `ETag`: nothing is sent twice, and nothing is kept back that has changed.
+//! `ETag`: unchanged responses are not sent again, changed responses always are.
 
 use axum::body::Body;
 use drift_exporter::config::{Prices, Settings, ShownValues};
@@ -8,9 +8,9 @@ use serde_json::json;
 use super::shop;
 use crate::support::{objects::deployment, world::World};
 
-/// The tag of the answer, after asking with an older one; whether it was sent again.
-async fn ask(world: &World, path: &str, known: &str) -> (String, bool) {
-    let request = Request::get(path).header(header::IF_NONE_MATCH, known).body(Body::empty()).unwrap();
+/// The `ETag` of the response to `If-None-Match`, and whether the response has a body.
+async fn get_if_changed(world: &World, path: &str, etag: &str) -> (String, bool) {
+    let request = Request::get(path).header(header::IF_NONE_MATCH, etag).body(Body::empty()).unwrap();
     let answer = world.ask(request).await;
     let sent = match answer.status.as_u16() {
         200 => true,
@@ -27,21 +27,21 @@ async fn ask(world: &World, path: &str, known: &str) -> (String, bool) {
 const PATHS: [&str; 2] = ["/v1/resources?namespace=shop", "/v1/resources/deployment/shop/web"];
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_has_is_not_sent_again_until_anything_changes() {
+async fn unchanged_response_is_not_modified() {
     let world = shop().await;
     for path in PATHS {
-        let (tag, sent) = ask(&world, path, "\"another\"").await;
+        let (tag, sent) = get_if_changed(&world, path, "\"another\"").await;
         assert!(sent && tag.starts_with("W/\""), "{tag}");
-        assert_eq!(ask(&world, path, &tag).await, (tag.clone(), false));
+        assert_eq!(get_if_changed(&world, path, &tag).await, (tag.clone(), false));
         let strong = tag.trim_start_matches("W/");
-        assert_eq!(ask(&world, path, &format!("\"x\", {strong}")).await, (tag.clone(), false));
-        assert!(!ask(&world, path, "*").await.1);
-        // A fact that no series shows.
+        assert_eq!(get_if_changed(&world, path, &format!("\"x\", {strong}")).await, (tag.clone(), false));
+        assert!(!get_if_changed(&world, path, "*").await.1);
+        // A change that no series exposes.
         let mut moved = deployment("web");
         moved["status"]["updatedReplicas"] = json!(1);
         world.api.put("deployments", moved);
         world.settle().await;
-        let (newer, sent) = ask(&world, path, &tag).await;
+        let (newer, sent) = get_if_changed(&world, path, &tag).await;
         assert!(sent && newer != tag, "{path}");
         world.api.put("deployments", deployment("web"));
         world.settle().await;
@@ -49,24 +49,24 @@ async fn what_a_client_has_is_not_sent_again_until_anything_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settings_and_questions_have_tags_of_their_own() {
+async fn etag_depends_on_settings_and_query() {
     let world = shop().await;
     let [list, object] = PATHS;
-    let (tag, _) = ask(&world, list, "").await;
-    assert!(ask(&world, "/v1/resources?namespace=shop&limit=1", &tag).await.1);
-    assert!(ask(&world, object, &tag).await.1);
+    let (tag, _) = get_if_changed(&world, list, "").await;
+    assert!(get_if_changed(&world, "/v1/resources?namespace=shop&limit=1", &tag).await.1);
+    assert!(get_if_changed(&world, object, &tag).await.1);
     let usual = Settings::clone(&world.settings.current());
     let full = Settings { shown_values: ShownValues::Full, ..usual.clone() };
     let priced = Settings { prices: Some(Prices { cpu_core_hour: 1.0, ..Prices::default() }), ..usual };
     for settings in [full, priced] {
         world.settings.replace(settings);
         world.settle().await;
-        assert!(ask(&world, list, &tag).await.1);
+        assert!(get_if_changed(&world, list, &tag).await.1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_problem_has_no_tag() {
+async fn problem_details_have_no_etag() {
     let world = shop().await;
     for path in ["/v1/resources?namespace=shop&limit=0", "/v1/resources/pod/shop/web"] {
         assert!(!world.get(path).await.headers.contains_key(header::ETAG), "{path}");
@@ -74,7 +74,7 @@ async fn a_problem_has_no_tag() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_any_answer_is_still_told_that_there_is_none() {
+async fn if_none_match_star_still_returns_errors() {
     let world = shop().await;
     for (path, status) in [
         ("/v1/resources?namespace=shop", 304),

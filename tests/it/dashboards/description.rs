@@ -1,4 +1,4 @@
-//! What is written down of a dashboard: its panels and queries, without what Grafana wants around them.
+//! The description of a dashboard: its panels and queries, without the boilerplate of Grafana.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -11,9 +11,9 @@ pub(super) struct Description {
     pub(super) title: String,
     #[serde(rename = "description")]
     pub(super) about: String,
-    /// By their names in `variables.yaml`.
+    /// Names in `variables.yaml`.
     pub(super) variables: Vec<String>,
-    /// The path of the exporter's page that says more.
+    /// The path of the exporter's page with more details.
     pub(super) page: String,
     pub(super) rows: Vec<Row>,
 }
@@ -32,22 +32,22 @@ pub(super) struct Panel {
     pub(super) kind: PanelKind,
     pub(super) title: String,
     pub(super) description: String,
-    /// Of 24.
+    /// In 24 grid columns.
     pub(super) width: u8,
     pub(super) height: Option<u8>,
     pub(super) unit: Option<String>,
-    /// What numbers mean.
+    /// Value mappings: numbers shown as text.
     #[serde(default)]
     pub(super) words: BTreeMap<u8, String>,
     pub(super) red_from: Option<f64>,
     pub(super) red_below: Option<f64>,
-    /// The labels that a table shows, from left to right.
+    /// The labels that a table shows as columns, from left to right.
     #[serde(default)]
     pub(super) columns: Vec<String>,
     /// The labels that only its links use.
     #[serde(default)]
     pub(super) hidden: Vec<String>,
-    /// Whether names lead to the object's dashboard and page.
+    /// Whether names link to the dashboard and the page of the object.
     #[serde(default)]
     pub(super) object_links: bool,
     pub(super) queries: Vec<Query>,
@@ -69,7 +69,7 @@ pub(super) struct Query {
     pub(super) expr: String,
     #[serde(default)]
     pub(super) legend: String,
-    /// The head of the column of a table that has its values, their unit and what they mean.
+    /// Header of the value column in a table; its unit and value mappings follow.
     pub(super) name: Option<String>,
     pub(super) unit: Option<String>,
     #[serde(default)]
@@ -81,7 +81,7 @@ pub(super) struct Query {
 pub(super) struct Variable {
     pub(super) label: String,
     pub(super) query: String,
-    /// What «All» means; none where one has to be chosen.
+    /// The value of "All"; unset if the user has to select one.
     pub(super) all: Option<String>,
     #[serde(default)]
     pub(super) multi: bool,
@@ -89,7 +89,7 @@ pub(super) struct Variable {
 
 pub(super) type Variables = BTreeMap<String, Variable>;
 
-/// Reads a file beside the descriptions.
+/// Reads a file of the directory `descriptions`.
 pub(super) fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> T {
     let path = folder.join("descriptions").join(name).with_extension("yaml");
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -1,6 +1,6 @@
-//! The rules of Grafana's dashboard-linter 0.2.0, all seventeen, and its file of exceptions.
+//! The seventeen rules of Grafana's dashboard-linter 0.2.0 and its file of exceptions.
 //!
-//! Panels of every sort have to keep the rules that the linter applies to some.
+//! The linter applies some rules to a few panel types only; here they apply to all panels.
 
 use std::{collections::BTreeMap, fs};
 
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use super::queries::{is_balanced, selectors};
 use crate::programs::dashboards::{Dashboard, folder, list, targets, text};
 
-/// Those of the units that the linter knows that are used here.
+/// The units in use, all of which the linter knows.
 const UNITS: [&str; 7] = ["none", "short", "percentunit", "s", "bytes", "ops", "dateTimeFromNow"];
 
 const DATA_SOURCES: [&str; 2] = ["$datasource", "${datasource}"];
 
-/// A rule that is not kept.
+/// A violation of a rule.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) rule: &'static str,
     pub(super) dashboard: String,
-    /// Empty where it is about the whole dashboard.
+    /// Empty for a finding about the whole dashboard.
     pub(super) panel: String,
     pub(super) what: String,
 }
 
-/// Exceptions, as the linter reads them.
+/// The `.lint` file of the linter.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Exceptions {
@@ -57,80 +57,89 @@ impl Entry {
     }
 }
 
-/// What a dashboard gets wrong.
 pub(super) fn lint(dashboard: &Dashboard) -> Vec<Finding> {
-    let mut report = Report { dashboard, panel: "", findings: Vec::new() };
-    report.variables();
-    report.check("uneditable-dashboard", dashboard.json["editable"] == false, "it can be edited");
+    let mut linter = Linter { dashboard, panel: "", findings: Vec::new() };
+    linter.variable_rules();
+    linter.check("uneditable-dashboard", dashboard.json["editable"] == false, "the dashboard is editable");
     for panel in dashboard.panels() {
-        report.panel = panel["title"].as_str().unwrap_or("without a title");
-        report.look_at(panel);
-        targets(panel).iter().for_each(|target| report.query(text(target, "expr")));
+        linter.panel = panel["title"].as_str().unwrap_or("without a title");
+        linter.panel_rules(panel);
+        targets(panel).iter().for_each(|target| linter.target_rules(text(target, "expr")));
     }
-    report.findings
+    linter.findings
 }
 
-struct Report<'a> {
+struct Linter<'a> {
     dashboard: &'a Dashboard,
     panel: &'a str,
     findings: Vec<Finding>,
 }
 
-impl Report<'_> {
-    fn check(&mut self, rule: &'static str, is_kept: bool, what: &str) {
-        if !is_kept {
+impl Linter<'_> {
+    fn check(&mut self, rule: &'static str, is_satisfied: bool, what: &str) {
+        if !is_satisfied {
             let (dashboard, panel) = (self.dashboard.title().to_owned(), self.panel.to_owned());
             self.findings.push(Finding { rule, dashboard, panel, what: what.to_owned() });
         }
     }
 
-    fn variables(&mut self) {
+    fn variable_rules(&mut self) {
         let all = self.dashboard.variables();
-        let sources: Vec<&Value> = all.iter().filter(|own| own["type"] == "datasource").collect();
-        let is_right = matches!(sources[..], [one] if one["name"] == "datasource" && one["label"] == "Data source" && one["query"] == "prometheus");
-        self.check("template-datasource-rule", is_right, "no one variable for the data source");
+        let sources: Vec<&Value> = all.iter().filter(|variable| variable["type"] == "datasource").collect();
+        let is_valid = matches!(sources[..], [one] if one["name"] == "datasource" && one["label"] == "Data source" && one["query"] == "prometheus");
+        self.check("template-datasource-rule", is_valid, "not exactly one variable for the data source");
         for (rule, name, label) in
             [("template-job-rule", "job", "Job"), ("template-instance-rule", "instance", "Instance")]
         {
-            let own = all.iter().find(|own| own["name"] == name);
-            let is_right = own.is_some_and(|own| {
-                uses_the_data_source(own)
-                    && own["type"] == "query"
-                    && own["label"] == label
-                    && own["multi"] == true
-                    && own["allValue"] == ".+"
+            let variable = all.iter().find(|variable| variable["name"] == name);
+            let is_valid = variable.is_some_and(|variable| {
+                uses_datasource_variable(variable)
+                    && variable["type"] == "query"
+                    && variable["label"] == label
+                    && variable["multi"] == true
+                    && variable["allValue"] == ".+"
             });
-            self.check(rule, is_right, name);
+            self.check(rule, is_valid, name);
         }
-        for own in all.iter().filter(|own| own["type"] == "query") {
-            self.check("template-on-time-change-reload-rule", own["refresh"] == 2, text(own, "name"));
-            let asked =
-                text(own, "query").strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
-            let selector =
-                asked.and_then(|asked| asked.rsplit_once(", ")).map_or("", |(selector, _)| selector);
-            let is_right = !selector.is_empty() && is_balanced(selector) && uses_the_data_source(own);
-            self.check("template-label-promql-rule", is_right, text(own, "query"));
+        for variable in all.iter().filter(|variable| variable["type"] == "query") {
+            self.check(
+                "template-on-time-change-reload-rule",
+                variable["refresh"] == 2,
+                text(variable, "name"),
+            );
+            let arguments =
+                text(variable, "query").strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
+            let selector = arguments
+                .and_then(|arguments| arguments.rsplit_once(", "))
+                .map_or("", |(selector, _)| selector);
+            let is_valid =
+                !selector.is_empty() && is_balanced(selector) && uses_datasource_variable(variable);
+            self.check("template-label-promql-rule", is_valid, text(variable, "query"));
         }
     }
 
-    fn look_at(&mut self, panel: &Value) {
-        let told = |key: &str| panel[key].as_str().is_some_and(|text| !text.is_empty());
-        self.check("panel-title-description-rule", told("title") && told("description"), "not described");
+    fn panel_rules(&mut self, panel: &Value) {
+        let is_set = |key: &str| panel[key].as_str().is_some_and(|text| !text.is_empty());
+        self.check(
+            "panel-title-description-rule",
+            is_set("title") && is_set("description"),
+            "no title or description",
+        );
         self.check("panel-no-targets-rule", !targets(panel).is_empty(), "no query");
         let mut sources = targets(panel).iter().chain([panel]);
-        let is_right = sources.all(uses_the_data_source);
-        self.check("panel-datasource-rule", is_right, "another data source");
+        let is_valid = sources.all(uses_datasource_variable);
+        self.check("panel-datasource-rule", is_valid, "does not use the data source variable");
         let has_unit = |unit: &Value| unit.as_str().is_some_and(|unit| UNITS.contains(&unit));
         let defaults = &panel["fieldConfig"]["defaults"];
         let overrides =
-            list(&panel["fieldConfig"], "overrides").iter().flat_map(|own| list(own, "properties"));
-        let units = overrides.filter(|own| own["id"] == "unit").map(|own| &own["value"]);
-        let is_right = units.chain([&defaults["unit"]]).all(has_unit);
-        self.check("panel-units-rule", is_right, "no unit, or one that is unknown");
+            list(&panel["fieldConfig"], "overrides").iter().flat_map(|rule| list(rule, "properties"));
+        let units = overrides.filter(|property| property["id"] == "unit").map(|property| &property["value"]);
+        let is_valid = units.chain([&defaults["unit"]]).all(has_unit);
+        self.check("panel-units-rule", is_valid, "missing or unknown unit");
     }
 
-    fn query(&mut self, query: &str) {
-        // Nothing here asks Loki, so its two rules are kept by keeping this one.
+    fn target_rules(&mut self, query: &str) {
+        // No panel queries Loki, so a PromQL query satisfies the LogQL rules as well.
         let found = selectors(query);
         let is_promql = is_balanced(query) && !found.is_empty() && !query.contains("|=");
         for rule in ["target-promql-rule", "target-logql-rule", "target-logql-auto-rule"] {
@@ -152,6 +161,6 @@ impl Report<'_> {
     }
 }
 
-fn uses_the_data_source(own: &Value) -> bool {
-    DATA_SOURCES.iter().any(|name| own["datasource"] == json!({"type": "prometheus", "uid": name}))
+fn uses_datasource_variable(value: &Value) -> bool {
+    DATA_SOURCES.iter().any(|name| value["datasource"] == json!({"type": "prometheus", "uid": name}))
 }

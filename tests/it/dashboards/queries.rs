@@ -1,10 +1,10 @@
-//! What a query selects. Whether Prometheus understands it is its own word, in `make test-real`.
+//! A simple parser for the selectors of a query. `make test-real` validates queries with Prometheus.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-// Ours are known by their names, others by the braces.
+// Our metrics match by name, others by their braces.
 static SELECTOR: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?:([a-z_]+)\(\s*)?\b(?:([a-zA-Z_:][a-zA-Z0-9_:]*)\{([^}]*)\}|((?:drift|process)_[a-z_]+))(?:\[([^\]]*)\])?",
@@ -15,14 +15,14 @@ static MATCHER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"([a-z_]+)\s*(=~|!~|!=|=)\s*"([^"]*)""#).unwrap());
 static GROUPING: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bby \(([^)]*)\)").unwrap());
 
-/// A metric in a query, with all that stands around it.
+/// A vector selector with the function that is applied to it.
 #[derive(Debug)]
 pub(super) struct Selector {
     pub(super) metric: String,
     /// Label, operator, value.
     pub(super) matchers: Vec<[String; 3]>,
     pub(super) range: Option<String>,
-    /// What is called with just this.
+    /// The function whose only argument is this selector.
     pub(super) function: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn selectors(query: &str) -> Vec<Selector> {
         let matchers = part(3).unwrap_or_default();
         let matchers = MATCHER
             .captures_iter(&matchers)
-            .map(|own| [1, 2, 3].map(|index| own[index].to_owned()))
+            .map(|matcher| [1, 2, 3].map(|index| matcher[index].to_owned()))
             .collect();
         let metric = part(2).or_else(|| part(4)).unwrap();
         Selector { metric, matchers, range: part(5), function: part(1) }
@@ -40,19 +40,19 @@ pub(super) fn selectors(query: &str) -> Vec<Selector> {
     found.collect()
 }
 
-/// The labels that a query groups by first; none where it does not group.
+/// The labels of the first `by` clause.
 pub(super) fn outer_grouping(query: &str) -> Option<Vec<&str>> {
     let found = GROUPING.captures(query)?;
     Some(found.get(1)?.as_str().split(',').map(str::trim).collect())
 }
 
-/// All labels that a query groups by anywhere.
+/// The labels of all `by` clauses.
 pub(super) fn grouped_labels(query: &str) -> Vec<&str> {
     let lists = GROUPING.captures_iter(query).filter_map(|found| found.get(1));
     lists.flat_map(|list| list.as_str().split(',').map(str::trim)).collect()
 }
 
-/// Whether every bracket is closed in its turn, outside quotes.
+/// Whether brackets outside quotes are balanced.
 pub(super) fn is_balanced(query: &str) -> bool {
     let (mut open, mut quoted) = (Vec::new(), false);
     for character in query.chars() {

@@ -1,4 +1,4 @@
-//! A description as Grafana's JSON, in the classic model.
+//! Renders descriptions as Grafana's JSON, in the classic model.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,31 @@ use serde_json::{Value, json};
 
 use super::description::{Description, Panel, PanelKind, Query, Variable, Variables};
 
-/// The dashboards find each other by this tag.
+/// The tag that links the dashboards to each other.
 pub(super) const TAG: &str = "drift-exporter";
 
-/// Replaced by whoever installs the dashboards, as in the alerts.
+/// A placeholder that the user replaces, as in the alerts.
 pub(super) const PAGE: &str = "https://drift.example.com";
 
 const SCHEMA_VERSION: u8 = 39;
 
-/// The file of a dashboard. Each panel, variable and link is a line, so that a difference shows which of them changed.
+/// The file of a dashboard. Each panel, variable and link has its own line, so that diffs stay readable.
 pub(super) fn file(description: &Description, variables: &Variables) -> String {
     format!("{}\n", lines(&dashboard(description, variables), 0))
 }
 
-/// Lists and what holds them line by line, single things each on a line.
+/// Formats outer lists and objects over several lines, and each of their members on one.
 fn lines(value: &Value, depth: usize) -> String {
     let (inner, outer) = ("  ".repeat(depth + 1), "  ".repeat(depth));
     match value {
         Value::Object(members) if depth < 2 => {
-            let members =
-                members.iter().map(|(key, own)| format!("{inner}{}: {}", json!(key), lines(own, depth + 1)));
+            let members = members
+                .iter()
+                .map(|(key, member)| format!("{inner}{}: {}", json!(key), lines(member, depth + 1)));
             format!("{{\n{}\n{outer}}}", members.collect::<Vec<_>>().join(",\n"))
         }
         Value::Array(members) if depth < 3 && !members.is_empty() => {
-            let members = members.iter().map(|own| format!("{inner}{}", lines(own, depth + 1)));
+            let members = members.iter().map(|member| format!("{inner}{}", lines(member, depth + 1)));
             format!("[\n{}\n{outer}]", members.collect::<Vec<_>>().join(",\n"))
         }
         _ => value.to_string(),
@@ -37,11 +38,12 @@ fn lines(value: &Value, depth: usize) -> String {
 }
 
 fn dashboard(description: &Description, variables: &Variables) -> Value {
-    let own = description.variables.iter().map(|name| {
+    let queried = description.variables.iter().map(|name| {
         let variable = variables.get(name).unwrap_or_else(|| panic!("variables.yaml has no {name}"));
         query_variable(name, variable)
     });
-    let list: Vec<Value> = [data_source_variable()].into_iter().chain(own).chain([page_variable()]).collect();
+    let list: Vec<Value> =
+        [data_source_variable()].into_iter().chain(queried).chain([page_variable()]).collect();
     json!({
         "uid": description.uid,
         "title": description.title,
@@ -104,25 +106,25 @@ fn query_variable(name: &str, variable: &Variable) -> Value {
     })
 }
 
-/// Rows one below the other, and in each the panels from left to right, as many as there is room for.
+/// Places rows from top to bottom and their panels from left to right; a panel without room starts a new line.
 fn panels(description: &Description) -> Vec<Value> {
     let (mut panels, mut top) = (Vec::new(), 0);
     for row in &description.rows {
-        let place = json!({"x": 0, "y": top, "w": 24, "h": 1});
+        let position = json!({"x": 0, "y": top, "w": 24, "h": 1});
         panels.push(json!({
-            "id": panels.len() + 1, "type": "row", "title": row.title, "collapsed": false, "gridPos": place, "panels": [],
+            "id": panels.len() + 1, "type": "row", "title": row.title, "collapsed": false, "gridPos": position, "panels": [],
         }));
         top += 1;
         let (mut left, mut tallest) = (0, 0);
-        for own in &row.panels {
-            if left + own.width > 24 {
+        for panel_description in &row.panels {
+            if left + panel_description.width > 24 {
                 (left, top) = (0, top + tallest);
                 tallest = 0;
             }
-            let height = own.height.unwrap_or_else(|| own.kind.height());
-            let place = json!({"x": left, "y": top, "w": own.width, "h": height});
-            panels.push(panel(own, panels.len() + 1, &place));
-            left += own.width;
+            let height = panel_description.height.unwrap_or_else(|| panel_description.kind.height());
+            let position = json!({"x": left, "y": top, "w": panel_description.width, "h": height});
+            panels.push(panel(panel_description, panels.len() + 1, &position));
+            left += panel_description.width;
             tallest = tallest.max(height);
         }
         top += tallest;
@@ -148,7 +150,7 @@ impl PanelKind {
         }
     }
 
-    /// Whether it shows how things are at the end of the time range.
+    /// Whether it shows the values at the end of the time range.
     fn is_instant(self) -> bool {
         matches!(self, Self::Stat | Self::Bargauge | Self::Table)
     }
@@ -174,20 +176,24 @@ impl PanelKind {
     }
 }
 
-fn panel(own: &Panel, id: usize, place: &Value) -> Value {
-    let named = own.queries.iter().any(|query| !query.legend.is_empty());
-    let targets: Vec<Value> =
-        own.queries.iter().zip('A'..).map(|(query, letter)| target(own.kind, query, letter)).collect();
+fn panel(description: &Panel, id: usize, position: &Value) -> Value {
+    let named = description.queries.iter().any(|query| !query.legend.is_empty());
+    let targets: Vec<Value> = description
+        .queries
+        .iter()
+        .zip('A'..)
+        .map(|(query, letter)| target(description.kind, query, letter))
+        .collect();
     let mut panel = json!({
-        "id": id, "type": own.kind.name(), "title": own.title, "description": own.description,
-        "datasource": data_source(), "gridPos": place, "targets": targets,
-        "fieldConfig": {"defaults": defaults(own), "overrides": overrides(own)},
-        "options": own.kind.options(named),
+        "id": id, "type": description.kind.name(), "title": description.title, "description": description.description,
+        "datasource": data_source(), "gridPos": position, "targets": targets,
+        "fieldConfig": {"defaults": defaults(description), "overrides": overrides(description)},
+        "options": description.kind.options(named),
     });
-    if own.kind == PanelKind::Table {
-        panel["transformations"] = transformations(own);
-        // The alphabet happens to have `critical` first.
-        panel["options"]["sortBy"] = json!([{"displayName": own.columns[0], "desc": false}]);
+    if description.kind == PanelKind::Table {
+        panel["transformations"] = transformations(description);
+        // Sorted alphabetically, `critical` comes first.
+        panel["options"]["sortBy"] = json!([{"displayName": description.columns[0], "desc": false}]);
     }
     panel
 }
@@ -209,19 +215,19 @@ fn mappings(words: &BTreeMap<u8, String>) -> Value {
     if options.is_empty() { json!([]) } else { json!([{"type": "value", "options": options}]) }
 }
 
-fn defaults(own: &Panel) -> Value {
-    let step = |colour: &str, value: Option<f64>| json!({"color": colour, "value": value});
-    let steps = match (own.red_from, own.red_below) {
+fn defaults(panel: &Panel) -> Value {
+    let step = |color: &str, value: Option<f64>| json!({"color": color, "value": value});
+    let steps = match (panel.red_from, panel.red_below) {
         (Some(from), _) => vec![step("green", None), step("red", Some(from))],
         (None, Some(below)) => vec![step("red", None), step("green", Some(below))],
         (None, None) => vec![step("blue", None)],
     };
-    let colours = if own.kind == PanelKind::Timeseries { "palette-classic" } else { "thresholds" };
+    let color_mode = if panel.kind == PanelKind::Timeseries { "palette-classic" } else { "thresholds" };
     let mut defaults = json!({
-        "unit": own.unit.as_deref().unwrap_or("none"), "mappings": mappings(&own.words), "noValue": "–",
-        "color": {"mode": colours}, "thresholds": {"mode": "absolute", "steps": steps},
+        "unit": panel.unit.as_deref().unwrap_or("none"), "mappings": mappings(&panel.words), "noValue": "–",
+        "color": {"mode": color_mode}, "thresholds": {"mode": "absolute", "steps": steps},
     });
-    match own.kind {
+    match panel.kind {
         PanelKind::Timeseries => {
             defaults["min"] = json!(0);
             defaults["custom"] =
@@ -234,16 +240,18 @@ fn defaults(own: &Panel) -> Value {
     defaults
 }
 
-/// What single columns of a table have: units, words, links.
-fn overrides(own: &Panel) -> Value {
-    let of = |name: &str, properties: Value| json!({"matcher": {"id": "byName", "options": name}, "properties": properties});
-    let values = own.queries.iter().filter_map(|query| {
+/// Units, value mappings and links of single columns.
+fn overrides(panel: &Panel) -> Value {
+    let for_column = |name: &str, properties: Value| json!({"matcher": {"id": "byName", "options": name}, "properties": properties});
+    let values = panel.queries.iter().filter_map(|query| {
         let unit = json!({"id": "unit", "value": query.unit.as_deref().unwrap_or("none")});
         let words = json!({"id": "mappings", "value": mappings(&query.words)});
-        Some(of(query.name.as_deref()?, json!([unit, words])))
+        Some(for_column(query.name.as_deref()?, json!([unit, words])))
     });
-    let hidden = own.hidden.iter().map(|name| of(name, json!([{"id": "custom.hidden", "value": true}])));
-    let links = own.object_links.then(|| of("name", json!([{"id": "links", "value": object_links()}])));
+    let hidden =
+        panel.hidden.iter().map(|name| for_column(name, json!([{"id": "custom.hidden", "value": true}])));
+    let links =
+        panel.object_links.then(|| for_column("name", json!([{"id": "links", "value": object_links()}])));
     values.chain(hidden).chain(links).collect()
 }
 
@@ -261,17 +269,18 @@ fn object_links() -> Value {
     ])
 }
 
-/// The columns in their order. Labels keep their names, which the links go by.
-fn transformations(own: &Panel) -> Value {
+/// Orders the columns. Labels keep their names because the links use them.
+fn transformations(panel: &Panel) -> Value {
     let values =
-        own.queries.iter().zip('A'..).filter_map(|(query, letter)| Some((query.name.as_ref()?, letter)));
+        panel.queries.iter().zip('A'..).filter_map(|(query, letter)| Some((query.name.as_ref()?, letter)));
     let mut names: BTreeMap<String, &String> =
         values.map(|(name, letter)| (format!("Value #{letter}"), name)).collect();
-    // A single query has no letter.
-    if let [Query { name: Some(name), .. }] = &own.queries[..] {
+    // The column of a single query has no letter.
+    if let [Query { name: Some(name), .. }] = &panel.queries[..] {
         names.insert("Value".to_owned(), name);
     }
-    let order = own.columns.iter().cloned().chain(names.keys().cloned()).chain(own.hidden.iter().cloned());
+    let order =
+        panel.columns.iter().cloned().chain(names.keys().cloned()).chain(panel.hidden.iter().cloned());
     let order: BTreeMap<String, usize> = order.zip(0..).collect();
     json!([
         {"id": "merge", "options": {}},
