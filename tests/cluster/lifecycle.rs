@@ -191,7 +191,7 @@ fn the_history_survives_a_restart_where_a_file_is_given() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
     }
-    assert!(restarted.logged().contains("are not ours"));
+    assert!(restarted.logged().contains("Dropped invalid lines of the history file"));
 }
 
 #[test]

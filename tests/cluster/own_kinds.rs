@@ -165,7 +165,7 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
     world.differs(ANY, &[]);
     assert!(world.exporter.get("/v1/history").expect("it answers").text().contains("\"transitions\":[]"));
     let log = world.exporter.logged();
-    assert_eq!(log.matches("Cannot read what the API server says").count(), 1, "{log}");
+    assert_eq!(log.matches("Cannot read the schemas of custom resources").count(), 1, "{log}");
     assert!(log.contains("it has no schema of Heap"), "{log}");
 
     // The order of maps and sets says nothing, at any depth.
