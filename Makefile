@@ -10,33 +10,33 @@ ALERT_PARTS := prometheus alertmanager
 STACK_PARTS := $(REAL_PARTS) alertmanager terraform-provider-kubernetes
 DEPLOY_PARTS := $(HELM_PARTS) prometheus-operator actionlint
 ORACLE_PARTS := $(CLUSTER_PARTS) terraform-provider-kubernetes terraform-provider-kubernetes-1.13
-# The tests find the programs themselves; here it is only asked whether they can be had at all.
+# The tests find the programs themselves. These variables only test whether the programs are available.
 HAVE_ASSETS = { [ -x "$${KUBEBUILDER_ASSETS:-}/kube-apiserver" ] && [ -x "$${KUBEBUILDER_ASSETS:-}/etcd" ]; }
-# What cannot be run here is told, and nothing is wrong; unless all of it is wanted: REQUIRE_ALL=1.
+# Tests whose programs are missing are skipped with a message. REQUIRE_ALL=1 makes that an error.
 skipped = { read -r what; echo "SKIPPED: $$what"; [ -z "$(REQUIRE_ALL)" ]; } <<<
 can_have = { command -v go >/dev/null || parts/build --check $(1) >/dev/null; }
 
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint test-fast test-cluster ## format and lints, the fast tests, the tests on a real API server
+test: lint test-fast test-cluster ## run lint, test-fast and test-cluster
 
 .PHONY: lint
-lint: ## format and lints
+lint: ## check the format and run clippy
 	cargo fmt --check
 	cargo clippy --all-targets --quiet -- -D warnings
 	cargo clippy --test cluster --test real --quiet -- -D warnings
 
 .PHONY: test-fast
-test-fast: ## the tests that need no cluster
+test-fast: ## run the tests without a cluster
 	cargo test --quiet --lib --bins --test it
 
 run_cluster = cargo test --test cluster -- --test-threads=2
 
 .PHONY: test-cluster
-test-cluster: ## the tests on a real kube-apiserver and etcd
+test-cluster: ## run the tests with a real kube-apiserver and etcd
 	@if $(HAVE_ASSETS); then \
 	  $(run_cluster); \
 	elif $(call can_have,$(CLUSTER_PARTS)); then \
@@ -47,10 +47,10 @@ test-cluster: ## the tests on a real kube-apiserver and etcd
 	fi
 
 .PHONY: test-real
-test-real: bench-quick ## the tests that need more real programs: kubectl, Prometheus, Chromium, Terraform, Helm; chart and manifests too; instruction counts
+test-real: bench-quick ## run bench-quick and the tests with kubectl, Prometheus, Chromium, Terraform and Helm, and of chart, manifests and image
 	@if command -v python3 >/dev/null && $(call can_have,$(CLUSTER_PARTS)); then \
 	  parts/build $(CLUSTER_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 declared::what declared::table; \
+	  cargo test --test real -- --test-threads=1 declared::applied declared::table; \
 	else \
 	  $(skipped) "the tests with a real kubectl. They need python3 on the path, and Go to build it."; \
 	fi
@@ -64,7 +64,7 @@ test-real: bench-quick ## the tests that need more real programs: kubectl, Prome
 	  parts/build $(ALERT_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=2 alerts; \
 	else \
-	  $(skipped) "the tests of alerts. They need Go to build Prometheus and Alertmanager."; \
+	  $(skipped) "the tests of the alerts. They need Go to build Prometheus and Alertmanager."; \
 	fi
 	@$(MAKE) --no-print-directory stack-test
 	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then \
@@ -72,7 +72,7 @@ test-real: bench-quick ## the tests that need more real programs: kubectl, Prome
 	    parts/build axe-core >/dev/null; \
 	    cargo test --test real -- --test-threads=1 browser; \
 	  else \
-	    $(skipped) "the tests of accessibility. They need npm to get axe."; \
+	    $(skipped) "the tests of accessibility. They need npm to install axe."; \
 	    cargo test --test real -- --test-threads=1 browser --skip accessibility; \
 	  fi; \
 	else \
@@ -98,7 +98,7 @@ test-real: bench-quick ## the tests that need more real programs: kubectl, Prome
 	    parts/build dockerfile-utils >/dev/null; \
 	    cargo test --test real -- --test-threads=2 deploy; \
 	  else \
-	    $(skipped) "the test of the Dockerfile. It needs npm to get its linter."; \
+	    $(skipped) "the test of the Dockerfile. It needs npm to install its linter."; \
 	    cargo test --test real -- --test-threads=2 deploy --skip dockerfile; \
 	  fi; \
 	else \
@@ -119,31 +119,31 @@ test-real: bench-quick ## the tests that need more real programs: kubectl, Prome
 	fi
 
 .PHONY: oracle
-oracle: ## what Terraform itself calls drift, beside what we do, for some hundred edits and two providers; prints a matrix
+oracle: ## compare drift by Terraform and by the exporter, for hundreds of edits and two providers; prints a matrix
 	parts/build $(ORACLE_PARTS) >/dev/null
 	cargo test --test real -- --test-threads=1 --nocapture oracle
 
 .PHONY: terraform-table
-terraform-table: ## derive the table of Terraform types anew, from the provider's schema; read the diff
+terraform-table: ## update the table of Terraform types from the provider's schema; review the diff
 	parts/build $(ORACLE_PARTS) >/dev/null
 	UPDATE_TABLE=1 cargo test --quiet --test real terraform_table
 
 .PHONY: declared
-declared: ## what kubectl calls drift, beside what we do, for edits of what it applied and what Helm installed; prints two matrices
+declared: ## compare drift by kubectl diff and by the exporter, for applied objects and Helm releases; prints two matrices
 	parts/build $(HELM_PARTS) >/dev/null
-	DECLARED_EDITS=all cargo test --test real -- --test-threads=1 --nocapture declared::what declared::charted
+	DECLARED_EDITS=all cargo test --test real -- --test-threads=1 --nocapture declared::applied declared::charted
 
 .PHONY: declared-table
-declared-table: ## derive the table of what the API server makes of declared fields anew, from its own answers; read the diff
+declared-table: ## update the table of declared fields from the API server's schemas and answers; review the diff
 	parts/build $(CLUSTER_PARTS) >/dev/null
 	UPDATE_TABLE=1 cargo test --quiet --test real declared::table
 
 .PHONY: demo
-demo: ## see it at work, without a cluster
+demo: ## run the demo, without a cluster
 	cargo run --release -- demo
 
 .PHONY: stack
-stack: ## everything from real parts on this machine, with its addresses; Ctrl-C stops it all
+stack: ## run API server, Terraform, exporter, Prometheus and Alertmanager locally until Ctrl-C
 	@if command -v terraform >/dev/null && $(call can_have,$(STACK_PARTS)); then \
 	  parts/build $(STACK_PARTS) >/dev/null; \
 	  exec cargo test --quiet --test real -- --ignored --exact --nocapture stack::by_hand; \
@@ -153,40 +153,40 @@ stack: ## everything from real parts on this machine, with its addresses; Ctrl-C
 	fi
 
 .PHONY: stack-test
-stack-test: ## from an edit to the pager and back, through every real part
+stack-test: ## test the way from an edit to a page and its resolution, with all real programs
 	@if command -v terraform >/dev/null && $(call can_have,$(STACK_PARTS)); then \
 	  parts/build $(STACK_PARTS) >/dev/null; \
 	  cargo test --test real -- --test-threads=1 stack; \
 	else \
-	  $(skipped) "the way from an edit to the pager. It needs terraform, and Go to build the rest."; \
+	  $(skipped) "the test from an edit to a page. It needs terraform, and Go to build the rest."; \
 	fi
 
 .PHONY: demo-shots
-demo-shots: ## the screenshots in docs/images, with a real Chromium
+demo-shots: ## update the screenshots in docs/images with a real Chromium
 	cargo build --release
 	docs/images/shoot target/release/drift-exporter
 
 .PHONY: dashboards
-dashboards: ## write dashboards/*.json anew from their descriptions; read the diff
+dashboards: ## update dashboards/*.json from their descriptions; review the diff
 	UPDATE_DASHBOARDS=1 cargo test --quiet --test it dashboards_are_what_their_descriptions_say
 
 .PHONY: dashboard-pictures
-dashboard-pictures: ## draw the pictures of the dashboards in docs/images anew, from what a real Prometheus answers
+dashboard-pictures: ## update the pictures of the dashboards in docs/images with data of a real Prometheus
 	parts/build $(REAL_PARTS) >/dev/null
 	UPDATE_PICTURES=1 cargo test --quiet --test real dashboards
 
 .PHONY: demo-state
-demo-state: ## have real Terraform apply the demo's configuration anew, and keep its state and objects; read the diff
+demo-state: ## update the demo's state and objects with real Terraform; review the diff
 	parts/build $(ORACLE_PARTS) >/dev/null
 	UPDATE_STATE=1 cargo test --quiet --test real demo_state
 
 .PHONY: demo-release
-demo-release: ## have real Helm install the demo's chart anew, and keep its release and objects; read the diff
+demo-release: ## update the demo's release and objects with real Helm; review the diff
 	parts/build $(HELM_PARTS) >/dev/null
 	UPDATE_RELEASE=1 cargo test --quiet --test real demo_release
 
 .PHONY: bench
-bench: ## side by side with kube-state-metrics on a real API server; prints a table
+bench: ## compare CPU and memory with kube-state-metrics on a real API server; prints a table
 	parts/build $(CLUSTER_PARTS) kube-state-metrics >/dev/null
 	cargo build --profile dist
 	DRIFT_BENCH_PROGRAM=$(CURDIR)/target/dist/drift-exporter cargo bench --bench side_by_side --profile bench-driver
@@ -206,30 +206,30 @@ bench-quick-baseline: ## write the baseline of bench-quick again; read the diff
 	UPDATE_BASELINE=1 $(run_bench_quick)
 
 .PHONY: schema
-schema: ## write the settings file's JSON Schema and reference anew
+schema: ## update the JSON Schema and the reference of the settings file
 	cargo run --quiet -- check --schema > docs/settings.schema.json
 	UPDATE_REFERENCE=1 cargo test --quiet --test it settings_reference
 
 .PHONY: golden
-golden: ## write the golden files anew, to be read in the diff
+golden: ## update the golden files; review the diff
 	UPDATE_GOLDEN=1 cargo test --quiet --test it golden
 
 .PHONY: chart
-chart: ## copy alerts, dashboards and the schema of settings into the chart
+chart: ## copy alerts, dashboards and the settings schema into the chart
 	UPDATE_CHART=1 cargo test --quiet --test it -- deploy::the_chart_has deploy::the_schema_of
 
 .PHONY: install-yaml
-install-yaml: chart ## write deploy/install.yaml and deploy/kustomize anew, as real Helm renders the chart; read the diff
+install-yaml: chart ## update deploy/install.yaml and deploy/kustomize from the rendered chart; review the diff
 	parts/build helm >/dev/null
 	UPDATE_INSTALL=1 cargo test --quiet --test real deploy::current::manifests
 
 ENGINE ?= docker
 
 .PHONY: test-image
-test-image: ## IMAGE=…: whether an image runs with no rights and a root that cannot be written; by docker, or ENGINE=podman
+test-image: ## IMAGE=…: test that an image runs unprivileged with a read-only root; ENGINE is docker (default) or podman
 	$(ENGINE) run --rm --network none --read-only --cap-drop ALL --security-opt no-new-privileges $(IMAGE) check --pre
 	test "$$($(ENGINE) inspect --type image --format '{{.Config.User}}' $(IMAGE))" = 65532:65532
 
 .PHONY: release-notes
-release-notes: ## VERSION=…: what the changelog says about a version
+release-notes: ## VERSION=…: print the changelog entry of a version
 	@awk -v version="$(VERSION)" '/^## / {inside = $$2 == version || $$2 == "[" version "]"; if (inside) {found = 1; next}} inside {print} END {exit !found}' CHANGELOG.md

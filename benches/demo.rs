@@ -1,4 +1,4 @@
-//! A demo, and connections that would keep its clients out.
+//! A demo with connections that occupy its connection slots.
 
 use std::{
     io::{Read as _, Write as _},
@@ -18,24 +18,24 @@ use crate::{
     },
 };
 
-/// Connections that send nothing, and that send a request slowly.
+/// Idle connections, and connections that send a request slowly.
 pub(crate) const IDLE: usize = 2_000;
 pub(crate) const SLOW: usize = 1_000;
 const SCRAPES: usize = 400;
 
-/// What was measured of a demo.
+/// Measurements of a demo.
 pub(crate) struct Demo {
-    /// How long it takes from its start to its first page.
+    /// Time from the start to the first page.
     pub(crate) first_page: Duration,
-    /// Its peak memory when its story was played for half a minute, twenty times as fast as usual.
+    /// Peak memory after half a minute of the story at twenty times its speed.
     pub(crate) peak: f64,
-    /// The 99th percentile of scrapes beside connections that hold their places for as long as they can.
-    pub(crate) besieged: Duration,
+    /// The 99th percentile of scrapes with connections that stay open as long as possible.
+    pub(crate) under_load: Duration,
 }
 
 pub(crate) fn measure(folder: &Path) -> Demo {
     let port = free_port();
-    let begun = Instant::now();
+    let started = Instant::now();
     let demo = Running::start(
         Command::new(our_program())
             .args(["demo", "--speed", "20", "--web.listen-address", &format!("127.0.0.1:{port}")])
@@ -43,26 +43,26 @@ pub(crate) fn measure(folder: &Path) -> Demo {
         &folder.join("demo.log"),
     );
     eventually("the first page", || page::get(port, "/", &[]).filter(|page| page.status == 200));
-    let first_page = begun.elapsed();
+    let first_page = started.elapsed();
     std::thread::sleep(Duration::from_secs(30));
     scrape(port, true);
     let peak = status_mib(demo.pid(), "VmHWM");
-    Demo { first_page, peak, besieged: scrape_besieged(port) }
+    Demo { first_page, peak, under_load: scrape_under_load(port) }
 }
 
-/// Some of the connections send nothing, some a header that does not end.
-fn scrape_besieged(port: u16) -> Duration {
+/// Some of the connections send nothing, some an endless header.
+fn scrape_under_load(port: u16) -> Duration {
     let files = rlimit::increase_nofile_limit(8192).expect("a limit");
     assert!(files > (IDLE + SLOW) as u64, "only {files} files may be open: see ulimit -Hn");
-    let (over, besieged) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (over, under_load) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| besiege(port, &besieged, &over));
-        eventually("every connection was open", || besieged.load(Ordering::Relaxed).then_some(()));
+        scope.spawn(|| open_connections(port, &under_load, &over));
+        eventually("every connection was open", || under_load.load(Ordering::Relaxed).then_some(()));
         let scrapes: Vec<(Duration, Option<u16>)> = (0..SCRAPES)
             .map(|_| {
-                let begun = Instant::now();
+                let started = Instant::now();
                 let page = page::get(port, "/metrics", &[("accept-encoding", "gzip")]);
-                (begun.elapsed(), page.map(|page| page.status))
+                (started.elapsed(), page.map(|page| page.status))
             })
             .collect();
         over.store(true, Ordering::Relaxed);
@@ -73,8 +73,8 @@ fn scrape_besieged(port: u16) -> Duration {
     })
 }
 
-/// Opens connections, and opens each again within two seconds after the exporter has closed it.
-fn besiege(port: u16, besieged: &AtomicBool, over: &AtomicBool) {
+/// Opens connections, and reopens each within two seconds after the exporter closes it.
+fn open_connections(port: u16, under_load: &AtomicBool, over: &AtomicBool) {
     let open = |number: usize| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -85,14 +85,14 @@ fn besiege(port: u16, besieged: &AtomicBool, over: &AtomicBool) {
     };
     let mut streams: Vec<Option<TcpStream>> = (0..IDLE + SLOW).map(open).collect();
     while !over.load(Ordering::Relaxed) {
-        besieged.store(true, Ordering::Relaxed);
-        for (number, own) in streams.iter_mut().enumerate() {
-            let is_open = own.as_mut().is_some_and(|stream| {
+        under_load.store(true, Ordering::Relaxed);
+        for (number, connection) in streams.iter_mut().enumerate() {
+            let is_open = connection.as_mut().is_some_and(|stream| {
                 let silent = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
                 (number >= SLOW || stream.write_all(b"x").is_ok()) && stream.read(&mut [0]).is_err_and(silent)
             });
             if !is_open {
-                *own = open(number);
+                *connection = open(number);
             }
             // All of them within two seconds.
             if number.is_multiple_of(15) {

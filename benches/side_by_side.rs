@@ -1,6 +1,6 @@
-//! drift-exporter beside kube-state-metrics, on one real API server, in one run. Prints a table of ratios.
+//! drift-exporter and kube-state-metrics on one real API server, in one run. Prints a table of ratios.
 //!
-//! `DRIFT_BENCH_PROGRAM` is the build to measure. `DRIFT_BENCH_OBJECTS` sets how many Deployments and how many Services there are (10,000 each by default).
+//! `DRIFT_BENCH_PROGRAM` is the build to measure. `DRIFT_BENCH_OBJECTS` is the number of Deployments and of Services (default 10,000 each).
 
 #![expect(
     clippy::print_stdout,
@@ -28,7 +28,7 @@ use serde_json::json;
 use support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{all, create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
+    objects::{all, create_namespace, create_with_hash, deployment, grant, patch, read_only_rules, service},
     parts::program,
     process::{Running, free_port},
     wait::eventually,
@@ -39,7 +39,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const SCRAPES: u32 = 40;
 const EDITS: usize = 200;
 
-/// What was measured of one program.
+/// Measurements of one program.
 struct Measured {
     resident: f64,
     peak: f64,
@@ -58,54 +58,54 @@ fn main() {
     let theirs = measure_peer(&cluster, each);
     let exporter = start_ours(&cluster);
     let ours = measure(exporter.running.pid(), exporter.port, "drift_resource");
-    assert_eq!(count(exporter.port), 2 * each, "it is not complete");
+    assert_eq!(count(exporter.port), 2 * each, "the page is incomplete");
     let listed = list_all(exporter.port).as_secs_f64() * 1e3;
     let visible = edit_to_visible(&cluster, &exporter);
     let relist_peak = relist(&mut cluster, &exporter);
     report(&ours, &theirs, &visible);
     let drifted = drift_all(&cluster, &exporter, each).as_secs_f64() * 1e3;
     drop(exporter);
-    let look = one_look(&cluster);
+    let get_time = time_get(&cluster);
     let reload = rule_to_visible(&cluster);
-    let (by_field, kept) = list_by_field(&cluster, each);
+    let (by_field, resident) = list_by_field(&cluster, each);
     let by_field = by_field.as_secs_f64() * 1e3;
     for (which, listed) in [("", listed), (" that drift", drifted), (" that drift in three fields", by_field)]
     {
         bounded(&format!("{each} objects{which} from the API, ms"), listed, 50.0);
     }
-    let looked = format!("one look at {} objects, s", 2 * each / NAMESPACES);
-    bounded(&looked, look.as_secs_f64(), 5.0);
+    let title = format!("get of {} objects, s", 2 * each / NAMESPACES);
+    bounded(&title, get_time.as_secs_f64(), 5.0);
     bounded("a rule in the settings file to visible, s", reload.as_secs_f64(), 2.0);
     println!("| peak MiB after a complete relist | {relist_peak:.1} | | | |");
-    println!("| resident MiB where {each} objects drift in three fields | {kept:.1} | | | |");
+    println!("| resident MiB where {each} objects drift in three fields | {resident:.1} | | | |");
     let demo = demo::measure(cluster.folder());
     bounded("the first page of a demo, s", demo.first_page.as_secs_f64(), 2.0);
     bounded("peak MiB of a lively demo", demo.peak, 40.0);
-    let besieged =
+    let title =
         format!("p99 of its scrapes beside {} idle and {} slow connections, ms", demo::IDLE, demo::SLOW);
-    bounded(&besieged, demo.besieged.as_secs_f64() * 1e3, 45.0);
+    bounded(&title, demo.under_load.as_secs_f64() * 1e3, 45.0);
 }
 
-/// Prints a figure of ours and whether it is within its bound.
+/// Prints a measurement and whether it is within its bound.
 fn bounded(what: &str, ours: f64, bound: f64) {
     let verdict = if ours <= bound { "met" } else { "MISSED" };
     println!("| {what} | {ours:.1} | | | ≤ {bound} {verdict} |");
 }
 
-/// How long `get` takes in one namespace without an exporter.
-fn one_look(cluster: &Cluster) -> Duration {
-    let begun = Instant::now();
+/// Wall-clock time of `get` in one namespace without an exporter.
+fn time_get(cluster: &Cluster) -> Duration {
+    let started = Instant::now();
     let found = Command::new(our_program())
         .args(["get", "-n", "team-0", "--kubeconfig"])
         .arg(cluster.kubeconfig(User::Admin))
         .output()
         .expect("the program can be run");
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert_eq!(found.status.code(), Some(1), "{}", String::from_utf8_lossy(&found.stderr));
     took
 }
 
-/// How long after a rule was written to the settings file `/metrics` shows its effect.
+/// Time from a new rule in the settings file to its effect in `/metrics`.
 fn rule_to_visible(cluster: &Cluster) -> Duration {
     let settings = cluster.folder().join("settings.yaml");
     fs::write(&settings, "").expect("written");
@@ -116,15 +116,15 @@ fn rule_to_visible(cluster: &Cluster) -> Duration {
     exporter.wait_for("drift_resource_drifted", &edited, Some(1.0));
     fs::write(&settings, "rules:\n- {name: known, match: {names: [shop-1]}, effect: ignore}\n")
         .expect("written");
-    let begun = Instant::now();
+    let started = Instant::now();
     exporter.wait_for("drift_resource_drifted", &edited, Some(0.0));
-    begun.elapsed()
+    started.elapsed()
 }
 
-/// Objects with two containers of twelve variables each, written by two managers, stamped with their hashes.
+/// Creates objects with two containers of twelve variables each, two field managers, and their hashes.
 fn fill(cluster: &Cluster, each: usize) {
     let client = cluster.client();
-    let begun = Instant::now();
+    let started = Instant::now();
     cluster.block_on(async {
         grant(&client, "drift-exporter", read_only_rules()).await;
         for n in 0..NAMESPACES {
@@ -132,13 +132,13 @@ fn fill(cluster: &Cluster, each: usize) {
         }
         all((0..each).map(async |n| {
             let (namespace, name) = (format!("team-{}", n % NAMESPACES), format!("shop-{n}"));
-            create_stamped::<Deployment>(&client, &Kind::deployment(), &rich_deployment(&namespace, &name))
+            create_with_hash::<Deployment>(&client, &Kind::deployment(), &rich_deployment(&namespace, &name))
                 .await;
-            create_stamped::<Service>(&client, &Kind::service(), &service(&namespace, &name)).await;
+            create_with_hash::<Service>(&client, &Kind::service(), &service(&namespace, &name)).await;
         }))
         .await;
     });
-    println!("filled the cluster in {:.0} s", begun.elapsed().as_secs_f64());
+    println!("filled the cluster in {:.0} s", started.elapsed().as_secs_f64());
 }
 
 fn rich_deployment(namespace: &str, name: &str) -> Deployment {
@@ -171,7 +171,7 @@ fn our_program() -> PathBuf {
 }
 
 fn measure_peer(cluster: &Cluster, each: usize) -> Measured {
-    let (port, own) = (free_port(), free_port());
+    let (port, telemetry_port) = (free_port(), free_port());
     let running = Running::start(
         Command::new(program("kube-state-metrics", "kube-state-metrics"))
             .arg("--kubeconfig")
@@ -183,23 +183,23 @@ fn measure_peer(cluster: &Cluster, each: usize) -> Measured {
                 "--telemetry-host",
                 "127.0.0.1",
                 "--telemetry-port",
-                &own.to_string(),
+                &telemetry_port.to_string(),
             ]),
         &cluster.folder().join("kube-state-metrics.log"),
     );
     let measured = measure(running.pid(), port, "kube_");
     let page = String::from_utf8_lossy(&scrape(port, false)).into_owned();
-    let known = |name: &str| page.lines().filter(|line| line.starts_with(name)).count();
+    let count_lines = |name: &str| page.lines().filter(|line| line.starts_with(name)).count();
     assert!(
-        known("kube_deployment_created{") >= each && known("kube_service_created{") >= each,
-        "it is not complete"
+        count_lines("kube_deployment_created{") >= each && count_lines("kube_service_created{") >= each,
+        "the page is incomplete"
     );
     measured
 }
 
-/// Waits until a program has settled, then measures it at rest and under scrapes.
+/// Waits until a program is idle, then measures it idle and during scrapes.
 fn measure(pid: u32, port: u16, prefix: &str) -> Measured {
-    let start_cpu = settled_cpu(pid);
+    let start_cpu = wait_for_idle_cpu(pid);
     let plain = scrape(port, false);
     let series =
         String::from_utf8_lossy(&plain).lines().filter(|line| line.starts_with(prefix)).count() as f64;
@@ -221,8 +221,8 @@ fn measure(pid: u32, port: u16, prefix: &str) -> Measured {
     }
 }
 
-/// The CPU time spent when a program has come to rest.
-fn settled_cpu(pid: u32) -> f64 {
+/// CPU time until a program is idle.
+fn wait_for_idle_cpu(pid: u32) -> f64 {
     let mut before = cpu_seconds(pid);
     let mut quiet = 0;
     while quiet < 3 {
@@ -234,16 +234,16 @@ fn settled_cpu(pid: u32) -> f64 {
     before
 }
 
-/// What a process has spent since it began, in ticks of 10 ms.
+/// CPU time of a process since its start, in ticks of 10 ms.
 fn cpu_seconds(pid: u32) -> f64 {
     let stat = process(pid).stat().expect("it runs");
     (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64
 }
 
-/// What its threads have spent that have not ended: to be compared over a short time, in which ticks are too long.
+/// CPU time of its live threads: more precise than ticks over a short time.
 fn threads_seconds(pid: u32) -> f64 {
     let threads = process(pid).tasks().expect("it runs").flatten();
-    let spent = threads.filter_map(|thread| thread.schedstat().ok()).map(|own| own.sum_exec_runtime);
+    let spent = threads.filter_map(|thread| thread.schedstat().ok()).map(|stat| stat.sum_exec_runtime);
     spent.sum::<u64>() as f64 / 1e9
 }
 
@@ -257,12 +257,11 @@ fn status_mib(pid: u32, field: &str) -> f64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).expect("a number") / 1024.0
 }
 
-/// Reads one page and throws nothing away.
 fn scrape(port: u16, gzip: bool) -> Vec<u8> {
-    ask(port, "/metrics", gzip)
+    get(port, "/metrics", gzip)
 }
 
-fn ask(port: u16, path: &str, gzip: bool) -> Vec<u8> {
+fn get(port: u16, path: &str, gzip: bool) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let encoding = if gzip { "accept-encoding: gzip\r\n" } else { "" };
     write!(stream, "GET {path} HTTP/1.0\r\nhost: localhost\r\n{encoding}\r\n").expect("sent");
@@ -271,21 +270,21 @@ fn ask(port: u16, path: &str, gzip: bool) -> Vec<u8> {
     page
 }
 
-/// The usual time of asking the API for every Deployment.
+/// The median time to list every Deployment.
 fn list_all(port: u16) -> Duration {
     let mut times: Vec<Duration> = (0..SCRAPES)
         .map(|_| {
-            let begun = Instant::now();
-            let list = ask(port, "/v1/resources?namespace=*&resourceType=deployment", false);
+            let started = Instant::now();
+            let list = get(port, "/v1/resources?namespace=*&resourceType=deployment", false);
             assert!(list.len() > 1000, "{}", String::from_utf8_lossy(&list));
-            begun.elapsed()
+            started.elapsed()
         })
         .collect();
     times.sort();
     times[times.len() / 2]
 }
 
-/// The same when somebody has edited every one of them.
+/// The same with an edit in each of them.
 fn drift_all(cluster: &Cluster, exporter: &Exporter, each: usize) -> Duration {
     let client = cluster.client();
     cluster.block_on(all((0..each).map(async |n| {
@@ -304,7 +303,7 @@ fn drift_all(cluster: &Cluster, exporter: &Exporter, each: usize) -> Duration {
     list_all(exporter.port)
 }
 
-/// What somebody may have applied before a Deployment was edited in three fields.
+/// A last-applied annotation that differs from the Deployment in three fields.
 fn applied(namespace: &str, name: &str) -> String {
     let mut manifest = serde_json::to_value(rich_deployment(namespace, name)).expect("it can be written");
     manifest["spec"]["replicas"] = json!(1);
@@ -314,16 +313,16 @@ fn applied(namespace: &str, name: &str) -> String {
     manifest.to_string()
 }
 
-/// The usual time of the same question where what kubectl applied is compared, and the memory that this takes.
+/// The median time of the same request with the source `last_applied`, and the resident memory.
 fn list_by_field(cluster: &Cluster, each: usize) -> (Duration, f64) {
     let kubeconfig = cluster.kubeconfig(User::Exporter);
     let arguments = ["--sources", "last_applied"];
     let exporter = Exporter::start_program(&our_program(), &kubeconfig, cluster.folder(), &arguments).ready();
     let page = String::from_utf8_lossy(&scrape(exporter.port, false)).into_owned();
     let in_three = |line: &&str| line.starts_with("drift_resource_drifted_fields{") && line.ends_with(" 3");
-    assert_eq!(page.lines().filter(in_three).count(), each, "they differ otherwise");
-    let kept = status_mib(exporter.running.pid(), "VmRSS");
-    (list_all(exporter.port), kept)
+    assert_eq!(page.lines().filter(in_three).count(), each, "each Deployment drifts in three fields");
+    let resident = status_mib(exporter.running.pid(), "VmRSS");
+    (list_all(exporter.port), resident)
 }
 
 fn count(port: u16) -> usize {
@@ -333,7 +332,7 @@ fn count(port: u16) -> usize {
         .count()
 }
 
-/// How long after an edit was acknowledged `/metrics` shows it. The request itself is the server's time, not ours.
+/// Time from the acknowledgement of an edit to its display in `/metrics`. The request itself is not counted.
 fn edit_to_visible(cluster: &Cluster, exporter: &Exporter) -> Vec<Duration> {
     let client = cluster.client();
     let mut times: Vec<Duration> = (0..EDITS)
@@ -353,7 +352,7 @@ fn edit_to_visible(cluster: &Cluster, exporter: &Exporter) -> Vec<Duration> {
     times
 }
 
-/// Makes the server forget what the exporter knows, so that it lists everything again; the peak memory afterwards.
+/// Compacts etcd, so that the exporter has to relist everything, and returns its peak memory afterwards.
 fn relist(cluster: &mut Cluster, exporter: &Exporter) -> f64 {
     exporter.running.signal("STOP");
     cluster.kill_apiserver();

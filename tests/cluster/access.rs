@@ -1,4 +1,4 @@
-//! Who may ask for what: real tokens, reviewed by a real API server.
+//! Authentication and authorization by real tokens and a real API server.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{create_namespace, create_stamped, deployment, from_json, grant, read_only_rules, service},
+    objects::{create_namespace, create_with_hash, deployment, from_json, grant, read_only_rules, service},
     page::{self, Response},
     routes::sample,
     wait::eventually,
@@ -27,14 +27,14 @@ use crate::support::{
 
 const FLAGS: &[&str] = &["--web.auth", "kubernetes", "--log.level", "trace"];
 
-/// A cluster with a shop and an attic, and an exporter that has tokens reviewed.
-struct House {
+/// A cluster with objects in two namespaces, and an exporter that reviews tokens.
+struct AccessFixture {
     cluster: Cluster,
     exporter: Exporter,
 }
 
-/// The rights of an exporter that has tokens reviewed.
-fn reviewing_rules() -> Value {
+/// RBAC rules of an exporter that reviews tokens.
+fn review_rules() -> Value {
     let mut rules = read_only_rules();
     let reviews =
         [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
@@ -45,17 +45,17 @@ fn reviewing_rules() -> Value {
     rules
 }
 
-impl House {
-    fn open() -> Self {
+impl AccessFixture {
+    fn start() -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
         cluster.block_on(async {
-            grant(&client, "drift-exporter", reviewing_rules()).await;
+            grant(&client, "drift-exporter", review_rules()).await;
             for namespace in ["shop", "attic"] {
                 create_namespace(&client, namespace).await;
                 let name = format!("{namespace}-web");
-                create_stamped(&client, &Kind::deployment(), &deployment(namespace, &name)).await;
-                create_stamped(&client, &Kind::service(), &service(namespace, &name)).await;
+                create_with_hash(&client, &Kind::deployment(), &deployment(namespace, &name)).await;
+                create_with_hash(&client, &Kind::service(), &service(namespace, &name)).await;
             }
             for account in ["prometheus", "team", "guest"] {
                 let account: ServiceAccount = from_json(json!({"metadata": {"name": account}}));
@@ -73,7 +73,7 @@ impl House {
         Self { cluster, exporter }
     }
 
-    /// A token of an account, as a pod has one.
+    /// A token of a service account, as a pod has it.
     fn token(&self, account: &str) -> String {
         let path = format!("/api/v1/namespaces/shop/serviceaccounts/{account}/token");
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
@@ -81,8 +81,8 @@ impl House {
         answer["status"]["token"].as_str().expect("a token").to_owned()
     }
 
-    /// The same token, but it has expired an hour ago, and the cluster's own key says so.
-    fn expired(&self, token: &str) -> String {
+    /// The same token, expired an hour ago and signed with the cluster's key.
+    fn expire(&self, token: &str) -> String {
         let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
         let mut claims: Value = serde_json::from_slice(&claims).unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
@@ -93,13 +93,14 @@ impl House {
         let signer = KeyPair::from_pem(&key).unwrap();
         let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let content = format!("{}.{}", text(&json!({"alg": "ES256", "typ": "JWT"})), text(&claims));
-        let signature = fixed(&signer.sign(content.as_bytes()).unwrap());
+        let signature = raw_signature(&signer.sign(content.as_bytes()).unwrap());
         format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
     fn get(&self, path: &str, token: Option<&str>) -> Response {
         let credentials = token.map(|token| format!("Bearer {token}"));
-        let headers: Vec<_> = credentials.iter().map(|own| ("authorization", own.as_str())).collect();
+        let headers: Vec<_> =
+            credentials.iter().map(|credential| ("authorization", credential.as_str())).collect();
         page::get(self.exporter.port, path, &headers).expect("the exporter answers")
     }
 }
@@ -110,7 +111,7 @@ async fn post(client: &Client, path: &str, body: &Value) -> Value {
     client.request::<Value>(request).await.expect("it can be created")
 }
 
-/// Gives an account of the shop rights: everywhere, or in one namespace.
+/// Grants rules to an account of `shop`: in the cluster, or in one namespace.
 async fn bind(client: &Client, kind: &str, namespace: Option<&str>, account: &str, rules: Value) {
     let place = namespace.map(|name| format!("/namespaces/{name}")).unwrap_or_default();
     let path = |kind: &str| format!("/apis/rbac.authorization.k8s.io/v1{place}/{}s", kind.to_lowercase());
@@ -127,8 +128,8 @@ async fn bind(client: &Client, kind: &str, namespace: Option<&str>, account: &st
     post(client, &path(&binding), &bound).await;
 }
 
-/// An ECDSA signature as tokens have it: both numbers at their full length.
-fn fixed(der: &[u8]) -> Vec<u8> {
+/// Converts a DER signature to the fixed-length form of JWTs.
+fn raw_signature(der: &[u8]) -> Vec<u8> {
     let mut rest = &der[2..];
     let mut raw = Vec::new();
     for _ in 0..2 {
@@ -141,114 +142,116 @@ fn fixed(der: &[u8]) -> Vec<u8> {
     raw
 }
 
-/// What every account may ask for in every cluster (`system:public-info-viewer`).
+/// Every account may get this path (`system:public-info-viewer`).
 const PUBLIC: &str = "/healthz";
 
 #[test]
-fn every_route_answers_those_whom_the_cluster_lets() {
-    let house = House::open();
-    let [prometheus, team, guest] = ["prometheus", "team", "guest"].map(|account| house.token(account));
+fn every_route_requires_an_authorized_token() {
+    let fixture = AccessFixture::start();
+    let [prometheus, team, guest] = ["prometheus", "team", "guest"].map(|account| fixture.token(account));
     let (head, signature) = team.rsplit_once('.').unwrap();
     let forged = format!("{head}.{}", signature.chars().rev().collect::<String>());
     let cases = [
         ("no token", None, 401),
         ("a bad one", Some("nonsense".to_owned()), 401),
         ("a forged one", Some(forged), 401),
-        ("an expired one", Some(house.expired(&team)), 401),
-        ("one without rights", Some(guest.clone()), 403),
+        ("an expired one", Some(fixture.expire(&team)), 401),
+        ("one without permissions", Some(guest.clone()), 403),
         ("a good one", Some(team.clone()), 200),
         ("an admin's", Some("admin-token".to_owned()), 200),
     ];
-    for (what, token, wanted) in &cases {
+    for (what, token, expected) in &cases {
         for route in ROUTES {
             let path = sample(route.path).replace("/web", "/shop-web");
-            let answer = house.get(&path, token.as_deref());
-            let said = format!("{what}: {path}: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
-            let is_public = *what == "one without rights" && path == PUBLIC;
-            match (route.protection, wanted) {
-                (Protection::Open | Protection::Brief, _) => assert_eq!(answer.status, 200, "{said}"),
-                (_, 200) => assert!(![401, 403, 503].contains(&answer.status), "{said}"),
-                (_, _) if is_public => assert_eq!(answer.status, 200, "{said}"),
-                (_, wanted) => {
-                    assert_eq!(answer.status, *wanted, "{said}");
+            let answer = fixture.get(&path, token.as_deref());
+            let message =
+                format!("{what}: {path}: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
+            let is_public = *what == "one without permissions" && path == PUBLIC;
+            match (route.protection, expected) {
+                (Protection::Open | Protection::Brief, _) => assert_eq!(answer.status, 200, "{message}"),
+                (_, 200) => assert!(![401, 403, 503].contains(&answer.status), "{message}"),
+                (_, _) if is_public => assert_eq!(answer.status, 200, "{message}"),
+                (_, expected) => {
+                    assert_eq!(answer.status, *expected, "{message}");
                     assert_eq!(
                         answer.headers.to_lowercase().contains("www-authenticate: bearer"),
-                        *wanted == 401,
-                        "{said}"
+                        *expected == 401,
+                        "{message}"
                     );
                 }
             }
         }
     }
-    assert_eq!(house.get("/nothing", None).status, 401);
-    assert_eq!(house.get("/nothing", Some(&team)).status, 404);
-    assert_eq!(house.get("/metrics", Some(&prometheus)).status, 200);
-    assert_eq!(house.get("/v1/status", Some(&prometheus)).status, 403);
+    assert_eq!(fixture.get("/nothing", None).status, 401);
+    assert_eq!(fixture.get("/nothing", Some(&team)).status, 404);
+    assert_eq!(fixture.get("/metrics", Some(&prometheus)).status, 200);
+    assert_eq!(fixture.get("/v1/status", Some(&prometheus)).status, 403);
 
-    let written: BTreeSet<(String, String)> = house.cluster.audit(User::Exporter).into_iter().collect();
+    let written: BTreeSet<(String, String)> =
+        fixture.cluster.requests_by(User::Exporter).into_iter().collect();
     let reads = ["list", "watch", "get"];
     let written: Vec<_> = written.iter().filter(|(verb, _)| !reads.contains(&verb.as_str())).collect();
     let create = |resource: &str| ("create".to_owned(), resource.to_owned());
     assert_eq!(written, [&create("subjectaccessreviews"), &create("tokenreviews")]);
-    let log = house.exporter.logged();
+    let log = fixture.exporter.logged();
     for token in [&prometheus, &team, &guest] {
         assert!(!log.contains(token.as_str()) && !log.contains(token.rsplit('.').next().unwrap()));
     }
 }
 
 #[test]
-fn a_team_sees_its_own_namespace_and_loses_sight_with_its_rights() {
-    let house = House::open();
-    let team = house.token("team");
+fn responses_contain_only_namespaces_that_the_caller_may_list() {
+    let fixture = AccessFixture::start();
+    let team = fixture.token("team");
     for path in ["/v1/resources?namespace=*", "/", "/v1/history"] {
-        let part = house.get(path, Some(&team)).text();
+        let part = fixture.get(path, Some(&team)).text();
         assert!(!part.contains("attic"), "{path}: {part}");
         assert!(path == "/v1/history" || part.contains("shop-web"), "{path}: {part}");
-        let all = house.get(path, Some("admin-token")).text();
+        let all = fixture.get(path, Some("admin-token")).text();
         assert!(path == "/v1/history" || all.contains("attic-web"), "{path}: {all}");
     }
-    let asked = |name: &str| {
-        let answer = house.get(&format!("/v1/resources?namespace={name}"), Some(&team));
+    let list_namespace = |name: &str| {
+        let answer = fixture.get(&format!("/v1/resources?namespace={name}"), Some(&team));
         (answer.status, answer.text().replace(name, "NAME"))
     };
-    assert_eq!(asked("attic"), asked("nowhere"));
-    assert_eq!(asked("attic").0, 403);
-    assert_eq!(house.get("/v1/resources/deployment/attic/attic-web", Some(&team)).status, 403);
+    assert_eq!(list_namespace("attic"), list_namespace("nowhere"));
+    assert_eq!(list_namespace("attic").0, 403);
+    assert_eq!(fixture.get("/v1/resources/deployment/attic/attic-web", Some(&team)).status, 403);
 
-    // What was allowed is remembered for five minutes; what was denied, for half of one.
-    let client = house.cluster.client();
+    // Allowed reviews are cached for five minutes, denied ones for 30 seconds.
+    let client = fixture.cluster.client();
     let list = json!([{"apiGroups": ["", "apps"], "resources": ["deployments"], "verbs": ["list"]}]);
-    house.cluster.block_on(bind(&client, "Role", Some("attic"), "team", list));
-    let begun = Instant::now();
-    eventually("the new right is seen", || {
-        house.get("/v1/resources?namespace=*", Some(&team)).text().contains("attic-web").then_some(())
+    fixture.cluster.block_on(bind(&client, "Role", Some("attic"), "team", list));
+    let started = Instant::now();
+    eventually("the new permission takes effect", || {
+        fixture.get("/v1/resources?namespace=*", Some(&team)).text().contains("attic-web").then_some(())
     });
-    println!("a new right is seen after {:?}", begun.elapsed());
+    println!("the new permission takes effect after {:?}", started.elapsed());
 }
 
 #[test]
-fn without_reviews_nobody_new_is_let_in() {
-    let mut house = House::open();
-    let (known, unknown) = (house.token("prometheus"), house.token("team"));
-    assert_eq!(house.get("/metrics", Some(&known)).status, 200);
-    house.cluster.apiserver().signal("STOP");
-    // It does not answer at all, so the exporter has given it up.
-    let answer = house.get("/metrics", Some(&unknown));
+fn cached_reviews_authorize_callers_while_the_api_server_is_down() {
+    let mut fixture = AccessFixture::start();
+    let (cached, uncached) = (fixture.token("prometheus"), fixture.token("team"));
+    assert_eq!(fixture.get("/metrics", Some(&cached)).status, 200);
+    fixture.cluster.apiserver().signal("STOP");
+    // The API server does not respond, so the review times out.
+    let answer = fixture.get("/metrics", Some(&uncached));
     assert_eq!((answer.status, answer.json()["status"].as_i64()), (503, Some(503)));
-    assert_eq!(house.get("/metrics", Some(&known)).status, 200, "who is known is still let in");
-    assert_eq!(house.get("/metrics", None).status, 401);
+    assert_eq!(fixture.get("/metrics", Some(&cached)).status, 200, "the cached review still applies");
+    assert_eq!(fixture.get("/metrics", None).status, 401);
     assert_eq!(
-        (house.get("/livez", None).status, house.get("/readyz", None).text()),
+        (fixture.get("/livez", None).status, fixture.get("/readyz", None).text()),
         (200, "ready\n".to_owned())
     );
-    house.cluster.apiserver().signal("CONT");
-    house.cluster.kill_apiserver();
-    assert_eq!(house.get("/v1/status", Some("something new")).status, 401, "no token has a space in it");
-    assert_eq!(house.get("/v1/status", Some("something-new")).status, 503);
+    fixture.cluster.apiserver().signal("CONT");
+    fixture.cluster.kill_apiserver();
+    assert_eq!(fixture.get("/v1/status", Some("something new")).status, 401, "a token contains no space");
+    assert_eq!(fixture.get("/v1/status", Some("something-new")).status, 503);
 }
 
 #[test]
-fn check_tells_which_rights_reviews_need() {
+fn check_reports_missing_review_permissions() {
     let cluster = Cluster::start();
     let client = cluster.client();
     cluster.block_on(grant(&client, "drift-exporter", read_only_rules()));
@@ -260,15 +263,15 @@ fn check_tells_which_rights_reviews_need() {
             .expect("the program can be run");
         (ended.status.code(), String::from_utf8(ended.stdout).expect("text"))
     };
-    let (code, said) = check();
-    assert_eq!(code, Some(1), "{said}");
+    let (code, message) = check();
+    assert_eq!(code, Some(1), "{message}");
     let rule = "- apiGroups: [\"authentication.k8s.io\"]\n  resources: [tokenreviews]\n  verbs: [create]\n";
     assert!(
-        said.contains("tokenreviews.authentication.k8s.io in all namespaces: FORBIDDEN")
-            && said.contains(rule),
-        "{said}"
+        message.contains("tokenreviews.authentication.k8s.io in all namespaces: FORBIDDEN")
+            && message.contains(rule),
+        "{message}"
     );
-    cluster.block_on(grant(&client, "reviews", reviewing_rules()));
-    let (code, said) = check();
-    assert_eq!(code, Some(0), "{said}");
+    cluster.block_on(grant(&client, "reviews", review_rules()));
+    let (code, message) = check();
+    assert_eq!(code, Some(0), "{message}");
 }

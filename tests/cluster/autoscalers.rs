@@ -1,4 +1,4 @@
-//! Who scaled an object that a state declares: an autoscaler that targets it, or a person. On a real API server, through `scale`.
+//! Attribution of a scaled object that a state declares: to the autoscaler that targets it, or to a user, through `scale`.
 
 use std::{fs, process::Command};
 
@@ -38,23 +38,23 @@ fn claim(exporter: &Exporter) -> Option<Value> {
     Some(exporter.get("/v1/resources/deployment/shop/web")?.json()["claims"][0].clone())
 }
 
-/// Waits until the replicas were set by this class of tool, and gives since when they differ.
+/// Waits until this actor is reported for the replicas, and returns the onset of the difference.
 #[track_caller]
-fn is_scaled_by(exporter: &Exporter, actor: &str, expectation: &str) -> Value {
+fn wait_for_actor(exporter: &Exporter, actor: &str, expectation: &str) -> Value {
     eventually(&format!("{actor}, which is {expectation}"), || {
         let claim = claim(exporter)?;
         let difference = &claim["differences"][0];
-        let told = (
+        let reported = (
             difference["path"].as_str()?,
             difference["actor"].as_str()?,
             difference["expectation"].as_str()?,
         );
-        (told == ("spec.replicas", actor, expectation)).then(|| claim["onset"].clone())
+        (reported == ("spec.replicas", actor, expectation)).then(|| claim["onset"].clone())
     })
 }
 
 #[test]
-fn an_autoscaler_that_targets_an_object_is_told_from_people_who_scale_it() {
+fn scale_by_the_targeting_autoscaler_is_distinguished_from_users() {
     let cluster = Cluster::start();
     let client = cluster.client();
     let (deployments, autoscalers) =
@@ -80,18 +80,18 @@ fn an_autoscaler_that_targets_an_object_is_told_from_people_who_scale_it() {
     fs::write(&settings, json!({"sources": {"terraform": {"files": [folder]}}}).to_string()).unwrap();
     let flags = ["--config.file", settings.to_str().unwrap()];
 
-    // Without the right to see autoscalers, that is told and all else goes on.
+    // Without permission to list autoscalers, the exporter reports that and compares everything else.
     let check = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
         .args(["check", flags[0], flags[1], "--kubeconfig"])
         .arg(cluster.kubeconfig(User::Exporter))
         .output()
         .unwrap();
-    let told = String::from_utf8(check.stdout).unwrap();
+    let output = String::from_utf8(check.stdout).unwrap();
     let line = "horizontalpodautoscalers.autoscaling in all namespaces: not allowed, and all else works without it: may not list, watch";
-    assert!(check.status.code() == Some(0) && told.contains(line), "{told}");
+    assert!(check.status.code() == Some(0) && output.contains(line), "{output}");
     assert!(
-        told.contains("- apiGroups: [\"autoscaling\"]\n  resources: [horizontalpodautoscalers]\n"),
-        "{told}"
+        output.contains("- apiGroups: [\"autoscaling\"]\n  resources: [horizontalpodautoscalers]\n"),
+        "{output}"
     );
     let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
     eventually("it is as declared", || (claim(&exporter)?["verdict"] == "in_sync").then_some(()));
@@ -101,7 +101,7 @@ fn an_autoscaler_that_targets_an_object_is_told_from_people_who_scale_it() {
         cluster.block_on(deployments.patch_scale("web", &by, &change)).unwrap();
     };
     scale("my-scaler", 5);
-    let onset = is_scaled_by(&exporter, "other", "unexpected");
+    let onset = wait_for_actor(&exporter, "other", "unexpected");
     let ready = exporter.get("/readyz").unwrap().text();
     let line = "horizontalpodautoscalers.autoscaling in shop: not listed (forbidden): ";
     assert!(ready.contains(line) && ready.contains("cannot list resource"), "{ready}");
@@ -109,7 +109,7 @@ fn an_autoscaler_that_targets_an_object_is_told_from_people_who_scale_it() {
     let rules =
         json!([{"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": read}]);
     cluster.block_on(grant(&client, "autoscalers", rules));
-    assert_eq!(is_scaled_by(&exporter, "autoscaler", "expected"), onset, "it is the same drift");
+    assert_eq!(wait_for_actor(&exporter, "autoscaler", "expected"), onset, "it is the same drift");
 
     let kubectl_scale = |replicas: u32| {
         let kubectl = Command::new(program("kube-apiserver", "kubectl"))
@@ -127,27 +127,27 @@ fn an_autoscaler_that_targets_an_object_is_told_from_people_who_scale_it() {
         assert!(kubectl.status.success(), "{}", String::from_utf8_lossy(&kubectl.stderr));
     };
     kubectl_scale(4);
-    assert_eq!(is_scaled_by(&exporter, "kubectl", "unexpected"), onset);
+    assert_eq!(wait_for_actor(&exporter, "kubectl", "unexpected"), onset);
     scale("my-scaler", 6);
-    assert_eq!(is_scaled_by(&exporter, "autoscaler", "expected"), onset);
+    assert_eq!(wait_for_actor(&exporter, "autoscaler", "expected"), onset);
     cluster.block_on(delete(&autoscalers, "web-scaler"));
-    assert_eq!(is_scaled_by(&exporter, "other", "unexpected"), onset);
+    assert_eq!(wait_for_actor(&exporter, "other", "unexpected"), onset);
     cluster.block_on(autoscalers.create(&PostParams::default(), &autoscaler())).unwrap();
-    assert_eq!(is_scaled_by(&exporter, "autoscaler", "expected"), onset);
-    // Nobody owns a zero, and it is nothing that an autoscaler does.
+    assert_eq!(wait_for_actor(&exporter, "autoscaler", "expected"), onset);
+    // The API server records no field manager for zero replicas, and autoscalers do not scale to zero.
     kubectl_scale(0);
-    assert_eq!(is_scaled_by(&exporter, "none", "unexpected"), onset);
+    assert_eq!(wait_for_actor(&exporter, "none", "unexpected"), onset);
     assert_eq!(claim(&exporter).unwrap()["differences"][0]["severity"], "critical");
     let history = exporter.get("/v1/history").unwrap().json();
-    let turns: Vec<&Value> =
-        history["transitions"].as_array().unwrap().iter().map(|own| &own["to"]).collect();
-    assert_eq!(turns, ["drifted"], "one episode");
-    let asked = cluster.audit(User::Exporter);
+    let transitions: Vec<&Value> =
+        history["transitions"].as_array().unwrap().iter().map(|transition| &transition["to"]).collect();
+    assert_eq!(transitions, ["drifted"], "one episode");
+    let requests = cluster.requests_by(User::Exporter);
     let is_fine = |verb: &str| ["list", "watch", "get", "create"].contains(&verb);
     assert!(
-        asked
+        requests
             .iter()
             .all(|(verb, resource)| is_fine(verb) && (verb != "create" || resource.ends_with("reviews"))),
-        "{asked:?}"
+        "{requests:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! What people do at the command line.
+//! Commands on the live cluster.
 
 use std::{
     path::Path,
@@ -24,8 +24,8 @@ fn command(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, Strin
 }
 
 #[test]
-fn live_objects_are_hashed_and_the_bad_ones_named() {
-    let shop = Shop::open(&[]);
+fn hash_command_reports_live_objects_and_mismatches() {
+    let shop = Shop::start(&[]);
     let live = shop.cluster.block_on(shop.deployments.get("web")).unwrap();
     let admin = shop.cluster.kubeconfig(User::Admin);
     let objects = ["deploy/web", "deployments.apps/web", "svc/nope", "ns/shop", "nope/x"];
@@ -44,8 +44,8 @@ fn live_objects_are_hashed_and_the_bad_ones_named() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_ends_a_command_and_not_the_exporter() {
-    let mut shop = Shop::open(&[]);
+fn unreachable_cluster_fails_the_command_but_not_the_exporter() {
+    let mut shop = Shop::start(&[]);
     shop.cluster.kill_apiserver();
     let admin = shop.cluster.kubeconfig(User::Admin);
     let (code, _, stderr) = command(&admin, &["hash", "deploy/web"]);

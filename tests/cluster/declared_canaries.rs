@@ -1,4 +1,4 @@
-//! Hundreds of secrets in manifests, and in what kubectl wrote down on objects: none of them may come out anywhere.
+//! Hundreds of secrets in manifests and last-applied annotations: the exporter exposes none of them.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    canaries::{Canaries, install_widgets, mark, post, resource},
+    canaries::{Canaries, install_widgets, post, resource, sensitive_attribute},
     support::{
         cluster::{Cluster, User},
         exporter::Exporter,
@@ -15,43 +15,43 @@ use crate::{
     },
 };
 
-/// Objects of each kind.
+/// Number of objects of each kind.
 const EACH: usize = 40;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What is there, what a manifest says, and what kubectl wrote down; each has secrets of its own, so that all differ.
-struct Planted<'a> {
+/// Live objects, manifests and last-applied annotations. Every value is a different secret, so every object drifts.
+struct ObjectFactory<'a> {
     cluster: &'a Cluster,
     canaries: &'a mut Canaries,
     manifests: Vec<String>,
     resources: Vec<Value>,
 }
 
-impl Planted<'_> {
-    fn plant(&mut self, at: usize) {
+impl ObjectFactory<'_> {
+    fn add(&mut self, at: usize) {
         let name = format!("object-{at}");
         let secret = |canaries: &mut Canaries| {
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "annotations": {"note": canaries.hide()}},
-                "stringData": {"password": canaries.hide()}, "data": {"other": STANDARD.encode(canaries.hide()), "broken": canaries.hide() + "!"}})
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "annotations": {"note": canaries.add_redacted()}},
+                "stringData": {"password": canaries.add_redacted()}, "data": {"other": STANDARD.encode(canaries.add_redacted()), "broken": canaries.add_redacted() + "!"}})
         };
         let mut live = secret(self.canaries);
         live["data"].as_object_mut().unwrap().remove("broken");
         self.make("/api/v1/namespaces/shop/secrets", live, secret);
 
-        let map = |canaries: &mut Canaries| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": canaries.plant()}});
+        let map = |canaries: &mut Canaries| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": canaries.add()}});
         let live = map(self.canaries);
         self.make("/api/v1/namespaces/shop/configmaps", live, map);
 
-        // A mark on a variable is one on all of them; one that is gone was marked too.
+        // One sensitive variable makes all variables of the container sensitive, also a removed one.
         let deployment = |canaries: &mut Canaries| {
             let variable =
-                |name: &str, canaries: &mut Canaries| json!({"name": name, "value": canaries.hide()});
+                |name: &str, canaries: &mut Canaries| json!({"name": name, "value": canaries.add_redacted()});
             let env =
                 json!([variable("ONE", canaries), variable("OTHER", canaries), variable("GONE", canaries)]);
-            let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]});
+            let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.add()]});
             let template =
                 json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}});
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "annotations": {"note": canaries.plant()}},
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "annotations": {"note": canaries.add()}},
                 "spec": {"selector": {"matchLabels": {"app": name}}, "template": template}})
         };
         let mut live = deployment(self.canaries);
@@ -62,13 +62,13 @@ impl Planted<'_> {
 
         let widget = |canaries: &mut Canaries| {
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name},
-                "spec": {"password": canaries.plant(), "users": [{"name": "a", "token": canaries.plant()}]}})
+                "spec": {"password": canaries.add(), "users": [{"name": "a", "token": canaries.add()}]}})
         };
         let live = widget(self.canaries);
         self.make("/apis/example.com/v1/namespaces/shop/widgets", live, widget);
     }
 
-    /// Creates an object, with what kubectl might have written down on it, and declares it in a manifest.
+    /// Creates an object with a last-applied annotation, and declares it in a manifest.
     fn make(&mut self, path: &str, mut live: Value, declare: impl Fn(&mut Canaries) -> Value) -> Value {
         self.manifests.push(declare(self.canaries).to_string());
         let mut applied = declare(self.canaries);
@@ -81,30 +81,43 @@ impl Planted<'_> {
         post(self.cluster, path, &live)
     }
 
-    /// Has a state mark the variables of a Deployment.
+    /// Declares the variables of a Deployment as sensitive in a state.
     fn declare_deployment(&mut self, name: &str, live: &Value) {
-        let env = json!([{"name": "ONE", "value": self.canaries.hide()}, {"name": "OTHER", "value": self.canaries.hide()}]);
+        let env = json!([{"name": "ONE", "value": self.canaries.add_redacted()}, {"name": "OTHER", "value": self.canaries.add_redacted()}]);
         let container = json!([{"name": "web", "image": "nginx", "env": env}]);
         let metadata = json!([{"name": name, "namespace": "shop", "uid": live["metadata"]["uid"]}]);
         let attributes =
             json!({"metadata": metadata, "spec": [{"template": [{"spec": [{"container": container}]}]}]});
-        let marks =
-            mark(&[("spec", 0), ("template", 0), ("spec", 0), ("container", 0), ("env", 0), ("value", 1)]);
-        self.resources.push(resource("kubernetes_deployment_v1", name, self.canaries, &attributes, &marks));
+        let sensitive = sensitive_attribute(&[
+            ("spec", 0),
+            ("template", 0),
+            ("spec", 0),
+            ("container", 0),
+            ("env", 0),
+            ("value", 1),
+        ]);
+        self.resources.push(resource(
+            "kubernetes_deployment_v1",
+            name,
+            self.canaries,
+            &attributes,
+            &sensitive,
+        ));
     }
 
-    /// Objects that are as they are declared.
-    fn plant_calm(&mut self) {
+    /// Creates objects that are in sync.
+    fn add_in_sync(&mut self) {
         for (kind, plural) in [("ConfigMap", "configmaps"), ("Secret", "secrets")] {
-            let secret = if kind == "Secret" { self.canaries.hide() } else { self.canaries.plant() };
+            let secret = if kind == "Secret" { self.canaries.add_redacted() } else { self.canaries.add() };
             let data = json!({"a": STANDARD.encode(secret)});
-            let calm = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "calm"}, "data": data});
-            post(self.cluster, &format!("/api/v1/namespaces/shop/{plural}"), &calm);
-            self.manifests.push(calm.to_string());
+            let in_sync_object =
+                json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "calm"}, "data": data});
+            post(self.cluster, &format!("/api/v1/namespaces/shop/{plural}"), &in_sync_object);
+            self.manifests.push(in_sync_object.to_string());
         }
     }
 
-    /// What is wrong may stand next to a secret, or be one.
+    /// An error message must not quote a secret, neither nearby nor as the invalid value.
     fn write_broken_manifests(&mut self, folder: &Path) {
         let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: broken}\n";
         let mut number = 0;
@@ -112,7 +125,7 @@ impl Planted<'_> {
             number += 1;
             fs::write(folder.join(format!("broken-{number}.yaml")), text).unwrap();
         };
-        let mut one = || self.canaries.hide();
+        let mut one = || self.canaries.add_redacted();
         for text in [
             format!("{secret}stringData: {{a: {{{{ .Values.a }}}}, b: {}}}\n", one()),
             format!("{secret}stringData: {{a: \"{}\n", one()),
@@ -126,7 +139,7 @@ impl Planted<'_> {
             format!("apiVersion: v1\nkind: Secret\nstringData: {{a: {}}}\n", one()),
             format!("apiVersion: v1\nkind: {{a: {}}}\nmetadata: {{name: a}}\n", one()),
             format!("{{\"kind\": \"Secret\", \"stringData\": {{\"a\": \"{}\",}}\n", one()),
-            // Secrets that no API server takes.
+            // Secrets that no API server accepts.
             format!("{}data: {}\n", secret.replace("broken", "text"), one()),
             format!("{}data: [{}]\n", secret.replace("broken", "list"), one()),
             format!("{}stringData: {{a: {{b: {}}}}}\n", secret.replace("broken", "map"), one()),
@@ -135,7 +148,7 @@ impl Planted<'_> {
             write(text.into_bytes());
         }
         write([secret.as_bytes(), b"stringData: {a: \xff", one().as_bytes(), b"}\n"].concat());
-        // Another one of an object that is there.
+        // A second manifest of an existing object.
         let again = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "object-0"}, "stringData": {"password": one()}});
         fs::write(folder.join("z-again.yaml"), again.to_string()).unwrap();
         for name in ["text", "list", "map", "stray"] {
@@ -145,19 +158,19 @@ impl Planted<'_> {
         }
     }
 
-    /// Annotations that are no JSON, cut off, or of another object.
+    /// Annotations that are not JSON, truncated, or of another object.
     fn write_broken_annotations(&mut self) {
         let document = |name: &str, secret: String| {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": secret}}).to_string()
         };
-        let whole = document("other", self.canaries.plant());
-        let cut = document("cut", self.canaries.plant());
+        let whole = document("other", self.canaries.add());
+        let cut = document("cut", self.canaries.add());
         let texts = [
-            self.canaries.plant(),
+            self.canaries.add(),
             whole,
             cut[..cut.len() - 3].to_owned(),
-            format!("{{\"apiVersion\": \"v1\", \"{}\": tru}}", self.canaries.plant()),
-            format!("[\"{}\"]", self.canaries.plant()),
+            format!("{{\"apiVersion\": \"v1\", \"{}\": tru}}", self.canaries.add()),
+            format!("[\"{}\"]", self.canaries.add()),
         ];
         for (number, text) in texts.into_iter().enumerate() {
             let live = json!({"metadata": {"name": format!("corrupt-{number}"), "annotations": {LAST_APPLIED: text}}, "data": {"a": "b"}});
@@ -167,7 +180,7 @@ impl Planted<'_> {
 }
 
 #[test]
-fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
+fn secrets_of_manifests_and_last_applied_annotations_are_never_exposed() {
     let cluster = Cluster::start();
     let client = cluster.client();
     install_widgets(&cluster);
@@ -186,14 +199,18 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
         folder
     };
     let (manifests, states) = (folder("manifests"), folder("states"));
-    let mut planted =
-        Planted { cluster: &cluster, canaries: &mut canaries, manifests: Vec::new(), resources: Vec::new() };
-    (0..EACH).for_each(|at| planted.plant(at));
-    planted.plant_calm();
-    planted.write_broken_manifests(&manifests);
-    planted.write_broken_annotations();
-    fs::write(manifests.join("objects.yaml"), planted.manifests.join("\n---\n")).unwrap();
-    let state = json!({"version": 4, "serial": 1, "lineage": "canaries", "outputs": {}, "resources": planted.resources});
+    let mut factory = ObjectFactory {
+        cluster: &cluster,
+        canaries: &mut canaries,
+        manifests: Vec::new(),
+        resources: Vec::new(),
+    };
+    (0..EACH).for_each(|at| factory.add(at));
+    factory.add_in_sync();
+    factory.write_broken_manifests(&manifests);
+    factory.write_broken_annotations();
+    fs::write(manifests.join("objects.yaml"), factory.manifests.join("\n---\n")).unwrap();
+    let state = json!({"version": 4, "serial": 1, "lineage": "canaries", "outputs": {}, "resources": factory.resources});
     fs::write(states.join("shop.tfstate"), state.to_string()).unwrap();
     assert!(canaries.count() >= 1_000, "{}", canaries.count());
 
@@ -234,16 +251,16 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
             (count(source, kind, "drifted") >= Some(EACH as f64)).then_some(())
         });
     }
-    assert_eq!(count("last_applied", "ConfigMap", "unknown"), Some(5.0), "what is corrupt is told to be");
+    assert_eq!(count("last_applied", "ConfigMap", "unknown"), Some(5.0), "corrupt annotations are unknown");
     for verdict in ["drifted", "in_sync", "unknown", "missing"] {
         assert_eq!(count("last_applied", "Secret", verdict), None, "Secrets are never asked");
     }
-    let told = exporter.get("/v1/status").unwrap().json();
-    let baselines = told["baselines"].as_array().unwrap();
-    let manifest = baselines.iter().find(|own| own["origin"] == "manifests").unwrap();
+    let status = exporter.get("/v1/status").unwrap().json();
+    let baselines = status["baselines"].as_array().unwrap();
+    let manifest = baselines.iter().find(|baseline| baseline["origin"] == "manifests").unwrap();
     let skipped = |reason: &str| {
         let skipped = manifest["skipped"].as_array().unwrap().iter();
-        skipped.filter(|own| own["reason"] == reason).count()
+        skipped.filter(|skipped_object| skipped_object["reason"] == reason).count()
     };
     assert_eq!(
         ["not_yaml", "no_identity", "unreadable", "duplicate"].map(skipped),
@@ -251,9 +268,9 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
         "{}",
         manifest["skipped"]
     );
-    // Whoever begins to differ makes a history, and an Event.
+    // A new difference adds a transition to the history, and an Event.
     for kind in ["configmaps", "secrets"] {
-        let secret = if kind == "secrets" { canaries.hide() } else { canaries.plant() };
+        let secret = if kind == "secrets" { canaries.add_redacted() } else { canaries.add() };
         let change = json!({"data": {"a": STANDARD.encode(secret)}}).to_string();
         let request = http::Request::patch(format!("/api/v1/namespaces/shop/{kind}/calm"))
             .header("content-type", "application/merge-patch+json")
@@ -268,12 +285,12 @@ fn no_secret_of_a_manifest_or_of_what_was_applied_comes_out_anywhere() {
         let is_told = |text: &str| text.contains("\"Secret\"") && text.contains("\"ConfigMap\"");
         (is_told(&events) && is_told(&history)).then_some(events)
     });
-    canaries.are_not_in("the Events", &events);
-    canaries.are_told_nowhere(&exporter, &history);
+    canaries.assert_not_in("the Events", &events);
+    canaries.assert_not_exposed(&exporter, &history);
 
-    // Whoever wants to see values still does not see these.
+    // `values: full` does not reveal these.
     configure("full");
     let shown = "/v1/resources/configmap/shop/object-1";
     eventually("values are shown", || (!exporter.get(shown)?.text().contains("hmac:")).then_some(()));
-    canaries.into_hidden().are_told_nowhere(&exporter, &history);
+    canaries.into_redacted().assert_not_exposed(&exporter, &history);
 }

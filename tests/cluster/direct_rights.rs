@@ -1,10 +1,10 @@
-//! A look at a cluster by those who may see parts of it.
+//! Commands on a cluster with partial read permissions.
 
 use serde_json::{Value, json};
 
 use crate::{
     canaries::post,
-    direct::{account, look, release},
+    direct::{create_account, create_release, run_exporter},
     states::kubectl,
     support::{
         cluster::{Cluster, User},
@@ -12,9 +12,9 @@ use crate::{
     },
 };
 
-/// A cluster with a release in `shop` that declares objects there and a Secret in `ops`, and a `ClusterRole`; the Service and the
-/// `ClusterRole` drifted.
-fn installed() -> Cluster {
+/// A cluster with a release in `shop` that declares objects there, a Secret in `ops`, and a `ClusterRole`. The Service and the
+/// `ClusterRole` drift.
+fn cluster_with_release() -> Cluster {
     let cluster = Cluster::start();
     let client = cluster.client();
     cluster.block_on(async {
@@ -37,8 +37,9 @@ fn installed() -> Cluster {
     for namespace in ["shop", "ops"] {
         post(&cluster, &format!("/api/v1/namespaces/{namespace}/secrets"), &keys(namespace));
     }
-    let manifest = [declared, keys("shop"), keys("ops")].map(|own| format!("---\n{own}\n")).concat();
-    release(&cluster, "mail", &manifest);
+    let manifest =
+        [declared, keys("shop"), keys("ops")].map(|document| format!("---\n{document}\n")).concat();
+    create_release(&cluster, "mail", &manifest);
     let admin = cluster.kubeconfig(User::Admin);
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: operations}\nrules: []\n";
     kubectl(&admin, &["apply", "-f", "-"], role);
@@ -48,8 +49,8 @@ fn installed() -> Cluster {
     cluster
 }
 
-/// Lets an account read these everywhere.
-fn read_everywhere(cluster: &Cluster, account: &str, rules: &Value) {
+/// Allows an account to read these resources in all namespaces.
+fn create_cluster_role(cluster: &Cluster, account: &str, rules: &Value) {
     let role = json!({"metadata": {"name": account}, "rules": rules});
     post(cluster, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role);
     let (role, subject) = (format!("--clusterrole={account}"), format!("--serviceaccount=shop:{account}"));
@@ -65,42 +66,42 @@ fn read(groups: &[&str], resources: &[&str]) -> Value {
 }
 
 #[test]
-fn whoever_may_read_secrets_in_one_namespace_sees_its_releases_and_is_told_of_the_others() {
-    let cluster = installed();
-    let team = account(&cluster, "team", Some(json!([read(&[""], &["secrets"])])));
+fn releases_of_readable_namespaces_are_compared_and_others_are_reported() {
+    let cluster = cluster_with_release();
+    let team = create_account(&cluster, "team", Some(json!([read(&[""], &["secrets"])])));
     let others = ["services", "configmaps", "serviceaccounts", "namespaces"];
-    read_everywhere(&cluster, "team", &json!([read(&[""], &others), read(&["apps"], &["*"])]));
+    create_cluster_role(&cluster, "team", &json!([read(&[""], &others), read(&["apps"], &["*"])]));
     let admin = cluster.kubeconfig(User::Admin);
     let namespaces = kubectl(&admin, &["get", "namespaces", "-o", "name"], "").lines().count();
 
-    let found = look(&team, &["get", "-A", "-o", "name"]);
-    println!("{}{}", found.stdout, found.stderr);
-    assert_eq!(found.code, Some(1), "{}", found.stderr);
-    assert!(found.stdout.contains("service/mail\n"), "{}", found.stdout);
+    let result = run_exporter(&team, &["get", "-A", "-o", "name"]);
+    println!("{}{}", result.stdout, result.stderr);
+    assert_eq!(result.code, Some(1), "{}", result.stderr);
+    assert!(result.stdout.contains("service/mail\n"), "{}", result.stdout);
     let missed = format!("releases and states in {} namespaces", namespaces - 1);
-    let unseen = found.stderr.lines().last().unwrap();
+    let unseen = result.stderr.lines().last().unwrap();
     assert!(unseen.contains(&missed) && unseen.ends_with("(forbidden)"), "{unseen}");
 
-    // Secrets of another namespace may have these labels or not; nobody is stopped by that.
-    let labelled = look(&team, &["get", "-A", "--all", "-l", "app=mail", "-o", "name"]);
+    // Labels of Secrets in forbidden namespaces are unknown, which does not fail the command.
+    let labelled = run_exporter(&team, &["get", "-A", "--all", "-l", "app=mail", "-o", "name"]);
     assert_eq!(labelled.code, Some(1), "{}", labelled.stderr);
     assert_eq!(labelled.stdout, "secret/keys\nservice/mail\n", "{}", labelled.stderr);
     assert!(labelled.stderr.contains("labels of Secret"), "{}", labelled.stderr);
 }
 
 #[test]
-fn whoever_may_not_see_a_kind_could_not_look() {
-    let cluster = installed();
-    let own = account(&cluster, "own", Some(json!([read(&[""], &["services", "secrets"])])));
+fn forbidden_kind_fails_the_command() {
+    let cluster = cluster_with_release();
+    let reader = create_account(&cluster, "own", Some(json!([read(&[""], &["services", "secrets"])])));
     for arguments in
         [&["get", "deploy/web"][..], &["get", "deploy"], &["diff", "deploy/web"], &["explain", "deploy/web"]]
     {
-        let ended = look(&own, &[arguments, &["-n", "shop"]].concat());
-        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{arguments:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains("cannot list resource \"deployments\""), "{}", ended.stderr);
+        let result = run_exporter(&reader, &[arguments, &["-n", "shop"]].concat());
+        assert_eq!((result.code, &*result.stdout), (Some(2), ""), "{arguments:?}: {}", result.stderr);
+        assert!(result.stderr.contains("cannot list resource \"deployments\""), "{}", result.stderr);
     }
-    // What has no namespace is asked for beside what has one, which is looked for where people said.
-    let both = look(&own, &["diff", "svc/mail", "clusterrole/operations", "-n", "shop"]);
+    // Cluster-scoped objects are requested together with namespaced ones, which are in the given namespace.
+    let both = run_exporter(&reader, &["diff", "svc/mail", "clusterrole/operations", "-n", "shop"]);
     assert_eq!(both.code, Some(1), "{}", both.stderr);
     assert!(
         both.stdout.contains("-  sessionAffinity: None\n+  sessionAffinity: ClientIP\n"),
@@ -108,23 +109,23 @@ fn whoever_may_not_see_a_kind_could_not_look() {
         both.stdout
     );
     assert!(both.stderr.contains("ClusterRole") && !both.stderr.contains("Service"), "{}", both.stderr);
-    assert!(!both.stderr.contains("no source declares it"), "nobody knows: {}", both.stderr);
+    assert!(!both.stderr.contains("no source declares it"), "{}", both.stderr);
 }
 
 #[test]
-fn what_has_no_namespace_is_found_from_within_one() {
-    let cluster = installed();
+fn cluster_scoped_objects_are_found_with_a_namespace_flag() {
+    let cluster = cluster_with_release();
     let admin = cluster.kubeconfig(User::Admin);
     for arguments in [
         &["get", "clusterrole/operations", "-n", "shop", "-o", "name"][..],
         &["get", "clusterrole", "-n", "shop", "-o", "name"],
         &["get", "clusterrole/operations", "-o", "name"],
     ] {
-        let found = look(&admin, arguments);
-        assert_eq!(found.code, Some(1), "{arguments:?}: {}", found.stderr);
-        assert_eq!(found.stdout, "clusterrole.rbac.authorization.k8s.io/operations\n", "{arguments:?}");
+        let result = run_exporter(&admin, arguments);
+        assert_eq!(result.code, Some(1), "{arguments:?}: {}", result.stderr);
+        assert_eq!(result.stdout, "clusterrole.rbac.authorization.k8s.io/operations\n", "{arguments:?}");
     }
-    let explained = look(&admin, &["explain", "clusterrole/operations", "-n", "shop"]);
+    let explained = run_exporter(&admin, &["explain", "clusterrole/operations", "-n", "shop"]);
     assert!(
         explained.code == Some(1) && explained.stdout.contains("last_applied: drifted"),
         "{}",

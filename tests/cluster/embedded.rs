@@ -1,38 +1,38 @@
-//! The embedded cluster answers as the real one does: the same requests, asked of both.
+//! The embedded API server answers like kube-apiserver: a script sends the same requests to both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use crate::{
-    script::{Answer, Server, come_back, play},
+    script::{Answer, Server, request_expired_versions, run_script},
     support::{cluster::Cluster, embedded::Embedded},
 };
 
 #[test]
-fn the_embedded_cluster_answers_as_the_real_one() {
+fn embedded_api_server_answers_like_kube_apiserver() {
     let mut cluster = Cluster::start();
     let mut real = Server::new(cluster.client());
-    let old = cluster.block_on(play(&mut real));
-    // It remembers what it has in its own memory, too, until it starts anew.
+    let expired = cluster.block_on(run_script(&mut real));
+    // The watch cache also holds old versions until a restart.
     cluster.compact();
     cluster.kill_apiserver();
     cluster.start_apiserver();
-    cluster.block_on(come_back(&mut real, &old));
+    cluster.block_on(request_expired_versions(&mut real, &expired));
     let embedded = cluster.block_on(Embedded::start());
-    let mut own = Server::new(cluster.block_on(async { embedded.client() }));
-    let old = cluster.block_on(play(&mut own));
+    let mut fake = Server::new(cluster.block_on(async { embedded.client() }));
+    let expired = cluster.block_on(run_script(&mut fake));
     embedded.cluster.compact();
-    cluster.block_on(come_back(&mut own, &old));
+    cluster.block_on(request_expired_versions(&mut fake, &expired));
 
-    let (wanted, got) = (normal(&real.transcript), normal(&own.transcript));
-    assert!(wanted.len() > 100, "{}", wanted.len());
+    let (expected, actual) = (normalize_transcript(&real.transcript), normalize_transcript(&fake.transcript));
+    assert!(expected.len() > 100, "{}", expected.len());
     let mut different = Vec::new();
-    for (wanted, got) in wanted.iter().zip(&got) {
-        if wanted["answer"] != got["answer"] {
+    for (expected, actual) in expected.iter().zip(&actual) {
+        if expected["answer"] != actual["answer"] {
             let mut found = Vec::new();
-            differences("", &wanted["answer"], &got["answer"], &mut found);
-            different.push(format!("{}\n    {}", wanted["asked"].as_str().unwrap(), found.join("\n    ")));
+            differences("", &expected["answer"], &actual["answer"], &mut found);
+            different.push(format!("{}\n    {}", expected["asked"].as_str().unwrap(), found.join("\n    ")));
         }
     }
     assert!(
@@ -41,11 +41,11 @@ fn the_embedded_cluster_answers_as_the_real_one() {
         different.len(),
         different.join("\n")
     );
-    assert_eq!(wanted.len(), got.len());
+    assert_eq!(expected.len(), actual.len());
 }
 
-/// The answers without what is different each time: identities, times, addresses; versions by their order.
-fn normal(transcript: &[Answer]) -> Vec<Value> {
+/// The answers without UIDs, times and addresses. Resource versions become their rank.
+fn normalize_transcript(transcript: &[Answer]) -> Vec<Value> {
     let mut versions = BTreeSet::new();
     for document in transcript.iter().flat_map(|answer| &answer.documents) {
         collect_versions(document, &mut versions);
@@ -54,9 +54,10 @@ fn normal(transcript: &[Answer]) -> Vec<Value> {
     transcript
         .iter()
         .map(|answer| {
-            let documents: Vec<Value> = answer.documents.iter().map(|own| normalised(own, &order)).collect();
-            let asked: String = answer.asked.chars().take(200).collect();
-            json!({"asked": asked, "answer": {"status": answer.status, "documents": documents}})
+            let documents: Vec<Value> =
+                answer.documents.iter().map(|document| normalize(document, &order)).collect();
+            let request: String = answer.request.chars().take(200).collect();
+            json!({"asked": request, "answer": {"status": answer.status, "documents": documents}})
         })
         .collect()
 }
@@ -75,10 +76,10 @@ fn collect_versions(value: &Value, versions: &mut BTreeSet<u64>) {
     }
 }
 
-fn normalised(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
+fn normalize(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
     let mut value = value.clone();
     if value["kind"] == "Status" {
-        // The words may be others; what they are about may not.
+        // The message may differ, but not its details.
         value["message"] = Value::Null;
         if let Some(causes) = value["details"]["causes"].as_array_mut() {
             causes.iter_mut().for_each(|cause| cause["message"] = Value::Null);
@@ -86,7 +87,7 @@ fn normalised(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
         }
     }
     if value["type"] == "BOOKMARK" {
-        // It tells a version; the rest of its object is what the type has when nothing is set.
+        // Only the resource version matters; the rest of the object has the defaults of its type.
         value["object"]["spec"] = Value::Null;
     }
     if let Some(version) = version_of(&value["metadata"]) {
@@ -107,21 +108,21 @@ fn normalised(value: &Value, order: &BTreeMap<u64, usize>) -> Value {
                     }
                     "clusterIPs" => *field = json!(["clusterIP"]),
                     "managedFields" => {
-                        // Which second each wrote in is different each time, so each server is held against its own times.
+                        // The second of each write varies, so the order is checked against the server's own times.
                         assert_in_order(field);
-                        *field = by_manager(normalised(field, order));
+                        *field = by_manager(normalize(field, order));
                     }
-                    _ => *field = normalised(field, order),
+                    _ => *field = normalize(field, order),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = normalised(item, order)),
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = normalize(item, order)),
         _ => {}
     }
     value
 }
 
-/// Owners of fields stand by their times, and those of one second by their names.
+/// managedFields entries are sorted by time, then by manager.
 fn assert_in_order(owners: &Value) {
     let text = |owner: &Value, name: &str| owner[name].as_str().unwrap_or("").to_owned();
     let key = |owner: &Value| (text(owner, "time"), text(owner, "manager"), text(owner, "subresource"));
@@ -135,21 +136,21 @@ fn by_manager(mut owners: Value) -> Value {
     owners
 }
 
-fn differences(path: &str, wanted: &Value, got: &Value, found: &mut Vec<String>) {
-    match (wanted, got) {
-        (Value::Object(wanted), Value::Object(got)) => {
-            for name in wanted.keys().chain(got.keys().filter(|name| !wanted.contains_key(*name))) {
+fn differences(path: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => {
+            for name in expected.keys().chain(actual.keys().filter(|name| !expected.contains_key(*name))) {
                 let null = Value::Null;
-                let (a, b) = (wanted.get(name).unwrap_or(&null), got.get(name).unwrap_or(&null));
+                let (a, b) = (expected.get(name).unwrap_or(&null), actual.get(name).unwrap_or(&null));
                 differences(&format!("{path}.{name}"), a, b, found);
             }
         }
-        (Value::Array(wanted), Value::Array(got)) if wanted.len() == got.len() => {
-            for (index, (wanted, got)) in wanted.iter().zip(got).enumerate() {
-                differences(&format!("{path}[{index}]"), wanted, got, found);
+        (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
+            for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+                differences(&format!("{path}[{index}]"), expected, actual, found);
             }
         }
-        (Value::Array(wanted), Value::Array(got)) => {
+        (Value::Array(expected), Value::Array(actual)) => {
             let outline = |items: &[Value]| {
                 let names = |item: &Value| {
                     json!([item["type"], item["object"]["metadata"]["name"], item["manager"], item["field"]])
@@ -157,9 +158,9 @@ fn differences(path: &str, wanted: &Value, got: &Value, found: &mut Vec<String>)
                 };
                 items.iter().map(names).collect::<Vec<_>>().join(" ")
             };
-            found.push(format!("{path}: real [{}], embedded [{}]", outline(wanted), outline(got)));
+            found.push(format!("{path}: real [{}], embedded [{}]", outline(expected), outline(actual)));
         }
-        _ if wanted == got => {}
-        _ => found.push(format!("{path}: real {wanted}, embedded {got}")),
+        _ if expected == actual => {}
+        _ => found.push(format!("{path}: real {expected}, embedded {actual}")),
     }
 }

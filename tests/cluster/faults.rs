@@ -1,4 +1,4 @@
-//! The API server restarts, forgets, forbids and falls silent.
+//! The API server restarts, compacts, denies requests and stops responding.
 
 use std::time::Instant;
 
@@ -7,21 +7,21 @@ use serde_json::json;
 
 use crate::{
     shop::{DRIFTED, Shop, WEB},
-    support::objects::{create_stamped, delete, deployment, grant, read_only_rules},
+    support::objects::{create_with_hash, delete, deployment, grant, read_only_rules},
 };
 
 const UP: &str = "drift_watch_stream_up";
 const DEPLOYMENTS: &[(&str, &str)] = &[("kind", "Deployment")];
 
 #[test]
-fn after_a_forgotten_version_what_vanished_is_gone() {
-    let mut shop = Shop::open(&[]);
+fn relist_after_compaction_drops_deleted_objects() {
+    let mut shop = Shop::start(&[]);
     let client = shop.cluster.client();
-    shop.cluster.block_on(create_stamped(&client, &Kind::deployment(), &deployment("shop", "victim")));
+    shop.cluster.block_on(create_with_hash(&client, &Kind::deployment(), &deployment("shop", "victim")));
     let victim = [("kind", "Deployment"), ("name", "victim")];
     shop.exporter.wait_for(DRIFTED, &victim, Some(0.0));
 
-    shop.behind_its_back(|shop| {
+    shop.change_during_outage(|shop| {
         shop.cluster.block_on(delete(&shop.deployments, "victim"));
         shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     });
@@ -34,13 +34,13 @@ fn after_a_forgotten_version_what_vanished_is_gone() {
     assert_eq!(
         exporter.sample("drift_detections_total", DEPLOYMENTS),
         Some(1.0),
-        "it began while we watched"
+        "the edit is detected once"
     );
 }
 
 #[test]
-fn while_the_api_server_is_away_everything_is_unknown_and_nothing_is_lost() {
-    let mut shop = Shop::open(&[]);
+fn api_server_outage_makes_claims_unknown_and_keeps_last_values() {
+    let mut shop = Shop::start(&[]);
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     shop.cluster.kill_apiserver();
@@ -48,8 +48,11 @@ fn while_the_api_server_is_away_everything_is_unknown_and_nothing_is_lost() {
     exporter.wait_for(UP, DEPLOYMENTS, Some(0.0));
     let stale = [("kind", "Deployment"), ("verdict", "unknown"), ("reason", "stale")];
     exporter.wait_for("drift_resources", &stale, Some(1.0));
-    assert_eq!(exporter.sample(DRIFTED, WEB), Some(1.0), "held");
-    assert!(exporter.sample("drift_resource_drifted_timestamp_seconds", WEB).is_some(), "held");
+    assert_eq!(exporter.sample(DRIFTED, WEB), Some(1.0), "the last value is kept");
+    assert!(
+        exporter.sample("drift_resource_drifted_timestamp_seconds", WEB).is_some(),
+        "the last value is kept"
+    );
     assert_eq!(exporter.get("/livez").unwrap().status, 200);
     let ready = exporter.get("/readyz").unwrap();
     assert_eq!(ready.status, 200, "{}", ready.text());
@@ -68,9 +71,9 @@ fn while_the_api_server_is_away_everything_is_unknown_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_is_forbidden_leaves_the_rest_alone_and_heals_when_granted() {
+fn forbidden_kind_does_not_affect_others_and_recovers_when_granted() {
     let services = json!([{"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}]);
-    let shop = Shop::open_with(services, &[]);
+    let shop = Shop::start_with_rules(services, &[]);
     let exporter = &shop.exporter;
     assert_eq!(exporter.sample(DRIFTED, &[("kind", "Service"), ("name", "web")]), Some(0.0));
     assert_eq!(exporter.sample(UP, &[("kind", "Service")]), Some(1.0));
@@ -85,12 +88,12 @@ fn what_is_forbidden_leaves_the_rest_alone_and_heals_when_granted() {
 }
 
 #[test]
-fn a_server_that_falls_silent_is_found() {
-    let shop = Shop::open(&[]);
+fn stalled_watch_is_restarted() {
+    let shop = Shop::start(&[]);
     shop.cluster.apiserver().signal("STOP");
     let silent = Instant::now();
     shop.exporter.wait_for(UP, DEPLOYMENTS, Some(0.0));
-    println!("found after {:?}", silent.elapsed());
+    println!("the stalled watch is reported after {:?}", silent.elapsed());
     let stale = [("kind", "Deployment"), ("verdict", "unknown"), ("reason", "stale")];
     assert_eq!(shop.exporter.sample("drift_resources", &stale), Some(1.0));
     let restarts = [("kind", "Deployment"), ("reason", "stalled")];

@@ -1,4 +1,4 @@
-//! How well objects are, by the statuses that a real API server keeps.
+//! Health of objects by the status that a real API server stores.
 
 use drift_exporter::{
     config::Settings,
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::support::{
     cluster::{Cluster, User},
-    inside::Inside,
+    inside::InProcessExporter,
     objects::{create_namespace, from_json, grant},
     wait::eventually,
 };
 
-/// A kind, its spec, the status that is set, and what is to be told: health, phase, message.
+/// A kind, its spec, the status to set, and the expected health, phase and message.
 fn cases() -> Vec<(Kind, Value, Value, [&'static str; 3])> {
     let kind = |group: &str, version: &str, name: &str, plural: &str| Kind {
         plural: plural.into(),
@@ -101,7 +101,7 @@ fn cases() -> Vec<(Kind, Value, Value, [&'static str; 3])> {
 }
 
 #[test]
-fn every_kind_is_as_well_as_the_status_that_the_server_keeps() {
+fn health_of_each_kind_follows_its_status() {
     let cluster = Cluster::start();
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]);
     let client = cluster.client();
@@ -129,25 +129,26 @@ fn every_kind_is_as_well_as_the_status_that_the_server_keeps() {
         }
     });
     let kinds = cases().iter().map(|(kind, ..)| WantedKind::exactly(kind)).collect();
-    let inside = Inside::start(&cluster, Settings { kinds, ..Settings::default() });
-    let ask = |path: &str| serde_json::from_str::<Value>(&inside.get(path).1).unwrap();
-    for (kind, _, _, wanted) in cases() {
+    let exporter = InProcessExporter::start(&cluster, Settings { kinds, ..Settings::default() });
+    let get_json = |path: &str| serde_json::from_str::<Value>(&exporter.get(path).1).unwrap();
+    for (kind, _, _, expected) in cases() {
         let path = format!(
             "/v1/resources?namespace=shop&resourceName=web&resourceType={}.{}",
             kind.kind, kind.group
         );
         let path = path.trim_end_matches('.');
-        let told = || {
-            let list = ask(path);
+        let reported = || {
+            let list = get_json(path);
             ["healthStatus", "phase", "message"]
                 .map(|field| list["resources"][0][field].as_str().map(str::to_owned))
         };
-        eventually(&format!("{} is {wanted:?}", kind.kind), || {
-            (told() == wanted.map(|word| Some(word.to_owned()))).then_some(())
+        eventually(&format!("{} is {expected:?}", kind.kind), || {
+            (reported() == expected.map(|word| Some(word.to_owned()))).then_some(())
         });
     }
-    let field =
-        |kind: &str, name: &str| ask(&format!("/v1/resources/{kind}/shop/web"))["claims"][0][name].clone();
+    let field = |kind: &str, name: &str| {
+        get_json(&format!("/v1/resources/{kind}/shop/web"))["claims"][0][name].clone()
+    };
     assert_eq!(field("service", "endpoint"), "192.0.2.7");
     assert_eq!(field("ingress", "endpoint"), "shop.example.com");
     assert_eq!(field("persistentvolumeclaim", "resourceUsage")["storageUsage"], "5Gi");

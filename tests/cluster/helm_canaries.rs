@@ -1,4 +1,4 @@
-//! A thousand secrets in Helm releases and their objects: none of them may come out anywhere.
+//! A thousand secrets in Helm releases and their objects: the exporter exposes none of them.
 
 use std::{fmt::Write as _, fs, io::Write as _};
 
@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// Objects of each kind.
+/// Number of objects of each kind.
 const EACH: usize = 60;
 
-/// Creates objects and the manifest that declares them, each with secrets of its own, so that all of them differ.
+/// Creates objects and the manifest that declares them. Every value is a different secret, so every object drifts.
 fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> String {
     let mut manifest = String::new();
     let mut declare = |document: Value| {
@@ -28,24 +28,24 @@ fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> String {
     };
     for at in 0..EACH {
         let name = format!("object-{at}");
-        let live = |canaries: &mut Canaries| json!({"name": name, "namespace": "shop", "annotations": {"note": canaries.plant()}});
+        let live = |canaries: &mut Canaries| json!({"name": name, "namespace": "shop", "annotations": {"note": canaries.add()}});
         let metadata =
-            |canaries: &mut Canaries| json!({"name": name, "annotations": {"note": canaries.plant()}});
+            |canaries: &mut Canaries| json!({"name": name, "annotations": {"note": canaries.add()}});
 
-        let secret = json!({"metadata": live(canaries), "stringData": {"password": canaries.plant()}});
+        let secret = json!({"metadata": live(canaries), "stringData": {"password": canaries.add()}});
         post(cluster, "/api/v1/namespaces/shop/secrets", &secret);
         declare(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata(canaries),
-            "stringData": {"password": canaries.plant()}, "data": {"other": STANDARD.encode(canaries.plant())}}));
+            "stringData": {"password": canaries.add()}, "data": {"other": STANDARD.encode(canaries.add())}}));
 
-        let map = json!({"metadata": live(canaries), "data": {"key": canaries.plant()}});
+        let map = json!({"metadata": live(canaries), "data": {"key": canaries.add()}});
         post(cluster, "/api/v1/namespaces/shop/configmaps", &map);
         declare(
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(canaries), "data": {"key": canaries.plant()}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(canaries), "data": {"key": canaries.add()}}),
         );
 
         let spec = |canaries: &mut Canaries| {
-            let env = json!([{"name": "PLAIN", "value": canaries.plant()}]);
-            let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.plant()]});
+            let env = json!([{"name": "PLAIN", "value": canaries.add()}]);
+            let container = json!({"name": "web", "image": "nginx", "env": env, "args": [canaries.add()]});
             let template =
                 json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}});
             json!({"selector": {"matchLabels": {"app": name}}, "template": template})
@@ -58,31 +58,31 @@ fn make_objects(cluster: &Cluster, canaries: &mut Canaries) -> String {
 
         let widget = |metadata: Value, canaries: &mut Canaries| {
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata,
-                "spec": {"password": canaries.plant(), "users": [{"name": "a", "token": canaries.plant()}]}})
+                "spec": {"password": canaries.add(), "users": [{"name": "a", "token": canaries.add()}]}})
         };
         post(cluster, "/apis/example.com/v1/namespaces/shop/widgets", &widget(live(canaries), canaries));
         declare(widget(metadata(canaries), canaries));
     }
-    // What is left of a template stands next to secrets.
-    write!(manifest, "---\n# Source: shop/templates/left.yaml\nkind: Secret\nstringData: {{a: {{{{ .Values.a }}}}, b: {}}}\n", canaries.plant()).unwrap();
+    // An unrendered template is next to secrets.
+    write!(manifest, "---\n# Source: shop/templates/left.yaml\nkind: Secret\nstringData: {{a: {{{{ .Values.a }}}}, b: {}}}\n", canaries.add()).unwrap();
     manifest
 }
 
 fn release(manifest: &str, canaries: &mut Canaries) -> Vec<u8> {
     let many = |canaries: &mut Canaries| -> Value {
-        (0..EACH).map(|at| (format!("value{at}"), json!(canaries.plant()))).collect()
+        (0..EACH).map(|at| (format!("value{at}"), json!(canaries.add()))).collect()
     };
-    let hooks: Vec<Value> = (0..EACH).map(|_| json!({"manifest": canaries.plant()})).collect();
+    let hooks: Vec<Value> = (0..EACH).map(|_| json!({"manifest": canaries.add()})).collect();
     let files: Vec<Value> =
-        (0..EACH).map(|_| json!({"name": "f", "data": STANDARD.encode(canaries.plant())})).collect();
-    let chart = json!({"metadata": {"name": "shop", "version": "1.0.0", "description": canaries.plant()},
+        (0..EACH).map(|_| json!({"name": "f", "data": STANDARD.encode(canaries.add())})).collect();
+    let chart = json!({"metadata": {"name": "shop", "version": "1.0.0", "description": canaries.add()},
         "values": many(canaries), "templates": files, "files": files});
     let release = json!({"name": "web", "namespace": "shop", "version": 1, "manifest": manifest, "config": many(canaries),
-        "info": {"status": "deployed", "notes": canaries.plant(), "description": canaries.plant()}, "chart": chart, "hooks": hooks});
+        "info": {"status": "deployed", "notes": canaries.add(), "description": canaries.add()}, "chart": chart, "hooks": hooks});
     release.to_string().into_bytes()
 }
 
-fn stored(name: &str, text: &[u8]) -> Value {
+fn release_secret(name: &str, text: &[u8]) -> Value {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(text).unwrap();
     let packed = STANDARD.encode(encoder.finish().unwrap());
@@ -92,7 +92,7 @@ fn stored(name: &str, text: &[u8]) -> Value {
 }
 
 #[test]
-fn no_secret_of_a_release_comes_out_anywhere() {
+fn secrets_of_helm_releases_are_never_exposed() {
     let cluster = Cluster::start();
     let client = cluster.client();
     install_widgets(&cluster);
@@ -105,10 +105,10 @@ fn no_secret_of_a_release_comes_out_anywhere() {
     let manifest = make_objects(&cluster, &mut canaries);
     let release = release(&manifest, &mut canaries);
     assert!(canaries.count() >= 1_000, "{}", canaries.count());
-    post(&cluster, "/api/v1/namespaces/shop/secrets", &stored("web", &release));
-    // What cannot be read is complained about; what is wrong may stand next to a secret.
+    post(&cluster, "/api/v1/namespaces/shop/secrets", &release_secret("web", &release));
+    // The error message of a malformed release must not quote a nearby secret.
     let cut = release.windows(10).position(|part| part == b"\"manifest\"").unwrap() + 400;
-    post(&cluster, "/api/v1/namespaces/shop/secrets", &stored("broken", &release[..cut]));
+    post(&cluster, "/api/v1/namespaces/shop/secrets", &release_secret("broken", &release[..cut]));
 
     let history = cluster.folder().join("history");
     let settings = cluster.folder().join("settings.yaml");
@@ -128,7 +128,7 @@ fn no_secret_of_a_release_comes_out_anywhere() {
     let errors =
         |reason| exporter.sample("drift_baseline_errors_total", &[("source", "helm"), ("reason", reason)]);
     assert_eq!((errors("truncated"), errors("not_yaml")), (Some(1.0), Some(1.0)));
-    // Whoever goes away makes a history.
+    // Deleting an object adds transitions to the history.
     let request =
         http::Request::delete("/api/v1/namespaces/shop/configmaps/object-7").body(Vec::new()).unwrap();
     cluster.block_on(client.request::<Value>(request)).unwrap();
@@ -137,5 +137,5 @@ fn no_secret_of_a_release_comes_out_anywhere() {
         text.contains("object-7").then_some(())
     });
 
-    canaries.are_told_nowhere(&exporter, &history);
+    canaries.assert_not_exposed(&exporter, &history);
 }

@@ -1,4 +1,4 @@
-//! Kinds that are installed, removed and moved to another version while the exporter watches.
+//! CRDs that are installed, removed and moved to another version while the exporter watches.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{
     shop::DRIFTED,
     support::{
         cluster::{Cluster, User},
-        inside::Inside,
+        inside::InProcessExporter,
         objects::{HASH, create_namespace, delete, from_json, grant, patch, read_only_rules},
         wait::eventually,
     },
@@ -35,7 +35,7 @@ fn kind(version: &str, name: &str) -> Kind {
     Kind { plural, ..Kind::undiscovered("example.com", version, name) }
 }
 
-/// A cluster whose exporter may read the custom kinds, and the usual ones and `ConfigMaps`.
+/// A cluster whose exporter may read custom resources, Deployments, Services and `ConfigMaps`.
 fn cluster() -> Cluster {
     let cluster = Cluster::start();
     let client = cluster.client();
@@ -77,7 +77,7 @@ fn api(client: &Client, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
-/// Creates an object of a kind that may just have been installed, and stamps it with its own hash.
+/// Creates an object of a kind that may just have been installed, with its own hash as baseline.
 async fn create(api: &Api<DynamicObject>, kind: &Kind, name: &str) {
     let object: DynamicObject = from_json(json!({
         "apiVersion": kind.api_version(), "kind": &*kind.kind, "metadata": {"name": name}, "spec": {"teeth": 12},
@@ -94,30 +94,30 @@ async fn create(api: &Api<DynamicObject>, kind: &Kind, name: &str) {
     patch(api, name, "HashiCorp", json!({"metadata": {"annotations": {HASH: hash}}})).await;
 }
 
-/// The codes with which the API server answered the exporter's questions for its kinds.
-fn answers_about_kinds(cluster: &Cluster) -> Vec<i64> {
+/// The status codes of the exporter's discovery requests.
+fn discovery_status_codes(cluster: &Cluster) -> Vec<i64> {
     let log = std::fs::read_to_string(cluster.folder().join("audit.log")).unwrap();
     let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let own = entries.filter(|entry| {
+    let requests = entries.filter(|entry| {
         entry["user"]["username"] == User::Exporter.name()
             && ["/api", "/apis"].contains(&entry["requestURI"].as_str().unwrap_or(""))
     });
-    own.filter_map(|entry| entry["responseStatus"]["code"].as_i64()).collect()
+    requests.filter_map(|entry| entry["responseStatus"]["code"].as_i64()).collect()
 }
 
 #[test]
-fn a_kind_installed_later_is_watched_and_a_removed_one_takes_its_series_along() {
+fn installed_crd_is_watched_and_removed_crd_drops_its_series() {
     let (cluster, v1) = (cluster(), kind("v1", "Widget"));
     let client = cluster.client();
     let kinds = vec![WantedKind::exactly(&v1), WantedKind::exactly(&Kind::deployment())];
-    let exporter = Inside::start(&cluster, Settings { kinds, ..Settings::default() });
+    let exporter = InProcessExporter::start(&cluster, Settings { kinds, ..Settings::default() });
     eventually("it is ready", || (exporter.get("/readyz").0 == 200).then_some(()));
     let missing = "Widget.example.com: not listed (not_found): the API server has no example.com/v1 Widget";
     assert!(exporter.get("/readyz").1.contains(missing), "{}", exporter.get("/readyz").1);
     assert_eq!(exporter.sample(UP, &[("kind", "Widget")]), Some(0.0));
     assert_eq!(exporter.sample(UP, &[("kind", "Deployment")]), Some(1.0));
-    let unchanged = || answers_about_kinds(&cluster).iter().filter(|code| **code == 304).count();
-    eventually("its kinds are asked for again", || (unchanged() > 1).then_some(()));
+    let unchanged = || discovery_status_codes(&cluster).iter().filter(|code| **code == 304).count();
+    eventually("discovery runs again", || (unchanged() > 1).then_some(()));
 
     let installed = Instant::now();
     cluster.block_on(install(&client, &v1, &[("v1", true, true)]));
@@ -126,7 +126,7 @@ fn a_kind_installed_later_is_watched_and_a_removed_one_takes_its_series_along() 
     let widgets = api(&client, &v1, "shop");
     cluster.block_on(create(&widgets, &v1, "gear"));
     exporter.wait_for(DRIFTED, GEAR, Some(0.0));
-    // Owners of fields are known to the second.
+    // managedFields has times in seconds.
     std::thread::sleep(SECOND);
     cluster.block_on(patch(&widgets, "gear", "kubectl-edit", json!({"spec": {"teeth": 13}})));
     exporter.wait_for(DRIFTED, GEAR, Some(1.0));
@@ -140,19 +140,19 @@ fn a_kind_installed_later_is_watched_and_a_removed_one_takes_its_series_along() 
     cluster.block_on(delete(&definitions, &v1.to_string()));
     exporter.wait_for(UP, &[("kind", "Widget")], Some(0.0));
     exporter.wait_for(DRIFTED, GEAR, None);
-    eventually("its streams are closed", || exporter.get("/readyz").1.contains(missing).then_some(()));
+    eventually("its watches are closed", || exporter.get("/readyz").1.contains(missing).then_some(()));
     println!("gone {:?} after it was removed", removed.elapsed());
     let deleted = [("kind", "Widget"), ("cause", "deleted")];
     assert_eq!(exporter.sample("drift_resolutions_total", &deleted), Some(1.0));
     assert_eq!(exporter.sample("drift_watch_last_contact_timestamp_seconds", &[("kind", "Widget")]), None);
     assert_eq!(exporter.sample(UP, &[("kind", "Deployment")]), Some(1.0));
 
-    let answers = answers_about_kinds(&cluster);
+    let answers = discovery_status_codes(&cluster);
     assert!(answers.iter().all(|code| [200, 304].contains(code)), "{answers:?}");
 }
 
 #[test]
-fn a_version_that_is_no_longer_served_is_followed_and_the_onset_stays() {
+fn unserved_version_is_replaced_and_the_onset_stays() {
     let (cluster, v1) = (cluster(), kind("v1", "Widget"));
     let client = cluster.client();
     let widgets = api(&client, &v1, "shop");
@@ -163,7 +163,7 @@ fn a_version_that_is_no_longer_served_is_followed_and_the_onset_stays() {
         patch(&widgets, "gear", "kubectl-edit", json!({"spec": {"teeth": 13}})).await;
     });
     let kinds = vec![WantedKind::exactly(&v1)];
-    let exporter = Inside::start(&cluster, Settings { kinds, ..Settings::default() });
+    let exporter = InProcessExporter::start(&cluster, Settings { kinds, ..Settings::default() });
     exporter.wait_for(DRIFTED, GEAR, Some(1.0));
     let onset = exporter.sample(ONSET, GEAR);
     std::thread::sleep(2 * SECOND);
@@ -185,12 +185,13 @@ fn a_version_that_is_no_longer_served_is_followed_and_the_onset_stays() {
 }
 
 #[test]
-fn all_kinds_of_a_group_are_watched_but_where_they_are_not_wanted_and_settings_change_at_run_time() {
+fn group_wildcard_honors_exclusions_and_setting_changes() {
     let (cluster, widget, gadget) = (cluster(), kind("v1", "Widget"), kind("v1", "Gadget"));
     let client = cluster.client();
     let group =
         WantedKind { scope: Scope::new([], ["attic"]), ..WantedKind::parse("example.com/*", "*").unwrap() };
-    let exporter = Inside::start(&cluster, Settings { kinds: vec![group.clone()], ..Settings::default() });
+    let exporter =
+        InProcessExporter::start(&cluster, Settings { kinds: vec![group.clone()], ..Settings::default() });
     exporter.wait_for(UP, &[("group", "example.com"), ("kind", "*")], Some(0.0));
     cluster.block_on(async {
         for kind in [&widget, &gadget] {
@@ -212,7 +213,7 @@ fn all_kinds_of_a_group_are_watched_but_where_they_are_not_wanted_and_settings_c
     assert_eq!(exporter.sample(UP, &[("group", "example.com"), ("kind", "*")]), None);
     assert_eq!(exporter.sample("drift_watch_streams", &[]), Some(2.0));
 
-    // Namespaces have a ConfigMap each as soon as a controller runs; here there is only ours.
+    // No controller creates a ConfigMap in each namespace here.
     let config = Kind { plural: "configmaps".into(), ..Kind::undiscovered("", "v1", "ConfigMap") };
     let selector = Selector::parse("team in (a,b)").ok();
     let config = WantedKind { selector, ..WantedKind::exactly(&config) };
@@ -229,7 +230,9 @@ fn all_kinds_of_a_group_are_watched_but_where_they_are_not_wanted_and_settings_c
     assert_eq!(exporter.sample("drift_cache_objects", &[("kind", "ConfigMap")]), Some(1.0));
     assert_eq!(exporter.sample(DRIFTED, &[("kind", "Gadget")]), None);
     assert_eq!(exporter.sample(DRIFTED, &[("kind", "Widget")]), Some(0.0));
-    let lists =
-        cluster.audit(User::Exporter).into_iter().filter(|own| *own == ("list".into(), "widgets".into()));
-    assert_eq!(lists.count(), 1, "what stays wanted stays open");
+    let lists = cluster
+        .requests_by(User::Exporter)
+        .into_iter()
+        .filter(|request| *request == ("list".into(), "widgets".into()));
+    assert_eq!(lists.count(), 1, "the watch stays open");
 }

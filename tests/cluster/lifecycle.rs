@@ -1,4 +1,4 @@
-//! Label and annotation come and go; objects are edited, reverted, deleted, made anew.
+//! Objects are labelled, annotated, edited, reverted, deleted and recreated.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     support::{
         cluster::User,
         exporter::Exporter,
-        objects::{HASH, LABEL, create_stamped, delete, deployment, hash_of, patch, read_only_rules},
+        objects::{HASH, LABEL, create_with_hash, delete, deployment, hash_of, patch, read_only_rules},
         wait::eventually,
     },
 };
@@ -27,15 +27,15 @@ fn resources(verdict: &'static str, reason: &'static str) -> [(&'static str, &'s
 }
 
 #[test]
-fn an_edit_is_drift_and_a_revert_ends_it() {
-    let shop = Shop::open(&[]);
+fn edit_is_drift_until_reverted() {
+    let shop = Shop::start(&[]);
     let exporter = &shop.exporter;
     assert_eq!(exporter.sample(DRIFTED, WEB), Some(0.0));
 
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     exporter.wait_for(DRIFTED, WEB, Some(1.0));
-    let blamed = [("name", "web"), ("actor", "kubectl"), ("field", "hash"), ("severity", "warning")];
-    assert!(exporter.sample(ONSET, &blamed).is_some(), "{}", exporter.metrics());
+    let attributed = [("name", "web"), ("actor", "kubectl"), ("field", "hash"), ("severity", "warning")];
+    assert!(exporter.sample(ONSET, &attributed).is_some(), "{}", exporter.metrics());
     assert_eq!(exporter.sample("drift_resource_drifted_fields", WEB), Some(1.0));
     assert_eq!(exporter.sample("drift_detections_total", &[("kind", "Deployment")]), Some(1.0));
     let kubectl = [("actor", "kubectl"), ("severity", "warning")];
@@ -55,14 +55,14 @@ fn an_edit_is_drift_and_a_revert_ends_it() {
 }
 
 #[test]
-fn label_and_annotation_appear_change_and_go() {
-    let shop = Shop::open(&[]);
+fn label_and_annotation_changes_update_the_verdict() {
+    let shop = Shop::start(&[]);
     let (exporter, annotate) = (&shop.exporter, |value: Value| {
         shop.edit("kubectl-annotate", json!({"metadata": {"annotations": {HASH: value}}}))
     });
     let label = |value: Value| shop.edit("kubectl-label", json!({"metadata": {"labels": {LABEL: value}}}));
 
-    // Without the label it is not ours; with it, and without a hash, there is nothing to compare with.
+    // An unlabelled object is not watched. A labelled object without a hash has no baseline.
     label(Value::Null);
     exporter.wait_for(DRIFTED, WEB, None);
     assert_eq!(exporter.sample("drift_cache_objects", &[("kind", "Deployment")]), Some(0.0));
@@ -72,7 +72,7 @@ fn label_and_annotation_appear_change_and_go() {
     exporter.wait_for(DRIFTED, WEB, None);
     assert_eq!(exporter.sample("drift_resources", &resources("no_baseline", "")), Some(1.0));
 
-    // A hash of something else is drift; one that is none is unknown and holds what was known.
+    // A different hash is drift. An invalid hash is unknown and keeps the last value.
     annotate(json!("a".repeat(64)));
     exporter.wait_for(DRIFTED, WEB, Some(1.0));
     annotate(json!("not a hash"));
@@ -85,7 +85,7 @@ fn label_and_annotation_appear_change_and_go() {
     let bad = [("reason", "bad_hash"), ("source", "annotation")];
     assert_eq!(exporter.sample("drift_baseline_errors_total", &bad), Some(2.0));
 
-    // The right hash ends it, and since the object did not move, the baseline absorbed it.
+    // The correct hash ends the drift. The object did not change, so the cause is `absorbed`.
     let live = shop.cluster.block_on(shop.deployments.get("web")).unwrap();
     annotate(json!(hash_of(&Kind::deployment(), &live)));
     exporter.wait_for(DRIFTED, WEB, Some(0.0));
@@ -95,8 +95,8 @@ fn label_and_annotation_appear_change_and_go() {
 }
 
 #[test]
-fn a_deleted_object_takes_its_series_along_and_a_new_one_starts_afresh() {
-    let shop = Shop::open(&[]);
+fn deleted_object_drops_its_series_and_recreated_object_starts_over() {
+    let shop = Shop::start(&[]);
     let exporter = &shop.exporter;
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     exporter.wait_for(DRIFTED, WEB, Some(1.0));
@@ -108,7 +108,7 @@ fn a_deleted_object_takes_its_series_along_and_a_new_one_starts_afresh() {
     let deleted = [("kind", "Deployment"), ("cause", "deleted")];
     assert_eq!(exporter.sample("drift_resolutions_total", &deleted), Some(1.0));
 
-    shop.cluster.block_on(create_stamped(
+    shop.cluster.block_on(create_with_hash(
         &shop.cluster.client(),
         &Kind::deployment(),
         &deployment("shop", "web"),
@@ -117,30 +117,30 @@ fn a_deleted_object_takes_its_series_along_and_a_new_one_starts_afresh() {
     assert_eq!(exporter.sample("drift_resource_episodes_total", WEB), None);
 }
 
-/// The API server takes replicas that were scaled to 0 for nobody's: there is no trace of who did it, nor when.
+/// For zero replicas, the API server keeps neither a field manager nor a time in managedFields.
 #[test]
-fn whoever_scales_to_zero_is_not_known_and_nobody_else_is_blamed() {
-    let mut shop = Shop::open(&[]);
+fn scale_to_zero_has_an_unknown_actor() {
+    let mut shop = Shop::start(&[]);
     std::thread::sleep(Duration::from_secs(3));
-    let begun = jiff::Timestamp::now().as_second() as f64;
+    let started = jiff::Timestamp::now().as_second() as f64;
     let (how, none) = (PatchParams::default(), Patch::Merge(json!({"spec": {"replicas": 0}})));
     shop.cluster.block_on(shop.deployments.patch_scale("web", &how, &none)).expect("it can be scaled");
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
-    let nobody = [("name", "web"), ("actor", "none"), ("field", "hash")];
-    let onset = shop.exporter.sample(ONSET, &nobody);
-    assert!(onset.is_some_and(|onset| onset >= begun), "{onset:?} is not after {begun}");
+    let unknown = [("name", "web"), ("actor", "none"), ("field", "hash")];
+    let onset = shop.exporter.sample(ONSET, &unknown);
+    assert!(onset.is_some_and(|onset| onset >= started), "{onset:?} is not after {started}");
 
     shop.exporter.running.signal("TERM");
     assert_eq!(shop.exporter.running.wait(), Some(0));
     let kubeconfig = shop.cluster.kubeconfig(User::Exporter);
     let restarted = Exporter::start(&kubeconfig, shop.cluster.folder(), &[]).ready();
-    let onset = restarted.sample(ONSET, &nobody);
-    assert!(onset.is_some_and(|onset| onset >= begun), "{onset:?} is not after {begun}");
+    let onset = restarted.sample(ONSET, &unknown);
+    assert!(onset.is_some_and(|onset| onset >= started), "{onset:?} is not after {started}");
 }
 
 #[test]
-fn the_onset_survives_a_restart_with_nothing_written_anywhere() {
-    let mut shop = Shop::open(&[]);
+fn onset_survives_a_restart_without_storage() {
+    let mut shop = Shop::start(&[]);
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let before = shop.exporter.sample(ONSET, WEB).unwrap();
@@ -154,24 +154,24 @@ fn the_onset_survives_a_restart_with_nothing_written_anywhere() {
     assert_eq!(
         restarted.sample("drift_detections_total", &[("kind", "Deployment")]),
         Some(0.0),
-        "what stands at the start is not counted"
+        "drift at the start is not counted"
     );
     let written: Vec<_> = shop
         .cluster
-        .audit(User::Exporter)
+        .requests_by(User::Exporter)
         .into_iter()
         .filter(|(verb, _)| !["get", "list", "watch"].contains(&verb.as_str()))
         .collect();
     assert!(written.is_empty(), "{written:?}");
-    assert!(shop.cluster.audit(User::Exporter).iter().any(|(verb, _)| verb == "watch"));
+    assert!(shop.cluster.requests_by(User::Exporter).iter().any(|(verb, _)| verb == "watch"));
 }
 
 #[test]
-fn the_history_survives_a_restart_where_a_file_is_given() {
+fn history_file_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("history.jsonl");
     let flags = ["--history.file", file.to_str().unwrap(), "--log.format", "json"];
-    let mut shop = Shop::open(&flags);
+    let mut shop = Shop::start(&flags);
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let before = shop.exporter.get("/v1/history").unwrap().json();
@@ -195,13 +195,13 @@ fn the_history_survives_a_restart_where_a_file_is_given() {
 }
 
 #[test]
-fn events_are_written_once_per_episode_and_only_when_asked_for() {
+fn events_are_opt_in_and_written_once_per_episode() {
     let mut rules = read_only_rules();
     rules
         .as_array_mut()
         .unwrap()
         .push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}));
-    let shop = Shop::open_with(rules, &["--events"]);
+    let shop = Shop::start_with_rules(rules, &["--events"]);
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}));
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 6}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
@@ -209,9 +209,9 @@ fn events_are_written_once_per_episode_and_only_when_asked_for() {
         let api = Api::<Event>::namespaced(shop.cluster.client(), "shop");
         shop.cluster.block_on(api.list(&kube::api::ListParams::default())).unwrap().items
     };
-    // Events are written one after the other: with that of a later episode, all of the first one are there.
+    // Events are written in order: the Event of a later episode proves that those of the first one are complete.
     let (client, later) = (shop.cluster.client(), [("kind", "Deployment"), ("name", "later")]);
-    shop.cluster.block_on(create_stamped(&client, &Kind::deployment(), &deployment("shop", "later")));
+    shop.cluster.block_on(create_with_hash(&client, &Kind::deployment(), &deployment("shop", "later")));
     shop.exporter.wait_for(DRIFTED, &later, Some(0.0));
     shop.cluster.block_on(patch(
         &shop.deployments,
@@ -219,18 +219,18 @@ fn events_are_written_once_per_episode_and_only_when_asked_for() {
         "kubectl-edit",
         json!({"spec": {"replicas": 5}}),
     ));
-    let about = |event: &Event| event.regarding.as_ref().and_then(|own| own.name.clone());
+    let about = |event: &Event| event.regarding.as_ref().and_then(|regarding| regarding.name.clone());
     let mut events = eventually("an event of the later episode", || {
-        Some(events()).filter(|events| events.iter().any(|own| about(own).as_deref() == Some("later")))
+        Some(events()).filter(|events| events.iter().any(|event| about(event).as_deref() == Some("later")))
     });
-    events.retain(|own| about(own).as_deref() != Some("later"));
+    events.retain(|event| about(event).as_deref() != Some("later"));
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(about(&events[0]).as_deref(), Some("web"));
     assert_eq!(events[0].reason.as_deref(), Some("TerraformDriftDetected"));
     assert_eq!(events[0].type_.as_deref(), Some("Warning"));
     assert!(events[0].series.is_none(), "one per episode: {:?}", events[0].series);
     let writes: Vec<_> =
-        shop.cluster.audit(User::Exporter).into_iter().filter(|(verb, _)| verb == "create").collect();
+        shop.cluster.requests_by(User::Exporter).into_iter().filter(|(verb, _)| verb == "create").collect();
     let create = || ("create".to_owned(), "events".to_owned());
     assert_eq!(writes, [create(), create()]);
 }

@@ -1,4 +1,4 @@
-//! Tests on a real kube-apiserver with a real etcd. Each has a cluster of its own.
+//! Tests on a real kube-apiserver with a real etcd. Each test starts its own cluster.
 
 #![expect(
     clippy::disallowed_methods,
@@ -6,57 +6,57 @@
     clippy::unwrap_used,
     clippy::cast_precision_loss,
     clippy::too_many_lines,
-    reason = "tests change the cluster, which the exporter must not, print what they measured, fail by panicking, and tell one story each"
+    reason = "tests change the cluster, which the exporter must not, print what they measured, fail by panicking, and cover one scenario each"
 )]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Who may ask for what, as the API server says.
+/// Authentication and authorization by the API server.
 mod access;
-/// Who scaled an object: an autoscaler, or a person.
+/// Attribution of a scaled object to an autoscaler or a user.
 mod autoscalers;
-/// A thousand secrets in states and objects.
+/// Redaction of secrets in states and live objects.
 mod canaries;
-/// What people do at the command line.
+/// Commands on the live cluster.
 mod commands;
-/// A thousand secrets in manifests, and in what kubectl wrote down.
+/// Redaction of secrets in manifests and last-applied annotations.
 mod declared_canaries;
-/// A look at a cluster in which nothing is installed.
+/// Commands without an installed exporter.
 mod direct;
-/// The same by those who may see parts of it.
+/// Commands with partial read permissions.
 mod direct_rights;
-/// The embedded cluster beside the real one.
+/// The embedded API server compared with kube-apiserver.
 mod embedded;
-/// The API server restarts, forgets, forbids and falls silent.
+/// API server outages, compaction, denied requests and stalled watches.
 mod faults;
-/// Health by the statuses that the server keeps.
+/// Health by the status of objects.
 mod health;
-/// A thousand secrets in Helm releases.
+/// Redaction of secrets in Helm releases.
 mod helm_canaries;
-/// Kinds are installed, removed and moved to another version.
+/// CRDs are installed, removed and moved to another version.
 mod kinds;
-/// The demo's cluster under the real kubectl.
+/// The demo's API server with the real kubectl.
 mod kubectl;
-/// Label and annotation come and go; objects are edited, reverted, deleted, made anew.
+/// Objects are labelled, annotated, edited, reverted, deleted and recreated.
 mod lifecycle;
-/// What a program keeps in its memory.
+/// Packed documents in the memory of a process.
 mod memory;
-/// An operator that records what it has applied, and its Jobs.
+/// An operator that records the applied hash, and its Jobs.
 mod operators;
-/// Requests for kinds that are neither Deployments nor Services.
+/// Requests for kinds other than Deployments and Services.
 mod other_kinds;
-/// Kinds of the cluster's own, compared as their schemas say.
+/// Custom resources, compared by their schemas.
 mod own_kinds;
-/// Requests that both refuse.
+/// Requests that both API servers deny.
 mod refusals;
-/// Many objects; our loop beside kube's own.
+/// Many objects, and our watcher compared with the one of kube-runtime.
 mod scale;
-/// Requests for both.
+/// The script of requests for both API servers.
 mod script;
-/// Settings, rules and rights.
+/// Settings, rules and permissions.
 mod settings;
-/// A cluster with an exporter in it.
+/// A fixture: a cluster with an exporter.
 mod shop;
 /// States and published baselines.
 mod states;

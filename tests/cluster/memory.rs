@@ -1,4 +1,4 @@
-//! What a program keeps in its memory: every packed document in it, whether it is still in use or not.
+//! Finds every packed document in the memory of a process, in use or freed.
 
 use std::{
     fs::{self, File},
@@ -11,15 +11,15 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-/// What documents are packed against.
+/// The preset dictionary of packed documents.
 const DICTIONARY: &[u8] = include_bytes!("../../src/diff/document/dictionary");
-/// The allocator gives out nothing at places between.
+/// Alignment of the allocator.
 const ALIGNMENT: usize = 16;
-/// No packed document of a test is longer.
+/// Upper bound for the size of a packed document in tests.
 const LONGEST: usize = 64 << 10;
 const PAGE: usize = 4096;
 
-/// All that a program may write to and nobody else.
+/// All private writable memory of a process.
 pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
     let memory = File::open(format!("/proc/{pid}/mem")).expect("the program is a child of this one");
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
         let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
         let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
         let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
-        // Some pages cannot be read, and some are given back while we read.
+        // Some pages are not readable, and some are unmapped in the meantime.
         for (page, at) in bytes.chunks_mut(PAGE).zip((from..).step_by(PAGE)) {
             let _ = memory.read_exact_at(page, at);
         }
@@ -37,13 +37,13 @@ pub(crate) fn memory_of(pid: u32) -> Vec<Vec<u8>> {
     parts
 }
 
-/// The documents that are packed in it.
+/// The documents that are packed in a memory dump.
 pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Value> {
     let mut documents = Vec::new();
     for part in memory {
         for at in (0..part.len()).step_by(ALIGNMENT) {
             let bytes = &part[at..part.len().min(at + LONGEST)];
-            if begins_an_object(bytes) {
+            if is_object_prefix(bytes) {
                 documents.push(unpack(&PackedJson::new(bytes.to_vec())));
             }
         }
@@ -52,9 +52,9 @@ pub(crate) fn documents(memory: &[Vec<u8>]) -> Vec<Value> {
     documents
 }
 
-/// Whether these are the first bytes of a packed object: its text begins with a brace and a quote. Documents are packed with
-/// the codes that need no table.
-fn begins_an_object(bytes: &[u8]) -> bool {
+/// Whether these bytes begin a packed object: its text begins with a brace and a quote. Documents are packed with
+/// the fixed Huffman codes.
+fn is_object_prefix(bytes: &[u8]) -> bool {
     let mut bits = Bits { bytes, at: 1 };
     if bits.number(2) != Some(1) {
         return false;
@@ -68,8 +68,8 @@ fn begins_an_object(bytes: &[u8]) -> bool {
                     return false;
                 };
                 let Some(from) = DICTIONARY.len().checked_sub(distance) else { return false };
-                let known = [DICTIONARY, &text].concat();
-                text.extend(known[from + text.len()..].iter().take(2));
+                let window = [DICTIONARY, &text].concat();
+                text.extend(window[from + text.len()..].iter().take(2));
             }
             _ => return false,
         }
@@ -77,7 +77,7 @@ fn begins_an_object(bytes: &[u8]) -> bool {
     text.starts_with(b"{\"")
 }
 
-/// Bits as DEFLATE (RFC 1951) has them.
+/// A bit reader for DEFLATE (RFC 1951).
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -90,12 +90,12 @@ impl Bits<'_> {
         Some(bit)
     }
 
-    /// A number, its lowest bit first.
+    /// A number, least significant bit first.
     fn number(&mut self, bits: usize) -> Option<usize> {
         (0..bits).try_fold(0, |number, at| Some(number | self.bit()? << at))
     }
 
-    /// A code, its highest bit first.
+    /// A Huffman code, most significant bit first.
     fn code(&mut self, bits: usize) -> Option<usize> {
         (0..bits).try_fold(0, |code, _| Some(code << 1 | self.bit()?))
     }
@@ -114,7 +114,7 @@ impl Bits<'_> {
         }
     }
 
-    /// The bits that tell the rest of a length.
+    /// Skips the extra bits of a length.
     fn after_length(&mut self, symbol: usize) -> Option<()> {
         let extra = if (265..285).contains(&symbol) { (symbol - 261) / 4 } else { 0 };
         self.number(extra).map(|_| ())
@@ -134,7 +134,7 @@ impl Bits<'_> {
 }
 
 #[test]
-fn every_document_is_found_among_whatever_else_there_is() {
+fn documents_finds_every_packed_document_in_memory() {
     let mut random = fastrand::Rng::with_seed(7);
     let planted: Vec<Value> = (0..100)
         .map(|at| {

@@ -1,4 +1,4 @@
-//! A custom resource whose operator records what it has applied, on a real API server. The test is the operator.
+//! A custom resource whose operator records the applied hash in its status, on a real API server. The test is the operator.
 
 use std::{
     process::Command,
@@ -41,14 +41,14 @@ fn kind() -> Kind {
     }
 }
 
-/// A cluster with the operator's custom resource, and one of them.
-struct Operated {
+/// A cluster with the operator's CRD and one custom resource.
+struct OperatorFixture {
     cluster: Cluster,
     resources: Api<DynamicObject>,
     jobs: Api<Job>,
 }
 
-impl Operated {
+impl OperatorFixture {
     fn start() -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
@@ -74,7 +74,6 @@ impl Operated {
         Self { resources, jobs: Api::namespaced(client, "shop"), cluster }
     }
 
-    /// kubectl, as people use it.
     #[track_caller]
     fn kubectl(&self, arguments: &[&str]) {
         let output = Command::new(program("kube-apiserver", "kubectl"))
@@ -95,15 +94,15 @@ impl Operated {
         self.kubectl(&["patch", "simpleresource", "db", "--type=merge", "--patch", &change]);
     }
 
-    /// Writes the status as the operator does: through its subresource, under the operator's name.
-    fn tell(&self, status: &Value) {
+    /// Writes the status through its subresource, with the operator's field manager.
+    fn set_status(&self, status: &Value) {
         let parameters = PatchParams { field_manager: Some("manager".to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({"status": status}));
         let written = self.cluster.block_on(self.resources.patch_status("db", &parameters, &patch));
         written.expect("the status can be written");
     }
 
-    /// What the operator would record now.
+    /// The hash that the operator would record now.
     fn hash(&self) -> String {
         let object = self.cluster.block_on(self.resources.get("db")).expect("it is there");
         let text = serde_json::to_string(&object).expect("an object is JSON");
@@ -115,7 +114,7 @@ impl Operated {
         Exporter::start(&self.cluster.kubeconfig(User::Exporter), self.cluster.folder(), &flags).ready()
     }
 
-    /// Makes a Job as opr8r does, and tells its status as the Job controller would.
+    /// Creates a Job as opr8r does, and sets its status as the Job controller would.
     fn run_job(&self, name: &str, status: &Value) {
         let job: Job = from_json(json!({
             "metadata": {"name": name, "labels": {"app": "terraform", "infra.opr8r/simpleresource": "db"}},
@@ -156,7 +155,7 @@ async fn create(resources: &Api<DynamicObject>) {
         "apiVersion": "infra.opr8r/v1alpha1", "kind": "SimpleResource", "metadata": {"name": "db"},
         "spec": {"length": 16, "prefix": "test", "vars": {"upper": "true", "special": "true"}},
     }));
-    // A kind that was just installed takes a moment.
+    // A new CRD is not served at once.
     while resources.create(&PostParams::default(), &object).await.is_err() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -177,44 +176,52 @@ fn wait_for_verdict(exporter: &Exporter, verdict: &str) -> Value {
 }
 
 #[test]
-fn an_edit_that_the_operator_has_not_applied_is_drift_and_its_failures_are_seen() {
-    let world = Operated::start();
-    let exporter = world.exporter();
-    let told = wait_for_verdict(&exporter, "unknown");
-    assert_eq!(told["reason"], "no_status", "the operator has not come to it yet");
+fn unapplied_edit_is_drift_and_operator_failures_are_unknown() {
+    let fixture = OperatorFixture::start();
+    let exporter = fixture.exporter();
+    let claim_now = wait_for_verdict(&exporter, "unknown");
+    assert_eq!(claim_now["reason"], "no_status", "the operator has not written a status yet");
 
-    // The text is that of the example in opr8r's own documents: 16:testspecial=trueupper=true
+    // The input is the example in opr8r's documentation: 16:testspecial=trueupper=true
     let first = "d524c7dccfac7a9fd92f621a20c70bb526568aeb2c8df09d39443242521fe0dd";
-    assert_eq!(world.hash(), first);
-    world.tell(
+    assert_eq!(fixture.hash(), first);
+    fixture.set_status(
         &json!({"phase": "Ready", "lastAppliedHash": first, "outputs": {"password": "hunter2", "id": "7"}}),
     );
-    let told = wait_for_verdict(&exporter, "in_sync");
-    assert_eq!((&told["phase"], &told["outputs"]), (&json!("Ready"), &json!(["id", "password"])));
+    let claim_now = wait_for_verdict(&exporter, "in_sync");
+    assert_eq!((&claim_now["phase"], &claim_now["outputs"]), (&json!("Ready"), &json!(["id", "password"])));
     assert_eq!(exporter.sample(DRIFTED, DB), Some(0.0));
 
-    // Owners of fields are known to the second.
+    // managedFields has times in seconds.
     std::thread::sleep(SECOND + SECOND / 10);
-    let begun = Instant::now();
-    world.edit(20);
+    let started = Instant::now();
+    fixture.edit(20);
     exporter.wait_for(DRIFTED, DB, Some(1.0));
-    println!("seen {:?} after kubectl was started", begun.elapsed());
-    let told = claim(&exporter);
-    assert_eq!((&told["actor"], &told["manager"]), (&json!("kubectl"), &json!("kubectl-patch")), "{told}");
-    assert_eq!(told["differences"][0]["expected"], first);
-    assert_eq!(told["differences"][0]["actual"], world.hash());
-
-    world.tell(&json!({"phase": "Applying", "message": "Running Terraform apply"}));
-    let told = wait_for_verdict(&exporter, "in_flight");
-    assert_eq!((&told["driftDetected"], &told["actor"]), (&json!(true), &json!("kubectl")), "{told}");
-    world.tell(&json!({"phase": "Error", "message": "Terraform apply failed: job x failed"}));
-    let told = wait_for_verdict(&exporter, "unknown");
+    println!("seen {:?} after kubectl was started", started.elapsed());
+    let claim_now = claim(&exporter);
     assert_eq!(
-        (&told["reason"], &told["message"]),
+        (&claim_now["actor"], &claim_now["manager"]),
+        (&json!("kubectl"), &json!("kubectl-patch")),
+        "{claim_now}"
+    );
+    assert_eq!(claim_now["differences"][0]["expected"], first);
+    assert_eq!(claim_now["differences"][0]["actual"], fixture.hash());
+
+    fixture.set_status(&json!({"phase": "Applying", "message": "Running Terraform apply"}));
+    let claim_now = wait_for_verdict(&exporter, "in_flight");
+    assert_eq!(
+        (&claim_now["driftDetected"], &claim_now["actor"]),
+        (&json!(true), &json!("kubectl")),
+        "{claim_now}"
+    );
+    fixture.set_status(&json!({"phase": "Error", "message": "Terraform apply failed: job x failed"}));
+    let claim_now = wait_for_verdict(&exporter, "unknown");
+    assert_eq!(
+        (&claim_now["reason"], &claim_now["message"]),
         (&json!("phase_error"), &json!("Terraform apply failed: job x failed"))
     );
-    world.tell(
-        &json!({"phase": "Ready", "message": "SimpleResource is ready", "lastAppliedHash": world.hash()}),
+    fixture.set_status(
+        &json!({"phase": "Ready", "message": "SimpleResource is ready", "lastAppliedHash": fixture.hash()}),
     );
     wait_for_verdict(&exporter, "in_sync");
     let resolved = |cause| {
@@ -226,37 +233,40 @@ fn an_edit_that_the_operator_has_not_applied_is_drift_and_its_failures_are_seen(
     assert_eq!((resolved("absorbed"), resolved("reverted")), (Some(1.0), Some(0.0)));
 
     std::thread::sleep(SECOND + SECOND / 10);
-    world.edit(30);
+    fixture.edit(30);
     exporter.wait_for(DRIFTED, DB, Some(1.0));
-    world.edit(20);
+    fixture.edit(20);
     exporter.wait_for(DRIFTED, DB, Some(0.0));
     assert_eq!((resolved("absorbed"), resolved("reverted")), (Some(1.0), Some(1.0)));
 
     let page = exporter.metrics() + &exporter.get("/v1/resources?namespace=shop").expect("it answers").text();
     assert!(!page.contains("hunter2"));
-    let asked = world.cluster.audit(User::Exporter);
-    assert!(asked.iter().all(|(verb, _)| ["list", "watch", "get"].contains(&verb.as_str())), "{asked:?}");
+    let requests = fixture.cluster.requests_by(User::Exporter);
+    assert!(
+        requests.iter().all(|(verb, _)| ["list", "watch", "get"].contains(&verb.as_str())),
+        "{requests:?}"
+    );
 }
 
 #[test]
-fn a_field_that_is_taken_away_is_drift_too() {
-    let world = Operated::start();
-    world.tell(&json!({"phase": "Ready", "lastAppliedHash": world.hash()}));
-    let exporter = world.exporter();
+fn removed_field_is_drift() {
+    let fixture = OperatorFixture::start();
+    fixture.set_status(&json!({"phase": "Ready", "lastAppliedHash": fixture.hash()}));
+    let exporter = fixture.exporter();
     wait_for_verdict(&exporter, "in_sync");
     let patch = json!([{"op": "remove", "path": "/spec/vars/upper"}]).to_string();
-    world.kubectl(&["patch", "simpleresource", "db", "--type=json", "--patch", &patch]);
+    fixture.kubectl(&["patch", "simpleresource", "db", "--type=json", "--patch", &patch]);
     exporter.wait_for(DRIFTED, DB, Some(1.0));
     assert_eq!(claim(&exporter)["verdict"], "drifted");
 }
 
 #[test]
-fn a_job_that_fails_is_in_metrics_and_api() {
-    let world = Operated::start();
-    world.tell(&json!({"phase": "Error", "message": "Terraform apply failed: job x failed"}));
-    let exporter = world.exporter();
+fn failed_job_is_exposed_by_metrics_and_api() {
+    let fixture = OperatorFixture::start();
+    fixture.set_status(&json!({"phase": "Error", "message": "Terraform apply failed: job x failed"}));
+    let exporter = fixture.exporter();
     let metric = |name: &str| format!("drift_terraform_job_{name}");
-    world.run_job("terraform-apply-db-1", &json!({"startTime": "2026-01-01T00:00:00Z", "active": 1}));
+    fixture.run_job("terraform-apply-db-1", &json!({"startTime": "2026-01-01T00:00:00Z", "active": 1}));
     exporter.wait_for(&metric("start_timestamp_seconds"), OF_DB, Some(1_767_225_600.0));
     assert_eq!(exporter.sample(&metric("last_result"), OF_DB), None);
     assert_eq!(exporter.sample(&metric("duration_seconds"), OF_DB), None);
@@ -267,7 +277,7 @@ fn a_job_that_fails_is_in_metrics_and_api() {
         "lastProbeTime": "2026-01-01T01:00:42Z", "lastTransitionTime": "2026-01-01T01:00:42Z"})
     };
     let failed = json!({"startTime": "2026-01-01T01:00:00Z", "failed": 2, "conditions": [condition("FailureTarget"), condition("Failed")]});
-    world.run_job("terraform-apply-db-2", &failed);
+    fixture.run_job("terraform-apply-db-2", &failed);
     exporter.wait_for(&metric("last_result"), OF_DB, Some(0.0));
     assert_eq!(exporter.sample(&metric("duration_seconds"), OF_DB), Some(42.0));
     let job = claim(&exporter)["job"].clone();
@@ -275,20 +285,23 @@ fn a_job_that_fails_is_in_metrics_and_api() {
         (&job["name"], &job["result"], &job["reason"]),
         (&json!("terraform-apply-db-2"), &json!("failed"), &json!("BackoffLimitExceeded"))
     );
-    let own = exporter.get("/v1/resources/job.batch/shop/terraform-apply-db-2").expect("it answers");
-    let own: Value = serde_json::from_slice(&own.body).expect("JSON");
-    assert_eq!(own["claims"][0]["job"], job);
-    let asked = world.cluster.audit(User::Exporter);
-    assert!(asked.iter().all(|(verb, _)| ["list", "watch", "get"].contains(&verb.as_str())), "{asked:?}");
+    let object = exporter.get("/v1/resources/job.batch/shop/terraform-apply-db-2").expect("it answers");
+    let object: Value = serde_json::from_slice(&object.body).expect("JSON");
+    assert_eq!(object["claims"][0]["job"], job);
+    let requests = fixture.cluster.requests_by(User::Exporter);
+    assert!(
+        requests.iter().all(|(verb, _)| ["list", "watch", "get"].contains(&verb.as_str())),
+        "{requests:?}"
+    );
 }
 
 #[test]
-fn check_names_the_rights_that_are_missing() {
+fn check_reports_missing_permissions() {
     let cluster = Cluster::start();
     cluster.block_on(install(&cluster.client(), &kind()));
     let settings = cluster.folder().join("settings.yaml");
     std::fs::write(&settings, "sources: {status_hash: []}\nnamespaces: [shop]\n").expect("it can be written");
-    let said = eventually("the kind is there", || {
+    let output = eventually("the kind is there", || {
         let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
             .args(["check", "--config.file"])
             .arg(&settings)
@@ -296,14 +309,14 @@ fn check_names_the_rights_that_are_missing() {
             .arg(cluster.kubeconfig(User::Exporter))
             .output()
             .expect("it can be run");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        said.contains("simpleresources").then_some(said)
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.contains("simpleresources").then_some(output)
     });
     for rule in [
         "Add to its Role in namespace shop:",
         "- apiGroups: [\"batch\"]\n  resources: [jobs]\n  verbs: [list, watch]",
         "- apiGroups: [\"infra.opr8r\"]\n  resources: [simpleresources]\n  verbs: [list, watch]",
     ] {
-        assert!(said.contains(rule), "{said}");
+        assert!(output.contains(rule), "{output}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests for Secrets, `ConfigMap`s, Leases and what else Terraform makes.
+//! Requests for Secrets, `ConfigMap`s, Leases and other kinds that Terraform manages.
 
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolici
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";
 const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers";
 
-/// Makes, changes, selects and deletes objects of other kinds.
-pub(crate) async fn ask(server: &mut Server) {
+/// Creates, patches, lists and deletes objects of other kinds.
+pub(crate) async fn send_requests(server: &mut Server) {
     let begin = server.get(SECRETS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     secrets(server).await;
     config_maps(server).await;

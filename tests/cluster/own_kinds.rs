@@ -1,4 +1,4 @@
-//! A kind of the cluster's own, compared as its schema says, on a real API server with the real kubectl.
+//! A custom resource, compared by its OpenAPI schema, on a real API server with the real kubectl.
 
 use std::{fs, process::Command, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::support::{
     wait::eventually,
 };
 
-/// Regions are known by their zones, which nobody would guess. `stages` are one value, or are known by theirs too.
+/// Regions have the list map key `zone`. `stages` is atomic, or has the same list map key.
 fn definition(stages: &Value) -> Value {
     let text = json!({"type": "string"});
     let texts = |order: &str| json!({"type": "array", "items": text, "x-kubernetes-list-type": order});
@@ -30,15 +30,15 @@ fn definition(stages: &Value) -> Value {
         json!({"zone": text, "size": {"type": "integer"}, "mode": {"type": "string", "default": "fast"},
         "hosts": hosts, "labels": texts("set")}),
     );
-    let mut own_stages = json!({"type": "array", "items": {"type": "object", "required": ["zone"],
+    let mut stages_schema = json!({"type": "array", "items": {"type": "object", "required": ["zone"],
         "properties": {"zone": text, "wait": {"type": "integer", "default": 5}}}});
     for (name, value) in stages.as_object().unwrap() {
-        own_stages[name] = value.clone();
+        stages_schema[name] = value.clone();
     }
     let amount = json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true,
         "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"});
     let spec = json!({"type": "object", "properties": {"regions": regions, "ports": ports, "tags": texts("set"), "steps": texts("atomic"),
-        "stages": own_stages, "memory": amount, "mode": {"type": "string", "default": "fast"},
+        "stages": stages_schema, "memory": amount, "mode": {"type": "string", "default": "fast"},
         "limits": {"type": "object", "default": {"cpu": 1}, "properties": {"cpu": {"type": "integer", "default": 2}, "tries": {"type": "integer", "default": 3}}}}});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
     let free = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
@@ -58,12 +58,12 @@ fn fleet() -> Value {
         "stages": [{"zone": "eu"}, {"zone": "us", "wait": 1}], "memory": "1024Mi", "limits": {}}})
 }
 
-struct World {
+struct CustomResourceFixture {
     cluster: Cluster,
     exporter: Exporter,
 }
 
-impl World {
+impl CustomResourceFixture {
     fn start() -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
@@ -91,23 +91,24 @@ impl World {
 
     /// Waits until exactly these fields differ.
     #[track_caller]
-    fn differs(&self, object: &str, fields: &[&str]) {
+    fn wait_for_differences(&self, object: &str, fields: &[&str]) {
         eventually(&format!("exactly {fields:?} differ"), || {
             let claim = &self.object(object)["claims"][0];
             let differences = claim["differences"].as_array().cloned().unwrap_or_default();
-            let found: Vec<&str> = differences.iter().filter_map(|own| own["path"].as_str()).collect();
+            let found: Vec<&str> =
+                differences.iter().filter_map(|difference| difference["path"].as_str()).collect();
             let verdict = if fields.is_empty() { "in_sync" } else { "drifted" };
             (claim["verdict"] == verdict && found == fields).then_some(())
         });
     }
 
-    /// Waits until the exporter has seen the last change of an object, by which nothing differs.
+    /// Waits until the exporter has synced the latest version of an object, and asserts that it is in sync.
     #[track_caller]
-    fn still_agrees(&self, object: &str, name: &str) {
+    fn wait_for_in_sync(&self, object: &str, name: &str) {
         let version = ["get", name, "-o", "jsonpath={.metadata.resourceVersion}"];
         let version = kubectl(&self.cluster, &version, &Value::Null).expect("it is there");
         let seen = eventually("the exporter sees the change", || {
-            Some(self.object(object)).filter(|own| own["resourceVersion"] == *version)
+            Some(self.object(object)).filter(|object| object["resourceVersion"] == *version)
         });
         assert_eq!(seen["claims"][0]["verdict"], "in_sync", "{seen:#}");
     }
@@ -118,8 +119,8 @@ impl World {
         kubectl(&self.cluster, &arguments, &Value::Null).expect("it can be patched");
     }
 
-    /// Applies on the server's side, as a controller does. kubectl would take away what it wrote down before.
-    fn apply_on_server(&self, fleet: &Value) {
+    /// Uses server-side apply, as a controller does: kubectl apply would delete the fields of its last-applied annotation.
+    fn server_side_apply(&self, fleet: &Value) {
         let url = "/apis/example.com/v1/namespaces/shop/fleets/north?fieldManager=turner&force=true";
         let request = http::Request::patch(url).header("content-type", "application/apply-patch+yaml");
         let request = request.body(fleet.to_string().into_bytes()).expect("a request");
@@ -157,26 +158,26 @@ const NORTH: &str = "fleet.example.com/shop/north";
 const ANY: &str = "heap.example.com/shop/any";
 
 #[test]
-fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to_say() {
-    let world = World::start();
-    // At rest nothing differs, though the server filled in what it likes.
-    assert_eq!(world.spec()["limits"], json!({"cpu": 2, "tries": 3}));
-    world.differs(NORTH, &[]);
-    world.differs(ANY, &[]);
-    assert!(world.exporter.get("/v1/history").expect("it answers").text().contains("\"transitions\":[]"));
-    let log = world.exporter.logged();
+fn custom_resource_lists_are_compared_by_the_current_schema() {
+    let fixture = CustomResourceFixture::start();
+    // Defaulted fields are not drift.
+    assert_eq!(fixture.spec()["limits"], json!({"cpu": 2, "tries": 3}));
+    fixture.wait_for_differences(NORTH, &[]);
+    fixture.wait_for_differences(ANY, &[]);
+    assert!(fixture.exporter.get("/v1/history").expect("it answers").text().contains("\"transitions\":[]"));
+    let log = fixture.exporter.logged();
     assert_eq!(log.matches("Cannot read the schemas of custom resources").count(), 1, "{log}");
     assert!(log.contains("it has no schema of Heap"), "{log}");
 
-    // The order of maps and sets says nothing, at any depth.
-    let mut turned = fleet();
-    turned["spec"] = json!({"tags": ["a", "b"], "ports": [{"port": 80, "protocol": "UDP"}, {"port": 80, "protocol": "TCP"}],
+    // The order of map and set lists does not matter, at any depth.
+    let mut reordered = fleet();
+    reordered["spec"] = json!({"tags": ["a", "b"], "ports": [{"port": 80, "protocol": "UDP"}, {"port": 80, "protocol": "TCP"}],
         "regions": [{"zone": "us", "size": 2}, {"zone": "eu", "labels": ["x", "y"], "hosts": [{"host": "a"}, {"host": "b"}]}]});
-    world.apply_on_server(&turned);
-    let spec = world.spec();
+    fixture.server_side_apply(&reordered);
+    let spec = fixture.spec();
     assert_eq!((&spec["tags"], &spec["regions"][0]["zone"]), (&json!(["a", "b"]), &json!("us")), "{spec}");
     assert_eq!(spec["regions"][1]["hosts"][0]["host"], "a", "{spec}");
-    world.still_agrees(NORTH, "fleet/north");
+    fixture.wait_for_in_sync(NORTH, "fleet/north");
 
     for (edit, found, back) in [
         (
@@ -215,34 +216,40 @@ fn lists_of_a_kind_of_our_own_are_compared_as_its_schema_says_and_as_it_comes_to
             json!([{"op": "replace", "path": "/spec/memory", "value": "1Gi"}]),
         ),
     ] {
-        world.patch("fleet/north", &edit);
-        world.differs(NORTH, &[found]);
-        world.patch("fleet/north", &back);
-        world.differs(NORTH, &[]);
+        fixture.patch("fleet/north", &edit);
+        fixture.wait_for_differences(NORTH, &[found]);
+        fixture.patch("fleet/north", &back);
+        fixture.wait_for_differences(NORTH, &[]);
     }
-    // What nobody declared, in elements too, is nobody's business.
-    world.patch("fleet/north", &json!([{"op": "replace", "path": "/spec/regions/0/mode", "value": "slow"}, {"op": "replace", "path": "/spec/mode", "value": "slow"}]));
-    // A kind that nobody describes is guessed at: the order of plain lists says nothing.
-    world.patch("heap/any", &json!([{"op": "replace", "path": "/list", "value": ["a", "b"]}]));
-    world.still_agrees(NORTH, "fleet/north");
-    world.still_agrees(ANY, "heap/any");
+    // Undeclared fields are not drift, in list elements either.
+    fixture.patch("fleet/north", &json!([{"op": "replace", "path": "/spec/regions/0/mode", "value": "slow"}, {"op": "replace", "path": "/spec/mode", "value": "slow"}]));
+    // A kind without a schema is compared by heuristics: the order of scalar lists does not matter.
+    fixture.patch("heap/any", &json!([{"op": "replace", "path": "/list", "value": ["a", "b"]}]));
+    fixture.wait_for_in_sync(NORTH, "fleet/north");
+    fixture.wait_for_in_sync(ANY, "heap/any");
 
-    // Stages are one value, so their order counts, until the schema says by what they are known.
-    world.patch("fleet/north", &json!([{"op": "move", "from": "/spec/stages/1", "path": "/spec/stages/0"}]));
-    world.differs(NORTH, &["spec.stages[0].zone", "spec.stages[1].wait", "spec.stages[1].zone"]);
+    // The order of the atomic list counts until the schema declares list map keys.
+    fixture
+        .patch("fleet/north", &json!([{"op": "move", "from": "/spec/stages/1", "path": "/spec/stages/0"}]));
+    fixture
+        .wait_for_differences(NORTH, &["spec.stages[0].zone", "spec.stages[1].wait", "spec.stages[1].zone"]);
     let by_zone = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["zone"]});
-    let begun = Instant::now();
-    apply(&world.cluster, &definition(&by_zone));
-    world.differs(NORTH, &[]);
-    println!("another schema is taken up {:?} after it was applied", begun.elapsed());
-    world.patch("fleet/north", &json!([{"op": "replace", "path": "/spec/stages/0/wait", "value": 2}]));
-    world.differs(NORTH, &["spec.stages[zone=us].wait"]);
+    let started = Instant::now();
+    apply(&fixture.cluster, &definition(&by_zone));
+    fixture.wait_for_differences(NORTH, &[]);
+    println!("the new schema takes effect {:?} after it is applied", started.elapsed());
+    fixture.patch("fleet/north", &json!([{"op": "replace", "path": "/spec/stages/0/wait", "value": 2}]));
+    fixture.wait_for_differences(NORTH, &["spec.stages[zone=us].wait"]);
 
-    let asked =
-        world.cluster.audited().into_iter().filter(|own| own["user"]["username"] == User::Exporter.name());
-    let asked: Vec<String> = asked.filter_map(|own| Some(own["requestURI"].as_str()?.to_owned())).collect();
-    let of = |start: &str| asked.iter().filter(|url| url.starts_with(start)).count();
+    let requests = fixture
+        .cluster
+        .audit_events()
+        .into_iter()
+        .filter(|event| event["user"]["username"] == User::Exporter.name());
+    let requests: Vec<String> =
+        requests.filter_map(|event| Some(event["requestURI"].as_str()?.to_owned())).collect();
+    let of = |start: &str| requests.iter().filter(|url| url.starts_with(start)).count();
     println!("{} looks at the index", of("/openapi/v3") - of("/openapi/v3/"));
-    assert_eq!(of("/openapi/v3/"), 2, "each document is read once: {asked:?}");
-    assert!(asked.iter().filter(|url| url.starts_with("/openapi/v3/")).all(|url| url.contains("?hash=")));
+    assert_eq!(of("/openapi/v3/"), 2, "each document is read once: {requests:?}");
+    assert!(requests.iter().filter(|url| url.starts_with("/openapi/v3/")).all(|url| url.contains("?hash=")));
 }

@@ -1,11 +1,11 @@
-//! Requests that an API server refuses, or should.
+//! Requests that an API server must deny.
 
 use serde_json::{Value, json};
 
 use crate::script::{DEPLOYMENTS, JSON_PATCH, MERGE, SERVICES, STRATEGIC, Server, deployment, service};
 
-/// Asks for what cannot be had. Nothing may have changed afterwards.
-pub(crate) async fn ask(server: &mut Server) {
+/// Sends invalid requests. None of them changes an object.
+pub(crate) async fn send_invalid_requests(server: &mut Server) {
     let web = format!("{DEPLOYMENTS}/web");
     server.get(&format!("{DEPLOYMENTS}/nobody")).await;
     server.get("/apis/apps/v1/namespaces/shop/nothings").await;
@@ -54,14 +54,14 @@ pub(crate) async fn ask(server: &mut Server) {
         ("application/json", "{}"),
         ("application/nonsense", "{}"),
     ] {
-        server.ask("PATCH", &web, kind, patch).await;
+        server.send_request("PATCH", &web, kind, patch).await;
     }
     let scale = format!("{web}/scale");
-    server.ask("PATCH", &scale, MERGE, r#"{"spec":{"replicas":-1}}"#).await;
+    server.send_request("PATCH", &scale, MERGE, r#"{"spec":{"replicas":-1}}"#).await;
     for root in ["[]", "1", "null", "{}"] {
         let patch = format!(r#"[{{"op":"replace","path":"","value":{root}}}]"#);
-        server.ask("PATCH", &scale, JSON_PATCH, patch.clone()).await;
-        server.ask("PATCH", &web, JSON_PATCH, patch).await;
+        server.send_request("PATCH", &scale, JSON_PATCH, patch.clone()).await;
+        server.send_request("PATCH", &web, JSON_PATCH, patch).await;
     }
     server.get(&web).await;
     server.patch(&format!("{DEPLOYMENTS}/nobody"), MERGE, &json!({})).await;
@@ -72,7 +72,7 @@ pub(crate) async fn ask(server: &mut Server) {
         r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"}}"#,
         r#"{"metadata":{"name":"x"}}"#,
     ] {
-        server.ask("POST", DEPLOYMENTS, "application/json", body).await;
+        server.send_request("POST", DEPLOYMENTS, "application/json", body).await;
     }
     let mut odd = deployment("Not_A_Name");
     server.post(DEPLOYMENTS, &odd).await;
@@ -93,9 +93,9 @@ pub(crate) async fn ask(server: &mut Server) {
         ("POST", "/apis/apps/v1/deployments"),
         ("OPTIONS", web.as_str()),
     ] {
-        server.ask(method, url, "application/json", "{}").await;
+        server.send_request(method, url, "application/json", "{}").await;
     }
-    server.ask("DELETE", &format!("{web}/scale"), "", "").await;
+    server.send_request("DELETE", &format!("{web}/scale"), "", "").await;
     let mut bare = deployment("web");
     server.put(&format!("{web}/status?fieldManager=bare"), &bare).await;
     server.get(&web).await;

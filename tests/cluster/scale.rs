@@ -1,4 +1,4 @@
-//! Many objects; our loop beside kube's own.
+//! Many objects, and our watcher compared with the one of kube-runtime.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     shop::{DRIFTED, Shop},
     support::{
-        objects::{LABEL, all, create_stamped, delete, deployment, patch, service},
+        objects::{LABEL, all, create_with_hash, delete, deployment, patch, service},
         wait::eventually,
     },
 };
@@ -24,22 +24,22 @@ fn lines(page: &str) -> usize {
 }
 
 #[test]
-fn five_thousand_objects_are_all_there_in_every_scrape_through_a_relist() {
+fn each_scrape_is_complete_during_a_relist_of_5000_objects() {
     const EACH: usize = 2_500;
-    let mut shop = Shop::open(&[]);
+    let mut shop = Shop::start(&[]);
     let client = shop.cluster.client();
     shop.cluster.block_on(async {
         all((1..EACH).map(async |n| {
-            create_stamped(&client, &Kind::deployment(), &deployment("shop", &format!("d{n}"))).await;
-            create_stamped(&client, &Kind::service(), &service("shop", &format!("s{n}"))).await;
+            create_with_hash(&client, &Kind::deployment(), &deployment("shop", &format!("d{n}"))).await;
+            create_with_hash(&client, &Kind::service(), &service("shop", &format!("s{n}"))).await;
         }))
         .await;
     });
     let exporter = &shop.exporter;
     eventually("all objects are there", || (lines(&exporter.metrics()) == 2 * EACH).then_some(()));
 
-    // A restarted server that has forgotten forces a complete list; no scrape may see half of it.
-    shop.behind_its_back(|shop| drop(shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}))));
+    // A restarted and compacted server forces a relist. No scrape may expose a partial list.
+    shop.change_during_outage(|shop| drop(shop.edit("kubectl-edit", json!({"spec": {"replicas": 5}}))));
     let exporter = &shop.exporter;
     let mut scrapes = 0;
     eventually("the relist is through", || {
@@ -57,16 +57,16 @@ fn five_thousand_objects_are_all_there_in_every_scrape_through_a_relist() {
     assert_eq!((&rest["total"], &rest["resources"][0]["resourceName"]), (&json!(2 * EACH), &json!("web")));
 }
 
-/// The same edits, seen by our loop and by kube's watcher, end in the same objects in the same versions.
+/// After the same edits, our watcher and kube-runtime's hold the same objects in the same versions.
 #[test]
-fn our_loop_ends_where_kubes_own_watcher_does() {
-    let shop = Shop::open(&[]);
+fn watcher_converges_to_the_same_objects_as_kube_runtime() {
+    let shop = Shop::start(&[]);
     let client = shop.cluster.client();
     let config = watcher::Config::default().labels(&format!("{LABEL}=true"));
     let (deployments, services) = shop.cluster.block_on(async {
         (
-            follow(Api::<Deployment>::all(client.clone()), config.clone()),
-            follow(Api::<Service>::all(client.clone()), config),
+            reflect(Api::<Deployment>::all(client.clone()), config.clone()),
+            reflect(Api::<Service>::all(client.clone()), config),
         )
     });
     shop.cluster.block_on(async {
@@ -76,8 +76,8 @@ fn our_loop_ends_where_kubes_own_watcher_does() {
             let exists = services.get_opt(&name).await.expect("an answer").is_some();
             match (exists, round % 4) {
                 (false, _) => {
-                    create_stamped(&client, &Kind::service(), &service("shop", &name)).await;
-                    create_stamped(&client, &Kind::deployment(), &deployment("shop", &name)).await;
+                    create_with_hash(&client, &Kind::service(), &service("shop", &name)).await;
+                    create_with_hash(&client, &Kind::deployment(), &deployment("shop", &name)).await;
                 }
                 (true, 0) => {
                     delete(&services, &name).await;
@@ -93,13 +93,16 @@ fn our_loop_ends_where_kubes_own_watcher_does() {
             }
         }
     });
-    // None when an object went between the list and the question for it: there is news to wait for, then.
+    // None if an object was deleted after the list request: an event is still pending.
     let ours = || -> Option<BTreeMap<(String, String), String>> {
         let list = shop.exporter.get("/v1/resources?namespace=*").expect("an answer").json();
         let names = list["resources"].as_array().expect("a list").iter();
         names
-            .map(|own| {
-                (own["resourceType"].as_str().expect("text"), own["resourceName"].as_str().expect("text"))
+            .map(|resource| {
+                (
+                    resource["resourceType"].as_str().expect("text"),
+                    resource["resourceName"].as_str().expect("text"),
+                )
             })
             .map(|(kind, name)| {
                 let object = shop
@@ -116,11 +119,11 @@ fn our_loop_ends_where_kubes_own_watcher_does() {
         let deployments = deployments
             .state()
             .into_iter()
-            .map(|own| (("deployment".to_owned(), own.name_any()), own.resource_version()));
+            .map(|object| (("deployment".to_owned(), object.name_any()), object.resource_version()));
         let services = services
             .state()
             .into_iter()
-            .map(|own| (("service".to_owned(), own.name_any()), own.resource_version()));
+            .map(|object| (("service".to_owned(), object.name_any()), object.resource_version()));
         deployments
             .chain(services)
             .map(|(key, version)| (key, version.unwrap_or_default()))
@@ -132,8 +135,8 @@ fn our_loop_ends_where_kubes_own_watcher_does() {
     });
 }
 
-/// Follows a kind with kube's watcher and reflector, in the background.
-fn follow<K>(api: Api<K>, config: watcher::Config) -> reflector::Store<K>
+/// Watches a kind with kube-runtime's watcher and reflector, in the background.
+fn reflect<K>(api: Api<K>, config: watcher::Config) -> reflector::Store<K>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone

@@ -1,4 +1,4 @@
-//! Requests that an API server is asked, one after the other, and what it answers.
+//! A script of requests to an API server, and a transcript of its answers.
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -15,14 +15,14 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 
-/// A server, and what it has answered so far.
+/// A client that records all answers.
 pub(crate) struct Server {
     client: Client,
     pub(crate) transcript: Vec<Answer>,
 }
 
 pub(crate) struct Answer {
-    pub(crate) asked: String,
+    pub(crate) request: String,
     pub(crate) status: u16,
     /// One document, or the events of a watch.
     pub(crate) documents: Vec<Value>,
@@ -33,7 +33,7 @@ impl Server {
         Self { client, transcript: Vec::new() }
     }
 
-    pub(crate) async fn ask(
+    pub(crate) async fn send_request(
         &mut self,
         method: &str,
         url: &str,
@@ -52,7 +52,7 @@ impl Server {
         let documents = documents(&bytes);
         let first = documents.first().cloned().unwrap_or(Value::Null);
         let body = String::from_utf8_lossy(&sent).into_owned();
-        self.transcript.push(Answer { asked: format!("{method} {url} {body}"), status, documents });
+        self.transcript.push(Answer { request: format!("{method} {url} {body}"), status, documents });
         first
     }
 
@@ -62,45 +62,47 @@ impl Server {
         (status, response.into_body().collect().await.unwrap().to_bytes())
     }
 
-    /// Asks for all kinds in one document, and keeps what it says about those that both servers have.
+    /// Requests aggregated discovery, and keeps the kinds that both servers have.
     async fn discover(&mut self, url: &str) {
         let request = Request::get(url).header("accept", ALL_KINDS).body(Body::empty()).unwrap();
         let (status, bytes) = self.send(request).await;
         let mut document: Value = serde_json::from_slice(&bytes).unwrap();
-        let keep = |list: &mut Value, own: &dyn Fn(&Value) -> bool| list.as_array_mut().unwrap().retain(own);
+        let keep = |list: &mut Value, predicate: &dyn Fn(&Value) -> bool| {
+            list.as_array_mut().unwrap().retain(predicate)
+        };
         keep(&mut document["items"], &|group| {
             GROUPS.contains(&group["metadata"]["name"].as_str().unwrap_or(""))
         });
         for group in document["items"].as_array_mut().unwrap() {
-            // Nobody asks how old it is.
+            // The age is irrelevant.
             group["metadata"]["creationTimestamp"] = Value::Null;
             for version in group["versions"].as_array_mut().unwrap() {
                 keep(&mut version["resources"], &|kind| KINDS.contains(&kind["resource"].as_str().unwrap()));
-                version["resources"].as_array_mut().unwrap().iter_mut().for_each(common);
+                version["resources"].as_array_mut().unwrap().iter_mut().for_each(keep_common_fields);
             }
-            // Older versions of the same.
+            // Older versions of the same group.
             let newest = if group["metadata"]["name"] == "autoscaling" { "v2" } else { "v1" };
             keep(&mut group["versions"], &|version| version["version"] == newest);
         }
         self.transcript.push(Answer {
-            asked: format!("GET {url}, all kinds"),
+            request: format!("GET {url}, all kinds"),
             status,
             documents: vec![document],
         });
     }
 
-    /// Asks for the metadata of objects alone.
+    /// Requests object metadata only.
     pub(crate) async fn metadata(&mut self, url: &str, kind: &str) {
         let (status, bytes) = self.send(as_metadata(url, kind)).await;
         self.transcript.push(Answer {
-            asked: format!("GET {url}, {kind}"),
+            request: format!("GET {url}, {kind}"),
             status,
             documents: documents(&bytes),
         });
     }
 
-    /// Opens watches beside each other: of objects, or of their metadata. All events are there within a time that is long enough for
-    /// a busy server.
+    /// Opens watches of objects or of their metadata at the same time. The time-out is long enough for a busy server to
+    /// deliver all events.
     pub(crate) async fn watch(&mut self, watches: &[(String, Option<&str>)]) {
         let send = async |(url, kind): &(String, Option<&str>)| {
             let url = format!("{url}&watch=1&timeoutSeconds=10");
@@ -109,31 +111,31 @@ impl Server {
                 None => Request::get(&url).body(Body::empty()).unwrap(),
             };
             let (status, bytes) = self.send(request).await;
-            Answer { asked: format!("GET {url}, {kind:?}"), status, documents: documents(&bytes) }
+            Answer { request: format!("GET {url}, {kind:?}"), status, documents: documents(&bytes) }
         };
         let answers = join_all(watches.iter().map(send)).await;
         self.transcript.extend(answers);
     }
 
     pub(crate) async fn get(&mut self, url: &str) -> Value {
-        self.ask("GET", url, "", "").await
+        self.send_request("GET", url, "", "").await
     }
 
     pub(crate) async fn post(&mut self, url: &str, object: &Value) -> Value {
-        self.ask("POST", url, "application/json", object.to_string()).await
+        self.send_request("POST", url, "application/json", object.to_string()).await
     }
 
     pub(crate) async fn put(&mut self, url: &str, object: &Value) -> Value {
-        self.ask("PUT", url, "application/json", object.to_string()).await
+        self.send_request("PUT", url, "application/json", object.to_string()).await
     }
 
     pub(crate) async fn patch(&mut self, url: &str, kind: &str, patch: &Value) -> Value {
-        self.ask("PATCH", url, kind, patch.to_string()).await
+        self.send_request("PATCH", url, kind, patch.to_string()).await
     }
 
     pub(crate) async fn delete(&mut self, url: &str, options: &Value) -> Value {
         let body = if options.is_null() { String::new() } else { options.to_string() };
-        self.ask("DELETE", url, "application/json", body).await
+        self.send_request("DELETE", url, "application/json", body).await
     }
 }
 
@@ -155,8 +157,8 @@ const KINDS: [&str; 10] = [
     "horizontalpodautoscalers",
 ];
 
-/// What is said about a kind, without what the embedded cluster does not have: some verbs and subresources.
-fn common(kind: &mut Value) {
+/// Keeps the verbs and subresources of a kind that the embedded API server has too.
+fn keep_common_fields(kind: &mut Value) {
     let lacks = ["deletecollection", "proxy", "finalize"];
     let has = |word: &Value| !lacks.contains(&word.as_str().unwrap_or(""));
     kind["verbs"].as_array_mut().unwrap().retain(has);
@@ -167,7 +169,7 @@ fn common(kind: &mut Value) {
     parts.retain(|part| has(&part["subresource"]));
     parts.sort_by_key(|part| part["subresource"].to_string());
     for part in parts {
-        // Who takes what a part is asked to be is not said for every part.
+        // Not every subresource has a response kind.
         part["acceptedTypes"] = Value::Null;
     }
 }
@@ -204,32 +206,32 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// What was asked for long ago.
-pub(crate) struct Old {
+/// A resource version and a continue token that expire later.
+pub(crate) struct ExpiredVersions {
     version: String,
     token: String,
 }
 
-/// What a server says to those who come back after it has forgotten.
-pub(crate) async fn come_back(server: &mut Server, old: &Old) {
-    let Old { version, token } = old;
+/// Requests an expired resource version and an expired continue token.
+pub(crate) async fn request_expired_versions(server: &mut Server, expired: &ExpiredVersions) {
+    let ExpiredVersions { version, token } = expired;
     server.get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion={version}")).await;
     server.get(&format!("{DEPLOYMENTS}?limit=2&continue={token}")).await;
     server.get(&format!("{DEPLOYMENTS}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
     server.get(&format!("{DEPLOYMENTS}?resourceVersion={version}")).await;
 }
 
-/// All of it, but what comes after forgetting.
-pub(crate) async fn play(server: &mut Server) -> Old {
+/// Sends all requests, except those for expired versions.
+pub(crate) async fn run_script(server: &mut Server) -> ExpiredVersions {
     server.discover("/api").await;
     server.discover("/apis").await;
     server.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     let begin = server.get(DEPLOYMENTS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     create(server).await;
     change(server).await;
-    other_kinds::ask(server).await;
+    other_kinds::send_requests(server).await;
     let token = select_and_page(server).await;
-    refusals::ask(server).await;
+    refusals::send_invalid_requests(server).await;
     delete(server).await;
     let selectors = [
         "",
@@ -237,15 +239,15 @@ pub(crate) async fn play(server: &mut Server) -> Old {
         "&fieldSelector=metadata.name%3Dweb",
         "&labelSelector=tier+in+(front,back),!gone",
     ];
-    let selected = selectors.map(|own| format!("{DEPLOYMENTS}?resourceVersion={begin}{own}"));
+    let selected = selectors.map(|selector| format!("{DEPLOYMENTS}?resourceVersion={begin}{selector}"));
     let others = [format!("{SERVICES}?resourceVersion={begin}"), format!("{DEPLOYMENTS}?")];
     let watches: Vec<_> = selected.into_iter().chain(others).map(|url| (url, None)).collect();
     server.watch(&watches).await;
-    // A real server sends no bookmark where a watch ends so soon.
+    // A real server sends no bookmark if a watch ends so soon.
     server
         .get(&format!("{DEPLOYMENTS}?watch=1&timeoutSeconds=1&resourceVersion=0&allowWatchBookmarks=true"))
         .await;
-    Old { version: begin, token }
+    ExpiredVersions { version: begin, token }
 }
 
 async fn create(server: &mut Server) {
@@ -265,7 +267,7 @@ async fn change(server: &mut Server) {
     let manager = |name: &str| format!("{web}?fieldManager={name}");
     server.patch(&format!("{web}/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await;
     server.get(&web).await;
-    // What kubectl set image, annotate, label, rollout restart and edit send.
+    // The patches of kubectl set image, annotate, label, rollout restart and edit.
     server
         .patch(
             &manager("kubectl-set"),
@@ -306,11 +308,11 @@ async fn change(server: &mut Server) {
             }}),
         )
         .await;
-    // The last annotation goes, and the map with it.
+    // Deleting the last annotation deletes the map.
     server
         .patch(&manager("kubectl-annotate"), MERGE, &json!({"metadata": {"annotations": {"note": null}}}))
         .await;
-    // Nothing changes: no new version, no event.
+    // A patch without effect creates neither a version nor an event.
     server.patch(&manager("nobody"), MERGE, &json!({"spec": {"replicas": 5}})).await;
     server
         .patch(
@@ -349,7 +351,7 @@ async fn change(server: &mut Server) {
 async fn select_and_page(server: &mut Server) -> String {
     let first = server.get(&format!("{DEPLOYMENTS}?limit=2")).await;
     let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
-    // All pages are of the version of the first one.
+    // All pages have the version of the first one.
     server.patch(&format!("{DEPLOYMENTS}/zoo"), MERGE, &json!({"spec": {"replicas": 8}})).await;
     let second = server.get(&format!("{DEPLOYMENTS}?limit=2&continue={token}")).await;
     let token = second["metadata"]["continue"].as_str().unwrap().to_owned();

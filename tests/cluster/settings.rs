@@ -1,4 +1,4 @@
-//! Settings, rules and rights on a real API server.
+//! Settings, rules and permissions on a real API server.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -19,12 +19,12 @@ use crate::{
     },
 };
 
-/// A shop whose exporter follows a settings file, and the file.
-fn shop_with(rules: Value, settings: &str) -> (Shop, PathBuf) {
-    // The cluster's folder is not there yet when the flags are made.
+/// A shop whose exporter reads a settings file, and the path of the file.
+fn start_shop(rules: Value, settings: &str) -> (Shop, PathBuf) {
+    // The cluster's folder does not exist yet.
     let file = std::env::temp_dir().join(format!("drift-exporter-{}.yaml", fastrand::u64(..)));
     fs::write(&file, settings).expect("a file");
-    let shop = Shop::open_with(rules, &["--config.file", file.to_str().expect("a path")]);
+    let shop = Shop::start_with_rules(rules, &["--config.file", file.to_str().expect("a path")]);
     (shop, file)
 }
 
@@ -44,8 +44,8 @@ fn onset(shop: &Shop) -> Option<f64> {
 }
 
 #[test]
-fn what_is_accepted_stays_hidden_until_it_is_another_value() {
-    let (shop, file) = shop_with(read_only_rules(), "");
+fn accepted_value_is_ignored_until_it_changes() {
+    let (shop, file) = start_shop(read_only_rules(), "");
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let onset_before = onset(&shop).expect("it drifts");
@@ -62,14 +62,14 @@ fn what_is_accepted_stays_hidden_until_it_is_another_value() {
         Some(1.0)
     );
 
-    // Another value is drift again, since the field is off; the accepted one is not.
+    // Another value is drift again; the accepted one is not.
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 8}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     assert_eq!(onset(&shop), Some(onset_before));
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
 
-    // A broken file changes nothing but what is said about it.
+    // An invalid file keeps the current settings and sets the reload metric.
     fs::write(&file, "rules: [").expect("written");
     shop.exporter.wait_for("drift_config_last_reload_successful", &[], Some(0.0));
     assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(0.0));
@@ -85,9 +85,9 @@ fn what_is_accepted_stays_hidden_until_it_is_another_value() {
 }
 
 #[test]
-fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
+fn check_reports_permissions_and_missing_rules() {
     let rules = json!([{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]}]);
-    let (shop, file) = shop_with(rules, "");
+    let (shop, file) = start_shop(rules, "");
     let settings = "kinds:\n- {apiVersion: apps/v1, kind: Deployment}\n- {apiVersion: v1, kind: Service, namespaces: [shop]}\n\
                     - {apiVersion: batch/v1, kind: Cronjob}\n- {apiVersion: nothing.example/v1, kind: Thing, namespaces: [ops, shop]}\n\
                     - {apiVersion: nothing.example/*, kind: '*'}\n- {apiVersion: v1, kind: Secret}\nteam_rules: {namespaces: [shop]}\n";
@@ -95,7 +95,7 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
     let arguments = ["check", "--config.file", file.to_str().expect("a path")];
     let (code, stdout, stderr) = command(&shop, User::Exporter, &arguments);
     assert_eq!(code, Some(1), "{stdout}{stderr}");
-    for wanted in [
+    for expected in [
         "deployments.apps in all namespaces: allowed\n",
         "services in namespace shop: FORBIDDEN: may not list, watch\n",
         "configmaps in namespace shop: FORBIDDEN: may not list\n",
@@ -106,7 +106,7 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
         "- apiGroups: [\"\"]\n  resources: [configmaps]\n  verbs: [list]\n",
         "- apiGroups: [\"\"]\n  resources: [services]\n  verbs: [list, watch]\n",
     ] {
-        assert!(stdout.contains(wanted), "{wanted:?} is not in\n{stdout}");
+        assert!(stdout.contains(expected), "{expected:?} is not in\n{stdout}");
     }
     let (code, stdout, _) = command(&shop, User::Admin, &arguments);
     assert!(code == Some(1) && stdout.contains("services in namespace shop: allowed"), "{stdout}");
@@ -119,29 +119,29 @@ fn check_tells_what_may_be_seen_and_the_rule_that_is_missing() {
     let (code, stdout, _) = command(&shop, User::Exporter, &arguments);
     assert_eq!(code, Some(0), "{stdout}");
 
-    // The flags of `run` mean the same here.
+    // The flags of `run` have the same effect.
     let narrow = [&arguments[..], &["--namespaces", "shop,ops", "--events"]].concat();
     let (code, stdout, _) = command(&shop, User::Exporter, &narrow);
     assert_eq!(code, Some(1), "{stdout}");
     let rule = "- apiGroups: [\"events.k8s.io\"]\n  resources: [events]\n  verbs: [create, patch]\n";
-    for wanted in [
+    for expected in [
         "deployments.apps in namespace ops: allowed\n",
         "deployments.apps in namespace shop: allowed\n",
         "events.events.k8s.io in namespace shop: FORBIDDEN: may not create, patch\n",
         &format!("Add to its Role in each of the namespaces ops, shop:\n\n{rule}"),
     ] {
-        assert!(stdout.contains(wanted), "{wanted:?} is not in\n{stdout}");
+        assert!(stdout.contains(expected), "{expected:?} is not in\n{stdout}");
     }
     assert!(!stdout.contains("all namespaces"), "{stdout}");
     fs::remove_file(file).expect("removed");
 }
 
 #[test]
-fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
+fn team_rules_apply_to_their_namespace_and_report_problems() {
     let mut rules = read_only_rules();
     let maps = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]});
     rules.as_array_mut().expect("a list").push(maps);
-    let (mut shop, file) = shop_with(rules, "team_rules: {namespaces: [shop]}\n");
+    let (mut shop, file) = start_shop(rules, "team_rules: {namespaces: [shop]}\n");
     shop.edit("kubectl-edit", json!({"spec": {"replicas": 7}}));
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     let onset_before = onset(&shop).expect("it drifts");
@@ -159,7 +159,7 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
     assert_eq!(shop.exporter.sample("drift_rule_matches", &[("rule", "shop/load-test")]), Some(1.0));
 
-    // Reaching outside, not being rules at all, or being far too many is told, and what was said before goes on holding.
+    // Rules for other namespaces, invalid rules and too many rules are reported, and the previous rules stay in effect.
     let many: Vec<String> = (0..201).map(|at| format!("- {{name: r{at}, effect: ignore}}\n")).collect();
     for (text, complaint) in [
         ("- {name: load-test, match: {namespaces: [kube-system]}, effect: ignore}\n", "namespace"),
@@ -168,8 +168,8 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
     ] {
         write("ours", text);
         eventually(complaint, || {
-            let said = shop.exporter.get("/v1/rules")?.json();
-            let problem = said["problems"][0].as_str()?.to_owned();
+            let response = shop.exporter.get("/v1/rules")?.json();
+            let problem = response["problems"][0].as_str()?.to_owned();
             (problem.starts_with("ConfigMap shop/ours: ") && problem.contains(complaint)).then_some(())
         });
         assert_eq!(shop.exporter.sample(DRIFTED, WEB), Some(0.0), "{complaint}");
@@ -179,12 +179,12 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
     assert_eq!(onset(&shop), Some(onset_before));
     write("ours", "- {name: load-test, match: {names: [web]}, effect: ignore}\n");
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
-    // Where settings do not allow it, it does not hold.
+    // Rules of namespaces that the settings do not allow have no effect.
     fs::write(&file, "team_rules: {namespaces: [other]}\n").expect("written");
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     fs::write(&file, "team_rules: {}\n").expect("written");
     shop.exporter.wait_for(DRIFTED, WEB, Some(0.0));
-    // What a team hides does not show up at each start.
+    // Team rules apply from the start: no transition is reported for an ignored object.
     shop.exporter.running.signal("TERM");
     shop.exporter.running.wait();
     let file_flag = ["--config.file", file.to_str().expect("a path")];
@@ -200,7 +200,7 @@ fn a_teams_rules_hold_in_its_own_namespace_and_its_mistakes_are_its_own() {
     shop.cluster.block_on(maps.delete("ours", &DeleteParams::default())).expect("deleted");
     shop.exporter.wait_for(DRIFTED, WEB, Some(1.0));
     fs::remove_file(file).expect("removed");
-    let asked = shop.cluster.audit(User::Exporter);
+    let requests = shop.cluster.requests_by(User::Exporter);
     let reads = |verb: &str| ["list", "watch", "get"].contains(&verb);
-    assert!(asked.iter().all(|(verb, _)| reads(verb)), "{asked:?}");
+    assert!(requests.iter().all(|(verb, _)| reads(verb)), "{requests:?}");
 }

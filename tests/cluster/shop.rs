@@ -1,4 +1,4 @@
-//! A cluster with one Deployment and one Service that are as declared, and an exporter that may only read.
+//! A cluster with one Deployment and one Service that are in sync, and an exporter with read-only permissions.
 
 use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
+    objects::{create_namespace, create_with_hash, deployment, grant, patch, read_only_rules, service},
 };
 
 pub(crate) const DRIFTED: &str = "drift_resource_drifted";
@@ -21,28 +21,28 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    pub(crate) fn open(flags: &[&str]) -> Self {
-        Self::open_with(read_only_rules(), flags)
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        Self::start_with_rules(read_only_rules(), flags)
     }
 
-    /// A shop whose exporter has these rights only.
-    pub(crate) fn open_with(rules: Value, flags: &[&str]) -> Self {
+    /// Starts an exporter with these RBAC rules only.
+    pub(crate) fn start_with_rules(rules: Value, flags: &[&str]) -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
         cluster.block_on(async {
             grant(&client, "drift-exporter", rules).await;
             create_namespace(&client, "shop").await;
-            create_stamped(&client, &Kind::deployment(), &deployment("shop", "web")).await;
-            create_stamped(&client, &Kind::service(), &service("shop", "web")).await;
+            create_with_hash(&client, &Kind::deployment(), &deployment("shop", "web")).await;
+            create_with_hash(&client, &Kind::service(), &service("shop", "web")).await;
         });
         let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), flags).ready();
         Self { deployments: Api::namespaced(client, "shop"), cluster, exporter }
     }
 
-    /// Makes changes that the exporter cannot see, and that neither the API server nor etcd remember afterwards.
-    pub(crate) fn behind_its_back(&mut self, changes: impl FnOnce(&Self)) {
+    /// Makes changes while the exporter is stopped, and compacts etcd, so that the exporter has to relist.
+    pub(crate) fn change_during_outage(&mut self, changes: impl FnOnce(&Self)) {
         self.exporter.running.signal("STOP");
-        // The stream must be cut first, or the changes would wait for the exporter in its socket.
+        // A restart closes the watches. Otherwise the exporter would read the events from its socket buffer.
         self.cluster.kill_apiserver();
         self.cluster.start_apiserver();
         changes(self);
@@ -52,7 +52,7 @@ impl Shop {
         self.exporter.running.signal("CONT");
     }
 
-    /// Changes the Deployment `web` under a field manager's name.
+    /// Patches the Deployment `web` with a field manager.
     pub(crate) fn edit(&self, manager: &str, change: Value) -> Deployment {
         self.cluster.block_on(patch(&self.deployments, "web", manager, change))
     }

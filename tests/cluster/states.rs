@@ -1,4 +1,4 @@
-//! States and published baselines on a real API server, with no right but to list and watch.
+//! States and published baselines on a real API server, with permission to list and watch only.
 
 use std::{
     collections::BTreeSet,
@@ -42,12 +42,12 @@ pub(crate) fn kubectl(kubeconfig: &Path, arguments: &[&str], input: &str) -> Str
     pipe(Command::new(kubectl).args(arguments).arg("--kubeconfig").arg(kubeconfig), input)
 }
 
-/// A state that packs to about so many KiB.
+/// A state of about this many KiB when compressed.
 fn state(serial: u64, kibibytes: usize) -> String {
     let mut random = fastrand::Rng::with_seed(7);
     let resources = (0..kibibytes).map(|at| {
         let noise: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1024).collect();
-        // Of data there would be digests only.
+        // Values under `data` would become digests.
         let labels = json!({"noise": STANDARD.encode(noise)});
         let metadata = json!([{"name": format!("c{at}"), "namespace": "shop", "labels": labels}]);
         let attributes = json!({"metadata": metadata, "data": {"a": "b"}});
@@ -85,7 +85,7 @@ async fn baseline(changes: &mut mpsc::Receiver<Event>) -> Arc<Baseline> {
 }
 
 #[test]
-fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
+fn states_and_published_baselines_need_only_list_and_watch() {
     let cluster = Cluster::start();
     let admin = cluster.kubeconfig(User::Admin);
     let apply = |input: &str| kubectl(&admin, &["apply", "-n", "terraform", "-f", "-"], input);
@@ -130,10 +130,10 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
     };
     cluster.block_on(async {
         tokio::spawn(run(inputs));
-        // Which of the two is found first is up to the server.
-        let mut told = [baseline(&mut changes).await, baseline(&mut changes).await];
-        told.sort_by_key(|own| own.origin);
-        let [one, two] = told;
+        // The server may deliver them in either order.
+        let mut baselines = [baseline(&mut changes).await, baseline(&mut changes).await];
+        baselines.sort_by_key(|baseline| baseline.origin);
+        let [one, two] = baselines;
         assert_eq!((&*one.name, one.objects.len(), one.fault.as_ref()), ("terraform/default/shop", 3, None));
         assert!(one.version.as_ref().unwrap().written.is_some());
         assert_eq!(
@@ -142,25 +142,25 @@ fn states_and_published_baselines_are_followed_with_list_and_watch_alone() {
         );
         assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, WatchHealth::Up)));
         read.changed().await.unwrap();
-        let wanted = KindRequirements::from_declarations(&own_key, [&**read.borrow()].into_iter());
-        let sealing = wanted.documents[&("".into(), "ConfigMap".into())].clone();
-        assert_eq!(sealing.fields("v1", "shop", "c0"), ["data"]);
-        assert_eq!(sealing.keys().len(), 2, "that of the process, and that of the baseline");
+        let requirements = KindRequirements::from_declarations(&own_key, [&**read.borrow()].into_iter());
+        let redaction = requirements.documents[&("".into(), "ConfigMap".into())].clone();
+        assert_eq!(redaction.fields("v1", "shop", "c0"), ["data"]);
+        assert_eq!(redaction.keys().len(), 2, "the key of the process and the key of the baseline");
     });
     apply(&lease(Some("OperationTypeApply")).to_string());
     assert_eq!(&*cluster.block_on(baseline(&mut changes)).lock.as_ref().unwrap().who, "ci");
     apply(&secret(8).to_string());
-    let begun = Instant::now();
-    let serial = |told: &Baseline| told.version.as_ref().unwrap().serial;
+    let started = Instant::now();
+    let serial = |baseline: &Baseline| baseline.version.as_ref().unwrap().serial;
     assert_eq!(serial(&cluster.block_on(baseline(&mut changes))), 8);
-    println!("a state that changed was told of {:?} after kubectl had ended", begun.elapsed());
+    println!("a changed state was published {:?} after kubectl ended", started.elapsed());
     apply(&lease(None).to_string());
     let released = cluster.block_on(baseline(&mut changes));
     assert_eq!((&*released.lock.as_ref().unwrap().operation, serial(&released)), ("released", 8));
     assert_eq!(cluster.block_on(baseline(&mut changes)).lock, None);
-    let asked: BTreeSet<(String, String)> = cluster.audit(User::Exporter).into_iter().collect();
+    let requests: BTreeSet<(String, String)> = cluster.requests_by(User::Exporter).into_iter().collect();
     let allowed = |(verb, resource): &(String, String)| {
         ["list", "watch"].contains(&verb.as_str()) && ["secrets", "leases"].contains(&resource.as_str())
     };
-    assert!(asked.iter().all(allowed), "{asked:?}");
+    assert!(requests.iter().all(allowed), "{requests:?}");
 }

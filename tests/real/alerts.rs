@@ -1,4 +1,4 @@
-//! Alerts by the word of promtool, and who hears of them by that of amtool and a running Alertmanager.
+//! Alert rules checked with promtool; routes and messages checked with amtool and a running Alertmanager.
 
 use std::{
     fs,
@@ -9,9 +9,9 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    alertmanager::{Alertmanager, example, hurried_example},
+    alertmanager::{Alertmanager, example, fast_example},
     parts::program,
-    receiver::{Receiver, is_told_in_words},
+    receiver::{Receiver, has_text_details},
     wait::eventually,
 };
 
@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts").join(name)
 }
 
-/// The files of a folder whose names end so, in their order.
+/// The files of a folder with this suffix, sorted.
 fn files(name: &str, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder(name)).expect("a folder of alerts");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -29,15 +29,15 @@ fn files(name: &str, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-fn said(output: &Output) -> String {
+fn combined_output(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// What a program says that has to succeed.
+/// Runs a program that must succeed, and returns its standard output.
 #[track_caller]
-fn succeeded(command: &mut Command) -> String {
+fn run_ok(command: &mut Command) -> String {
     let output = command.output().expect("the program can be run");
-    assert!(output.status.success(), "{command:?}\n{}", said(&output));
+    assert!(output.status.success(), "{command:?}\n{}", combined_output(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -46,26 +46,26 @@ fn amtool() -> Command {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_the_rules() {
+fn promtool_accepts_the_rules() {
     let promtool = program("prometheus", "promtool");
     let rules = files("rules", ".yaml");
-    succeeded(Command::new(promtool).args(["check", "rules", "--lint=all", "--lint-fatal"]).args(rules));
+    run_ok(Command::new(promtool).args(["check", "rules", "--lint=all", "--lint-fatal"]).args(rules));
 }
 
 #[test]
-fn alerts_fire_when_they_should_and_at_no_other_time() {
+fn promtool_rule_tests_pass() {
     let promtool = program("prometheus", "promtool");
-    succeeded(Command::new(promtool).args(["test", "rules"]).args(files("tests", ".yaml")));
+    run_ok(Command::new(promtool).args(["test", "rules"]).args(files("tests", ".yaml")));
 }
 
 #[test]
-fn amtool_takes_the_configuration_and_its_templates() {
-    let said = succeeded(amtool().arg("check-config").arg(example()));
-    assert!(said.contains("1 templates"), "{said}");
+fn amtool_accepts_the_configuration_and_templates() {
+    let output = run_ok(amtool().arg("check-config").arg(example()));
+    assert!(output.contains("1 templates"), "{output}");
 }
 
 #[test]
-fn alerts_reach_whom_they_are_for() {
+fn routes_select_the_expected_receivers() {
     let table = fs::read_to_string(folder("alertmanager/tests/routes.txt")).expect("the table of routes");
     let rows: Vec<&str> = table.lines().filter(|line| !line.starts_with('#')).collect();
     assert!(rows.len() > 10, "{table}");
@@ -74,13 +74,13 @@ fn alerts_reach_whom_they_are_for() {
         let receivers = words.next().expect("receivers");
         let mut command = amtool();
         command.args(["config", "routes", "test"]).arg(format!("--config.file={}", example().display()));
-        succeeded(command.arg(format!("--verify.receivers={receivers}")).args(words));
+        run_ok(command.arg(format!("--verify.receivers={receivers}")).args(words));
     }
 }
 
-/// What a template makes of a group of alerts.
+/// Renders a template for a group of alerts.
 fn rendered(template: &str, data: &Path) -> String {
-    let rendered = succeeded(
+    let rendered = run_ok(
         amtool()
             .args(["template", "render"])
             .arg(format!("--template.glob={}", folder("alertmanager/templates/*.tmpl").display()))
@@ -91,34 +91,34 @@ fn rendered(template: &str, data: &Path) -> String {
 }
 
 #[test]
-fn messages_name_the_object_and_have_their_links() {
+fn messages_contain_the_object_and_its_links() {
     let cases = fs::read_to_string(folder("alertmanager/tests/messages.json")).expect("the messages");
     let cases: Vec<Value> = serde_json::from_str(&cases).expect("messages");
     let scratch = tempfile::tempdir().expect("a folder");
     let data = scratch.path().join("data.json");
     for case in &cases {
         fs::write(&data, case["data"].to_string()).expect("written");
-        for (template, wanted) in case["want"].as_object().expect("templates") {
+        for (template, expected) in case["want"].as_object().expect("templates") {
             assert_eq!(
                 rendered(template, &data),
-                wanted.as_str().expect("text"),
+                expected.as_str().expect("text"),
                 "{}: {template}",
                 case["name"]
             );
         }
     }
-    // Every template that the receivers use is rendered above.
+    // Every template of the receivers is rendered above.
     let text = fs::read_to_string(example()).expect("the configuration");
     for used in text.split("template \"").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(cases.iter().all(|case| case["want"][used].is_string()), "{used} is not rendered");
     }
 }
 
-/// Slack cuts longer ones.
+/// Slack truncates longer messages.
 const LONGEST: usize = 3_000;
 
 #[test]
-fn a_message_about_many_objects_is_short_enough_to_be_read() {
+fn message_about_many_objects_stays_short() {
     let labels = |number: usize| {
         let name = format!("checkout-settlement-worker-{number:02}-of-the-eu-central-1-region");
         json!({"alertname": "DriftResourceDrifted", "severity": "warning", "cluster": "production-eu-central-1", "group": "apps", "kind": "Deployment",
@@ -142,22 +142,23 @@ fn a_message_about_many_objects_is_short_enough_to_be_read() {
     let scratch = tempfile::tempdir().expect("a folder");
     let path = scratch.path().join("data.json");
     fs::write(&path, data.to_string()).expect("written");
-    let said = rendered("drift.text", &path);
-    assert_eq!(said.matches("An object differs").count(), 1, "{said}");
-    assert_eq!(said.matches("#differences").count(), 5, "{said}");
-    assert!(said.contains("five of 12") && said.len() < LONGEST, "{}: {said}", said.len());
+    let message = rendered("drift.text", &path);
+    assert_eq!(message.matches("An object differs").count(), 1, "{message}");
+    assert_eq!(message.matches("#differences").count(), 5, "{message}");
+    assert!(message.contains("five of 12") && message.len() < LONGEST, "{}: {message}", message.len());
 }
 
 #[test]
-fn each_page_is_about_one_object_and_tells_of_it_in_words() {
+fn each_page_covers_one_object_with_text_details() {
     let scratch = tempfile::tempdir().expect("a folder");
     let receiver = Receiver::start();
-    let alertmanager = Alertmanager::start(&hurried_example(scratch.path(), &receiver), scratch.path());
+    let alertmanager = Alertmanager::start(&fast_example(scratch.path(), &receiver), scratch.path());
     let add = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
-        let own = [("alertname", "DriftResourceCritical"), ("severity", "critical"), ("namespace", "shop")];
-        let labels = own.iter().chain(labels).map(|(name, value)| format!("{name}={value:?}"));
+        let common =
+            [("alertname", "DriftResourceCritical"), ("severity", "critical"), ("namespace", "shop")];
+        let labels = common.iter().chain(labels).map(|(name, value)| format!("{name}={value:?}"));
         let annotations = annotations.iter().map(|(name, value)| format!("--annotation={name}={value:?}"));
-        succeeded(alertmanager.amtool().args(["alert", "add"]).args(annotations).args(labels));
+        run_ok(alertmanager.amtool().args(["alert", "add"]).args(annotations).args(labels));
     };
     let described = [
         ("summary", "It was changed."),
@@ -173,7 +174,7 @@ fn each_page_is_about_one_object_and_tells_of_it_in_words() {
     let mut objects = Vec::new();
     for page in &pages {
         let details = page["payload"]["custom_details"].as_object().expect("details");
-        assert!(is_told_in_words(page), "{details:#?}");
+        assert!(has_text_details(page), "{details:#?}");
         objects.push(details["object"].as_str().expect("words").replace('\u{a0}', " "));
     }
     objects.sort();
@@ -185,11 +186,11 @@ fn each_page_is_about_one_object_and_tells_of_it_in_words() {
     });
 }
 
-/// The names of the alerts that reach somebody, or of those that others hide.
-fn names(alertmanager: &Alertmanager, hidden: bool) -> Vec<String> {
+/// The names of the active alerts, or of the inhibited ones.
+fn names(alertmanager: &Alertmanager, inhibited: bool) -> Vec<String> {
     let mut command = alertmanager.amtool();
-    command.args(["alert", "query", "--output=json"]).args(hidden.then_some("--inhibited"));
-    let alerts: Vec<Value> = serde_json::from_str(&succeeded(&mut command)).expect("alerts");
+    command.args(["alert", "query", "--output=json"]).args(inhibited.then_some("--inhibited"));
+    let alerts: Vec<Value> = serde_json::from_str(&run_ok(&mut command)).expect("alerts");
     let names = alerts.iter().filter_map(|alert| alert["labels"]["alertname"].as_str());
     let mut names: Vec<String> = names.map(str::to_owned).collect();
     names.sort();
@@ -197,7 +198,7 @@ fn names(alertmanager: &Alertmanager, hidden: bool) -> Vec<String> {
 }
 
 #[test]
-fn alertmanager_remembers_for_long_enough_what_it_repeats() {
+fn alertmanager_retention_covers_the_repeat_interval() {
     let scratch = tempfile::tempdir().expect("a folder");
     let _alertmanager = Alertmanager::start(&example(), scratch.path());
     let log = fs::read_to_string(scratch.path().join("alertmanager.log")).expect("its log");
@@ -205,17 +206,18 @@ fn alertmanager_remembers_for_long_enough_what_it_repeats() {
 }
 
 #[test]
-fn a_storm_hides_the_tickets_of_its_cluster_and_no_page() {
+fn storm_inhibits_tickets_of_its_cluster_but_no_pages() {
     const WEB: [&str; 4] = ["group=apps", "kind=Deployment", "namespace=shop", "name=web"];
     let scratch = tempfile::tempdir().expect("a folder");
-    // The secrets are missing, so it cannot tell anybody anything.
+    // Without the secret files, it sends no notifications.
     let alertmanager = Alertmanager::start(&example(), scratch.path());
     let add = |name: &str, severity: &str, cluster: &str, rest: &[&str]| {
-        let own = [format!("alertname={name}"), format!("severity={severity}"), format!("cluster={cluster}")];
-        let labels: Vec<&str> = own.iter().map(String::as_str).chain(rest.iter().copied()).collect();
-        succeeded(alertmanager.amtool().args(["alert", "add"]).args(labels));
+        let common =
+            [format!("alertname={name}"), format!("severity={severity}"), format!("cluster={cluster}")];
+        let labels: Vec<&str> = common.iter().map(String::as_str).chain(rest.iter().copied()).collect();
+        run_ok(alertmanager.amtool().args(["alert", "add"]).args(labels));
     };
-    // What pages is of another source than the storm: the rules leave out what is of the same.
+    // The paging alert has another source than the storm: the rules exclude objects of the storm's source.
     add("DriftStorm", "critical", "east", &["source=terraform"]);
     add("DriftResourceCritical", "critical", "east", &WEB);
     add("DriftResourceMissing", "critical", "east", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
@@ -225,16 +227,16 @@ fn a_storm_hides_the_tickets_of_its_cluster_and_no_page() {
     add("DriftObjectiveMissed", "warning", "east", &["source=helm"]);
     add("DriftExporterDown", "warning", "north", &[]);
     add("DriftWatchStreamDown", "warning", "north", &["kind=Deployment", "group=apps"]);
-    // In another cluster: what pages hides the ticket about the same object, and not that about another.
+    // In another cluster, the paging alert inhibits the ticket of the same object, but not that of another.
     add("DriftResourceMissing", "critical", "west", &WEB);
     add("DriftResourceDrifted", "warning", "west", &WEB);
     add("DriftResourceOld", "warning", "west", &[WEB[0], WEB[1], WEB[2], "name=cart"]);
-    let (heard, hidden) = eventually("all twelve alerts", || {
-        let told = (names(&alertmanager, false), names(&alertmanager, true));
-        (told.0.len() + told.1.len() == 12).then_some(told)
+    let (active, inhibited) = eventually("all twelve alerts", || {
+        let all = (names(&alertmanager, false), names(&alertmanager, true));
+        (all.0.len() + all.1.len() == 12).then_some(all)
     });
     assert_eq!(
-        heard,
+        active,
         [
             "DriftExporterDown",
             "DriftObjectiveMissed",
@@ -246,7 +248,7 @@ fn a_storm_hides_the_tickets_of_its_cluster_and_no_page() {
         ]
     );
     assert_eq!(
-        hidden,
+        inhibited,
         [
             "DriftAbsorbed",
             "DriftResourceDrifted",

@@ -1,4 +1,4 @@
-//! What the demo has from Helm is what real Helm makes of its chart, on a real API server.
+//! The demo's recorded release is the one that real Helm creates from its chart, on a real API server.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -21,7 +21,7 @@ use crate::{
 const SECRET: &str = "sh.helm.release.v1.notifier.v1";
 
 #[test]
-fn the_demo_has_what_helm_makes() {
+fn recorded_release_matches_helm() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/helm");
     let cluster = Cluster::start();
     let client = cluster.client();
@@ -46,7 +46,7 @@ fn the_demo_has_what_helm_makes() {
     })
     .collect();
 
-    let files = [("release.json", unpacked(&secret)), ("objects.json", Value::Object(objects))];
+    let files = [("release.json", decode_release(&secret)), ("objects.json", Value::Object(objects))];
     if std::env::var_os("UPDATE_RELEASE").is_some() {
         for (name, content) in &files {
             fs::write(folder.join(name), format!("{content:#}\n")).unwrap();
@@ -54,19 +54,19 @@ fn the_demo_has_what_helm_makes() {
     }
     for (name, content) in files {
         let committed = serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap();
-        let change = json_patch::diff(&of_any_time(committed), &of_any_time(content));
-        assert!(change.is_empty(), "src/demo/helm/{name} is old, run `make demo-release`: {change}");
+        let change = json_patch::diff(&without_times(committed), &without_times(content));
+        assert!(change.is_empty(), "src/demo/helm/{name} is outdated, run `make demo-release`: {change}");
     }
 
-    // The Secret looks as the one of real Helm.
+    // The Secret is the same as that of real Helm.
     let shop = Shop::open(drift_exporter::types::Clock::system(), "example.com").unwrap();
     let kind = drift_exporter::demo::Cluster::resolve_kind("v1", "Secret").unwrap();
     let got = shop.cluster().objects(&kind).remove(&("platform".into(), SECRET.into())).unwrap();
-    let of = |secret: &Value| (of_any_time(unpacked(secret)), secret["type"].clone(), labels(secret));
+    let of = |secret: &Value| (without_times(decode_release(secret)), secret["type"].clone(), labels(secret));
     assert_eq!(of(&secret), of(&got));
 }
 
-/// The labels of a release. Newer versions of Helm write down when, too.
+/// The labels of a release. Newer versions of Helm add a time.
 fn labels(secret: &Value) -> Value {
     let mut labels = secret["metadata"]["labels"].clone();
     labels.as_object_mut().unwrap().retain(|name, _| !["modifiedAt", "createdAt"].contains(&name.as_str()));
@@ -74,7 +74,7 @@ fn labels(secret: &Value) -> Value {
 }
 
 /// The release in a Secret.
-fn unpacked(secret: &Value) -> Value {
+fn decode_release(secret: &Value) -> Value {
     let once = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
     let packed = STANDARD.decode(once).unwrap();
     let mut text = String::new();
@@ -82,14 +82,14 @@ fn unpacked(secret: &Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The same without when it was deployed.
-fn of_any_time(mut release: Value) -> Value {
+/// The same without the time of deployment.
+fn without_times(mut release: Value) -> Value {
     for name in ["first_deployed", "last_deployed"] {
         if let Some(time) = release.get_mut("info").and_then(|info| info.get_mut(name)) {
             *time = Value::Null;
         }
     }
-    // Files of a chart come in any order.
+    // Files of a chart have no order.
     if let Some(Value::Array(templates)) =
         release.get_mut("chart").and_then(|chart| chart.get_mut("templates"))
     {

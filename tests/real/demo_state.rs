@@ -1,4 +1,4 @@
-//! What the demo has from Terraform is what real Terraform makes of its configuration, on a real API server.
+//! The demo's recorded state is the one that real Terraform writes for its configuration, on a real API server.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 #[test]
-fn the_demo_has_what_terraform_makes() {
+fn recorded_state_matches_terraform() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform");
     let cluster = Cluster::start();
     let client = cluster.client();
@@ -49,12 +49,12 @@ fn the_demo_has_what_terraform_makes() {
     }
     for (name, content) in files {
         let committed = serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap();
-        let (committed, content) = (of_any_cluster(committed), of_any_cluster(content));
+        let (committed, content) = (without_cluster_fields(committed), without_cluster_fields(content));
         let change = json_patch::diff(&committed, &content);
-        assert!(change.is_empty(), "src/demo/terraform/{name} is old, run `make demo-state`: {change}");
+        assert!(change.is_empty(), "src/demo/terraform/{name} is outdated, run `make demo-state`: {change}");
     }
 
-    // Secret and Lease look as the ones of the real backend.
+    // Secret and Lease are the same as those of the real backend.
     let shop = Shop::open(Clock::system(), "example.com").unwrap();
     let place = ("terraform".into(), "tfstate-default-payments".into());
     let lock = ("terraform".into(), "lock-tfstate-default-payments".into());
@@ -67,10 +67,10 @@ fn the_demo_has_what_terraform_makes() {
         ),
     ] {
         let request = http::Request::get(format!("{path}/{}", place.1)).body(Vec::new()).unwrap();
-        let mut wanted: Value = cluster.block_on(client.request(request)).unwrap();
+        let mut expected: Value = cluster.block_on(client.request(request)).unwrap();
         let kind: Kind = drift_exporter::demo::Cluster::resolve_kind(kind.0, kind.1).unwrap();
         let mut got = shop.cluster().objects(&kind).remove(&place).unwrap();
-        for object in [&mut wanted, &mut got] {
+        for object in [&mut expected, &mut got] {
             for entry in object["metadata"]["managedFields"].as_array_mut().unwrap() {
                 entry["time"] = Value::Null;
             }
@@ -81,11 +81,11 @@ fn the_demo_has_what_terraform_makes() {
                 object["data"]["tfstate"] = "gzip".into();
             }
         }
-        assert_eq!(wanted, got);
+        assert_eq!(expected, got);
     }
 }
 
-/// An object without what a server gives it.
+/// An object without the fields that a server sets.
 pub(crate) fn manifest(mut object: Value) -> Value {
     object.as_object_mut().unwrap().remove("status");
     let given = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"];
@@ -97,9 +97,9 @@ pub(crate) fn manifest(mut object: Value) -> Value {
     object
 }
 
-/// The same without what is different on each cluster. Terraform writes `sensitive_attributes` in any order,
-/// and counts in `serial` how often it wrote, which a slow apply does more often.
-fn of_any_cluster(mut value: Value) -> Value {
+/// The same without fields that differ between clusters. Terraform writes `sensitive_attributes` in any order,
+/// and increments `serial` for each write, of which a slow apply makes more.
+fn without_cluster_fields(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
             let other = [
@@ -115,9 +115,9 @@ fn of_any_cluster(mut value: Value) -> Value {
             if let Some(Value::Array(paths)) = fields.get_mut("sensitive_attributes") {
                 paths.sort_by_key(Value::to_string);
             }
-            fields.values_mut().for_each(|field| *field = of_any_cluster(field.take()));
+            fields.values_mut().for_each(|field| *field = without_cluster_fields(field.take()));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = of_any_cluster(item.take())),
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_cluster_fields(item.take())),
         _ => {}
     }
     value

@@ -1,4 +1,4 @@
-//! One API server, five ways to declare objects: five edits by hand are five claims, and five reverts end them.
+//! Five sources on one API server: each edit drifts one claim, and each revert ends it.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -31,7 +31,7 @@ sources:
   status_hash: []
 ";
 
-/// An edit and its revert, each an argument list of kubectl, and what it is to be seen as.
+/// An edit and its revert, each as arguments of kubectl, and the expected claim.
 struct Edit {
     source: &'static str,
     object: &'static str,
@@ -112,11 +112,11 @@ const EDITS: &[Edit] = &[
     },
 ];
 
-struct World {
+struct FiveSourcesFixture {
     cluster: Cluster,
 }
 
-impl World {
+impl FiveSourcesFixture {
     #[track_caller]
     fn kubectl(&self, arguments: &[&str], input: &str) {
         let mut child = Command::new(program("kube-apiserver", "kubectl"))
@@ -153,12 +153,12 @@ impl World {
         let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n";
         fs::write(manifests.join("config.yaml"), config).unwrap();
         self.kubectl(&["create", "-n", "written", "-f", "-"], config);
-        self.operate();
+        self.record_applied_hash();
         terraform
     }
 
-    /// Makes a custom resource, and records what was applied as its operator does.
-    fn operate(&self) {
+    /// Creates a custom resource, and records the applied hash as its operator does.
+    fn record_applied_hash(&self) {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}});
         let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}});
@@ -182,35 +182,35 @@ impl World {
     }
 }
 
-fn asked(exporter: &Exporter, path: &str) -> Value {
+fn get_json(exporter: &Exporter, path: &str) -> Value {
     serde_json::from_str(&exporter.get(path).unwrap().text()).unwrap()
 }
 
-/// All claims that drift: source, object, class of the field, tool.
-fn drifted(exporter: &Exporter) -> Vec<[String; 4]> {
-    let all = asked(exporter, "/v1/resources?namespace=*&limit=1000");
-    let claims = all["resources"].as_array().unwrap().iter().filter(|own| own["driftDetected"] == true);
+/// All drifted claims: source, object, field class, actor.
+fn drifted_claims(exporter: &Exporter) -> Vec<[String; 4]> {
+    let all = get_json(exporter, "/v1/resources?namespace=*&limit=1000");
+    let claims = all["resources"].as_array().unwrap().iter().filter(|claim| claim["driftDetected"] == true);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut told: Vec<[String; 4]> = claims
-        .map(|own| {
-            let object = format!("{}/{}", text(&own["resourceType"]), text(&own["resourceName"]));
-            [text(&own["source"]), object, text(&own["differences"][0]["field"]), text(&own["actor"])]
+    let mut drifted: Vec<[String; 4]> = claims
+        .map(|claim| {
+            let object = format!("{}/{}", text(&claim["resourceType"]), text(&claim["resourceName"]));
+            [text(&claim["source"]), object, text(&claim["differences"][0]["field"]), text(&claim["actor"])]
         })
         .collect();
-    told.sort();
-    told
+    drifted.sort();
+    drifted
 }
 
 #[test]
-fn five_edits_are_five_claims_and_five_reverts_end_them() {
-    let world = World { cluster: Cluster::start() };
+fn each_source_reports_its_edit_until_reverted() {
+    let fixture = FiveSourcesFixture { cluster: Cluster::start() };
     let folder = tempfile::tempdir().unwrap();
-    let _terraform = world.make_objects(folder.path());
-    let settings = world.cluster.folder().join("sources.yaml");
+    let _terraform = fixture.make_objects(folder.path());
+    let settings = fixture.cluster.folder().join("sources.yaml");
     fs::write(&settings, SETTINGS.replace("MANIFESTS", &folder.path().display().to_string())).unwrap();
     let flags = ["--config.file", settings.to_str().unwrap()];
-    let kubeconfig = world.cluster.kubeconfig(User::Admin);
-    let exporter = Exporter::start(&kubeconfig, world.cluster.folder(), &flags).ready();
+    let kubeconfig = fixture.cluster.kubeconfig(User::Admin);
+    let exporter = Exporter::start(&kubeconfig, fixture.cluster.folder(), &flags).ready();
     for edit in EDITS {
         eventually(edit.source, || {
             let (kind, name) = edit.object.split_once('/').unwrap();
@@ -218,26 +218,31 @@ fn five_edits_are_five_claims_and_five_reverts_end_them() {
             let answer = exporter.get(&format!("/v1/resources/{kind}/{namespace}/{name}"))?;
             let object: Value = serde_json::from_str(&answer.text()).ok()?;
             let claims = object["claims"].as_array()?;
-            claims.iter().find(|own| own["source"] == edit.source && own["verdict"] == "in_sync").map(drop)
+            claims
+                .iter()
+                .find(|claim| claim["source"] == edit.source && claim["verdict"] == "in_sync")
+                .map(drop)
         });
     }
-    assert_eq!(drifted(&exporter), Vec::<[String; 4]>::new(), "nothing was edited");
+    assert_eq!(drifted_claims(&exporter), Vec::<[String; 4]>::new(), "nothing was edited");
 
-    EDITS.iter().for_each(|edit| world.kubectl(edit.change, ""));
-    let mut wanted: Vec<[String; 4]> = EDITS
+    EDITS.iter().for_each(|edit| fixture.kubectl(edit.change, ""));
+    let mut expected: Vec<[String; 4]> = EDITS
         .iter()
         .map(|edit| [edit.source, edit.object, edit.field, "kubectl"].map(str::to_owned))
         .collect();
-    wanted.sort();
-    eventually("five claims drift", || (drifted(&exporter).len() == 5).then_some(()));
-    assert_eq!(drifted(&exporter), wanted);
+    expected.sort();
+    eventually("five claims drift", || (drifted_claims(&exporter).len() == 5).then_some(()));
+    assert_eq!(drifted_claims(&exporter), expected);
 
-    EDITS.iter().for_each(|edit| world.kubectl(edit.revert, ""));
-    eventually("nothing drifts", || drifted(&exporter).is_empty().then_some(()));
-    let history = asked(&exporter, "/v1/history?limit=1000");
-    let ends = history["transitions"].as_array().unwrap().iter().filter(|own| !own["cause"].is_null());
-    let mut causes: Vec<(&str, &str)> =
-        ends.map(|own| (own["source"].as_str().unwrap(), own["cause"].as_str().unwrap())).collect();
+    EDITS.iter().for_each(|edit| fixture.kubectl(edit.revert, ""));
+    eventually("nothing drifts", || drifted_claims(&exporter).is_empty().then_some(()));
+    let history = get_json(&exporter, "/v1/history?limit=1000");
+    let ends =
+        history["transitions"].as_array().unwrap().iter().filter(|transition| !transition["cause"].is_null());
+    let mut causes: Vec<(&str, &str)> = ends
+        .map(|transition| (transition["source"].as_str().unwrap(), transition["cause"].as_str().unwrap()))
+        .collect();
     causes.sort_unstable();
     let mut all: Vec<(&str, &str)> = EDITS.iter().map(|edit| (edit.source, "reverted")).collect();
     all.sort_unstable();

@@ -1,4 +1,4 @@
-//! Real Helm installs, upgrades, rolls back and uninstalls; real kubectl edits; the exporter has nothing but the releases to go by.
+//! Real Helm installs, upgrades, rolls back and uninstalls; real kubectl edits; the exporter reads only the releases.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -21,17 +21,17 @@ use crate::support::{
 };
 
 const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
-/// What the chart declares, without hooks and definitions.
+/// Number of objects in the chart, without hooks and CRDs.
 const OBJECTS: usize = 16;
 
-struct World {
+struct HelmFixture {
     cluster: Cluster,
     exporter: Exporter,
     helm: Helm,
     namespace: &'static str,
 }
 
-impl World {
+impl HelmFixture {
     fn start(driver: &'static str, namespace: &'static str) -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
@@ -70,48 +70,54 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn asked(&self, path: &str) -> Value {
+    fn get_json(&self, path: &str) -> Value {
         serde_json::from_str(&self.exporter.get(path).unwrap().text()).unwrap()
     }
 
-    /// All claims of the source, as `kind/name verdict`, but for those of a verdict.
-    fn claims_but(&self, verdict: &str) -> Vec<String> {
-        let all = self.asked("/v1/resources?namespace=*&limit=1000");
+    /// All claims of the source as `kind/name verdict`, except those with this verdict.
+    fn claims_except(&self, verdict: &str) -> Vec<String> {
+        let all = self.get_json("/v1/resources?namespace=*&limit=1000");
         let claims = all["resources"].as_array().unwrap().iter();
-        let other = claims.filter(|own| own["source"] == "helm" && own["verdict"] != verdict);
+        let other = claims.filter(|claim| claim["source"] == "helm" && claim["verdict"] != verdict);
         other
-            .map(|own| {
+            .map(|claim| {
                 let paths: Vec<&Value> =
-                    own["differences"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
-                format!("{}/{} {} {paths:?}", own["resourceType"], own["resourceName"], own["verdict"])
+                    claim["differences"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+                format!("{}/{} {} {paths:?}", claim["resourceType"], claim["resourceName"], claim["verdict"])
             })
             .collect()
     }
 
     fn count(&self) -> usize {
-        self.claims_but("").len()
+        self.claims_except("").len()
     }
 
-    /// Everything that is declared is as declared, and this revision is the one that counts.
+    /// Waits until all objects are in sync with this revision.
     #[track_caller]
-    fn settles(&self, revision: u64) {
-        eventually("all is as declared", || {
+    fn wait_for_in_sync(&self, revision: u64) {
+        eventually("all objects are in sync", || {
             let is_new = self.release()["serial"] == revision && self.release()["lock"].is_null();
-            (is_new && self.count() == OBJECTS && self.claims_but("in_sync").is_empty()).then_some(())
+            (is_new && self.count() == OBJECTS && self.claims_except("in_sync").is_empty()).then_some(())
         });
     }
 
     fn release(&self) -> Value {
-        self.asked("/v1/status")["baselines"].get(0).cloned().unwrap_or_default()
+        self.get_json("/v1/status")["baselines"].get(0).cloned().unwrap_or_default()
     }
 
-    /// What happened, oldest first: name, verdict, and cause of an end.
-    fn turns(&self) -> Vec<String> {
-        let history = self.asked("/v1/history");
+    /// All transitions, oldest first: name, verdict, and cause of a resolution.
+    fn transitions(&self) -> Vec<String> {
+        let history = self.get_json("/v1/history");
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let turn =
-            |own: &Value| format!("{} {} {}", text(&own["name"]), text(&own["to"]), text(&own["cause"]));
-        history["transitions"].as_array().unwrap().iter().rev().map(turn).collect()
+        let describe = |transition: &Value| {
+            format!(
+                "{} {} {}",
+                text(&transition["name"]),
+                text(&transition["to"]),
+                text(&transition["cause"])
+            )
+        };
+        history["transitions"].as_array().unwrap().iter().rev().map(describe).collect()
     }
 
     fn detections(&self) -> f64 {
@@ -120,10 +126,10 @@ impl World {
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
     }
 
-    /// Scales, and says how long it took until `/metrics` knew, with all that it has to know.
-    fn scale_is_seen(&self) -> Duration {
+    /// Scales a Deployment, and returns the time until `/metrics` exposes the drift with all labels.
+    fn scale_and_wait_for_drift(&self) -> Duration {
         self.kubectl(&["scale", "deployment", "web-web", "--replicas=5"]);
-        let begun = Instant::now();
+        let started = Instant::now();
         let state = format!("{}/web", self.namespace);
         let labels = [
             ("kind", "Deployment"),
@@ -136,9 +142,9 @@ impl World {
             ("address", "shop/templates/workloads.yaml"),
         ];
         eventually("the edit is on /metrics", || self.exporter.sample(ONSET, &labels));
-        let took = begun.elapsed();
+        let took = started.elapsed();
         assert!(took < Duration::from_secs(1), "{took:?}");
-        let claim = self.asked(&format!("/v1/resources/deployment.apps/{}/web-web", self.namespace));
+        let claim = self.get_json(&format!("/v1/resources/deployment.apps/{}/web-web", self.namespace));
         let claim = &claim["claims"][0];
         let difference = &claim["differences"][0];
         assert_eq!(
@@ -155,92 +161,92 @@ fn chart() -> String {
 }
 
 #[test]
-fn helm_and_its_releases_are_all_that_it_takes() {
-    let world = World::start("secret", "shop");
+fn releases_in_secrets_are_compared() {
+    let fixture = HelmFixture::start("secret", "shop");
     let chart = chart();
-    world.helm(&["install", "web", &chart]);
-    world.settles(1);
-    let release = world.release();
+    fixture.helm(&["install", "web", &chart]);
+    fixture.wait_for_in_sync(1);
+    let release = fixture.release();
     assert_eq!((&release["state"], &release["origin"]), (&json!("shop/web"), &json!("helm_secret")));
     assert_eq!(release["chart"], json!({"name": "shop", "version": "1.2.0", "appVersion": "7.1"}));
     assert_eq!(release["skipped"], json!([]));
 
-    // An edit is seen, and ends when it is taken back.
-    let took = world.scale_is_seen();
+    // An edit is drift until it is reverted.
+    let took = fixture.scale_and_wait_for_drift();
     println!("kubectl scale was on /metrics {took:?} after kubectl had ended");
-    world.kubectl(&["scale", "deployment", "web-web", "--replicas=2"]);
-    eventually("it is reverted", || (world.turns().len() == 2).then_some(()));
-    let mut turns = vec!["web-web drifted -".to_owned(), "web-web in_sync reverted".to_owned()];
-    assert_eq!(world.turns(), turns);
+    fixture.kubectl(&["scale", "deployment", "web-web", "--replicas=2"]);
+    eventually("it is reverted", || (fixture.transitions().len() == 2).then_some(()));
+    let mut transitions = vec!["web-web drifted -".to_owned(), "web-web in_sync reverted".to_owned()];
+    assert_eq!(fixture.transitions(), transitions);
 
-    // Upgrades and rollbacks move what is declared, and nothing drifts on the way.
-    world.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.28,config=two,replicas=3"]);
-    world.settles(2);
-    world.helm(&["rollback", "web", "1"]);
-    world.settles(3);
-    world.helm.fail(&["upgrade", "web", &chart, "-n", "shop", "--set", "replicas=many"]);
-    world.settles(3);
-    assert_eq!(world.turns(), turns);
+    // Upgrades and rollbacks change the desired state, and nothing drifts in the meantime.
+    fixture.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.28,config=two,replicas=3"]);
+    fixture.wait_for_in_sync(2);
+    fixture.helm(&["rollback", "web", "1"]);
+    fixture.wait_for_in_sync(3);
+    fixture.helm.fail(&["upgrade", "web", &chart, "-n", "shop", "--set", "replicas=many"]);
+    fixture.wait_for_in_sync(3);
+    assert_eq!(fixture.transitions(), transitions);
 
-    // What somebody did by hand and then declared is taken over.
-    world.kubectl(&["set", "image", "deployment/web-web", "web=nginx:1.29"]);
+    // An upgrade that declares a manual edit absorbs it.
+    fixture.kubectl(&["set", "image", "deployment/web-web", "web=nginx:1.29"]);
     let image = [("kind", "Deployment"), ("field", "image"), ("source", "helm")];
-    eventually("the image differs", || world.exporter.sample(ONSET, &image));
-    world.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.29"]);
-    world.settles(5);
-    turns.extend(["web-web drifted -".to_owned(), "web-web in_sync absorbed".to_owned()]);
-    assert_eq!(world.turns(), turns);
+    eventually("the image differs", || fixture.exporter.sample(ONSET, &image));
+    fixture.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.29"]);
+    fixture.wait_for_in_sync(5);
+    transitions.extend(["web-web drifted -".to_owned(), "web-web in_sync absorbed".to_owned()]);
+    assert_eq!(fixture.transitions(), transitions);
 
-    // What is deleted is missing while the release is deployed, kept or not, and Helm makes it anew.
-    world.kubectl(&["delete", "configmap", "web-kept"]);
+    // A deleted object is missing while the release is deployed, kept or not, and Helm recreates it.
+    fixture.kubectl(&["delete", "configmap", "web-kept"]);
     let missing = [("kind", "ConfigMap"), ("name", "web-kept"), ("field", "existence")];
-    eventually("it is missing", || world.exporter.sample(ONSET, &missing));
-    world.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.29"]);
-    world.settles(6);
-    turns.extend(["web-kept missing -".to_owned(), "web-kept in_sync reverted".to_owned()]);
-    assert_eq!(world.turns(), turns);
+    eventually("it is missing", || fixture.exporter.sample(ONSET, &missing));
+    fixture.helm(&["upgrade", "web", &chart, "--set", "image=nginx:1.29"]);
+    fixture.wait_for_in_sync(6);
+    transitions.extend(["web-kept missing -".to_owned(), "web-kept in_sync reverted".to_owned()]);
+    assert_eq!(fixture.transitions(), transitions);
 
-    // Uninstalling ends it all, without a word about what goes.
-    world.helm(&["uninstall", "web"]);
-    eventually("nothing is claimed", || (world.count() == 0).then_some(()));
-    world.kubectl(&["get", "configmap", "web-kept"]);
-    assert_eq!(world.turns(), turns);
-    assert!((world.detections() - 3.0).abs() < 0.5, "{}", world.detections());
-    only_reads(&world.cluster);
+    // Uninstall ends all claims without a transition.
+    fixture.helm(&["uninstall", "web"]);
+    eventually("no claim is left", || (fixture.count() == 0).then_some(()));
+    fixture.kubectl(&["get", "configmap", "web-kept"]);
+    assert_eq!(fixture.transitions(), transitions);
+    assert!((fixture.detections() - 3.0).abs() < 0.5, "{}", fixture.detections());
+    assert_read_only(&fixture.cluster);
 }
 
 #[test]
-fn releases_in_config_maps_do_as_well() {
-    let world = World::start("configmap", "ops");
+fn releases_in_config_maps_are_compared() {
+    let fixture = HelmFixture::start("configmap", "ops");
     let chart = chart();
-    world.helm(&["install", "web", &chart]);
-    world.settles(1);
-    assert_eq!(world.release()["origin"], "helm_config_map");
-    world.scale_is_seen();
-    world.helm(&["rollback", "web", "1"]);
-    world.settles(2);
-    assert_eq!(world.turns(), ["web-web drifted -", "web-web in_sync reverted"]);
-    world.helm(&["uninstall", "web", "--keep-history"]);
-    eventually("nothing is claimed", || (world.count() == 0).then_some(()));
-    assert!((world.detections() - 1.0).abs() < 0.5);
-    built_in_kinds_are_where_the_server_has_them(&world);
+    fixture.helm(&["install", "web", &chart]);
+    fixture.wait_for_in_sync(1);
+    assert_eq!(fixture.release()["origin"], "helm_config_map");
+    fixture.scale_and_wait_for_drift();
+    fixture.helm(&["rollback", "web", "1"]);
+    fixture.wait_for_in_sync(2);
+    assert_eq!(fixture.transitions(), ["web-web drifted -", "web-web in_sync reverted"]);
+    fixture.helm(&["uninstall", "web", "--keep-history"]);
+    eventually("no claim is left", || (fixture.count() == 0).then_some(()));
+    assert!((fixture.detections() - 1.0).abs() < 0.5);
+    assert_cluster_scoped_kinds_match(&fixture);
 }
 
-/// The audit log has nothing of the exporter's but reads.
-fn only_reads(cluster: &Cluster) {
-    let asked = cluster.audit(User::Exporter);
+/// The audit log has only read requests of the exporter.
+fn assert_read_only(cluster: &Cluster) {
+    let requests = cluster.requests_by(User::Exporter);
     let is_read = |(verb, _): &(String, String)| matches!(verb.as_str(), "get" | "list" | "watch");
-    assert!(!asked.is_empty() && asked.iter().all(is_read), "{asked:?}");
-    let got = |resource: &str| asked.iter().any(|own| own.0 == "get" && own.1 == resource);
-    assert!(got("secrets") && !got("configmaps"), "{asked:?}");
+    assert!(!requests.is_empty() && requests.iter().all(is_read), "{requests:?}");
+    let got = |resource: &str| requests.iter().any(|request| request.0 == "get" && request.1 == resource);
+    assert!(got("secrets") && !got("configmaps"), "{requests:?}");
 }
 
-/// Our table of kinds without namespaces, beside what a real API server says.
-fn built_in_kinds_are_where_the_server_has_them(world: &World) {
+/// Our table of cluster-scoped kinds matches a real API server.
+fn assert_cluster_scoped_kinds_match(fixture: &HelmFixture) {
     let mut checked = 0;
     for namespaced in [true, false] {
         let printed =
-            world.kubectl(&["api-resources", "--no-headers", &format!("--namespaced={namespaced}")]);
+            fixture.kubectl(&["api-resources", "--no-headers", &format!("--namespaced={namespaced}")]);
         for line in printed.lines() {
             let words: Vec<&str> = line.split_whitespace().rev().collect();
             let group = words[2].rsplit_once('/').map_or("", |(group, _)| group);

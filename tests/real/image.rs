@@ -1,6 +1,6 @@
-//! The image: its final stage as buildah makes it, run by podman as the chart has it run.
+//! The image: its final stage as buildah builds it, run by podman with the security context of the chart.
 //!
-//! The image that it stands on is not fetched. It is put together from the Debian packages that it consists of.
+//! The base image is not pulled. The test assembles it from its Debian packages.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -15,24 +15,24 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{create_namespace, create_stamped, deployment, grant, read_only_rules},
+    objects::{create_namespace, create_with_hash, deployment, grant, read_only_rules},
 };
 use drift_exporter::types::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
 
-/// What distroless/cc-debian12 is made of, as far as a program can see it.
+/// The packages of distroless/cc-debian12 that a program depends on.
 const PACKAGES: [&str; 7] =
     ["base-files", "ca-certificates", "libc6", "libgcc-s1", "libstdc++6", "netbase", "tzdata"];
 
-/// A sandbox may have less to give than podman asks for by itself.
+/// A sandbox may have lower limits than podman's defaults.
 const LIMITS: &str = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n";
 
-/// A folder in which images are made and run, and nothing outside of it is touched.
-struct Workshop {
+/// A folder that contains all images and containers of the test.
+struct ImageFixture {
     folder: PathBuf,
 }
 
-impl Workshop {
+impl ImageFixture {
     fn new(folder: &Path) -> Self {
         let folder = folder.join("image");
         fs::create_dir_all(folder.join("packages")).unwrap();
@@ -40,7 +40,7 @@ impl Workshop {
         Self { folder }
     }
 
-    /// buildah or podman, which keep everything in the folder.
+    /// buildah or podman, with their storage in the folder.
     fn words(&self, program: &str) -> Vec<String> {
         let place = |name: &str| self.folder.join(name).display().to_string();
         let (storage, run) = (place("storage"), place("run"));
@@ -61,23 +61,23 @@ impl Workshop {
     fn build(&self, dockerfile: &str, tag: &str, arguments: &[&str]) {
         fs::write(self.folder.join("Dockerfile"), dockerfile).unwrap();
         let mut command = self.command("buildah");
-        said(
+        run_ok(
             command.args(["bud", "--quiet", "--isolation", "chroot", "--tag", tag]).args(arguments).arg("."),
         );
     }
 
-    /// The image that ours stands on.
+    /// The base image.
     fn build_base(&self) {
         let packages = self.folder.join("packages");
-        said(Command::new("apt-get").arg("download").args(PACKAGES).current_dir(&packages));
+        run_ok(Command::new("apt-get").arg("download").args(PACKAGES).current_dir(&packages));
         for package in fs::read_dir(&packages).unwrap() {
             let package = package.unwrap().path();
-            said(Command::new("dpkg-deb").arg("-x").arg(package).arg(self.folder.join("root")));
+            run_ok(Command::new("dpkg-deb").arg("-x").arg(package).arg(self.folder.join("root")));
         }
         self.build("FROM scratch\nCOPY root /\n", "localhost/base", &[]);
     }
 
-    /// The final stage of our Dockerfile, with a program that was built before.
+    /// The final stage of our Dockerfile, with a program that is already built.
     fn build_final_stage(&self) {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile")).unwrap();
         let (_, stage) = text.rsplit_once("\nFROM ").unwrap();
@@ -93,73 +93,74 @@ impl Workshop {
         let dockerfile = format!("ARG BASE\nFROM {stage}");
         let arguments =
             ["BASE=localhost/base", "VERSION=v9", "REVISION=abc", "SOURCE=https://git.example.com/x"];
-        let arguments: Vec<&str> = arguments.iter().flat_map(|own| ["--build-arg", own]).collect();
+        let arguments: Vec<&str> = arguments.iter().flat_map(|argument| ["--build-arg", argument]).collect();
         self.build(&dockerfile, "localhost/drift-exporter", &arguments);
     }
 
-    /// What podman knows of something.
+    /// The output of `podman inspect`.
     fn inspect(&self, what: &str, name: &str) -> Value {
-        let text = said(self.command("podman").args([what, "inspect", name]));
+        let text = run_ok(self.command("podman").args([what, "inspect", name]));
         serde_json::from_str::<Value>(&text).unwrap()[0].take()
     }
 }
 
-impl Drop for Workshop {
-    /// A container outlives the podman that was killed.
+impl Drop for ImageFixture {
+    /// A container outlives a killed podman.
     fn drop(&mut self) {
         let _ = self.command("podman").args(["rm", "--force", "--time", "0", "--all"]).output();
     }
 }
 
 #[track_caller]
-fn said(command: &mut Command) -> String {
+fn run_ok(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A cluster with one object that is declared.
+/// A cluster with one declared object.
 fn cluster() -> Cluster {
     let cluster = Cluster::start();
     let client = cluster.client();
     cluster.block_on(async {
         grant(&client, "drift-exporter", read_only_rules()).await;
         create_namespace(&client, "shop").await;
-        create_stamped::<Deployment>(&client, &Kind::deployment(), &deployment("shop", "web")).await;
+        create_with_hash::<Deployment>(&client, &Kind::deployment(), &deployment("shop", "web")).await;
     });
     cluster
 }
 
 #[test]
-fn the_image_runs_without_rights_on_a_root_that_cannot_be_written() {
+fn image_runs_unprivileged_with_a_read_only_root() {
     let cluster = cluster();
-    let workshop = Workshop::new(cluster.folder());
-    workshop.build_base();
-    workshop.build_final_stage();
-    let config = &workshop.inspect("image", "localhost/drift-exporter")["Config"];
+    let fixture = ImageFixture::new(cluster.folder());
+    fixture.build_base();
+    fixture.build_final_stage();
+    let config = &fixture.inspect("image", "localhost/drift-exporter")["Config"];
     assert_eq!(config["User"], "65532:65532");
     assert_eq!(config["Entrypoint"], json!(["/drift-exporter"]));
     assert_eq!(config["Cmd"], json!(["run"]));
     assert_eq!(config["ExposedPorts"], json!({"10374/tcp": {}}));
-    for (word, wanted) in [("version", "v9"), ("revision", "abc"), ("source", "https://git.example.com/x")] {
-        assert_eq!(config["Labels"][format!("org.opencontainers.image.{word}")], wanted);
+    for (word, expected) in [("version", "v9"), ("revision", "abc"), ("source", "https://git.example.com/x")]
+    {
+        assert_eq!(config["Labels"][format!("org.opencontainers.image.{word}")], expected);
     }
 
-    // What those are told to run who have an image.
-    let engine = format!("ENGINE={}", workshop.words("podman").join(" "));
+    // The command of the quick start for container users.
+    let engine = format!("ENGINE={}", fixture.words("podman").join(" "));
     let mut make = Command::new("make");
     make.args(["-s", "test-image", "IMAGE=localhost/drift-exporter", &engine])
         .current_dir(env!("CARGO_MANIFEST_DIR"));
-    make.env("CONTAINERS_CONF", workshop.folder.join("containers.conf"));
-    assert!(said(&mut make).starts_with("settings: fine"));
+    make.env("CONTAINERS_CONF", fixture.folder.join("containers.conf"));
+    assert!(run_ok(&mut make).starts_with("settings: fine"));
 
-    let kubeconfig = workshop.folder.join("kubeconfig");
+    let kubeconfig = fixture.folder.join("kubeconfig");
     fs::copy(cluster.kubeconfig(User::Exporter), &kubeconfig).unwrap();
-    let mut command = workshop.command("podman");
+    let mut command = fixture.command("podman");
     command.args(["run", "--rm", "--name", "drift-exporter", "--network", "host", "--read-only"]);
     command.args(["--read-only-tmpfs=false", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
     command.arg("--volume").arg(format!("{}:/kubeconfig:ro", kubeconfig.display()));
-    // It names the authority's certificate by its path.
+    // The kubeconfig contains the path of the CA certificate.
     let certificates = cluster.folder().join("certificates").display().to_string();
     command.arg("--volume").arg(format!("{certificates}:{certificates}:ro"));
     command.arg("localhost/drift-exporter");
@@ -168,7 +169,7 @@ fn the_image_runs_without_rights_on_a_root_that_cannot_be_written() {
     let labels = [("namespace", "shop"), ("name", "web"), ("kind", "Deployment")];
     exporter.wait_for("drift_resource_drifted", &labels, Some(0.0));
 
-    let pid = &workshop.inspect("container", "drift-exporter")["State"]["Pid"];
+    let pid = &fixture.inspect("container", "drift-exporter")["State"]["Pid"];
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     for line in ["Uid:\t65532\t65532\t65532\t65532", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"] {
         assert!(status.contains(line), "{line} is not in {status}");

@@ -9,35 +9,35 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Alerts and who hears of them, by the word of promtool, amtool and Alertmanager.
+/// Alert rules, routes and messages, checked with promtool, amtool and Alertmanager.
 mod alerts;
-/// The live page in a real Chromium.
+/// The web UI in a real Chromium.
 mod browser;
-/// Every query of the dashboards, answered by a real Prometheus.
+/// Every dashboard query, evaluated by a real Prometheus.
 mod dashboards;
-/// What is declared beside what is there, by the word of kubectl.
+/// Comparison of declared and live objects, checked with kubectl diff.
 mod declared;
-/// What Helm manages in the demo, made anew.
+/// The demo's Helm release is current.
 mod demo_release;
-/// The demo's Terraform-managed shop, made anew.
+/// The demo's Terraform state is current.
 mod demo_state;
-/// The chart, and what is generated from it.
+/// The chart and its generated manifests.
 mod deploy;
 /// Five sources on one API server.
 mod five_sources;
-/// Real Helm installs, upgrades and rolls back, and the exporter goes by its releases.
+/// Releases of real Helm.
 mod helm_source;
-/// The image, built and run.
+/// The container image.
 mod image;
-/// What Terraform itself calls drift, beside what we do.
+/// Comparison of states and live objects, checked with terraform refresh.
 mod oracle;
 /// A real Prometheus scrapes a real exporter on a real cluster.
 mod prometheus;
-/// From an edit to the pager and back, through every real part.
+/// From an edit to a page and its resolution, with all real programs.
 mod stack;
-/// Real Terraform applies, and the exporter goes by its states.
+/// States of real Terraform.
 mod terraform_source;
-/// The table of Terraform types beside what it is derived from.
+/// The table of Terraform types is current.
 mod terraform_table;
-/// Web configuration files, by the word of promtool.
+/// Web configuration files, checked with promtool.
 mod web_config;

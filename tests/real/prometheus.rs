@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::{create_namespace, create_stamped, deployment, grant, patch, read_only_rules, service},
+    objects::{create_namespace, create_with_hash, deployment, grant, patch, read_only_rules, service},
     parts::program,
     prometheus::Prometheus,
 };
 
-/// The ways in which the one exporter is scraped: name of the job, and what is special about it.
+/// The scrape jobs of the one exporter: name, and config.
 const JOBS: [(&str, &str); 4] = [
     ("openmetrics-gzip", ""),
     ("openmetrics-plain", "{enable_compression: false}"),
@@ -26,10 +26,10 @@ const JOBS: [(&str, &str); 4] = [
     ("text-plain", "{scrape_protocols: [PrometheusText0.0.4], enable_compression: false}"),
 ];
 
-/// What Prometheus is told of the one exporter.
+/// The scrape configs of the one exporter.
 fn jobs(exporter: u16) -> Vec<Value> {
     let job = |(name, special): &(&str, &str)| {
-        // A target label `namespace`, as service discovery adds one, must not rename ours.
+        // A target label `namespace`, as service discovery adds it, must not rename ours.
         let mut job = json!({"job_name": name, "honor_labels": true,
             "static_configs": [{"targets": [format!("127.0.0.1:{exporter}")], "labels": {"namespace": "monitoring"}}]});
         let special: Value = serde_saphyr::from_str(special).unwrap_or(Value::Null);
@@ -42,15 +42,15 @@ fn jobs(exporter: u16) -> Vec<Value> {
 }
 
 #[test]
-fn prometheus_takes_every_format_and_gives_the_series_back() {
+fn prometheus_scrapes_the_same_series_in_every_format() {
     let cluster = Cluster::start();
     let client = cluster.client();
     let deployments = Api::<Deployment>::namespaced(client.clone(), "shop");
     cluster.block_on(async {
         grant(&client, "drift-exporter", read_only_rules()).await;
         create_namespace(&client, "shop").await;
-        create_stamped(&client, &Kind::deployment(), &deployment("shop", "web")).await;
-        create_stamped(&client, &Kind::service(), &service("shop", "web")).await;
+        create_with_hash(&client, &Kind::deployment(), &deployment("shop", "web")).await;
+        create_with_hash(&client, &Kind::service(), &service("shop", "web")).await;
     });
     let exporter =
         Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &["--metrics.health"]).ready();
@@ -72,12 +72,12 @@ fn prometheus_takes_every_format_and_gives_the_series_back() {
     }
     prometheus.wait_for("drift_detections_total{kind=\"Deployment\"} == 1", JOBS.len());
 
-    // Both the plain and the gzip page, in both formats, give the same series.
+    // All jobs, plain and gzip in both formats, scrape the same series.
     let count = |job: &str| {
         prometheus.query(&format!("count({{__name__=~\"drift_.*\",job=\"{job}\"}})"))[0].1.clone()
     };
     let counts: Vec<String> = JOBS.iter().map(|(job, _)| count(job)).collect();
-    assert!(counts.iter().all(|own| *own == counts[0]), "{counts:?}");
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     println!("{} drift_ series by each of {} ways of scraping", counts[0], JOBS.len());
 
     cluster.block_on(patch(&deployments, "web", "kubectl-edit", json!({"spec": {"replicas": 2}})));
@@ -86,12 +86,12 @@ fn prometheus_takes_every_format_and_gives_the_series_back() {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_the_page() {
+fn promtool_accepts_the_metrics_page() {
     let cluster = Cluster::start();
     let client = cluster.client();
     cluster.block_on(async {
         create_namespace(&client, "shop").await;
-        create_stamped(&client, &Kind::deployment(), &deployment("shop", "web")).await;
+        create_with_hash(&client, &Kind::deployment(), &deployment("shop", "web")).await;
     });
     let exporter = Exporter::start(&cluster.kubeconfig(User::Admin), cluster.folder(), &[]).ready();
     let mut child = Command::new(program("prometheus", "promtool"))
@@ -103,7 +103,7 @@ fn promtool_finds_nothing_wrong_with_the_page() {
         .expect("promtool can be run");
     child.stdin.take().expect("piped").write_all(exporter.metrics().as_bytes()).expect("promtool reads");
     let output = child.wait_with_output().expect("promtool ends");
-    let said =
+    let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! From an edit to the pager and back, through every real part.
+//! From an edit to a page and its resolution, with all real programs.
 
 #![expect(clippy::panic, reason = "tests fail by panicking")]
 
@@ -16,25 +16,25 @@ use crate::{
     dashboards::{self, Exporters},
     support::{
         page,
-        process::{Running, wanted_end},
-        receiver::is_told_in_words,
-        stack::{HURRY, Stack},
+        process::{Running, termination_requested},
+        receiver::has_text_details,
+        stack::{SPEED_UP, Stack},
         wait::eventually,
     },
 };
 
 const ADDRESS: &str = "module.checkout[\"eu\"].kubernetes_deployment_v1.api";
-/// What drift that cannot wait may last, as the rules say it, in the stack's time.
-const ALERT_FOR: Duration = Duration::from_secs(600 / HURRY);
+/// The `for` of critical drift in the alert rules, in the stack's time.
+const ALERT_FOR: Duration = Duration::from_secs(600 / SPEED_UP);
 
-/// What PagerDuty was sent about this cluster; others are scraped, too, and things happen there.
-fn pages(stack: &Stack) -> Vec<Value> {
+/// PagerDuty events about this cluster. Prometheus scrapes other clusters too.
+fn pagerduty_events(stack: &Stack) -> Vec<Value> {
     let all = stack.receiver.to_pagerduty().into_iter();
     all.filter(|event| event["payload"]["group"] == "stack").collect()
 }
 
-/// What the channel for pages was sent about this cluster.
-fn told(stack: &Stack) -> Vec<Value> {
+/// Messages of the channel for pages about this cluster.
+fn slack_messages(stack: &Stack) -> Vec<Value> {
     let about = |message: &Value| text(message, "/attachments/0/title").ends_with("(stack)");
     stack.receiver.to_slack("pages").into_iter().filter(about).collect()
 }
@@ -44,21 +44,25 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 }
 
 #[test]
-fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
+fn edit_pages_slack_and_pagerduty_and_revert_resolves_both() {
     let others = Exporters::start();
     let mut stack = Stack::start(&[others.job()]);
     stack
         .prometheus
         .wait_for("sum(drift_resources{cluster=\"stack\",source=\"terraform\",verdict=\"in_sync\"}) == 8", 1);
 
-    // A restart of the control plane is nobody's business.
+    // A restart of the API server pages no one.
     stack.restart_apiserver(Duration::from_secs(3));
     stack.prometheus.wait_for("min(drift_watch_stream_up{cluster=\"stack\"}) == 1", 1);
     std::thread::sleep(ALERT_FOR * 2);
-    assert_eq!([pages(&stack), told(&stack)].concat(), [Value::Null; 0], "nobody is paged");
+    assert_eq!(
+        [pagerduty_events(&stack), slack_messages(&stack)].concat(),
+        [Value::Null; 0],
+        "no page is sent"
+    );
 
     let edited = Instant::now();
-    // Not by `scale`: the API server forgets who set 0 through that.
+    // `scale` to 0 would leave no field manager.
     stack.kubectl(&[
         "-n",
         "payments",
@@ -68,46 +72,46 @@ fn an_edit_pages_by_slack_and_pagerduty_and_its_revert_resolves_both() {
         "-p",
         r#"{"spec":{"replicas":0}}"#,
     ]);
-    let paged = eventually("PagerDuty hears of it", || pages(&stack).into_iter().next());
+    let paged = eventually("PagerDuty receives the page", || pagerduty_events(&stack).into_iter().next());
     let took = edited.elapsed();
     println!("edit to page: {took:?}, of which {ALERT_FOR:?} by the rule");
-    // The onset stands in whole seconds.
+    // The onset has whole seconds.
     assert!(took + Duration::from_secs(1) >= ALERT_FOR, "{took:?} is too early");
     check_pagerduty(&paged);
-    let message = eventually("Slack hears of it", || told(&stack).into_iter().next());
+    let message = eventually("Slack receives the page", || slack_messages(&stack).into_iter().next());
     check_slack(&message);
-    leads_to_the_fields(&stack, text(&paged, "/client_url"));
-    leads_to_the_fields(&stack, text(&message, "/attachments/0/title_link"));
-    leads_to_the_fields(&stack, text(&message, "/attachments/0/actions/2/url"));
-    dashboards::check_while_it_drifts(&stack.prometheus, "stack");
+    check_link_shows_the_fields(&stack, text(&paged, "/client_url"));
+    check_link_shows_the_fields(&stack, text(&message, "/attachments/0/title_link"));
+    check_link_shows_the_fields(&stack, text(&message, "/attachments/0/actions/2/url"));
+    dashboards::check_during_drift(&stack.prometheus, "stack");
 
-    // Nor is one while it goes on: nothing is resolved, nothing is said twice.
+    // A restart during the drift neither resolves nor repeats the page.
     stack.restart_apiserver(Duration::from_secs(3));
     std::thread::sleep(ALERT_FOR);
-    let events = pages(&stack);
+    let events = pagerduty_events(&stack);
     let is_the_same =
         |event: &Value| event["event_action"] == "trigger" && event["dedup_key"] == paged["dedup_key"];
     assert!(events.iter().all(is_the_same), "{events:#?}");
-    let messages = told(&stack);
-    assert!(messages.iter().all(|own| own == &message), "{messages:#?}");
+    let messages = slack_messages(&stack);
+    assert!(messages.iter().all(|other| other == &message), "{messages:#?}");
 
-    // Terraform puts it back.
+    // Terraform reverts the edit.
     stack.terraform.apply();
-    let resolved = eventually("PagerDuty hears of the end", || {
-        pages(&stack).into_iter().find(|event| event["event_action"] == "resolve")
+    let resolved = eventually("PagerDuty receives the resolution", || {
+        pagerduty_events(&stack).into_iter().find(|event| event["event_action"] == "resolve")
     });
     assert_eq!(resolved["dedup_key"], paged["dedup_key"]);
-    eventually("Slack hears of the end", || {
-        let titles = told(&stack);
+    eventually("Slack receives the resolution", || {
+        let titles = slack_messages(&stack);
         let title = "[RESOLVED] DriftResourceCritical: Deployment payments/checkout-eu (stack)";
-        titles.iter().any(|own| own["attachments"][0]["title"] == title).then_some(())
+        titles.iter().any(|sent| sent["attachments"][0]["title"] == title).then_some(())
     });
 
-    // The same Prometheus has an answer for whatever the dashboards ask.
-    dashboards::check(&others.seen_by(stack.prometheus.clone()));
+    // The same Prometheus returns data for all dashboard queries.
+    dashboards::check(&others.scraped_by(stack.prometheus.clone()));
 }
 
-/// What Events API v2 wants, and what people want to know.
+/// Fields of Events API v2, and the details of the object.
 fn check_pagerduty(event: &Value) {
     assert_eq!(text(event, "/routing_key"), "key-of-platform");
     assert_eq!(
@@ -116,21 +120,21 @@ fn check_pagerduty(event: &Value) {
     );
     assert_eq!(text(event, "/payload/severity"), "critical");
     assert!(!text(event, "/payload/source").is_empty());
-    for (name, wanted) in [
+    for (name, expected) in [
         ("object", "Deployment payments/checkout-eu"),
         ("field", "replicas"),
         ("actor", "kubectl"),
         ("address", ADDRESS),
     ] {
-        assert_eq!(text(event, &format!("/payload/custom_details/{name}")), wanted);
+        assert_eq!(text(event, &format!("/payload/custom_details/{name}")), expected);
     }
-    assert!(is_told_in_words(event), "{event:#}");
+    assert!(has_text_details(event), "{event:#}");
     let links: Vec<&str> =
         event["links"].as_array().expect("links").iter().map(|link| text(link, "/text")).collect();
     assert_eq!(links, ["Runbook", "Dashboard", "Object", "Silence"]);
 }
 
-/// What an incoming webhook takes, and what people want to know.
+/// Fields of an incoming webhook, and the details of the object.
 fn check_slack(message: &Value) {
     assert!(message.get("channel").is_none(), "a webhook has one channel");
     let attachment = &message["attachments"][0];
@@ -140,81 +144,82 @@ fn check_slack(message: &Value) {
     );
     assert_eq!(text(attachment, "/color"), "danger");
     let words = text(attachment, "/text");
-    for wanted in ["field replicas", "last set by kubectl", ADDRESS, "terraform/default/payments"] {
-        assert!(words.contains(wanted), "{wanted} is not in {words}");
+    for expected in ["field replicas", "last set by kubectl", ADDRESS, "terraform/default/payments"] {
+        assert!(words.contains(expected), "{expected} is not in {words}");
     }
     let buttons = attachment["actions"].as_array().expect("buttons").iter();
-    let buttons: Vec<(&str, &str)> = buttons.map(|own| (text(own, "/text"), text(own, "/url"))).collect();
+    let buttons: Vec<(&str, &str)> =
+        buttons.map(|button| (text(button, "/text"), text(button, "/url"))).collect();
     for (at, name) in ["Runbook", "Dashboard", "Object", "Silence"].iter().enumerate() {
         assert!(buttons[at].0 == *name && buttons[at].1.starts_with("http"), "{buttons:?}");
     }
 }
 
-/// The link of a message is the page on which the field stands, with both its values.
-fn leads_to_the_fields(stack: &Stack, link: &str) {
+/// The link of a message opens the page that shows the field with both values.
+fn check_link_shows_the_fields(stack: &Stack, link: &str) {
     let start = format!("http://127.0.0.1:{}", stack.exporter.port);
-    let path = link.strip_prefix(&start).unwrap_or_else(|| panic!("{link} leads elsewhere"));
+    let path = link.strip_prefix(&start).unwrap_or_else(|| panic!("{link} has another host"));
     let (path, place) = path.split_once('#').expect("a place on the page");
     let answer = page::get(stack.exporter.port, path, &[]).expect("the page");
     let shown = answer.text();
     assert_eq!(answer.status, 200);
-    for wanted in [
+    for expected in [
         format!("id=\"{place}\""),
         "spec.replicas".to_owned(),
         "<del>2</del>".to_owned(),
         "<ins>0</ins>".to_owned(),
     ] {
-        assert!(shown.contains(&wanted), "{wanted} is not on {link}");
+        assert!(shown.contains(&expected), "{expected} is not on {link}");
     }
 }
 
-/// `make stack`: everything runs until Ctrl-C, for people to try.
+/// `make stack`: runs all programs until Ctrl-C.
 #[test]
-#[ignore = "runs until somebody ends it: make stack"]
+#[ignore = "runs until it is terminated: make stack"]
 fn by_hand() {
-    let ended = wanted_end();
+    let terminated = termination_requested();
     let stack = Stack::start(&[]);
     println!(
-        "\nEverything runs. A minute of the alerts is a second here.\n\n  \
+        "\nAll programs are running. One minute of the alert rules is one second here.\n\n  \
          page          http://127.0.0.1:{}/\n  Prometheus    http://127.0.0.1:{}/alerts\n  Alertmanager  http://127.0.0.1:{}/\n  \
          kubeconfig    {}\n\nTry: kubectl --kubeconfig {3} -n payments patch deployment checkout-eu -p '{{\"spec\":{{\"replicas\":0}}}}'\n\
-         What Slack and PagerDuty would be sent is printed here. Ctrl-C stops it all.\n",
+         Messages to Slack and PagerDuty are printed here. Ctrl-C stops everything.\n",
         stack.exporter.port,
         stack.prometheus.port,
         stack.alertmanager.port,
         stack.cluster.kubeconfig(crate::support::cluster::User::Admin).display(),
     );
-    let mut told = 0;
-    while !ended.load(Ordering::Relaxed) {
+    let mut printed = 0;
+    while !terminated.load(Ordering::Relaxed) {
         let messages = stack.receiver.messages();
-        for message in &messages[told..] {
+        for message in &messages[printed..] {
             println!("{} {:#}", message.path, message.body);
         }
-        told = messages.len();
+        printed = messages.len();
         std::thread::sleep(Duration::from_millis(200));
     }
 }
 
-/// What `make stack` does, with one program that does nothing.
+/// Like `make stack`, with one program that sleeps.
 #[test]
-#[ignore = "runs until somebody ends it"]
-fn something_small_by_hand() {
-    let ended = wanted_end();
+#[ignore = "runs until it is terminated"]
+fn minimal_by_hand() {
+    let terminated = termination_requested();
     let folder = tempfile::tempdir().expect("a folder");
     let running = Running::start(Command::new("sleep").arg("600"), &folder.path().join("log"));
     println!("started {}", running.pid());
-    while !ended.load(Ordering::Relaxed) {
+    while !terminated.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Starts it by a shell, waits until its program runs, does something to it, and wants the program to end.
-fn ends_after(act: impl FnOnce(&mut Running, u32)) {
+/// Starts the test from a shell, waits for its program, runs an action, and asserts that the program ends.
+fn assert_stops_after(act: impl FnOnce(&mut Running, u32)) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
-    let own = std::env::current_exe().expect("a path");
-    let script = "\"$0\" --ignored --exact --nocapture stack::something_small_by_hand & echo \"by $!\"; wait";
-    let mut shell = Running::start(Command::new("bash").args(["-c", script]).arg(own), &log);
+    let executable = std::env::current_exe().expect("a path");
+    let script = "\"$0\" --ignored --exact --nocapture stack::minimal_by_hand & echo \"by $!\"; wait";
+    let mut shell = Running::start(Command::new("bash").args(["-c", script]).arg(executable), &log);
     let number = |word: &str| -> Option<u32> {
         let text = fs::read_to_string(&log).ok()?;
         text.split_once(word)?.1.split_whitespace().next()?.parse().ok()
@@ -228,13 +233,13 @@ fn ends_after(act: impl FnOnce(&mut Running, u32)) {
 }
 
 #[test]
-fn nothing_that_was_started_stays_when_it_is_ended() {
+fn termination_stops_all_started_processes() {
     for signal in ["INT", "TERM", "HUP"] {
-        ends_after(|_, test| {
+        assert_stops_after(|_, test| {
             let status = Command::new("kill").args(["-s", signal, &test.to_string()]).status();
             assert!(status.is_ok_and(|status| status.success()));
         });
     }
-    // Whoever ends `make` ends cargo, and not the test.
-    ends_after(|shell, _| shell.kill());
+    // Terminating `make` terminates cargo, but not the test.
+    assert_stops_after(|shell, _| shell.kill());
 }

@@ -1,4 +1,4 @@
-//! Real Terraform applies, real kubectl edits, and the exporter has nothing but the states to go by.
+//! Real Terraform applies, real kubectl edits, and the exporter reads only the states.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::make_room_for_terraform,
+    objects::prepare_for_terraform,
     parts::program,
     terraform::{Provider, Terraform},
     wait::eventually,
@@ -24,19 +24,19 @@ use crate::support::{
 const ONSET: &str = "drift_resource_drifted_timestamp_seconds";
 const DRIFTED: &str = "drift_resource_drifted";
 const ADDRESS: &str = "module.checkout[\"eu\"].kubernetes_deployment_v1.api";
-/// What Terraform manages there.
+/// Number of objects that Terraform manages.
 const OBJECTS: f64 = 8.0;
 
-struct World {
+struct TerraformFixture {
     cluster: Cluster,
     exporter: Exporter,
 }
 
-impl World {
+impl TerraformFixture {
     fn start() -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
-        cluster.block_on(make_room_for_terraform(&client));
+        cluster.block_on(prepare_for_terraform(&client));
         let flags = ["--sources", "terraform"];
         let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), cluster.folder(), &flags).ready();
         Self { cluster, exporter }
@@ -57,7 +57,7 @@ impl World {
         Terraform::init(configuration, Provider::Current, &self.cluster.kubeconfig(User::Admin))
     }
 
-    /// How many claims there are of each verdict, as `/metrics` counts them.
+    /// Number of claims with this verdict, from `/metrics`.
     fn count(&self, verdict: &str) -> f64 {
         let page = self.exporter.metrics();
         let lines = page.lines().filter(|line| {
@@ -69,8 +69,10 @@ impl World {
     }
 
     #[track_caller]
-    fn settles(&self) {
-        eventually("all is as declared", || ((self.count("in_sync") - OBJECTS).abs() < 0.5).then_some(()));
+    fn wait_for_in_sync(&self) {
+        eventually("all objects are in sync", || {
+            ((self.count("in_sync") - OBJECTS).abs() < 0.5).then_some(())
+        });
     }
 
     fn claim(&self, kind: &str, name: &str) -> Value {
@@ -78,23 +80,25 @@ impl World {
         serde_json::from_str::<Value>(&answer.text()).unwrap()["claims"][0].clone()
     }
 
-    /// What happened to an object: verdict, and cause of an end, oldest first.
-    fn turns(&self, name: &str) -> Vec<String> {
+    /// The transitions of an object: verdict and cause of a resolution, oldest first.
+    fn transitions(&self, name: &str) -> Vec<String> {
         let answer = self.exporter.get("/v1/history").unwrap().text();
         let history: Value = serde_json::from_str(&answer).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let own = history["transitions"].as_array().unwrap().iter().filter(|own| own["name"] == name);
-        let mut turns: Vec<String> =
-            own.map(|own| format!("{} {}", text(&own["to"]), text(&own["cause"]))).collect();
-        turns.reverse();
-        turns
+        let of_object =
+            history["transitions"].as_array().unwrap().iter().filter(|transition| transition["name"] == name);
+        let mut transitions: Vec<String> = of_object
+            .map(|transition| format!("{} {}", text(&transition["to"]), text(&transition["cause"])))
+            .collect();
+        transitions.reverse();
+        transitions
     }
 
-    /// Scales, and says how long it took until `/metrics` knew, with all that it has to know.
-    fn scale_is_seen(&self, state: &str) -> Duration {
+    /// Scales a Deployment, and returns the time until `/metrics` exposes the drift with all labels.
+    fn scale_and_wait_for_drift(&self, state: &str) -> Duration {
         let before = seconds();
         self.kubectl(&["scale", "deployment", "checkout-eu", "-n", "payments", "--replicas=5"]);
-        let begun = Instant::now();
+        let started = Instant::now();
         let labels = [
             ("kind", "Deployment"),
             ("namespace", "payments"),
@@ -105,7 +109,7 @@ impl World {
             ("state", state),
         ];
         let onset = eventually("the edit is on /metrics", || self.exporter.sample(ONSET, &labels));
-        let took = begun.elapsed();
+        let took = started.elapsed();
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert!(onset >= before.floor() && onset <= seconds(), "{onset} is not about {before}");
         let address = format!("address=\"{}\"", ADDRESS.replace('"', "\\\""));
@@ -132,79 +136,79 @@ fn shop() -> PathBuf {
 }
 
 #[test]
-fn a_state_in_the_cluster_is_all_that_it_takes() {
-    let world = World::start();
-    let terraform = world.terraform(&shop());
+fn state_in_the_cluster_is_compared() {
+    let fixture = TerraformFixture::start();
+    let terraform = fixture.terraform(&shop());
     terraform.apply();
-    world.settles();
-    let took = world.scale_is_seen("terraform/default/payments");
+    fixture.wait_for_in_sync();
+    let took = fixture.scale_and_wait_for_drift("terraform/default/payments");
     println!("kubectl scale was on /metrics {took:?} after kubectl had ended");
 
-    // An apply puts it back, and nothing else drifts on the way.
+    // An apply reverts it, and nothing else drifts in the meantime.
     terraform.apply();
-    world.settles();
-    let turns = world.turns("checkout-eu");
-    assert_eq!(turns, ["drifted -", "in_sync reverted"]);
+    fixture.wait_for_in_sync();
+    let transitions = fixture.transitions("checkout-eu");
+    assert_eq!(transitions, ["drifted -", "in_sync reverted"]);
 
-    // What is deleted is missing, and what a refresh takes over is absorbed.
-    world.kubectl(&["delete", "networkpolicy", "refunds", "-n", "payments"]);
+    // A deleted object is missing, and a refresh absorbs a live value.
+    fixture.kubectl(&["delete", "networkpolicy", "refunds", "-n", "payments"]);
     let missing = [("kind", "NetworkPolicy"), ("name", "refunds"), ("field", "existence")];
-    eventually("it is missing", || world.exporter.sample(ONSET, &missing));
-    world.kubectl(&["set", "image", "deployment/refunds", "*=nginx:9", "-n", "payments"]);
+    eventually("it is missing", || fixture.exporter.sample(ONSET, &missing));
+    fixture.kubectl(&["set", "image", "deployment/refunds", "*=nginx:9", "-n", "payments"]);
     eventually("the image differs", || {
-        world.exporter.sample(ONSET, &[("kind", "Deployment"), ("name", "refunds"), ("field", "image")])
+        fixture.exporter.sample(ONSET, &[("kind", "Deployment"), ("name", "refunds"), ("field", "image")])
     });
     terraform.run(&["apply", "-refresh-only", "-auto-approve", "-no-color", "-input=false"]);
-    eventually("it is taken over", || {
-        world.turns("refunds").contains(&"in_sync absorbed".to_owned()).then_some(())
+    eventually("the live value is absorbed", || {
+        fixture.transitions("refunds").contains(&"in_sync absorbed".to_owned()).then_some(())
     });
     terraform.apply();
-    world.settles();
+    fixture.wait_for_in_sync();
 
-    // All these are the only detections: no apply looked like drift.
-    let page = world.exporter.metrics();
+    // These are the only detections: no apply looked like drift.
+    let page = fixture.exporter.metrics();
     let detections: f64 = page
         .lines()
         .filter(|line| line.starts_with("drift_detections_total{"))
         .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
         .sum();
-    assert!((detections - 3.0).abs() < 0.5, "{detections}: {:?}", world.turns("refunds"));
-    let asked = world.cluster.audit(User::Exporter);
-    // Without a resource, it is the kinds of the cluster that are asked for.
+    assert!((detections - 3.0).abs() < 0.5, "{detections}: {:?}", fixture.transitions("refunds"));
+    let requests = fixture.cluster.requests_by(User::Exporter);
+    // Requests without a resource are discovery requests.
     let only_reads = |(verb, resource): &(String, String)| match verb.as_str() {
         "list" | "watch" => true,
         _ => verb == "get" && resource.is_empty(),
     };
-    assert!(!asked.is_empty() && asked.iter().all(only_reads), "{asked:?}");
+    assert!(!requests.is_empty() && requests.iter().all(only_reads), "{requests:?}");
 }
 
 #[test]
-fn a_published_baseline_does_as_well() {
-    let world = World::start();
+fn published_baseline_is_compared() {
+    let fixture = TerraformFixture::start();
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("checkout")).unwrap();
     for file in ["main.tf", "checkout/main.tf"] {
         fs::copy(shop().join(file), folder.path().join(file)).unwrap();
     }
     fs::write(folder.path().join("override.tf"), "terraform {\n  backend \"local\" {}\n}\n").unwrap();
-    let terraform = world.terraform(folder.path());
+    let terraform = fixture.terraform(folder.path());
     terraform.apply();
-    publish(&world, &terraform.state());
-    world.settles();
-    let took = world.scale_is_seen("shop-prod");
+    publish(&fixture, &terraform.state());
+    fixture.wait_for_in_sync();
+    let took = fixture.scale_and_wait_for_drift("shop-prod");
     println!("kubectl scale was on /metrics {took:?} after kubectl had ended");
-    let written = world
+    let written = fixture
         .exporter
         .sample("drift_terraform_state_last_write_timestamp_seconds", &[("state", "shop-prod")]);
     assert!(written.is_some_and(|written| seconds() - written < 120.0), "{written:?}");
-    // Published again after an apply, it moves on.
+    // A baseline that is published again after an apply replaces the old one.
     terraform.apply();
-    publish(&world, &terraform.state());
-    world.settles();
+    publish(&fixture, &terraform.state());
+    fixture.wait_for_in_sync();
 }
 
-/// `terraform state pull | drift-exporter baseline --name shop-prod | kubectl apply -f -`.
-fn publish(world: &World, state: &[u8]) {
+/// Runs `terraform state pull | drift-exporter baseline --name shop-prod | kubectl apply -f -`.
+fn publish(fixture: &TerraformFixture, state: &[u8]) {
     let mut baseline = Command::new(env!("CARGO_BIN_EXE_drift-exporter"))
         .args(["baseline", "--name", "shop-prod", "--namespace", "terraform"])
         .stdin(Stdio::piped())
@@ -214,7 +218,7 @@ fn publish(world: &World, state: &[u8]) {
     baseline.stdin.take().unwrap().write_all(state).unwrap();
     let published = baseline.wait_with_output().unwrap();
     assert!(published.status.success());
-    let mut apply = world.kubectl_command(&["apply", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut apply = fixture.kubectl_command(&["apply", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
     apply.stdin.take().unwrap().write_all(&published.stdout).unwrap();
     assert!(apply.wait().unwrap().success());
 }

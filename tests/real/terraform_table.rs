@@ -1,4 +1,4 @@
-//! The table of Terraform types is what the provider's schema and the API server say.
+//! The table of Terraform types matches the provider's schema and the API server.
 
 use std::{fs, path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use crate::support::{
 };
 
 #[test]
-fn the_table_is_what_it_is_derived_from() {
+fn table_is_current() {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diff/terraform/table");
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle/current");
     let cluster = Cluster::start();
@@ -28,5 +28,5 @@ fn the_table_is_what_it_is_derived_from() {
         fs::write(table.join("types"), &derived).unwrap();
     }
     let committed = fs::read_to_string(table.join("types")).unwrap();
-    assert!(committed == derived, "src/diff/terraform/table/types is old: make terraform-table");
+    assert!(committed == derived, "src/diff/terraform/table/types is outdated: run make terraform-table");
 }

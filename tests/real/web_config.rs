@@ -1,4 +1,4 @@
-//! What promtool, which has the code of other exporters in it, thinks of web configuration files.
+//! Web configuration files, checked with promtool, which uses the exporter-toolkit.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,27 +6,29 @@ use drift_exporter::server::WebConfig;
 
 use crate::support::parts::program;
 
-/// The examples of the guide, with certificates beside them.
+/// The examples of the guide, with certificates next to them.
 fn examples() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples");
-    for entry in fs::read_dir(own).expect("the examples") {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples");
+    for entry in fs::read_dir(examples).expect("the examples") {
         let path = entry.expect("an example").path();
         fs::copy(&path, folder.path().join(path.file_name().expect("a name"))).expect("a copy");
     }
     let key = rcgen::KeyPair::generate().expect("a key");
-    let own = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-    let own = own.self_signed(&key).expect("a certificate");
-    for (name, text) in
-        [("tls.crt", own.pem()), ("client-ca.crt", own.pem()), ("tls.key", key.serialize_pem())]
-    {
+    let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let certificate = certificate.self_signed(&key).expect("a certificate");
+    for (name, text) in [
+        ("tls.crt", certificate.pem()),
+        ("client-ca.crt", certificate.pem()),
+        ("tls.key", key.serialize_pem()),
+    ] {
         fs::write(folder.path().join(name), text).expect("written");
     }
     folder
 }
 
-/// Whether promtool and the exporter take a file.
-fn taken(path: &Path) -> (bool, bool) {
+/// Whether promtool and the exporter accept a file.
+fn accepted_by(path: &Path) -> (bool, bool) {
     let promtool =
         Command::new(program("prometheus", "promtool")).args(["check", "web-config"]).arg(path).output();
     let promtool = promtool.expect("promtool can be run");
@@ -34,19 +36,19 @@ fn taken(path: &Path) -> (bool, bool) {
 }
 
 #[test]
-fn promtool_takes_our_examples_and_we_refuse_what_it_refuses() {
+fn exporter_and_promtool_agree_on_web_config_files() {
     let folder = examples();
     let mut seen = 0;
     for entry in fs::read_dir(folder.path()).expect("the examples") {
         let path = entry.expect("an example").path();
-        if path.extension().is_some_and(|own| own == "yml") {
-            assert_eq!(taken(&path), (true, true), "{}", path.display());
+        if path.extension().is_some_and(|extension| extension == "yml") {
+            assert_eq!(accepted_by(&path), (true, true), "{}", path.display());
             seen += 1;
         }
     }
     assert_eq!(seen, 3);
     let tls = "tls_server_config: {cert_file: tls.crt, key_file: tls.key";
-    for (text, wanted) in [
+    for (text, expected) in [
         (String::new(), true),
         (format!("{tls}}}\n"), true),
         (format!("{tls}, min_version: TLS11, cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]}}\n"), true),
@@ -67,6 +69,6 @@ fn promtool_takes_our_examples_and_we_refuse_what_it_refuses() {
     ] {
         let path = folder.path().join("case.yml");
         fs::write(&path, &text).expect("written");
-        assert_eq!(taken(&path), (wanted, wanted), "{text}");
+        assert_eq!(accepted_by(&path), (expected, expected), "{text}");
     }
 }

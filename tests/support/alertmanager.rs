@@ -1,4 +1,4 @@
-//! A running Alertmanager, and the example that is shipped for it.
+//! A running Alertmanager, and its shipped example configuration.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ pub struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// Starts one and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     pub fn start(configuration: &Path, scratch: &Path) -> Self {
         let port = free_port();
         let running = Running::start(
@@ -32,11 +32,11 @@ impl Alertmanager {
                 .arg("--cluster.listen-address="),
             &scratch.join("alertmanager.log"),
         );
-        let own = Self { _running: running, port };
+        let alertmanager = Self { _running: running, port };
         eventually("a ready Alertmanager", || {
             page::get(port, "/-/ready", &[]).filter(|answer| answer.status == 200)
         });
-        own
+        alertmanager
     }
 
     pub fn amtool(&self) -> Command {
@@ -46,13 +46,13 @@ impl Alertmanager {
     }
 }
 
-/// The example that is shipped.
+/// The path of the shipped example.
 pub fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts/alertmanager/alertmanager.yaml")
 }
 
-/// The example with secrets in a folder, those whom it tells on this machine, and seconds in place of what it waits for.
-pub fn hurried_example(folder: &Path, receiver: &Receiver) -> PathBuf {
+/// The example with secrets in a folder, the URLs of a fake receiver, and shorter intervals.
+pub fn fast_example(folder: &Path, receiver: &Receiver) -> PathBuf {
     let secrets = folder.join("secrets");
     fs::create_dir_all(&secrets).expect("a folder");
     for channel in ["pages", "pages-front", "tickets", "tickets-front", "information"] {

@@ -1,4 +1,4 @@
-//! A real Chromium, driven by the words of the W3C protocol for that.
+//! A real Chromium, controlled by W3C WebDriver.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ const FLAGS: [&str; 9] = [
 ];
 
 impl Browser {
-    /// Starts one with a profile of its own.
+    /// Starts a browser with its own profile.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
@@ -43,43 +43,43 @@ impl Browser {
         eventually("the driver listens", || page::get(port, "/status", &[]));
         let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([profile.as_str()]).collect();
-        // The one that was looked for. A driver by itself may take another, of another version.
+        // The Chromium on the PATH. The driver might choose another version.
         let binary = Command::new("sh").args(["-c", "command -v chromium"]).output().expect("a shell").stdout;
         let binary = String::from_utf8(binary).expect("a path");
-        let wanted = json!({"capabilities": {"alwaysMatch": {
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": {"args": flags, "binary": binary.trim()},
             "goog:loggingPrefs": {"browser": "ALL"},
         }}});
-        let answer = post(port, "/session", &wanted);
+        let answer = post(port, "/session", &capabilities);
         let session = answer["value"]["sessionId"].as_str();
         let session = session.unwrap_or_else(|| panic!("no session: {answer}")).to_owned();
         Self { port, session, _driver: driver, _folder: folder }
     }
 
-    fn ask(&self, command: &str, body: &Value) -> Value {
+    fn send(&self, command: &str, body: &Value) -> Value {
         let answer = post(self.port, &format!("/session/{}/{command}", self.session), body);
         assert!(answer["value"].get("error").is_none(), "{command}: {answer}");
         answer["value"].clone()
     }
 
-    /// Opens an address.
+    /// Opens a URL.
     pub fn open(&self, url: &str) {
-        self.ask("url", &json!({"url": url}));
+        self.send("url", &json!({"url": url}));
     }
 
-    /// What a script in the page returns.
+    /// Runs a script in the page, and returns its result.
     pub fn run(&self, script: &str) -> Value {
-        self.ask("execute/sync", &json!({"script": script, "args": []}))
+        self.send("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// What a script in the page gives to the last of its arguments, a function.
+    /// Runs an asynchronous script in the page: its last argument is the callback for the result.
     pub fn run_until_done(&self, script: &str, argument: &str) -> Value {
-        self.ask("execute/async", &json!({"script": script, "args": [argument]}))
+        self.send("execute/async", &json!({"script": script, "args": [argument]}))
     }
 
-    /// Clicks on the one element that a selector finds, as a mouse would.
+    /// Clicks the only element that matches a selector.
     pub fn click(&self, selector: &str) {
-        // What is found may be replaced before it is clicked on; a person clicks on what is there.
+        // A found element may be replaced before the click: try again.
         eventually(&format!("{selector} can be clicked on"), || {
             let command = format!("/session/{}/element/{}/click", self.session, self.find(selector));
             let answer = post(self.port, &command, &json!({}));
@@ -89,13 +89,13 @@ impl Browser {
         });
     }
 
-    /// Types into the one element that a selector finds.
+    /// Types into the only element that matches a selector.
     pub fn type_into(&self, selector: &str, text: &str) {
         let element = self.find(selector);
-        self.ask(&format!("element/{element}/value"), &json!({"text": text}));
+        self.send(&format!("element/{element}/value"), &json!({"text": text}));
     }
 
-    /// Presses keys, one after another, wherever the focus is. Keys without a character have one of the protocol's.
+    /// Presses keys, one after another, in the focused element. Special keys have code points of WebDriver.
     pub fn press(&self, keys: &str) {
         let strokes: Vec<Value> = keys
             .chars()
@@ -103,35 +103,35 @@ impl Browser {
                 [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]
             })
             .collect();
-        self.ask("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}));
+        self.send("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}));
     }
 
-    /// Has the browser do something that the protocol has no word for.
+    /// Runs a command of the Chrome DevTools Protocol.
     pub fn command(&self, name: &str, parameters: &Value) -> Value {
-        self.ask("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
+        self.send("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
     }
 
-    /// Shows pages as a screen of this size would, light or dark.
-    pub fn show_on(&self, width: u32, height: u32, scheme: &str) {
+    /// Emulates a screen size and a colour scheme.
+    pub fn emulate_screen(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.command("Emulation.setDeviceMetricsOverride", &size);
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.command("Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
-    /// What pages wrote to the console since they were last asked for it: errors, and what the policy kept from loading.
-    pub fn complaints(&self) -> Vec<String> {
-        let lines = self.ask("se/log", &json!({"type": "browser"}));
+    /// Errors and warnings of the console since the last call, with violations of the content security policy.
+    pub fn console_messages(&self) -> Vec<String> {
+        let lines = self.send("se/log", &json!({"type": "browser"}));
         let lines = lines.as_array().expect("a list").iter();
         let lines = lines.filter(|line| line["level"] == "SEVERE" || line["level"] == "WARNING");
         lines.map(|line| line["message"].to_string()).collect()
     }
 
     fn find(&self, selector: &str) -> String {
-        let found = self.ask("elements", &json!({"using": "css selector", "value": selector}));
+        let found = self.send("elements", &json!({"using": "css selector", "value": selector}));
         let found = found.as_array().expect("a list");
         assert_eq!(found.len(), 1, "{selector} finds {found:?}");
-        let id = found[0].as_object().and_then(|own| own.values().next()).and_then(Value::as_str);
+        let id = found[0].as_object().and_then(|element| element.values().next()).and_then(Value::as_str);
         id.expect("an element").to_owned()
     }
 
@@ -145,7 +145,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver takes its browser along only when asked.
+        // The driver closes its browser only on request.
         let url = format!("http://127.0.0.1:{}/session/{}", self.port, self.session);
         let _ = Command::new("curl").args(["-s", "-o", "/dev/null", "-X", "DELETE", &url]).status();
     }

@@ -1,4 +1,4 @@
-//! The chart, as real Helm renders it.
+//! The chart, rendered by real Helm.
 
 use std::{
     io::Write as _,
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use super::parts::program;
 
-/// Release and namespace that the chart is rendered for.
+/// Release and namespace of the rendered chart.
 pub const NAME: &str = "drift-exporter";
 
-/// Where the chart is.
+/// The folder of the chart.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart/drift-exporter")
 }
 
-/// The files with values that the chart is tried with.
+/// The values files for tests of the chart.
 pub fn ci_values() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder().join("ci")).expect("values to try");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -27,7 +27,7 @@ pub fn ci_values() -> Vec<PathBuf> {
     files
 }
 
-/// What a command of Helm says, with values on its standard input.
+/// The output of a Helm command with values on its standard input.
 pub fn helm(arguments: &[&str], values: &str) -> Output {
     let mut child = Command::new(program("helm", "helm"))
         .args(arguments)
@@ -43,7 +43,7 @@ pub fn helm(arguments: &[&str], values: &str) -> Output {
 
 fn template(release: &str, namespace: &str, chart: &Path, values: &str) -> Output {
     let chart = chart.display().to_string();
-    // The version is that of the API server among the parts: Helm knows only what it was built with.
+    // Helm's default version is the one that it was built with; this is the version of the API server in `parts`.
     helm(&["template", release, &chart, "-n", namespace, "--kube-version", "1.36.3"], values)
 }
 
@@ -53,25 +53,25 @@ fn rendered(output: Output, values: &str) -> Vec<Value> {
     objects(&String::from_utf8(output.stdout).expect("text"))
 }
 
-/// The objects that a chart renders to.
+/// The objects of a rendered chart.
 #[track_caller]
 pub fn render_from(chart: &Path, values: &str) -> Vec<Value> {
     rendered(template(NAME, NAME, chart, values), values)
 }
 
-/// The objects that our chart renders to for another release.
+/// The objects of our chart for another release.
 #[track_caller]
 pub fn render_as(release: &str, namespace: &str, values: &str) -> Vec<Value> {
     rendered(template(release, namespace, &folder(), values), values)
 }
 
-/// The objects that our chart renders to.
+/// The objects of our chart.
 #[track_caller]
 pub fn render(values: &str) -> Vec<Value> {
     render_from(&folder(), values)
 }
 
-/// Why our chart does not take these values.
+/// The error message of our chart for these values.
 #[track_caller]
 pub fn refusal(values: &str) -> String {
     let output = template(NAME, NAME, &folder(), values);
@@ -85,7 +85,7 @@ pub fn objects(text: &str) -> Vec<Value> {
     all.into_iter().filter(|object| !object.is_null()).collect()
 }
 
-/// The one object of a kind.
+/// The only object of a kind.
 #[track_caller]
 pub fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     let found: Vec<&Value> = objects.iter().filter(|object| object["kind"] == kind).collect();
@@ -93,7 +93,7 @@ pub fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     found[0]
 }
 
-/// The kinds of objects, in their order.
+/// The kinds of objects in their order.
 pub fn kinds(objects: &[Value]) -> Vec<&str> {
     objects.iter().map(|object| object["kind"].as_str().expect("a kind")).collect()
 }

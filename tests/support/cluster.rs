@@ -1,4 +1,4 @@
-//! A real API server with a real etcd, for one test alone.
+//! A real API server with a real etcd, for a single test.
 
 use std::{
     fs,
@@ -31,12 +31,12 @@ pub struct Cluster {
     setup: Setup,
 }
 
-/// Users that the API server knows.
+/// Users of the API server.
 #[derive(Clone, Copy, Debug)]
 pub enum User {
-    /// May do everything.
+    /// Has all permissions.
     Admin,
-    /// May do what a test grants.
+    /// Has the permissions that a test grants.
     Exporter,
 }
 
@@ -49,19 +49,19 @@ impl User {
     }
 }
 
-/// What the API server is told to do.
+/// Flags of the API server.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// How much of requests is written to the audit log.
+    /// The audit level.
     pub audit: &'static str,
-    /// What is not asked before something is written.
-    pub without_admission: &'static str,
+    /// Disabled admission plugins.
+    pub disabled_admission: &'static str,
 }
 
 impl Default for Setup {
-    /// Service accounts need a controller.
+    /// The ServiceAccount plugin needs a controller.
     fn default() -> Self {
-        Self { audit: "Metadata", without_admission: "ServiceAccount" }
+        Self { audit: "Metadata", disabled_admission: "ServiceAccount" }
     }
 }
 
@@ -70,13 +70,13 @@ const AUDIT_POLICY: &str =
 const TOKENS: &str = "admin-token,admin,1,system:masters\nexporter-token,exporter,2\n";
 
 impl Cluster {
-    /// Starts a cluster and waits until it answers.
+    /// Starts a cluster and waits until it is ready.
     pub fn start() -> Self {
-        Self::start_as(Setup::default())
+        Self::start_with(Setup::default())
     }
 
-    /// Starts a cluster of another kind.
-    pub fn start_as(setup: Setup) -> Self {
+    /// Starts a cluster with other flags.
+    pub fn start_with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key = rcgen::KeyPair::generate().expect("a key");
         fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("the key can be written");
@@ -122,7 +122,7 @@ impl Cluster {
                 .args(["--service-account-signing-key-file", &file("key.pem")])
                 .args(["--token-auth-file", &file("tokens.csv"), "--authorization-mode", "RBAC"])
                 .args(["--service-cluster-ip-range", "10.0.0.0/16", "--allow-privileged=true"])
-                .args(["--disable-admission-plugins", self.setup.without_admission])
+                .args(["--disable-admission-plugins", self.setup.disabled_admission])
                 .args(["--audit-policy-file", &file("audit.yaml"), "--audit-log-path", &file("audit.log")])
                 .args(["--etcd-compaction-interval", "0"]),
             &self.folder.path().join("apiserver.log"),
@@ -140,29 +140,29 @@ impl Cluster {
         });
     }
 
-    /// Ends the API server as a crash would.
+    /// Kills the API server.
     pub fn kill_apiserver(&mut self) {
         self.apiserver.take().expect("it runs").kill();
     }
 
-    /// The API server's process.
+    /// The process of the API server.
     pub fn apiserver(&self) -> &Running {
         self.apiserver.as_ref().expect("it runs")
     }
 
-    /// Where a user's kubeconfig is.
+    /// The path of a user's kubeconfig.
     pub fn kubeconfig(&self, user: User) -> PathBuf {
         self.folder.path().join(format!("{}.kubeconfig", user.name()))
     }
 
-    /// A folder for the test's own files.
+    /// A folder for files of the test.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Makes etcd forget every version but the newest.
+    /// Compacts etcd to the newest revision.
     pub fn compact(&self) {
-        // `Lw==` is the key `/` in base64; only the revision in the answer's header is wanted.
+        // `Lw==` is the key `/` in base64; only the revision in the response header matters.
         let answer = post(self.etcd_port, "/v3/kv/range", &json!({"key": "Lw=="}));
         let revision = answer["header"]["revision"].as_str().expect("a revision").to_owned();
         let answer =
@@ -170,27 +170,27 @@ impl Cluster {
         assert!(answer.get("error").is_none(), "{answer}");
     }
 
-    /// A client that may do everything.
+    /// A client with all permissions.
     pub fn client(&self) -> Client {
         let connection = ClusterConnection { kubeconfig: Some(self.kubeconfig(User::Admin)), context: None };
         self.block_on(client_from(&connection)).expect("the kubeconfig is good")
     }
 
-    /// Runs something that waits for the cluster.
+    /// Runs a future.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
 
-    /// What was asked of the API server, as far as it is written down.
-    pub fn audited(&self) -> Vec<serde_json::Value> {
+    /// All events of the audit log.
+    pub fn audit_events(&self) -> Vec<serde_json::Value> {
         let log =
             fs::read_to_string(self.folder.path().join("audit.log")).expect("the audit log can be read");
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// What a user asked of the API server: verb and resource of each request.
-    pub fn audit(&self, user: User) -> Vec<(String, String)> {
-        self.audited()
+    /// The requests of a user: verb and resource.
+    pub fn requests_by(&self, user: User) -> Vec<(String, String)> {
+        self.audit_events()
             .into_iter()
             .filter(|entry| entry["user"]["username"] == user.name())
             .map(|entry| {

@@ -1,4 +1,4 @@
-//! The dashboards, as they are shipped.
+//! The shipped dashboards.
 
 use std::{
     fs,
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 pub const NAMES: [&str; 4] = ["overview", "object", "sources", "health"];
 
-/// Where they are.
+/// The folder of the dashboards.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards")
 }
 
 pub struct Dashboard {
-    /// The name of its file, without the ending.
+    /// The file name without its extension.
     pub name: &'static str,
     pub json: Value,
 }
@@ -35,7 +35,7 @@ impl Dashboard {
         text(&self.json, "title")
     }
 
-    /// What shows something: all but the heads of rows.
+    /// All panels without rows.
     pub fn panels(&self) -> impl Iterator<Item = &Value> {
         list(&self.json, "panels").iter().filter(|panel| panel["type"] != "row")
     }
@@ -58,7 +58,7 @@ pub fn targets(panel: &Value) -> &[Value] {
     list(panel, "targets")
 }
 
-/// The labels that a legend shows.
+/// The labels in a legend.
 pub fn legend_labels(target: &Value) -> Vec<&str> {
     let pieces = text(target, "legendFormat").split("{{").skip(1);
     pieces.map(|piece| piece.split("}}").next().expect("a piece").trim()).collect()

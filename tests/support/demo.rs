@@ -1,4 +1,4 @@
-//! `drift-exporter demo`, as people start it.
+//! `drift-exporter demo`.
 
 use std::{
     fs,
@@ -21,22 +21,22 @@ use super::{
 pub struct Demo {
     pub running: Running,
     pub port: u16,
-    /// What it says that kubectl should be given.
+    /// The path that it prints for kubectl.
     pub kubeconfig: PathBuf,
-    /// The CPU time that its first page took.
+    /// The CPU time until its first page.
     pub first_page: Duration,
     log: PathBuf,
     _folder: TempDir,
 }
 
-/// A demo that tests share. It starts with the first test that wants it, and ends with the last one that has it. None of them may
+/// A demo that tests share. It starts with the first test that needs it, and ends with the last one. Tests must not
 /// change anything in it.
 pub struct Shared {
     running: Mutex<Weak<Demo>>,
     start: fn() -> Demo,
 }
 
-/// One without a story, as it is at its start.
+/// A demo without a story.
 pub static UNCHANGED: Shared = Shared::new(|| Demo::start(&["--no-story"]));
 
 impl Shared {
@@ -55,12 +55,12 @@ impl Shared {
 }
 
 impl Demo {
-    /// Starts it on a free port, with more flags, and waits until everything in the shop is known.
+    /// Starts it on a free port, with more flags, and waits until all objects of the shop are synced.
     pub fn start(flags: &[&str]) -> Self {
         Self::start_after(":", flags)
     }
 
-    /// The same after a shell has done something, such as `ulimit -n 1024`.
+    /// The same after a shell command, such as `ulimit -n 1024`.
     pub fn start_after(preparation: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (port, log) = (free_port(), folder.path().join("demo.log"));
@@ -77,27 +77,29 @@ impl Demo {
             page::get(port, "/", &[]).filter(|page| page.status == 200)
         });
         let first_page = process_time(running.pid());
-        eventually("the shop is known", || page::get(port, "/readyz", &[]).filter(|page| page.status == 200));
-        let said = eventually("it says where everything is", || {
-            fs::read_to_string(&log).ok().filter(|said| said.contains("Ctrl-C"))
+        eventually("the shop is synced", || {
+            page::get(port, "/readyz", &[]).filter(|page| page.status == 200)
+        });
+        let output = eventually("it prints its addresses", || {
+            fs::read_to_string(&log).ok().filter(|output| output.contains("Ctrl-C"))
         });
         let kubeconfig =
-            said.lines().find_map(|line| line.trim().strip_prefix("kubeconfig")).expect("a line");
+            output.lines().find_map(|line| line.trim().strip_prefix("kubeconfig")).expect("a line");
         let kubeconfig = kubeconfig.trim().into();
         Self { running, port, kubeconfig, first_page, log, _folder: folder }
     }
 
-    /// Asks for a path.
+    /// Gets a path.
     pub fn get(&self, path: &str) -> Response {
         page::get(self.port, path, &[]).expect("the demo answers")
     }
 
-    /// What it has printed.
+    /// Its output.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).expect("its output")
     }
 
-    /// Where its API server listens.
+    /// The port of its API server.
     pub fn api_port(&self) -> u16 {
         let text = fs::read_to_string(&self.kubeconfig).expect("a kubeconfig");
         let (_, rest) = text.split_once("http://127.0.0.1:").expect("an address");
@@ -105,7 +107,7 @@ impl Demo {
         digits.parse().expect("a port")
     }
 
-    /// The transitions so far, the newest first.
+    /// The transitions so far, newest first.
     pub fn transitions(&self) -> Vec<serde_json::Value> {
         let history = self.get("/v1/history?limit=1000").json();
         history["transitions"].as_array().expect("a list").clone()

@@ -1,4 +1,4 @@
-//! The embedded cluster, over real HTTP.
+//! The embedded API server, over HTTP.
 
 use drift_exporter::{
     demo,
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::wait::PATIENCE;
 
-/// An embedded cluster that serves until it is dropped.
+/// An embedded API server that serves until it is dropped.
 pub struct Embedded {
     pub cluster: demo::Cluster,
     pub port: u16,
@@ -24,19 +24,19 @@ impl Embedded {
         Self::serve(demo::Cluster::new(Clock::system())).await
     }
 
-    /// Serves one on a free port.
+    /// Serves a cluster on a free port.
     pub async fn serve(cluster: demo::Cluster) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let stop = CancellationToken::new();
         let router = demo::router(cluster.clone(), stop.clone());
-        // A test that does not read for a while stays connected, however slow the machine is.
+        // A test that does not read for a while stays connected, also on a slow machine.
         let limits = ServerLimits { connections: 2048, write: 10 * PATIENCE, ..ServerLimits::default() };
         tokio::spawn(serve(listener, router, limits, Auth::default(), stop.clone()));
         Self { cluster, port, stop }
     }
 
-    /// A client that talks to it.
+    /// A client of it.
     pub fn client(&self) -> Client {
         let url = format!("http://127.0.0.1:{}", self.port).parse().expect("an address");
         Client::try_from(Config::new(url)).expect("a client")

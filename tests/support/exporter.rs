@@ -11,7 +11,7 @@ use super::{
     wait::eventually,
 };
 
-/// The program itself, on a free port.
+/// The program on a free port.
 pub struct Exporter {
     pub running: Running,
     pub port: u16,
@@ -29,7 +29,7 @@ impl Exporter {
         Self::start_command(&mut Command::new(program), kubeconfig, folder, flags)
     }
 
-    /// Starts the program in an environment that was prepared.
+    /// Starts a prepared command.
     pub fn start_command(command: &mut Command, kubeconfig: &Path, folder: &Path, flags: &[&str]) -> Self {
         let port = free_port();
         let log = folder.join("exporter.log");
@@ -49,29 +49,29 @@ impl Exporter {
         self
     }
 
-    /// Asks for a path; none if nobody answers.
+    /// Gets a path; none if the connection fails.
     pub fn get(&self, path: &str) -> Option<Response> {
         page::get(self.port, path, &[])
     }
 
-    /// The plain text page.
+    /// The metrics page as plain text.
     pub fn metrics(&self) -> String {
         self.get("/metrics").expect("the exporter answers").text()
     }
 
-    /// The value of the one sample whose line begins with `name{` and holds all these labels.
+    /// The value of the only sample with this name and these labels.
     pub fn sample(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         page::sample(&self.metrics(), name, labels)
     }
 
-    /// Waits for a sample to have a value, or to be gone.
+    /// Waits until a sample has a value, or is absent.
     #[track_caller]
     pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>) {
         let what = format!("{name}{labels:?} is {value:?}");
         eventually(&what, || (self.sample(name, labels) == value).then_some(()));
     }
 
-    /// What it has logged.
+    /// The log.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

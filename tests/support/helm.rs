@@ -1,4 +1,4 @@
-//! Real Helm, without a network.
+//! Real Helm, offline.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,19 +7,19 @@ use std::{
 
 use super::parts::program;
 
-/// Helm with a cluster to work on.
+/// Helm with a kubeconfig.
 pub struct Helm {
     kubeconfig: PathBuf,
     driver: &'static str,
 }
 
 impl Helm {
-    /// One that keeps its releases in Secrets, or whatever this driver keeps them in.
+    /// Helm with this storage driver.
     pub fn new(kubeconfig: &Path, driver: &'static str) -> Self {
         Self { kubeconfig: kubeconfig.to_owned(), driver }
     }
 
-    /// Runs a command of Helm that has to succeed.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);
@@ -28,7 +28,7 @@ impl Helm {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs a command of Helm that has to fail.
+    /// Runs a command that must fail.
     #[track_caller]
     pub fn fail(&self, arguments: &[&str]) {
         let output = self.output(arguments);

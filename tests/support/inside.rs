@@ -1,4 +1,4 @@
-//! An exporter inside the test, whose settings can be changed while it runs.
+//! An exporter inside the test process, whose settings can change while it runs.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use super::{
     wait::eventually,
 };
 
-/// An exporter on a real cluster, with the rights of the exporter's user.
-pub struct Inside<'a> {
+/// An exporter on a real cluster, with the permissions of the exporter's user.
+pub struct InProcessExporter<'a> {
     pub settings: SettingsHandle,
     cluster: &'a Cluster,
     exposed: Arc<Exposed>,
     stop: CancellationToken,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> InProcessExporter<'a> {
     pub fn start(cluster: &'a Cluster, settings: Settings) -> Self {
         let stop = CancellationToken::new();
         let connection =
@@ -53,7 +53,7 @@ impl<'a> Inside<'a> {
         Self { settings, cluster, exposed, stop }
     }
 
-    /// Asks for a path: status and text.
+    /// Gets a path: status and text.
     pub fn get(&self, path: &str) -> (u16, String) {
         let here = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
         let request = http::Request::get(path).extension(here).body(Body::empty()).expect("a request");
@@ -65,12 +65,12 @@ impl<'a> Inside<'a> {
         })
     }
 
-    /// The value of the one sample with these labels.
+    /// The value of the only sample with these labels.
     pub fn sample(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         page::sample(&self.get("/metrics").1, name, labels)
     }
 
-    /// Waits for a sample to have a value, or to be gone.
+    /// Waits until a sample has a value, or is absent.
     #[track_caller]
     pub fn wait_for(&self, name: &str, labels: &[(&str, &str)], value: Option<f64>) {
         let what = format!("{name}{labels:?} is {value:?}");
@@ -78,7 +78,7 @@ impl<'a> Inside<'a> {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for InProcessExporter<'_> {
     fn drop(&mut self) {
         self.stop.cancel();
     }

@@ -8,7 +8,7 @@ use std::{
 
 use super::parts::program;
 
-/// kubectl with a cluster to work on.
+/// kubectl with a kubeconfig.
 pub struct Kubectl {
     kubeconfig: PathBuf,
 }
@@ -18,7 +18,7 @@ impl Kubectl {
         Self { kubeconfig: kubeconfig.to_owned() }
     }
 
-    /// Runs a command that has to succeed, with something to read.
+    /// Runs a command that must succeed, with an input.
     #[track_caller]
     pub fn run(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input);
@@ -27,7 +27,7 @@ impl Kubectl {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Runs a command that has to fail, and gives the reason.
+    /// Runs a command that must fail, and returns its error message.
     #[track_caller]
     pub fn fail(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input);
@@ -35,7 +35,7 @@ impl Kubectl {
         String::from_utf8(output.stderr).expect("text")
     }
 
-    /// What a command says, whether it succeeds or not.
+    /// Runs a command that may fail, and returns its output.
     pub fn answer(&self, arguments: &[&str]) -> String {
         String::from_utf8(self.output(arguments, "").stdout).expect("text")
     }

@@ -1,4 +1,4 @@
-//! What the tests on real programs share: a real cluster, a running exporter, a look at its page.
+//! Helpers for tests with real programs: a real cluster, a running exporter, HTTP requests.
 
 #![allow(
     dead_code,

@@ -1,4 +1,4 @@
-//! Deployments and Services for tests, and how tests change them.
+//! Deployments and Services for tests, and requests that change them.
 
 use drift_exporter::{
     diff::{Algorithm, fingerprint},
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub const LABEL: &str = "tfdrift.jin.dev/enabled";
 pub const HASH: &str = "tfdrift.jin.dev/spec-hash";
 
-/// A Deployment that takes part.
+/// A Deployment with the opt-in label.
 pub fn deployment(namespace: &str, name: &str) -> Deployment {
     from_json(json!({
         "metadata": {"namespace": namespace, "name": name, "labels": {LABEL: "true", "app.kubernetes.io/instance": "shop"}},
@@ -39,7 +39,7 @@ pub fn deployment(namespace: &str, name: &str) -> Deployment {
     }))
 }
 
-/// A Service that takes part.
+/// A Service with the opt-in label.
 pub fn service(namespace: &str, name: &str) -> Service {
     from_json(json!({
         "metadata": {"namespace": namespace, "name": name, "labels": {LABEL: "true"}},
@@ -51,7 +51,6 @@ pub fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the object is well formed")
 }
 
-/// Creates a namespace.
 pub async fn create_namespace(client: &Client, name: &str) {
     let namespace: Namespace = from_json(json!({"metadata": {"name": name}}));
     Api::all(client.clone())
@@ -60,8 +59,8 @@ pub async fn create_namespace(client: &Client, name: &str) {
         .expect("the namespace can be created");
 }
 
-/// Creates an object as Terraform would, and stamps it with its own hash.
-pub async fn create_stamped<K>(client: &Client, kind: &Kind, object: &K) -> K
+/// Creates an object with Terraform's field manager, and records its hash in the annotation.
+pub async fn create_with_hash<K>(client: &Client, kind: &Kind, object: &K) -> K
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -70,17 +69,17 @@ where
         + std::fmt::Debug,
 {
     let api = Api::<K>::namespaced(client.clone(), object.meta().namespace.as_deref().expect("a namespace"));
-    let created = api.create(&manager_of_creation(), object).await.expect("the object can be created");
+    let created = api.create(&terraform_manager(), object).await.expect("the object can be created");
     let name = created.meta().name.clone().expect("a name");
     let hash = hash_of(kind, &created);
     patch(&api, &name, "HashiCorp", json!({"metadata": {"annotations": {HASH: hash}}})).await
 }
 
-fn manager_of_creation() -> PostParams {
+fn terraform_manager() -> PostParams {
     PostParams { field_manager: Some("HashiCorp".to_owned()), ..PostParams::default() }
 }
 
-/// The hash of an object as it is recorded.
+/// The hash of an object, as recorded in the annotation.
 pub fn hash_of(kind: &Kind, object: &impl Serialize) -> String {
     let text = serde_json::to_string(object).expect("an object is JSON");
     let digest =
@@ -88,7 +87,7 @@ pub fn hash_of(kind: &Kind, object: &impl Serialize) -> String {
     digest.to_string()
 }
 
-/// Merges a change into an object under a field manager's name.
+/// Patches an object with a field manager.
 pub async fn patch<K>(api: &Api<K>, name: &str, manager: &str, change: Value) -> K
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -97,7 +96,6 @@ where
     api.patch(name, &parameters, &Patch::Merge(change)).await.expect("the object can be patched")
 }
 
-/// Deletes an object.
 pub async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) {
     api.delete(name, &DeleteParams::default()).await.expect("the object can be deleted");
 }
@@ -107,7 +105,7 @@ pub async fn all<F: Future<Output = ()>>(requests: impl IntoIterator<Item = F>) 
     futures::stream::iter(requests).buffer_unordered(16).collect::<()>().await;
 }
 
-/// Lets the exporter list and watch these resources, and nothing else.
+/// Allows the exporter to list and watch these resources only.
 pub async fn grant(client: &Client, name: &str, rules: Value) {
     let role: ClusterRole = from_json(json!({"metadata": {"name": name}, "rules": rules}));
     let binding: ClusterRoleBinding = from_json(json!({
@@ -122,8 +120,8 @@ pub async fn grant(client: &Client, name: &str, rules: Value) {
         .expect("the binding can be created");
 }
 
-/// The namespaces that the demo's Terraform configuration needs, and the rights that the exporter needs to compare them.
-pub async fn make_room_for_terraform(client: &Client) {
+/// Creates the namespaces of the demo's Terraform configuration, and grants the exporter permission to compare its objects.
+pub async fn prepare_for_terraform(client: &Client) {
     for name in ["payments", "terraform"] {
         create_namespace(client, name).await;
     }
@@ -138,7 +136,7 @@ pub async fn make_room_for_terraform(client: &Client) {
     grant(client, "exporter", rules).await;
 }
 
-/// The rules that the exporter needs for its two kinds.
+/// RBAC rules for the two default kinds.
 pub fn read_only_rules() -> Value {
     json!([
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},

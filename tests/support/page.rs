@@ -1,4 +1,4 @@
-//! Asking for pages and reading samples from them.
+//! HTTP requests and Prometheus samples.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -25,7 +25,7 @@ impl Response {
     }
 }
 
-/// Asks for a path on the loopback interface; none if nobody answers.
+/// Gets a path on the loopback interface; none if the connection fails.
 pub fn get(port: u16, path: &str, headers: &[(&str, &str)]) -> Option<Response> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -34,9 +34,9 @@ pub fn get(port: u16, path: &str, headers: &[(&str, &str)]) -> Option<Response> 
     read(stream)
 }
 
-/// Sends JSON to a path on the loopback interface and gives the JSON that comes back.
+/// Posts JSON to a path on the loopback interface, and returns the JSON of the response.
 pub fn post(port: u16, path: &str, body: &serde_json::Value) -> serde_json::Value {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     let body = body.to_string();
     let length = body.len();
     let request = format!(
@@ -46,7 +46,7 @@ pub fn post(port: u16, path: &str, body: &serde_json::Value) -> serde_json::Valu
     read(stream).expect("an answer").json()
 }
 
-/// Reads as much as the answer says that it has; not everybody closes the connection.
+/// Reads the response by its length, because the server may keep the connection open.
 fn read(stream: TcpStream) -> Option<Response> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut reader = BufReader::new(stream);
@@ -62,7 +62,7 @@ fn read(stream: TcpStream) -> Option<Response> {
     let header = |name: &str| lower.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let mut body = Vec::new();
     if header("transfer-encoding:") == Some("chunked") {
-        // Only long lists come so: they are sent while they are written.
+        // Only long lists are chunked: the server sends them while it writes them.
         while read_chunk(&mut reader, &mut body)? {}
     } else {
         let length = header("content-length:").unwrap_or_else(|| panic!("no length in {headers}"));
@@ -72,19 +72,19 @@ fn read(stream: TcpStream) -> Option<Response> {
     Some(Response { status, headers, body })
 }
 
-/// Reads one chunk; whether there are more.
+/// Reads one chunk; false after the last one.
 fn read_chunk(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<bool> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let length = usize::from_str_radix(line.trim(), 16).ok()?;
-    let begun = body.len();
-    body.resize(begun + length, 0);
-    reader.read_exact(&mut body[begun..]).ok()?;
+    let offset = body.len();
+    body.resize(offset + length, 0);
+    reader.read_exact(&mut body[offset..]).ok()?;
     reader.read_exact(&mut [0; 2]).ok()?;
     Some(length > 0)
 }
 
-/// The value of the one sample of this name that has all these labels.
+/// The value of the only sample with this name and these labels.
 pub fn sample(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let mut found = page.lines().filter(|line| {
         line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))

@@ -1,11 +1,11 @@
-//! Where the real programs are.
+//! Paths of the real programs.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// The program `name` of a part: from `$KUBEBUILDER_ASSETS` where it is there, else built once into the user's cache.
+/// The program `name` of a part: from `$KUBEBUILDER_ASSETS` if it is there, else built once into the user's cache.
 pub fn program(part: &str, name: &str) -> PathBuf {
     if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") {
         let program = Path::new(&assets).join(name);

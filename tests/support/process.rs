@@ -1,4 +1,4 @@
-//! Programs that run beside a test and end with it.
+//! Child processes that end with the test.
 
 use std::{
     fs::File,
@@ -20,14 +20,14 @@ use tokio::{
 
 use super::wait::eventually;
 
-/// A program that is killed when the test lets go of it.
+/// A program that is killed on drop.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Starts a program whose output goes to a file.
+    /// Starts a program with its output in a file.
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let log = File::options().create(true).append(true).open(log).expect("the log can be written");
         let child = command
@@ -43,18 +43,18 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has exited.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("the process is ours").is_some()
     }
 
-    /// Sends a signal by its name.
+    /// Sends a signal by name.
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "cannot signal {}", self.pid());
     }
 
-    /// Waits until it ends by itself, and gives its exit code.
+    /// Waits until it exits, and returns its exit code.
     #[track_caller]
     pub fn wait(&mut self) -> Option<i32> {
         eventually("it ends", || self.child.try_wait().expect("the process is ours")).code()
@@ -72,15 +72,15 @@ impl Drop for Running {
     }
 }
 
-/// Whether somebody wants all of it to end: by Ctrl-C, by another signal that ends programs, or by ending who started it. From now on they
-/// end nothing by themselves, so that whatever runs beside a test can be ended first.
-pub fn wanted_end() -> Arc<AtomicBool> {
+/// Becomes true on SIGINT, SIGTERM, SIGHUP, or when the parent process exits. From then on these signals do not terminate the
+/// test, so that it can stop its child processes first.
+pub fn termination_requested() -> Arc<AtomicBool> {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let listen = async { kinds.map(|kind| signal(kind).expect("signals can be waited for")) };
     let [mut interrupt, mut terminate, mut hangup] = runtime.block_on(listen);
     let (ended, parent) = (Arc::new(AtomicBool::new(false)), parent_id());
-    let told = ended.clone();
+    let flag = ended.clone();
     let orphaned = async move {
         while parent_id() == parent {
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -95,13 +95,13 @@ pub fn wanted_end() -> Arc<AtomicBool> {
                 () = orphaned => {}
             }
         });
-        told.store(true, Ordering::Relaxed);
+        flag.store(true, Ordering::Relaxed);
     });
     ended
 }
 
-/// A port of the loopback interface that was free a moment ago. It is none of those that systems give to outgoing connections, which one of the
-/// many that other tests open would take before the program does that it is meant for.
+/// A port of the loopback interface that was just free. It is outside of the ephemeral range, so that no outgoing connection
+/// of another test uses it before the program binds it.
 pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut tried = std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).take(1000);

@@ -23,13 +23,13 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes these jobs every second.
+    /// Starts a server that scrapes these jobs every second.
     pub fn start(folder: &Path, jobs: &[Value]) -> Self {
         let global = json!({"scrape_interval": "1s", "scrape_timeout": "1s"});
         Self::start_with(folder, &json!({"global": global, "scrape_configs": jobs}))
     }
 
-    /// Starts one with a whole configuration.
+    /// Starts a server with a complete configuration.
     pub fn start_with(folder: &Path, config: &Value) -> Self {
         fs::write(folder.join("prometheus.yml"), config.to_string())
             .expect("the configuration can be written");
@@ -44,8 +44,8 @@ impl Prometheus {
         Self { _running: running, port }
     }
 
-    /// Asks for a path under `/api/v1`: the data of its answer, or what is wrong with the question.
-    pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
+    /// Requests a path under `/api/v1`, and returns the data of the response, or its error.
+    pub fn request(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
         let encoded = |text: &str| percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
         let parameters: Vec<String> =
             parameters.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
@@ -60,7 +60,7 @@ impl Prometheus {
         }
     }
 
-    /// In HTTP/1.0, where an answer is as long as the connection: in 1.1, long ones come in pieces.
+    /// HTTP/1.0, so that the response is not chunked.
     fn get(&self, path: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -68,9 +68,9 @@ impl Prometheus {
         io::read_to_string(stream)
     }
 
-    /// The samples that a query gives now: labels and value.
+    /// The result of an instant query: labels and value.
     pub fn query(&self, query: &str) -> Vec<(Value, String)> {
-        let Ok(data) = self.ask("query", &[("query", query)]) else { return Vec::new() };
+        let Ok(data) = self.request("query", &[("query", query)]) else { return Vec::new() };
         let samples = data["result"].as_array().cloned().unwrap_or_default();
         samples
             .into_iter()

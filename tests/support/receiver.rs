@@ -1,4 +1,4 @@
-//! Slack and PagerDuty on the loopback interface, as far as Alertmanager talks to them.
+//! A fake of the Slack and PagerDuty APIs on the loopback interface.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// What was sent to one of them.
+/// A received notification.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// `/slack/` and a channel, or `/v2/enqueue`.
@@ -16,7 +16,7 @@ pub struct Message {
     pub body: Value,
 }
 
-/// Takes messages and answers as they do. It listens for as long as the test runs.
+/// Records notifications. It listens until the test ends.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     pub port: u16,
@@ -27,38 +27,38 @@ impl Receiver {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let own = Self { port, messages: Arc::default() };
-        let receiver = own.clone();
+        let started = Self { port, messages: Arc::default() };
+        let receiver = started.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let receiver = receiver.clone();
                 std::thread::spawn(move || receiver.serve(stream));
             }
         });
-        own
+        started
     }
 
-    /// Where Slack's incoming webhook for a channel is. Each writes to one channel, whatever it is asked for.
+    /// The URL of Slack's incoming webhook for a channel. Each webhook writes to one channel.
     pub fn slack(&self, channel: &str) -> String {
         format!("http://127.0.0.1:{}/slack/{channel}", self.port)
     }
 
-    /// Where PagerDuty takes events.
+    /// The URL of PagerDuty's Events API.
     pub fn pagerduty(&self) -> String {
         format!("http://127.0.0.1:{}/v2/enqueue", self.port)
     }
 
-    /// What a channel of Slack was sent so far.
+    /// The messages to a Slack channel.
     pub fn to_slack(&self, channel: &str) -> Vec<Value> {
         self.sent_to(&format!("/slack/{channel}"))
     }
 
-    /// What PagerDuty was sent so far.
+    /// The events to PagerDuty.
     pub fn to_pagerduty(&self) -> Vec<Value> {
         self.sent_to("/v2/enqueue")
     }
 
-    /// Everything that anybody was sent so far.
+    /// All notifications.
     pub fn messages(&self) -> Vec<Message> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -71,7 +71,7 @@ impl Receiver {
             .collect()
     }
 
-    /// Answers on one connection until it is closed.
+    /// Serves one connection until it is closed.
     fn serve(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
         while let Some(message) = read(&mut reader) {
@@ -91,14 +91,16 @@ impl Receiver {
     }
 }
 
-/// Whether every detail of an event is text, but for what Alertmanager adds itself: it makes maps and lists of what looks like YAML.
-pub fn is_told_in_words(event: &Value) -> bool {
+/// Whether every detail of an event is text, except those that Alertmanager adds: it converts text that looks like YAML to maps and lists.
+pub fn has_text_details(event: &Value) -> bool {
     let added = ["num_firing", "num_resolved", "resolved"];
     let details = event["payload"]["custom_details"].as_object();
-    details.is_some_and(|own| own.iter().all(|(name, detail)| detail.is_string() || added.contains(&&**name)))
+    details.is_some_and(|details| {
+        details.iter().all(|(name, detail)| detail.is_string() || added.contains(&&**name))
+    })
 }
 
-/// One request; none when there are no more.
+/// Reads one request; none at the end of the stream.
 fn read(reader: &mut BufReader<TcpStream>) -> Option<Message> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

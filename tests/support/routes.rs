@@ -1,6 +1,6 @@
-//! A path of every route, for those who try all of them.
+//! A sample path for every route, for tests of all routes.
 
-/// A path of each route, which is there. A new route needs one.
+/// A path of each route with an existing object. Add one for a new route.
 const SAMPLES: &[(&str, &str)] = &[
     ("/livez", "/livez"),
     ("/readyz", "/readyz"),
@@ -22,8 +22,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("/openapi.json", "/openapi.json"),
 ];
 
-/// A path of this route.
+/// The sample path of a route.
 pub fn sample(route: &str) -> &'static str {
-    let own = SAMPLES.iter().find(|(path, _)| *path == route);
-    own.unwrap_or_else(|| panic!("{route} has no sample: add one, so that its protection is tried")).1
+    let found = SAMPLES.iter().find(|(path, _)| *path == route);
+    found.unwrap_or_else(|| panic!("{route} has no sample: add one, so that its protection is tested")).1
 }

@@ -1,4 +1,4 @@
-//! Everything from real parts on one machine: API server, Terraform, exporter, Prometheus, Alertmanager, and those whom it pages.
+//! All real programs on one machine: API server, Terraform, exporter, Prometheus, Alertmanager, and a receiver of its notifications.
 
 use std::{
     fs,
@@ -12,18 +12,18 @@ use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
 use super::{
-    alertmanager::{Alertmanager, hurried_example},
+    alertmanager::{Alertmanager, fast_example},
     cluster::{Cluster, User},
     exporter::Exporter,
-    objects::make_room_for_terraform,
+    objects::prepare_for_terraform,
     parts::program,
     prometheus::Prometheus,
     receiver::Receiver,
     terraform::{Provider, Terraform},
 };
 
-/// A minute of the rules is a second here: what single objects wait for is the same, sixty times as fast.
-pub const HURRY: u64 = 60;
+/// One minute of the alert rules is one second here.
+pub const SPEED_UP: u64 = 60;
 
 const SETTINGS: &str = "sources: {terraform: {}}\nmetrics: {labels: [team]}\n";
 
@@ -37,11 +37,11 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts all of it; Terraform has applied what the demo's shop has from it. `more`: what else Prometheus scrapes.
+    /// Starts all programs. Terraform has applied the demo's configuration. `more` are additional scrape configs.
     pub fn start(more: &[Value]) -> Self {
         let cluster = Cluster::start();
         let client = cluster.client();
-        cluster.block_on(make_room_for_terraform(&client));
+        cluster.block_on(prepare_for_terraform(&client));
         let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform");
         let terraform = Terraform::init(&configuration, Provider::Current, &cluster.kubeconfig(User::Admin));
         terraform.apply();
@@ -51,16 +51,16 @@ impl Stack {
         let flags = ["--config.file", settings.to_str().expect("a path")];
         let exporter = Exporter::start(&cluster.kubeconfig(User::Exporter), folder, &flags).ready();
         let receiver = Receiver::start();
-        let alertmanager = Alertmanager::start(&hurried_example(folder, &receiver), folder);
-        let own = json!({"job_name": "drift-exporter", "honor_labels": true, "static_configs": [
+        let alertmanager = Alertmanager::start(&fast_example(folder, &receiver), folder);
+        let job = json!({"job_name": "drift-exporter", "honor_labels": true, "static_configs": [
             {"targets": [format!("127.0.0.1:{}", exporter.port)], "labels": {"cluster": "stack"}}]});
-        let jobs: Vec<Value> = [own].into_iter().chain(more.iter().cloned()).collect();
+        let jobs: Vec<Value> = [job].into_iter().chain(more.iter().cloned()).collect();
         let prometheus = Prometheus::start_with(
             folder,
             &json!({
                 "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
                 "scrape_configs": jobs,
-                "rule_files": hurried_rules(folder, exporter.port),
+                "rule_files": fast_rules(folder, exporter.port),
                 "alerting": {"alertmanagers": [
                     {"static_configs": [{"targets": [format!("127.0.0.1:{}", alertmanager.port)]}]}]},
             }),
@@ -68,7 +68,7 @@ impl Stack {
         Self { cluster, terraform, exporter, receiver, alertmanager, prometheus: Rc::new(prometheus) }
     }
 
-    /// Does something with real kubectl that has to succeed.
+    /// Runs a kubectl command that must succeed.
     pub fn kubectl(&self, arguments: &[&str]) {
         let mut command = Command::new(program("kube-apiserver", "kubectl"));
         let output =
@@ -77,7 +77,7 @@ impl Stack {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Ends the API server, lets some time pass, and starts it again.
+    /// Stops the API server for a while.
     pub fn restart_apiserver(&mut self, away: Duration) {
         self.cluster.kill_apiserver();
         std::thread::sleep(away);
@@ -85,23 +85,23 @@ impl Stack {
     }
 }
 
-/// The rules that are shipped, with seconds for minutes and links to this machine.
-fn hurried_rules(folder: &Path, page: u16) -> Vec<PathBuf> {
+/// The shipped rules with shorter durations and links to the exporter.
+fn fast_rules(folder: &Path, page: u16) -> Vec<PathBuf> {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts/rules");
     let files = fs::read_dir(shipped).expect("the rules").map(|entry| entry.expect("an entry").path());
-    let hurried = files.map(|path| {
+    let written = files.map(|path| {
         let text = fs::read_to_string(&path).expect("rules");
-        let text = hurried(&text).replace("https://drift.example.com", &format!("http://127.0.0.1:{page}"));
-        let own = folder.join(path.file_name().expect("a name"));
-        fs::write(&own, text).expect("written");
-        own
+        let text = speed_up(&text).replace("https://drift.example.com", &format!("http://127.0.0.1:{page}"));
+        let target = folder.join(path.file_name().expect("a name"));
+        fs::write(&target, text).expect("written");
+        target
     });
-    hurried.collect()
+    written.collect()
 }
 
-/// Rules in which what lasts is so much shorter: ranges, offsets, `for`, and the ages by which objects page and become tickets. Ages of a day and
-/// more, of locks and of streams, and how long a replica counts as new, stay as they are.
-fn hurried(rules: &str) -> String {
+/// Shortens ranges, offsets, `for`, and the age thresholds of pages and tickets. Ages of at least a day, of locks and of
+/// watches, and the age of a new replica stay the same.
+fn speed_up(rules: &str) -> String {
     let lasting = Regex::new(r"(\[|offset |for: )(\d+)([mhd])").expect("an expression");
     let seconds = |number: u64, unit: &str| match unit {
         "m" => number * 60,
@@ -110,10 +110,11 @@ fn hurried(rules: &str) -> String {
     };
     let shorter = |found: &Captures<'_>| {
         let number: u64 = found[2].parse().expect("a number");
-        format!("{}{}s", &found[1], seconds(number, &found[3]) / HURRY)
+        format!("{}{}s", &found[1], seconds(number, &found[3]) / SPEED_UP)
     };
     let rules = lasting.replace_all(rules, shorter);
     let age = Regex::new(r">= (600|3600)\b").expect("an expression");
-    let shorter = |found: &Captures<'_>| format!(">= {}", found[1].parse::<u64>().expect("a number") / HURRY);
+    let shorter =
+        |found: &Captures<'_>| format!(">= {}", found[1].parse::<u64>().expect("a number") / SPEED_UP);
     age.replace_all(&rules, shorter).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Real Terraform with the real Kubernetes provider, without a network.
+//! Real Terraform with the real Kubernetes provider, offline.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::parts::program;
 
-/// The versions of the provider that are among the parts.
+/// The versions of the provider in `parts`.
 #[derive(Clone, Copy, Debug)]
 pub enum Provider {
     Current,
@@ -16,7 +16,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// As the part pins it.
+    /// The version that the part pins.
     fn version(self) -> &'static str {
         match self {
             Self::Current => "3.2.1",
@@ -32,13 +32,13 @@ impl Provider {
     }
 }
 
-/// A folder with a configuration in it.
+/// A folder with a configuration.
 pub struct Terraform {
     folder: TempDir,
     variables: BTreeMap<&'static str, String>,
 }
 
-/// A resource that a refresh found changed.
+/// A resource that a refresh changes.
 #[derive(Debug)]
 pub struct Drifted {
     pub address: String,
@@ -47,7 +47,7 @@ pub struct Drifted {
 }
 
 impl Terraform {
-    /// Lays out the provider and the `*.tf` files of a folder, and initialises them.
+    /// Copies the `*.tf` files of a folder, and initializes Terraform with the provider.
     pub fn init(configuration: &Path, provider: Provider, kubeconfig: &Path) -> Self {
         let version = provider.version();
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -70,17 +70,16 @@ impl Terraform {
         terraform
     }
 
-    /// Where the configuration is, and its state where it is kept there.
+    /// The folder of the configuration and of a local state.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Gives a variable another value.
+    /// Sets a variable.
     pub fn set(&mut self, variable: &'static str, value: String) {
         self.variables.insert(variable, value);
     }
 
-    /// Applies the configuration.
     pub fn apply(&self) {
         self.run(&["apply", "-no-color", "-auto-approve", "-input=false", "-parallelism=20"]);
     }
@@ -95,7 +94,7 @@ impl Terraform {
         self.run(&["providers", "schema", "-json"])
     }
 
-    /// What a refresh finds changed.
+    /// The resources that a refresh changes.
     pub fn drift(&self) -> Vec<Drifted> {
         self.run(&["plan", "-refresh-only", "-no-color", "-input=false", "-parallelism=20", "-out=plan"]);
         let plan: Value =
@@ -109,13 +108,13 @@ impl Terraform {
         drift.into_iter().map(read).collect()
     }
 
-    /// Runs a command of Terraform that has to succeed.
+    /// Runs a command that must succeed.
     pub fn run(&self, arguments: &[&str]) -> Vec<u8> {
         let output = Command::new("terraform")
             .current_dir(self.folder.path())
             .env("TF_CLI_CONFIG_FILE", self.folder.path().join("terraformrc"))
             .env("TF_IN_AUTOMATION", "1")
-            // For the Kubernetes backend, and providers that say nothing.
+            // For the Kubernetes backend, and providers without a configuration.
             .env("KUBE_CONFIG_PATH", &self.variables["kubeconfig"])
             .envs(self.variables.iter().map(|(name, value)| (format!("TF_VAR_{name}"), value)))
             .args(arguments)
@@ -127,7 +126,7 @@ impl Terraform {
     }
 }
 
-/// Copies the `*.tf` files of a folder, and of the modules in it.
+/// Copies the `*.tf` files of a folder and of its modules.
 fn copy_configuration(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder can be made");
     for entry in fs::read_dir(from).expect("the configuration can be read") {

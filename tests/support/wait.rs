@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 /// How long a test waits for an event before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Polls until there is an answer.
+/// Polls until the closure returns a value.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

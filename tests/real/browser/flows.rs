@@ -1,4 +1,4 @@
-//! What people click, type and read, through all pages.
+//! User flows through all pages.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::{browser::Browser, demo::Demo};
 
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
-/// The script has begun; pages that people come to by a click are no different from the first.
+/// The script is running. Pages that a click opens behave like the first one.
 const LIVE: &str = "document.querySelector('#live[data-state=live]')";
 
 fn names(browser: &Browser) -> String {
@@ -21,13 +21,13 @@ fn address(browser: &Browser) -> String {
 }
 
 #[test]
-fn from_the_overview_to_the_field_and_back_by_the_rule() {
+fn overview_links_to_the_object_and_its_rule() {
     let demo = Demo::start(&["--no-story"]);
     let browser = open(&demo);
     scale(demo.api_port(), 7);
     browser.wait_until("document.querySelector('#tile-drifted .number').innerText === '1'");
 
-    // Tile, severity, head of a column: each is in the address, and none takes another away.
+    // Tile, severity and column header each update the URL, and keep the other parameters.
     browser.click("#tile-drifted");
     browser.wait_until("location.search === '?verdict=drifted'");
     assert_eq!(names(&browser), "web");
@@ -44,15 +44,15 @@ fn from_the_overview_to_the_field_and_back_by_the_rule() {
         .wait_until("location.search === '?sort=since' && document.querySelectorAll('tr.row').length > 20");
     assert!(names(&browser).starts_with("web "), "{}", names(&browser));
 
-    // The object: field, values, tool, picture, commands.
+    // The object page: field, values, actor, timeline, commands.
     browser.click("tr.row.drifted td.object a");
     browser.wait_until("document.querySelector('main#object .diff')");
     browser.wait_until(LIVE);
     let text = browser.run("return document.querySelector('main').innerText");
-    for wanted in
+    for expected in
         ["Drifted for", "kubectl", "Timeline", "Rules that match", "manual-change", "Inspect", "Accept"]
     {
-        assert!(text.as_str().is_some_and(|text| text.contains(wanted)), "{wanted} is not in\n{text}");
+        assert!(text.as_str().is_some_and(|text| text.contains(expected)), "{expected} is not in\n{text}");
     }
     let area = "const { width, height } = document.querySelector('.lane svg').getBoundingClientRect(); return width * height";
     assert!(browser.run(area).as_f64().is_some_and(|area| area > 5_000.0), "the picture is drawn");
@@ -64,30 +64,30 @@ fn from_the_overview_to_the_field_and_back_by_the_rule() {
         browser.run_until_done("navigator.clipboard.readText().then(arguments[arguments.length - 1])", "");
     assert_eq!(copied, "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields");
 
-    // The rule that matches, and what it matches.
+    // The matching rule, and the objects that it matches.
     browser.click("#rules tr:first-child a");
     browser.wait_until("location.pathname === '/rules' && location.hash === '#rule-manual-change'");
     browser.click("#rule-manual-change td:last-child a");
     browser.wait_until("location.search === '?q=manual-change'");
     assert_eq!(names(&browser), "web");
-    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.console_messages(), [""; 0]);
 }
 
 #[test]
-fn sources_and_log_are_live() {
+fn sources_and_log_update_live() {
     let demo = Demo::start(&["--no-story"]);
     let browser = open(&demo);
     browser.click(".places a[href='/sources']");
     browser.wait_until(LIVE);
     let text = browser.run("return document.querySelector('main').innerText");
-    for wanted in [
+    for expected in [
         "terraform/default/payments",
         "platform/notifier",
         "notifier-0.4.1",
         "deployments.apps",
         "all 8 compared",
     ] {
-        assert!(text.as_str().is_some_and(|text| text.contains(wanted)), "{wanted} is not in\n{text}");
+        assert!(text.as_str().is_some_and(|text| text.contains(expected)), "{expected} is not in\n{text}");
     }
     let bar = "document.querySelector('a[href=\"/?source=annotation\"]').closest('tr').querySelector('svg').ariaLabel";
     scale(demo.api_port(), 7);
@@ -104,7 +104,7 @@ fn sources_and_log_are_live() {
     assert_eq!(
         browser.run("return document.querySelector('h1').dataset.same"),
         "page",
-        "nothing was loaded anew"
+        "the page is not reloaded"
     );
     browser.run(
         "const level = document.querySelector('select[name=level]'); level.value = 'error';
@@ -112,11 +112,11 @@ fn sources_and_log_are_live() {
     );
     browser.wait_until("document.querySelector('#log-none')");
     assert_eq!(address(&browser), "/log?level=error");
-    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.console_messages(), [""; 0]);
 }
 
 #[test]
-fn the_keyboard_alone_is_enough() {
+fn pages_are_usable_by_keyboard() {
     let demo = Demo::start(&["--no-story"]);
     let browser = open(&demo);
     let focused = || browser.run("return document.activeElement.textContent.trim()");
@@ -128,12 +128,12 @@ fn the_keyboard_alone_is_enough() {
     browser.wait_until("document.activeElement.id === 'content'");
     browser.press(TAB);
     assert_eq!(browser.run("return document.activeElement.id"), "tile-drifted");
-    // The head of a column is a link as any other; the order is told to those who cannot see it.
+    // A column header is a link, and `aria-sort` exposes the order.
     browser.run("document.querySelector('#heads th:nth-child(2) a').focus()");
     browser.press(ENTER);
     browser.wait_until("location.search === '?sort=object'");
     assert_eq!(browser.run("return document.querySelector('#heads th:nth-child(2)').ariaSort"), "ascending");
-    // The focus stays where it is while rows change under it.
+    // The focus stays on its row while rows change.
     browser.wait_until(LIVE);
     browser.run("document.querySelector(\"tr.row td.object a[href$='/deployments.apps/shop/web']\").focus()");
     scale(demo.api_port(), 7);
@@ -141,16 +141,16 @@ fn the_keyboard_alone_is_enough() {
     assert_eq!(focused(), "web");
     browser.press(ENTER);
     browser.wait_until("location.pathname === '/objects/deployments.apps/shop/web'");
-    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.console_messages(), [""; 0]);
 }
 
 #[test]
-fn everything_can_be_read_without_scripts() {
+fn pages_work_without_javascript() {
     let demo = Demo::start(&["--no-story"]);
     let browser = Browser::start();
     scale(demo.api_port(), 7);
     browser.command("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
-    for (path, wanted) in [
+    for (path, expected) in [
         ("/?sort=-since&severity=warning", "1 of 32 objects"),
         ("/objects/deployments.apps/shop/web", "Rules that match"),
         ("/sources", "Terraform states"),
@@ -160,16 +160,16 @@ fn everything_can_be_read_without_scripts() {
         browser.open(&format!("http://127.0.0.1:{}{path}", demo.port));
         let text = browser.run("return document.body.innerText");
         assert!(
-            text.as_str().is_some_and(|text| text.contains(wanted)),
-            "{path}: {wanted} is not in\n{text}"
+            text.as_str().is_some_and(|text| text.contains(expected)),
+            "{path}: {expected} is not in\n{text}"
         );
         assert_eq!(browser.run("return document.documentElement.className"), "", "{path}: no script ran");
         assert_eq!(browser.run("return document.querySelectorAll('button.copy').length"), 0, "{path}");
     }
-    // The form works by itself.
+    // The form works without a script.
     browser.open(&format!("http://127.0.0.1:{}/", demo.port));
     browser.type_into("input[type=search]", &format!("ledger{ENTER}"));
     browser.wait_until("location.search.startsWith('?q=ledger')");
     assert_eq!(names(&browser), "ledger ledger");
-    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.console_messages(), [""; 0]);
 }

@@ -1,8 +1,8 @@
-//! The live page in a real Chromium.
+//! The web UI in a real Chromium.
 
-/// What axe says about every page.
+/// axe on every page.
 mod accessibility;
-/// What people click and type.
+/// User flows.
 mod flows;
 /// Many rows that change.
 mod many_rows;
@@ -14,7 +14,7 @@ use std::{
 
 use crate::support::{browser::Browser, demo::Demo};
 
-/// Gives the time at which the row has the verdict.
+/// Returns the time at which the row has the verdict.
 const WHEN: &str = r#"
 const [verdict, done] = arguments;
 const row = () => document.querySelector(`tr.row.${verdict}[id="/objects/deployments.apps/shop/web:annotation"]`);
@@ -25,7 +25,7 @@ if (!look()) {
 }
 "#;
 
-/// Edits as kubectl would; when the server had taken it.
+/// Scales a Deployment, and returns the time of the server's response.
 fn scale(port: u16, replicas: u32) -> u64 {
     let url = format!("http://127.0.0.1:{port}/apis/apps/v1/namespaces/shop/deployments/web/scale");
     let body = format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#);
@@ -38,7 +38,7 @@ fn scale(port: u16, replicas: u32) -> u64 {
     u64::try_from(now).expect("a time of this age")
 }
 
-/// Writes a whole object.
+/// Replaces an object.
 fn put(port: u16, path: &str, object: &serde_json::Value) {
     let url = format!("http://127.0.0.1:{port}{path}");
     let status = Command::new("curl")
@@ -56,7 +56,7 @@ fn open(demo: &Demo) -> Browser {
 }
 
 #[test]
-fn an_edit_is_in_the_browser_within_200_ms() {
+fn edit_is_displayed_within_200_ms() {
     let demo = Demo::start(&["--no-story"]);
     let browser = open(&demo);
     let api = demo.api_port();
@@ -75,18 +75,18 @@ fn an_edit_is_in_the_browser_within_200_ms() {
     println!("edit acknowledged to seen in the browser, ms, sorted: {took:?}");
     assert!(took.iter().all(|took| *took < 200), "{took:?}");
 
-    // The strict policy lets style and script through, and the object's page tells the whole story.
+    // The content security policy allows style and script, and the object page shows all details.
     assert_eq!(browser.run("return getComputedStyle(document.querySelector('.tiles')).display"), "flex");
     browser.run("document.querySelector(\"tr.row td.object a[href$='/deployments.apps/shop/web']\").click()");
     browser.wait_until("document.querySelector('main#object')");
     let text = browser.run("return document.querySelector('main').innerText");
-    for wanted in ["In sync", "Episodes of drift", "kubectl", "spec", "warning"] {
-        assert!(text.as_str().is_some_and(|text| text.contains(wanted)), "{wanted} is not in\n{text}");
+    for expected in ["In sync", "Episodes of drift", "kubectl", "spec", "warning"] {
+        assert!(text.as_str().is_some_and(|text| text.contains(expected)), "{expected} is not in\n{text}");
     }
 }
 
 #[test]
-fn typing_filters_and_the_address_says_how() {
+fn typing_filters_rows_and_updates_the_url() {
     let demo = Demo::start(&["--no-story"]);
     let browser = open(&demo);
     browser.run(
@@ -97,5 +97,5 @@ fn typing_filters_and_the_address_says_how() {
         "[...document.querySelectorAll('tr.row td.object a')].map(a => a.textContent).join() === 'ledger,ledger'",
     );
     assert_eq!(browser.run("return location.search"), "?q=ledger");
-    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.console_messages(), [""; 0]);
 }

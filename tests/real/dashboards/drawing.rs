@@ -1,5 +1,5 @@
-//! A plain picture of a dashboard with the answers that its queries got: places, titles and values as Grafana would have them,
-//! its looks not.
+//! Draws a dashboard with its query results: layout, titles and values of Grafana, without
+//! its style.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::support::dashboards::{Dashboard, list, targets, text};
 
-/// A column and a line of Grafana's grid.
+/// The size of a cell of Grafana's grid.
 const COLUMN: f64 = 52.0;
 const LINE: f64 = 32.0;
 const GAP: f64 = 6.0;
-/// The head of the picture.
+/// The height of the header.
 const HEAD: f64 = 56.0;
-/// A line of text in a panel.
+/// The height of a line of text in a panel.
 const TEXT: f64 = 17.0;
 
 const PALETTE: [&str; 8] =
@@ -26,10 +26,10 @@ const PALETTE: [&str; 8] =
 const STYLE: &str = "text{font:12px sans-serif;fill:#24292e}.title{font-weight:600}.small{font-size:10px;fill:#57606a}\
     .head{font-size:20px;font-weight:600}.row{font-size:14px;font-weight:600}.big{font-size:22px;font-weight:600}";
 
-/// Draws a dashboard. `now` is the end of what it shows.
+/// Draws a dashboard. `now` is the end of its time range.
 pub(super) fn draw(dashboard: &Dashboard, now: f64, answers: impl Fn(&Value) -> Vec<Vec<Value>>) -> String {
     let panels = list(&dashboard.json, "panels");
-    let bottom = panels.iter().map(|panel| place(panel).bottom()).fold(0.0, f64::max);
+    let bottom = panels.iter().map(|panel| area(panel).bottom()).fold(0.0, f64::max);
     let (width, height) = (24.0 * COLUMN + GAP, bottom + GAP);
     let mut picture = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\
@@ -39,25 +39,25 @@ pub(super) fn draw(dashboard: &Dashboard, now: f64, answers: impl Fn(&Value) -> 
     let note = "Drawn by a test of this project from what a real Prometheus answered. Grafana draws the same panels in its own way.";
     write_text(&mut picture, GAP, 45.0, "small", note);
     for panel in panels {
-        let place = place(panel);
+        let area = area(panel);
         if panel["type"] == "row" {
-            write_text(&mut picture, place.left, place.top + 22.0, "row", text(panel, "title"));
+            write_text(&mut picture, area.left, area.top + 22.0, "row", text(panel, "title"));
             continue;
         }
         let _ = write!(
             picture,
             "\n<rect x=\"{:.0}\" y=\"{:.0}\" width=\"{:.0}\" height=\"{:.0}\" rx=\"3\" fill=\"#fff\" stroke=\"#d8d9da\"/>",
-            place.left, place.top, place.width, place.height
+            area.left, area.top, area.width, area.height
         );
-        write_text(&mut picture, place.left + 8.0, place.top + 18.0, "title", text(panel, "title"));
-        let mut canvas = Canvas { picture: &mut picture, panel, place: place.inner(), now };
+        write_text(&mut picture, area.left + 8.0, area.top + 18.0, "title", text(panel, "title"));
+        let mut canvas = Canvas { picture: &mut picture, panel, area: area.inner(), now };
         canvas.fill(&answers(panel));
     }
     picture.push_str("\n</svg>\n");
     picture
 }
 
-/// Text as it may stand in XML.
+/// Escapes text for XML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -67,17 +67,17 @@ fn write_text(picture: &mut String, x: f64, y: f64, class: &str, text: &str) {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Area {
     left: f64,
     top: f64,
     width: f64,
     height: f64,
 }
 
-fn place(panel: &Value) -> Place {
+fn area(panel: &Value) -> Area {
     let [left, top, width, height] =
         ["x", "y", "w", "h"].map(|key| panel["gridPos"][key].as_f64().expect("a place"));
-    Place {
+    Area {
         left: left * COLUMN + GAP,
         top: top * LINE + HEAD,
         width: width * COLUMN - GAP,
@@ -85,7 +85,7 @@ fn place(panel: &Value) -> Place {
     }
 }
 
-impl Place {
+impl Area {
     fn bottom(self) -> f64 {
         self.top + self.height
     }
@@ -100,7 +100,7 @@ impl Place {
         }
     }
 
-    /// As much text as there is room for in a width.
+    /// Truncates text to a width.
     fn fit(width: f64, text: &str) -> String {
         let room = (1..500u16).take_while(|count| f64::from(*count) * 6.6 <= width).count();
         if text.chars().count() <= room {
@@ -114,7 +114,7 @@ impl Place {
 struct Canvas<'a> {
     picture: &'a mut String,
     panel: &'a Value,
-    place: Place,
+    area: Area,
     now: f64,
 }
 
@@ -123,7 +123,9 @@ impl Canvas<'_> {
         let named: Vec<(String, &Value)> = targets(self.panel)
             .iter()
             .zip(answers)
-            .flat_map(|(target, series)| series.iter().map(move |own| (legend(target, own), own)))
+            .flat_map(|(target, series)| {
+                series.iter().map(move |one_series| (legend(target, one_series), one_series))
+            })
             .collect();
         if named.is_empty() {
             return self.text(0.0, TEXT, "small", "No data");
@@ -134,16 +136,16 @@ impl Canvas<'_> {
             "timeseries" => self.curves(&named),
             "state-timeline" => self.lanes(&named),
             "table" => self.table(answers),
-            other => panic!("nobody knows how to draw {other}"),
+            other => panic!("no drawing for panel type {other}"),
         }
     }
 
     fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
-        write_text(self.picture, self.place.left + x, self.place.top + y, class, text);
+        write_text(self.picture, self.area.left + x, self.area.top + y, class, text);
     }
 
     fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, colour: &str) {
-        let (x, y) = (self.place.left + x, self.place.top + y);
+        let (x, y) = (self.area.left + x, self.area.top + y);
         let _ = write!(
             self.picture,
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
@@ -154,11 +156,11 @@ impl Canvas<'_> {
         &self.panel["fieldConfig"]["defaults"]
     }
 
-    /// A value in the words or the unit of the panel.
-    fn shown(&self, value: f64) -> String {
+    /// Formats a value with the panel's mapping or unit.
+    fn formatted(&self, value: f64) -> String {
         let defaults = self.defaults();
-        let own = word(list(defaults, "mappings"), value);
-        own.unwrap_or_else(|| show(value, text(defaults, "unit"), self.now))
+        let mapped = word(list(defaults, "mappings"), value);
+        mapped.unwrap_or_else(|| show(value, text(defaults, "unit"), self.now))
     }
 
     /// The colour of the last threshold that a value reaches.
@@ -172,49 +174,54 @@ impl Canvas<'_> {
         }
     }
 
-    /// Beside each other, or below where there is no room.
+    /// Next to each other, or below each other if the width is too small.
     fn numbers(&mut self, named: &[(String, &Value)]) {
         let count = f64::from(u16::try_from(named.len()).expect("few values"));
-        let is_wide = self.place.width / count > 120.0;
-        let (across, down) = if is_wide { (self.place.width / count, 0.0) } else { (0.0, 46.0) };
-        let top = (self.place.height - down * (count - 1.0)) / 2.0 + 4.0;
+        let is_wide = self.area.width / count > 120.0;
+        let (across, down) = if is_wide { (self.area.width / count, 0.0) } else { (0.0, 46.0) };
+        let top = (self.area.height - down * (count - 1.0)) / 2.0 + 4.0;
         for ((name, series), index) in named.iter().zip((0u16..).map(f64::from)) {
             let value = latest(series);
             let (left, top) = (index * across, top + index * down);
-            let (x, y) = (self.place.left + left, self.place.top + top);
-            let (shown, colour) = (escape(&self.shown(value)), self.colour(value));
+            let (x, y) = (self.area.left + left, self.area.top + top);
+            let (formatted, colour) = (escape(&self.formatted(value)), self.colour(value));
             let _ = write!(
                 self.picture,
-                "<text x=\"{x:.0}\" y=\"{y:.0}\" class=\"big\" style=\"fill:{colour}\">{shown}</text>"
+                "<text x=\"{x:.0}\" y=\"{y:.0}\" class=\"big\" style=\"fill:{colour}\">{formatted}</text>"
             );
-            let room = if is_wide { across } else { self.place.width };
-            self.text(left, top + 18.0, "small", &Place::fit(room, name));
+            let room = if is_wide { across } else { self.area.width };
+            self.text(left, top + 18.0, "small", &Area::fit(room, name));
         }
     }
 
     fn bars(&mut self, named: &[(String, &Value)]) {
         let most = named.iter().map(|(_, series)| latest(series)).fold(f64::MIN_POSITIVE, f64::max);
-        let (label, room) = (self.place.width * 0.5, self.place.width * 0.5 - 56.0);
-        let step = (self.place.height / f64::from(u16::try_from(named.len()).expect("few bars"))).min(28.0);
+        let (label, room) = (self.area.width * 0.5, self.area.width * 0.5 - 56.0);
+        let step = (self.area.height / f64::from(u16::try_from(named.len()).expect("few bars"))).min(28.0);
         for ((name, series), top) in named.iter().zip((0u16..).map(|index| f64::from(index) * step)) {
             let value = latest(series);
-            self.text(0.0, top + step * 0.65, "", &Place::fit(label - 6.0, name));
+            self.text(0.0, top + step * 0.65, "", &Area::fit(label - 6.0, name));
             self.rectangle(label, top + 3.0, (value / most).max(0.01) * room, step - 6.0, self.colour(value));
-            self.text(self.place.width - 50.0, top + step * 0.65, "", &self.shown(value));
+            self.text(self.area.width - 50.0, top + step * 0.65, "", &self.formatted(value));
         }
     }
 
     fn curves(&mut self, named: &[(String, &Value)]) {
-        let (left, bottom) = (52.0, self.place.height - TEXT - 4.0);
+        let (left, bottom) = (52.0, self.area.height - TEXT - 4.0);
         let scale = Scale::of(named.iter().map(|(_, series)| *series), self.now);
         for share in [0.0, 0.5, 1.0] {
             let y = bottom * (1.0 - share);
-            self.rectangle(left, y, self.place.width - left, 0.6, "#e4e5e6");
-            self.text(0.0, y + if share < 1.0 { 0.0 } else { 9.0 }, "small", &self.shown(scale.most * share));
+            self.rectangle(left, y, self.area.width - left, 0.6, "#e4e5e6");
+            self.text(
+                0.0,
+                y + if share < 1.0 { 0.0 } else { 9.0 },
+                "small",
+                &self.formatted(scale.most * share),
+            );
         }
         let at = |(time, value): &(f64, f64)| {
-            let x = self.place.left + left + scale.along(*time) * (self.place.width - left);
-            format!("{x:.1},{:.1}", self.place.top + bottom * (1.0 - value / scale.most))
+            let x = self.area.left + left + scale.along(*time) * (self.area.width - left);
+            format!("{x:.1},{:.1}", self.area.top + bottom * (1.0 - value / scale.most))
         };
         for ((_, series), colour) in named.iter().zip(PALETTE.iter().cycle()) {
             for piece in pieces(series) {
@@ -229,12 +236,12 @@ impl Canvas<'_> {
         self.legend(named);
     }
 
-    /// As many names under the curves as there is room for.
+    /// As many legend entries as fit below the graph.
     fn legend(&mut self, named: &[(String, &Value)]) {
-        let (mut x, y) = (0.0, self.place.height - 2.0);
+        let (mut x, y) = (0.0, self.area.height - 2.0);
         for ((name, _), colour) in named.iter().zip(PALETTE.iter().cycle()) {
             let width = f64::from(u16::try_from(name.chars().count()).expect("a short name")) * 6.0 + 22.0;
-            if x + width > self.place.width {
+            if x + width > self.area.width {
                 return self.text(x, y, "small", "…");
             }
             self.rectangle(x, y - 6.0, 10.0, 3.0, colour);
@@ -244,15 +251,15 @@ impl Canvas<'_> {
     }
 
     fn lanes(&mut self, named: &[(String, &Value)]) {
-        let label = self.place.width * 0.3;
-        let step = (self.place.height / f64::from(u16::try_from(named.len()).expect("few lanes"))).min(30.0);
+        let label = self.area.width * 0.3;
+        let step = (self.area.height / f64::from(u16::try_from(named.len()).expect("few lanes"))).min(30.0);
         for ((name, series), top) in named.iter().zip((0u16..).map(|index| f64::from(index) * step)) {
-            self.text(0.0, top + step * 0.65, "small", &Place::fit(label, name));
+            self.text(0.0, top + step * 0.65, "small", &Area::fit(label, name));
             let scale = Scale::of([], self.now);
             for (time, value) in points(series) {
                 let (from, to) = (scale.along(time), scale.along(time + STEP));
                 let (x, width) =
-                    (label + from * (self.place.width - label), (to - from) * (self.place.width - label));
+                    (label + from * (self.area.width - label), (to - from) * (self.area.width - label));
                 self.rectangle(x, top + 2.0, width + 0.3, step - 4.0, self.colour(value));
             }
         }
@@ -260,22 +267,22 @@ impl Canvas<'_> {
 
     fn table(&mut self, answers: &[Vec<Value>]) {
         let (heads, rows) = table(self.panel, answers, self.now);
-        let width = self.place.width / f64::from(u16::try_from(heads.len()).expect("few columns"));
+        let width = self.area.width / f64::from(u16::try_from(heads.len()).expect("few columns"));
         let lines = [heads].into_iter().chain(rows);
         for (cells, index) in lines.zip(1u16..) {
             let y = f64::from(index) * TEXT;
-            if y > self.place.height {
-                return self.text(self.place.width - 12.0, self.place.height, "small", "…");
+            if y > self.area.height {
+                return self.text(self.area.width - 12.0, self.area.height, "small", "…");
             }
             for (cell, column) in cells.iter().zip(0u16..) {
                 let class = if index == 1 { "title" } else { "" };
-                self.text(f64::from(column) * width, y, class, &Place::fit(width - 6.0, cell));
+                self.text(f64::from(column) * width, y, class, &Area::fit(width - 6.0, cell));
             }
         }
     }
 }
 
-/// What a series is called.
+/// The legend of a series.
 fn legend(target: &Value, series: &Value) -> String {
     let pattern = text(target, "legendFormat");
     let labels = series["metric"].as_object().into_iter().flatten();

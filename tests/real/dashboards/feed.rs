@@ -1,4 +1,4 @@
-//! What the dashboards are tried with: the demo's shop while its story is played, and a real cluster in which Terraform runs.
+//! Data for the dashboards: the demo while its story runs, and a real cluster with Terraform.
 
 use std::{fs, io::Write as _, path::Path, rc::Rc};
 
@@ -21,7 +21,7 @@ use crate::support::{
     wait::eventually,
 };
 
-/// How many seconds the dashboards show.
+/// The time range of the dashboards in seconds.
 pub(super) const RANGE: u16 = 64;
 
 const SHOP: &str = "\
@@ -45,7 +45,7 @@ sources: {terraform: {}}
 terraform_jobs: {label: example.com/workspace}
 ";
 
-/// Two exporters, and what they look at.
+/// Two exporters and their clusters.
 pub(crate) struct Exporters {
     shop: Exporter,
     builds: Exporter,
@@ -54,7 +54,7 @@ pub(crate) struct Exporters {
     folders: [TempDir; 2],
 }
 
-/// A Prometheus that scrapes them, and the time at which everything is to be seen that is ever seen.
+/// A Prometheus that scrapes them, and the time with the most drift.
 pub(crate) struct Feed {
     pub(super) prometheus: Rc<Prometheus>,
     pub(super) shop: Exporter,
@@ -72,30 +72,30 @@ impl Exporters {
         cluster.block_on(run_terraform(&cluster.client()));
         let builds = start(&cluster.kubeconfig(User::Admin), folders[0].path(), BUILDS);
 
-        // A round of the story in 26 seconds.
+        // One round of the story takes 26 seconds.
         let demo = Demo::start(&["--speed", "4"]);
         cluster.block_on(name_teams(&demo));
         let shop = start(&demo.kubeconfig, folders[1].path(), SHOP);
         Self { shop, builds, demo, cluster, folders }
     }
 
-    /// What a Prometheus has to scrape.
+    /// The scrape config.
     pub(crate) fn job(&self) -> Value {
         let job = |cluster: &str, exporter: &Exporter| json!({"targets": [format!("127.0.0.1:{}", exporter.port)], "labels": {"cluster": cluster, "namespace": "monitoring"}});
         json!({"job_name": "drift-exporter-of-others", "honor_labels": true,
             "static_configs": [job("shop", &self.shop), job("builds", &self.builds)]})
     }
 
-    /// Plays until a Prometheus that scrapes them has seen everything.
-    pub(crate) fn seen_by(self, prometheus: Rc<Prometheus>) -> Feed {
+    /// Runs until Prometheus has scraped every state of the story.
+    pub(crate) fn scraped_by(self, prometheus: Rc<Prometheus>) -> Feed {
         let Self { shop, builds, demo, mut cluster, folders } = self;
-        // Streams break, and come back.
+        // Watches disconnect and reconnect.
         cluster.kill_apiserver();
-        eventually("streams that are down", || {
+        eventually("watches that are down", || {
             (!prometheus.query("drift_watch_stream_up{cluster=\"builds\"} == 0").is_empty()).then_some(())
         });
         cluster.start_apiserver();
-        let now = third_round(&prometheus, || cluster.block_on(pause(&demo)));
+        let now = wait_for_third_round(&prometheus, || cluster.block_on(pause(&demo)));
         Feed { prometheus, shop, now, _builds: builds, _demo: demo, _cluster: cluster, _folders: folders }
     }
 }
@@ -106,15 +106,15 @@ fn start(kubeconfig: &Path, folder: &Path, settings: &str) -> Exporter {
     Exporter::start(kubeconfig, folder, &["--config.file", path.to_str().unwrap()]).ready()
 }
 
-/// When everything drifts that does in the story: its last edit has been seen for the third time, and nothing is reverted yet.
-fn third_round(prometheus: &Prometheus, pause: impl FnOnce()) -> f64 {
+/// Waits for the third round of the story, after its last edit and before the first revert.
+fn wait_for_third_round(prometheus: &Prometheus, pause: impl FnOnce()) -> f64 {
     let gone = "drift_resource_drifted_timestamp_seconds{kind=\"NetworkPolicy\",field=\"existence\"}";
     let rounds = "drift_resource_episodes_total{kind=\"NetworkPolicy\",name=\"refunds\"}";
     let second = format!("{rounds} >= 2 unless on (name) {gone}");
     let third = format!("{gone} and on (name) {rounds} >= 3");
     let seen = |query: &str| {
         eventually(query, || {
-            let data = prometheus.ask("query", &[("query", query)]).ok()?;
+            let data = prometheus.request("query", &[("query", query)]).ok()?;
             data["result"][0]["value"][0].as_f64()
         })
     };
@@ -136,7 +136,7 @@ async fn name_teams(demo: &Demo) {
     }
 }
 
-/// Sets what Terraform never reads. The end of a round makes it as it was.
+/// Sets fields that Terraform does not read. The end of a round reverts them.
 async fn pause(demo: &Demo) {
     patch(
         &deployments(demo, "payments"),
@@ -147,7 +147,7 @@ async fn pause(demo: &Demo) {
     .await;
 }
 
-/// A state that somebody has locked, and a Job that has run.
+/// Creates a locked state and a finished Job.
 async fn run_terraform(client: &Client) {
     create_namespace(client, "terraform").await;
     let labels = json!({"tfstate": "true", "tfstateSecretSuffix": "builds", "tfstateWorkspace": "default", "app.kubernetes.io/managed-by": "terraform"});

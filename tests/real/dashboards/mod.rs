@@ -1,4 +1,4 @@
-//! Every query of the dashboards, answered by a real Prometheus that scrapes real exporters.
+//! Every dashboard query, evaluated by a real Prometheus that scrapes real exporters.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -18,17 +18,17 @@ use crate::support::{
     prometheus::Prometheus,
 };
 
-/// Queries that have no answer in what is scraped, and why. None should be here that can be made to have one.
-const WITHOUT_ANSWER: [(&str, &str); 0] = [];
+/// Queries that return no data here, with the reason. Add only queries that cannot return data.
+const WITHOUT_DATA: [(&str, &str); 0] = [];
 
-/// Seconds between two points of what is drawn.
+/// The step of range queries in seconds.
 const STEP: f64 = 2.0;
 
-/// What Grafana puts in for the variables of a dashboard: «All» where that is possible, else what is asked for.
+/// The values of a dashboard's variables: «All» if available, else the given value.
 struct Choice(BTreeMap<String, String>);
 
 impl Choice {
-    /// Asks for everything, and in the dashboard of an object for one that has all there is to show.
+    /// Selects everything, and for the dashboard of one object, an object with all details.
     fn of(dashboard: &Dashboard) -> Self {
         let chosen = |name: &str| match name {
             "namespace" if dashboard.name == "object" => "payments",
@@ -36,10 +36,10 @@ impl Choice {
             "name" => "checkout-eu",
             _ => "",
         };
-        let queried = dashboard.variables().iter().filter(|own| own["type"] == "query");
-        let values = queried.map(|own| {
-            let name = text(own, "name");
-            let all = own["allValue"].as_str().unwrap_or("");
+        let queried = dashboard.variables().iter().filter(|variable| variable["type"] == "query");
+        let values = queried.map(|variable| {
+            let name = text(variable, "name");
+            let all = variable["allValue"].as_str().unwrap_or("");
             (name.to_owned(), if chosen(name).is_empty() { all } else { chosen(name) }.to_owned())
         });
         Self(values.collect())
@@ -50,20 +50,20 @@ impl Choice {
         self
     }
 
-    /// A query with what the variables are.
+    /// Replaces the variables in a query.
     fn fill(&self, query: &str) -> String {
         let range = format!("{RANGE}s");
         let built_in = [("__rate_interval", "20s"), ("__range", &*range)];
-        let own = self.0.iter().map(|(name, value)| (&**name, &**value));
-        // The longest first: `$name` begins `$namespace`.
-        let mut all: Vec<(&str, &str)> = built_in.into_iter().chain(own).collect();
+        let chosen = self.0.iter().map(|(name, value)| (&**name, &**value));
+        // Longest name first: `$name` is a prefix of `$namespace`.
+        let mut all: Vec<(&str, &str)> = built_in.into_iter().chain(chosen).collect();
         all.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         all.into_iter()
             .fold(query.to_owned(), |query, (name, value)| query.replace(&format!("${name}"), value))
     }
 }
 
-/// The answers to the queries of a panel: for each the series, with their values over time or at the end.
+/// The results of a panel's queries: for each query its series, as a range or at one time.
 fn answers(feed: &Feed, panel: &Value, choice: &Choice) -> Vec<Vec<Value>> {
     answers_at(&feed.prometheus, feed.now, panel, choice)
 }
@@ -73,10 +73,12 @@ fn answers_at(prometheus: &Prometheus, now: f64, panel: &Value, choice: &Choice)
         let query = choice.fill(text(target, "expr"));
         let [then, now, step] = [now - f64::from(RANGE), now, STEP].map(|number| number.to_string());
         let data = if target["instant"] == true {
-            prometheus.ask("query", &[("query", &query), ("time", &now)])
+            prometheus.request("query", &[("query", &query), ("time", &now)])
         } else {
-            prometheus
-                .ask("query_range", &[("query", &query), ("start", &then), ("end", &now), ("step", &step)])
+            prometheus.request(
+                "query_range",
+                &[("query", &query), ("start", &then), ("end", &now), ("step", &step)],
+            )
         };
         let data = data.unwrap_or_else(|error| panic!("{query}: {error}"));
         data["result"].as_array().unwrap().clone()
@@ -84,7 +86,7 @@ fn answers_at(prometheus: &Prometheus, now: f64, panel: &Value, choice: &Choice)
     targets(panel).iter().map(answer).collect()
 }
 
-/// What a query says where it does not fall back to zero.
+/// A query without its fallback to zero.
 fn without_fallback(panel: &Value) -> Value {
     let mut panel = panel.clone();
     for target in panel["targets"].as_array_mut().unwrap() {
@@ -95,43 +97,44 @@ fn without_fallback(panel: &Value) -> Value {
     panel
 }
 
-/// The values that Grafana would offer for a variable.
+/// The values that Grafana offers for a variable.
 fn offered(feed: &Feed, variable: &Value, choice: &Choice) -> Vec<String> {
-    let asked = text(variable, "query").strip_prefix("label_values(").unwrap().strip_suffix(')').unwrap();
-    let (selector, label) = asked.rsplit_once(", ").unwrap();
-    let data = feed.prometheus.ask(&format!("label/{label}/values"), &[("match[]", &choice.fill(selector))]);
+    let arguments = text(variable, "query").strip_prefix("label_values(").unwrap().strip_suffix(')').unwrap();
+    let (selector, label) = arguments.rsplit_once(", ").unwrap();
+    let data =
+        feed.prometheus.request(&format!("label/{label}/values"), &[("match[]", &choice.fill(selector))]);
     data.unwrap().as_array().unwrap().iter().map(|value| value.as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn every_query_of_every_dashboard_has_an_answer() {
+fn every_dashboard_query_returns_data() {
     let (exporters, folder) = (Exporters::start(), tempfile::tempdir().unwrap());
     let prometheus = Rc::new(Prometheus::start(folder.path(), &[exporters.job()]));
-    check(&exporters.seen_by(prometheus));
+    check(&exporters.scraped_by(prometheus));
 }
 
-/// Asks every query, draws what is answered, and follows the links.
+/// Runs every query, draws the results, and follows the links.
 pub(crate) fn check(feed: &Feed) {
-    let (mut asked, mut unanswered) = (0, Vec::new());
+    let (mut queries, mut without_data) = (0, Vec::new());
     for dashboard in Dashboard::all() {
         let choice = Choice::of(&dashboard);
-        for variable in dashboard.variables().iter().filter(|own| own["type"] == "query") {
-            asked += 1;
+        for variable in dashboard.variables().iter().filter(|variable| variable["type"] == "query") {
+            queries += 1;
             if offered(feed, variable, &choice).is_empty() {
-                unanswered.push(format!("{}: ${}", dashboard.title(), text(variable, "name")));
+                without_data.push(format!("{}: ${}", dashboard.title(), text(variable, "name")));
             }
         }
         for panel in dashboard.panels() {
             let place = format!("{}: {}", dashboard.title(), text(panel, "title"));
             let answers = answers(feed, &without_fallback(panel), &choice);
             for (target, series) in targets(panel).iter().zip(answers) {
-                asked += 1;
+                queries += 1;
                 if series.is_empty() {
-                    unanswered.push(format!("{place}, {}", text(target, "refId")));
+                    without_data.push(format!("{place}, {}", text(target, "refId")));
                     continue;
                 }
                 for label in legend_labels(target) {
-                    let is_there = series.iter().any(|own| own["metric"][label].is_string());
+                    let is_there = series.iter().any(|one_series| one_series["metric"][label].is_string());
                     assert!(is_there, "{place}: no series has the label {label} of its legend");
                 }
             }
@@ -145,16 +148,16 @@ pub(crate) fn check(feed: &Feed) {
             fs::write(images.join(format!("dashboard-{}.svg", dashboard.name)), drawn).unwrap();
         }
     }
-    let excused: Vec<&str> = WITHOUT_ANSWER.iter().map(|(place, _)| *place).collect();
-    assert_eq!(unanswered, excused, "of {asked} queries");
-    println!("{asked} queries, all answered");
+    let excused: Vec<&str> = WITHOUT_DATA.iter().map(|(place, _)| *place).collect();
+    assert_eq!(without_data, excused, "of {queries} queries");
+    println!("{queries} queries, all with data");
 
     filters_leave_out_the_others(feed);
     names_in_tables_lead_to_pages(feed);
 }
 
-/// What may have no answer while one Deployment drifts for the first time: nothing is missing, unknown or has ended, Terraform reads all that was
-/// set, and `metrics.health` is off.
+/// Queries that may return no data while one Deployment drifts for the first time: no object is missing, unknown or resolved, Terraform reads all
+/// set fields, and `metrics.health` is off.
 const NOT_YET: [&str; 7] = [
     "Drift / Overview: Missing",
     "Drift / Overview: Not compared",
@@ -165,11 +168,11 @@ const NOT_YET: [&str; 7] = [
     "Drift / Object: Health over time",
 ];
 
-/// Asks for one cluster in which an object drifts what the dashboards of all objects and of one show.
-pub(crate) fn check_while_it_drifts(prometheus: &Prometheus, cluster: &str) {
-    let data = prometheus.ask("query", &[("query", "time()")]).unwrap();
+/// Runs the queries of the overview and of one object for a cluster in which an object drifts.
+pub(crate) fn check_during_drift(prometheus: &Prometheus, cluster: &str) {
+    let data = prometheus.request("query", &[("query", "time()")]).unwrap();
     let now = data["result"][0].as_f64().unwrap();
-    let mut unanswered = Vec::new();
+    let mut without_data = Vec::new();
     for name in ["overview", "object"] {
         let dashboard = Dashboard::read(name);
         let choice = Choice::of(&dashboard).with("cluster", cluster);
@@ -177,14 +180,14 @@ pub(crate) fn check_while_it_drifts(prometheus: &Prometheus, cluster: &str) {
             let answers = answers_at(prometheus, now, &without_fallback(panel), &choice);
             let place = format!("{}: {}", dashboard.title(), text(panel, "title"));
             if answers.iter().all(Vec::is_empty) && !NOT_YET.contains(&&*place) {
-                unanswered.push(place);
+                without_data.push(place);
             }
         }
     }
-    assert!(unanswered.is_empty(), "{unanswered:#?}");
+    assert!(without_data.is_empty(), "{without_data:#?}");
 }
 
-/// The rows of the table of all that drifts: their labels.
+/// The labels of the rows in the table of drifted objects.
 fn rows(feed: &Feed, choice: &Choice) -> Vec<Value> {
     let overview = Dashboard::read("overview");
     let table = overview.panels().find(|panel| panel["type"] == "table").unwrap().clone();
@@ -207,7 +210,7 @@ fn names_in_tables_lead_to_pages(feed: &Feed) {
     for row in rows {
         let path =
             format!("/objects/{}/{}/{}", text(&row, "resource"), text(&row, "place"), text(&row, "name"));
-        // An object that is gone has a page, too, with its history, that says 404.
+        // A deleted object has a page with its history, with status 404.
         let answer = page::get(feed.shop.port, &path, &[]).unwrap();
         let shown = answer.text().contains(text(&row, "name"));
         assert!(shown && [200, 404].contains(&answer.status), "{path}: {}", answer.status);

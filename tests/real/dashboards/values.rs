@@ -1,4 +1,4 @@
-//! What answers of Prometheus say, in words.
+//! Formatting of query results.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ fn number(pair: &Value) -> f64 {
     pair[1].as_str().and_then(|value| value.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// The value of a series at the end.
+/// The last value of a series.
 pub(super) fn latest(series: &Value) -> f64 {
     series["value"]
         .as_array()
-        .map_or_else(|| points(series).last().map_or(f64::NAN, |own| own.1), |_| number(&series["value"]))
+        .map_or_else(|| points(series).last().map_or(f64::NAN, |point| point.1), |_| number(&series["value"]))
 }
 
-/// The values of a series over time, those that are numbers.
+/// The numeric values of a series over time.
 pub(super) fn points(series: &Value) -> Vec<(f64, f64)> {
     let pairs = series["values"].as_array().into_iter().flatten();
     let points = pairs.map(|pair| (pair[0].as_f64().unwrap_or(0.0), number(pair)));
     points.filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// The same in pieces without a gap: where a series was not there, nothing is drawn.
+/// The same in segments without a gap, so that gaps stay empty.
 pub(super) fn pieces(series: &Value) -> Vec<Vec<(f64, f64)>> {
     let points = points(series);
     let is_next = |one: &(f64, f64), next: &(f64, f64)| next.0 - one.0 < 1.5 * STEP;
     points.chunk_by(is_next).map(<[_]>::to_vec).collect()
 }
 
-/// Where times and values are drawn.
+/// The axes of a graph.
 pub(super) struct Scale {
     pub(super) most: f64,
     begin: f64,
@@ -46,19 +46,19 @@ impl Scale {
         Self { most, begin: now - f64::from(RANGE), end: now }
     }
 
-    /// How far along the time is, from 0 to 1.
+    /// The position of a time, from 0 to 1.
     pub(super) fn along(&self, time: f64) -> f64 {
         ((time - self.begin) / (self.end - self.begin)).clamp(0.0, 1.0)
     }
 }
 
-/// What a number means, where the panel says so.
+/// The text of a value mapping, if the panel has one.
 pub(super) fn word(mappings: &[Value], value: f64) -> Option<String> {
-    let own = mappings.iter().find_map(|mapping| mapping["options"].get(value.to_string()));
-    own.map(|own| text(own, "text").to_owned())
+    let options = mappings.iter().find_map(|mapping| mapping["options"].get(value.to_string()));
+    options.map(|options| text(options, "text").to_owned())
 }
 
-/// A value in its unit, about as Grafana writes it.
+/// A value in its unit, similar to Grafana.
 pub(super) fn show(value: f64, unit: &str, now: f64) -> String {
     match unit {
         _ if !value.is_finite() => "–".to_owned(),
@@ -91,28 +91,29 @@ fn duration(seconds: f64) -> String {
     format!("{} {unit}", short((seconds / size * 10.0).round() / 10.0))
 }
 
-/// The heads and rows of a table, as its transformations say: the answers joined by their labels.
+/// The header and rows of a table by its transformations: the results joined by their labels.
 pub(super) fn table(panel: &Value, answers: &[Vec<Value>], now: f64) -> (Vec<String>, Vec<Vec<String>>) {
     let organize = &list(panel, "transformations")[1]["options"];
     let property = |head: &str, id: &str| {
         let overrides = list(&panel["fieldConfig"], "overrides");
-        let own = overrides.iter().filter(|own| own["matcher"]["options"] == head);
-        own.flat_map(|own| list(own, "properties"))
-            .find(|own| own["id"] == id)
-            .map(|own| own["value"].clone())
+        let matching = overrides.iter().filter(|rule| rule["matcher"]["options"] == head);
+        matching
+            .flat_map(|rule| list(rule, "properties"))
+            .find(|property| property["id"] == id)
+            .map(|property| property["value"].clone())
     };
     let mut rows: BTreeMap<String, (Value, BTreeMap<String, String>)> = BTreeMap::new();
     for (series, letter) in answers.iter().zip('A'..) {
         let head = text(&organize["renameByName"], &format!("Value #{letter}")).to_owned();
         let mappings = property(&head, "mappings").unwrap_or_default();
         let unit = property(&head, "unit").unwrap_or_default();
-        for own in series {
-            let value = latest(own);
+        for sample in series {
+            let value = latest(sample);
             let shown = word(mappings.as_array().map_or(&[], Vec::as_slice), value);
             let shown = shown.unwrap_or_else(|| show(value, unit.as_str().unwrap_or("none"), now));
             let row = rows
-                .entry(own["metric"].to_string())
-                .or_insert_with(|| (own["metric"].clone(), BTreeMap::new()));
+                .entry(sample["metric"].to_string())
+                .or_insert_with(|| (sample["metric"].clone(), BTreeMap::new()));
             row.1.insert(head.clone(), shown);
         }
     }

@@ -1,20 +1,20 @@
-//! The documents that are applied, each of them as many times as there are names for it.
+//! The corpus of documents. A document can be instantiated under any number of names.
 
 use serde_json::Value;
 
-/// How the corpus is sent.
+/// How kubectl sends the corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// With kubectl, which remembers what it applied.
+    /// Client-side apply.
     Applied,
-    /// With kubectl, which lets the server remember.
+    /// Server-side apply.
     Merged,
-    /// With kubectl, which forgets it.
+    /// Create, without a last-applied annotation.
     Created,
 }
 
 impl Pass {
-    /// What names end in.
+    /// The suffix of names.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Applied => "",
@@ -23,7 +23,7 @@ impl Pass {
         }
     }
 
-    /// How kubectl is called to send, and to judge.
+    /// The arguments of kubectl to send and to diff.
     pub(super) fn arguments(self) -> [&'static [&'static str]; 2] {
         match self {
             Self::Applied => [&["apply"], &[]],
@@ -33,7 +33,7 @@ impl Pass {
     }
 }
 
-/// A document of the corpus, in which `@` and `~` stand for what makes a copy its own.
+/// A document of the corpus, in which `@` and `~` are placeholders for the suffix of a copy.
 #[derive(Clone, Copy)]
 pub(super) struct Document {
     text: &'static str,
@@ -45,7 +45,7 @@ const FILES: &[&str] = &[
     include_str!("corpus/storage.yaml"),
     include_str!("corpus/services.yaml"),
     include_str!("corpus/workloads.yaml"),
-    // Limits would bound Pods that come after them.
+    // Limit ranges would constrain the Pods after them.
     include_str!("corpus/pods.yaml"),
     include_str!("corpus/policy.yaml"),
     include_str!("corpus/widgets.yaml"),
@@ -57,43 +57,43 @@ pub(super) fn read() -> Vec<Document> {
 }
 
 impl Document {
-    /// A copy as YAML. Names end in what the pass and the copy are called, and so do groups of kinds.
+    /// A copy as YAML. Names and API groups end in the suffix of the pass and the copy.
     pub(super) fn yaml(self, pass: &str, copy: &str) -> String {
-        let own = format!("{pass}{copy}");
-        let group = if self.text.contains("kind: CustomResourceDefinition") { &own } else { pass };
-        self.text.replace('@', &own).replace('~', group)
+        let suffix = format!("{pass}{copy}");
+        let group = if self.text.contains("kind: CustomResourceDefinition") { &suffix } else { pass };
+        self.text.replace('@', &suffix).replace('~', group)
     }
 
-    /// A copy as sources read it.
+    /// A copy as sources decode it.
     pub(super) fn value(self, pass: &str, copy: &str) -> Value {
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         serde_saphyr::from_str_with_options(&self.yaml(pass, copy), options)
             .unwrap_or_else(|error| panic!("{}: {error}", self.text))
     }
 
-    /// Whether there can be only one of it.
-    pub(super) fn is_only_one(self) -> bool {
+    /// Whether only one instance can exist.
+    pub(super) fn is_singleton(self) -> bool {
         self.text.contains("# once")
     }
 
-    /// Whether it can be sent this way.
-    pub(super) fn is_sent(self, pass: Pass) -> bool {
+    /// Whether the pass includes it.
+    pub(super) fn is_included(self, pass: Pass) -> bool {
         match pass {
             Pass::Applied => true,
-            Pass::Merged => !self.is_only_one() && !self.text.contains("# no merge"),
-            Pass::Created => !self.is_only_one(),
+            Pass::Merged => !self.is_singleton() && !self.text.contains("# no merge"),
+            Pass::Created => !self.is_singleton(),
         }
     }
 
-    /// Whether kubectl can say anything about it.
-    pub(super) fn is_judged(self, pass: Pass) -> bool {
-        // What it does not remember to have applied as null, it takes away.
+    /// Whether kubectl diff can compare it.
+    pub(super) fn is_comparable(self, pass: Pass) -> bool {
+        // kubectl deletes null fields that are not in its last-applied annotation.
         let forgets = pass == Pass::Created && self.text.contains("# nulls");
         !forgets && !self.text.contains("# unjudged")
     }
 
-    /// Whether it declares a kind.
-    pub(super) fn is_kind(self) -> bool {
+    /// Whether it is a CRD.
+    pub(super) fn is_crd(self) -> bool {
         self.text.contains("kind: CustomResourceDefinition")
     }
 }

@@ -1,34 +1,34 @@
-//! Edits of one object each, made from what is declared and what is there.
+//! Edits of single objects, derived from the declared and the live object.
 
 use serde_json::{Value, json};
 
-use super::values::{element, others, sample};
+use super::values::{alternatives, new_elements, new_values};
 
-/// What an edit does.
+/// The class of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// A declared value becomes another one.
+    /// A declared value changes.
     Changed,
-    /// A declared field or element goes.
+    /// A declared field or element is removed.
     Removed,
-    /// A declared list gets one more element.
+    /// A declared list gets an element.
     Added,
-    /// Something changes, or comes, that nobody declared.
+    /// An undeclared field changes or is added.
     Undeclared,
-    /// Something changes that is declared to be empty, or null, and that the server fills.
+    /// A field that is declared as empty or null, and that the server sets, changes.
     Filled,
 }
 
 /// An edit of an object.
 pub(super) struct Edit {
     pub(super) class: Class,
-    /// Where in the object.
+    /// The JSON Pointer of the field.
     pub(super) pointer: String,
-    /// JSON patches that all do: the first that the API server takes is made.
+    /// Equivalent JSON patches: the first that the API server accepts is made.
     pub(super) ways: Vec<Value>,
 }
 
-/// All edits of an object that make sense, by what a document declares of it.
+/// All useful edits of an object by its document.
 pub(super) fn edits_of(declared: &Value, live: &Value) -> Vec<Edit> {
     let mut edits = Vec::new();
     for (name, live) in live.as_object().into_iter().flatten() {
@@ -47,7 +47,7 @@ pub(super) fn edits_of(declared: &Value, live: &Value) -> Vec<Edit> {
     edits
 }
 
-/// Maps of which others may own keys.
+/// Maps in which others may own keys.
 const MAPS: &[&str] = &[
     "labels",
     "annotations",
@@ -72,7 +72,7 @@ fn walk(pointer: &str, declared: Option<&Value>, live: &Value, edits: &mut Vec<E
             for (name, declared) in declared {
                 match members.get(name) {
                     Some(_) if !declared.is_null() && *declared != json!([]) => edits.push(removal(at(name))),
-                    None => edits.push(coming(at(name), declared)),
+                    None => edits.push(addition(at(name), declared)),
                     Some(_) => {}
                 }
             }
@@ -89,9 +89,9 @@ fn walk(pointer: &str, declared: Option<&Value>, live: &Value, edits: &mut Vec<E
             }
             let field = pointer.rsplit('/').next().unwrap_or_default();
             let mut last = match declared.len().checked_sub(1).and_then(|at| elements.get(at)) {
-                Some(last) => element(last),
-                // What is there was not declared, and is nothing to go by.
-                None => sample(field)
+                Some(last) => new_elements(last),
+                // The live value is undeclared and gives no hint.
+                None => new_values(field)
                     .into_iter()
                     .filter_map(|mut list| list.get_mut(0).map(Value::take))
                     .collect(),
@@ -112,18 +112,18 @@ fn walk(pointer: &str, declared: Option<&Value>, live: &Value, edits: &mut Vec<E
         }
         (declared, live) => {
             let class = match declared {
-                Some(declared) if is_nothing(declared) && !is_nothing(live) => Class::Filled,
+                Some(declared) if is_empty_value(declared) && !is_empty_value(live) => Class::Filled,
                 Some(_) => Class::Changed,
                 None => Class::Undeclared,
             };
             let way = |value| json!([{"op": "replace", "path": pointer, "value": value}]);
-            let ways = others(live).into_iter().map(way).collect();
+            let ways = alternatives(live).into_iter().map(way).collect();
             edits.push(Edit { class, pointer: pointer.to_owned(), ways });
         }
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -137,14 +137,14 @@ fn removal(pointer: String) -> Edit {
     Edit { class: Class::Removed, pointer, ways: vec![way] }
 }
 
-/// Something is declared to be empty, and the server keeps nothing there.
-fn coming(pointer: String, declared: &Value) -> Edit {
+/// A field that is declared as empty, and that the server omits.
+fn addition(pointer: String, declared: &Value) -> Edit {
     let field = pointer.rsplit('/').next().unwrap_or_default();
     let (class, values) = match declared {
-        Value::Null => (Class::Filled, sample(field)),
-        Value::Array(_) => (Class::Added, sample(field)),
+        Value::Null => (Class::Filled, new_values(field)),
+        Value::Array(_) => (Class::Added, new_values(field)),
         Value::Object(_) => (Class::Undeclared, Vec::new()),
-        scalar => (Class::Changed, others(scalar)),
+        scalar => (Class::Changed, alternatives(scalar)),
     };
     let way = |value| json!([{"op": "add", "path": pointer, "value": value}]);
     let ways = values.into_iter().map(way).collect();

@@ -1,11 +1,11 @@
-//! Edits about which kubectl and we differ, or which kubectl cannot judge and we do not call drift, each with its reason.
+//! Edits for which kubectl and we disagree, or that kubectl cannot compare and we do not report, each with its reason.
 
-/// Who judges.
+/// The oracle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
-    /// kubectl, which remembers what it applied.
+    /// kubectl with its last-applied annotation.
     Kubectl,
-    /// kubectl with the manifest of a release: it does not know what Helm sent before.
+    /// kubectl with the manifest of a release, without the previously applied state.
     Helm,
 }
 
@@ -18,55 +18,57 @@ impl Judge {
     }
 }
 
-/// An edit that is known.
-pub(super) struct Known {
+/// An exception.
+pub(super) struct Exception {
     /// The kind; `*` for all.
     kind: &'static str,
     /// The end of the pointer; `*` is any step.
     end: &'static str,
-    /// Whether we call it drift.
+    /// Whether we report drift.
     pub(super) drift: bool,
     pub(super) why: &'static str,
 }
 
-const FILLED: &str = "declared to be empty, and filled by others";
-const SYSTEM: &str = "what the system adds to lists and maps";
-const KEYS: &str = "a key that nobody declared makes another element of it";
-const FIRST_KEY: &str = "kubectl knows elements by the first of several keys";
-const OLD_NAMES: &str = "kubectl changes one of two names, and the server goes by the other";
+const FILLED: &str = "declared as empty, and set by others";
+const SYSTEM: &str = "added to lists and maps by the system";
+const KEYS: &str = "an undeclared key identifies another element";
+const FIRST_KEY: &str = "kubectl identifies elements by the first of several keys";
+const OLD_NAMES: &str = "kubectl changes one of two names, and the server uses the other";
 
-const KNOWN: &[Known] = &[
-    known("*", "clientConfig/caBundle", false, FILLED),
-    known("*", "ports/*/hostPort", false, FILLED),
-    known("CustomResourceDefinition", "names/listKind", false, FILLED),
-    known("CustomResourceDefinition", "names/singular", false, FILLED),
-    known("PersistentVolumeClaim", "spec/volumeName", false, FILLED),
-    known("Pod", "spec/nodeName", false, FILLED),
-    known("Pod", "spec/imagePullSecrets/*", false, FILLED),
-    known("Secret", "type", false, FILLED),
-    known("LimitRange", "defaultRequest/*", false, SYSTEM),
-    known("Pod", "labelSelector/matchExpressions/*", false, SYSTEM),
-    known("Pod", "spec/tolerations/*/tolerationSeconds", false, SYSTEM),
-    known("*", "ports/*/protocol", true, KEYS),
-    known("Deployment", "ports/*/containerPort", true, FIRST_KEY),
-    known("Deployment", "topologySpreadConstraints/1/labelSelector", true, FIRST_KEY),
-    known("Deployment", "topologySpreadConstraints/1/labelSelector/matchLabels", true, FIRST_KEY),
-    known("Deployment", "topologySpreadConstraints/1/labelSelector/matchLabels/app", true, FIRST_KEY),
-    known("Service", "ports/*/targetPort", false, FIRST_KEY),
-    known("ReplicaSet", "env/1/name", true, "kubectl takes no element twice"),
-    known("*", "template/spec/serviceAccountName", true, OLD_NAMES),
-    known("Widget", "free/big", true, "kubectl has large numbers as fractions"),
+const EXCEPTIONS: &[Exception] = &[
+    exception("*", "clientConfig/caBundle", false, FILLED),
+    exception("*", "ports/*/hostPort", false, FILLED),
+    exception("CustomResourceDefinition", "names/listKind", false, FILLED),
+    exception("CustomResourceDefinition", "names/singular", false, FILLED),
+    exception("PersistentVolumeClaim", "spec/volumeName", false, FILLED),
+    exception("Pod", "spec/nodeName", false, FILLED),
+    exception("Pod", "spec/imagePullSecrets/*", false, FILLED),
+    exception("Secret", "type", false, FILLED),
+    exception("LimitRange", "defaultRequest/*", false, SYSTEM),
+    exception("Pod", "labelSelector/matchExpressions/*", false, SYSTEM),
+    exception("Pod", "spec/tolerations/*/tolerationSeconds", false, SYSTEM),
+    exception("*", "ports/*/protocol", true, KEYS),
+    exception("Deployment", "ports/*/containerPort", true, FIRST_KEY),
+    exception("Deployment", "topologySpreadConstraints/1/labelSelector", true, FIRST_KEY),
+    exception("Deployment", "topologySpreadConstraints/1/labelSelector/matchLabels", true, FIRST_KEY),
+    exception("Deployment", "topologySpreadConstraints/1/labelSelector/matchLabels/app", true, FIRST_KEY),
+    exception("Service", "ports/*/targetPort", false, FIRST_KEY),
+    exception("ReplicaSet", "env/1/name", true, "kubectl merges duplicate elements"),
+    exception("*", "template/spec/serviceAccountName", true, OLD_NAMES),
+    exception("Widget", "free/big", true, "kubectl decodes large numbers as floats"),
 ];
 
-const fn known(kind: &'static str, end: &'static str, drift: bool, why: &'static str) -> Known {
-    Known { kind, end, drift, why }
+const fn exception(kind: &'static str, end: &'static str, drift: bool, why: &'static str) -> Exception {
+    Exception { kind, end, drift, why }
 }
 
-/// What is known about an edit.
-pub(super) fn known_about(kind: &str, pointer: &str) -> Option<&'static Known> {
+/// The exception for an edit.
+pub(super) fn find_exception(kind: &str, pointer: &str) -> Option<&'static Exception> {
     let ends_in = |end: &str| {
-        let (mut steps, mut wanted) = (pointer.rsplit('/'), end.rsplit('/'));
-        wanted.all(|wanted| steps.next().is_some_and(|step| wanted == "*" || wanted == step))
+        let (mut steps, mut expected) = (pointer.rsplit('/'), end.rsplit('/'));
+        expected.all(|expected| steps.next().is_some_and(|step| expected == "*" || expected == step))
     };
-    KNOWN.iter().find(|known| (known.kind == "*" || known.kind == kind) && ends_in(known.end))
+    EXCEPTIONS
+        .iter()
+        .find(|exception| (exception.kind == "*" || exception.kind == kind) && ends_in(exception.end))
 }

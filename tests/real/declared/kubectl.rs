@@ -1,4 +1,4 @@
-//! The real kubectl, which applies, and judges.
+//! The real kubectl: apply and diff.
 
 use std::{
     collections::BTreeSet,
@@ -21,8 +21,8 @@ pub(super) struct Kubectl {
     folder: PathBuf,
 }
 
-/// How many objects one process is asked about.
-const AT_ONCE: usize = 80;
+/// Number of objects per process.
+const BATCH: usize = 80;
 
 impl Kubectl {
     pub(super) fn new(cluster: &Cluster) -> Self {
@@ -31,7 +31,7 @@ impl Kubectl {
         let kubeconfig = folder.join("kubeconfig");
         fs::copy(cluster.kubeconfig(User::Admin), &kubeconfig).unwrap();
         let kubectl = Self { kubeconfig, folder };
-        // With a flag, nothing in other namespaces could be asked about.
+        // A `--namespace` flag would reject objects in other namespaces.
         let set = kubectl
             .command()
             .args(["config", "set-context", "--current", "--namespace", NAMESPACE])
@@ -41,7 +41,7 @@ impl Kubectl {
         kubectl
     }
 
-    /// Whether something differs from the manifest of a release, all of it at once.
+    /// Whether any object differs from the manifest of a release.
     pub(super) fn diff_release(&self, manifest: &str) -> Result<bool, String> {
         let file = self.folder.join("release.yaml");
         fs::write(&file, manifest).unwrap();
@@ -52,7 +52,7 @@ impl Kubectl {
         }
     }
 
-    /// Applies documents, or creates them.
+    /// Applies or creates documents.
     #[track_caller]
     pub(super) fn send(&self, arguments: &[&str], documents: &[String]) {
         let file = self.folder.join("sent.yaml");
@@ -61,49 +61,50 @@ impl Kubectl {
         assert!(status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&stderr));
     }
 
-    /// Which of the documents an apply would change, and about which kubectl cannot tell.
-    pub(super) fn diff(&self, arguments: &[&str], documents: &[Asked]) -> Judged {
-        let chunks: Vec<_> = documents.chunks(AT_ONCE).enumerate().collect();
-        let judge = |(number, chunk): &(usize, &[Asked])| self.diff_some(arguments, *number, chunk);
-        let mut all = Judged::default();
+    /// The documents that an apply would change, and those that kubectl cannot compare.
+    pub(super) fn diff(&self, arguments: &[&str], documents: &[DiffInput]) -> DiffResult {
+        let chunks: Vec<_> = documents.chunks(BATCH).enumerate().collect();
+        let judge = |(number, chunk): &(usize, &[DiffInput])| self.diff_some(arguments, *number, chunk);
+        let mut all = DiffResult::default();
         for pair in chunks.chunks(2) {
             thread::scope(|scope| {
                 let running: Vec<_> = pair.iter().map(|chunk| scope.spawn(|| judge(chunk))).collect();
-                for judged in running {
-                    all.add(judged.join().unwrap());
+                for result in running {
+                    all.add(result.join().unwrap());
                 }
             });
         }
         all
     }
 
-    fn diff_some(&self, arguments: &[&str], number: usize, documents: &[Asked]) -> Judged {
+    fn diff_some(&self, arguments: &[&str], number: usize, documents: &[DiffInput]) -> DiffResult {
         let file = self.folder.join(format!("judged-{number}.yaml"));
-        let texts: Vec<&str> = documents.iter().map(|asked| asked.text.as_str()).collect();
+        let texts: Vec<&str> = documents.iter().map(|input| input.text.as_str()).collect();
         fs::write(&file, texts.join("\n---\n")).unwrap();
         let Output { status, stdout, stderr } = self.run(&[&["diff"], arguments].concat(), &file);
         if status.code().is_some_and(|code| code < 2) {
-            let differ = String::from_utf8_lossy(&stdout).lines().filter_map(named).collect();
-            return Judged { differ, untold: BTreeSet::new() };
+            let differ = String::from_utf8_lossy(&stdout).lines().filter_map(file_of_line).collect();
+            return DiffResult { differ, undecided: BTreeSet::new() };
         }
-        let said = String::from_utf8_lossy(&stderr);
-        println!("kubectl diff: {said}");
+        let message = String::from_utf8_lossy(&stderr);
+        println!("kubectl diff: {message}");
         if let [only] = documents {
-            return Judged { differ: BTreeSet::new(), untold: [only.file.clone()].into() };
+            return DiffResult { differ: BTreeSet::new(), undecided: [only.file.clone()].into() };
         }
-        // What cannot be applied any more ends it all. Mostly its name is told, which others may have too.
-        let is_named = |asked: &Asked| said.contains(&format!("\"{}\"", asked.name));
-        let (named, mut others): (Vec<Asked>, Vec<Asked>) = documents.iter().cloned().partition(is_named);
-        let mut parts: Vec<Vec<Asked>> = named.into_iter().map(|asked| vec![asked]).collect();
+        // One invalid document fails the whole diff. The message usually contains its name, which may be ambiguous.
+        let is_named = |input: &DiffInput| message.contains(&format!("\"{}\"", input.name));
+        let (named, mut others): (Vec<DiffInput>, Vec<DiffInput>) =
+            documents.iter().cloned().partition(is_named);
+        let mut parts: Vec<Vec<DiffInput>> = named.into_iter().map(|input| vec![input]).collect();
         if parts.is_empty() {
             parts.push(others.split_off(others.len() / 2));
         }
         parts.push(others);
-        let mut judged = Judged::default();
+        let mut result = DiffResult::default();
         for part in parts.iter().filter(|part| !part.is_empty()) {
-            judged.add(self.diff_some(arguments, number, part));
+            result.add(self.diff_some(arguments, number, part));
         }
-        judged
+        result
     }
 
     fn run(&self, arguments: &[&str], file: &Path) -> Output {
@@ -115,24 +116,22 @@ impl Kubectl {
         command
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
-            // Some are written anew without any change but of this.
+            // Some objects differ only in their generation.
             .env("KUBECTL_EXTERNAL_DIFF", "diff -q -N -Igeneration");
         command
     }
 }
 
-/// A document that kubectl is asked about.
+/// A document for kubectl diff.
 #[derive(Clone)]
-pub(super) struct Asked {
-    /// What kubectl calls the file in which it compares it.
+pub(super) struct DiffInput {
+    /// The name of the file that kubectl compares.
     pub(super) file: String,
-    /// The object's name.
     pub(super) name: String,
-    /// The document as YAML.
     pub(super) text: String,
 }
 
-impl Asked {
+impl DiffInput {
     pub(super) fn new(document: &Value, live: &Value, text: String) -> Self {
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let version = word(&document["apiVersion"]).replace('/', ".");
@@ -142,22 +141,22 @@ impl Asked {
     }
 }
 
-/// What kubectl says about some documents, by the names of their files.
+/// The result of kubectl diff by file name.
 #[derive(Default)]
-pub(super) struct Judged {
+pub(super) struct DiffResult {
     pub(super) differ: BTreeSet<String>,
-    pub(super) untold: BTreeSet<String>,
+    pub(super) undecided: BTreeSet<String>,
 }
 
-impl Judged {
+impl DiffResult {
     fn add(&mut self, other: Self) {
         self.differ.extend(other.differ);
-        self.untold.extend(other.untold);
+        self.undecided.extend(other.undecided);
     }
 }
 
-/// `Files /tmp/LIVE-1/apps.v1.Deployment.shop.web and … differ`.
-fn named(line: &str) -> Option<String> {
+/// Parses `Files /tmp/LIVE-1/apps.v1.Deployment.shop.web and … differ`.
+fn file_of_line(line: &str) -> Option<String> {
     let file = line.strip_prefix("Files ")?.split_once(" and ")?.0.rsplit('/').next()?;
     Some(file.to_owned())
 }

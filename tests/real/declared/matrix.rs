@@ -1,4 +1,4 @@
-//! What was asked and what both said, by kind.
+//! The results of all edits, by kind.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,66 +9,65 @@ use serde_json::Value;
 
 use super::{
     edits::{Class, Edit},
-    known::{Judge, Known, known_about},
+    known::{Exception, Judge, find_exception},
     paths,
 };
 
 /// An edit that was made.
-pub(super) struct Asking<'a> {
+pub(super) struct MatrixEdit<'a> {
     pub(super) edit: &'a Edit,
-    /// What is declared of the object.
     pub(super) declared: &'a Value,
     pub(super) before: &'a Value,
     pub(super) after: &'a Value,
 }
 
-/// What one edit came to.
-pub(super) struct Answer {
+/// The result of one edit.
+pub(super) struct EditResult {
     pub(super) kind: String,
     pub(super) class: Class,
-    /// Which object was edited, and where.
+    /// The edited object and field.
     pub(super) name: String,
     pub(super) pointer: String,
-    /// Whether kubectl would change the object back; none where it cannot tell.
+    /// Whether kubectl would revert the edit; none if it cannot compare.
     pub(super) kubectl: Option<bool>,
-    /// Whether we call it drift.
+    /// Whether we report drift.
     pub(super) drift: bool,
-    /// What we found elsewhere than where the edit was.
-    pub(super) astray: Vec<String>,
+    /// Findings in other places than the edit.
+    pub(super) misplaced: Vec<String>,
     /// Whether the edit is in a list of a custom resource.
     pub(super) in_custom_list: bool,
 }
 
-/// How both answers go together.
+/// How the two results relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// kubectl says the same.
+    /// kubectl agrees.
     Agreed,
-    /// kubectl cannot put it back, and we say what it is.
+    /// kubectl cannot compare, and we report the expected result.
     Alone,
-    /// An element that kubectl leaves alone in a list that it merges; by our word elements that are added are drift.
+    /// An added element of a list that kubectl merges: kubectl ignores it, and we report drift.
     Merged,
-    /// A field that is declared to be empty, or null, and that the server fills: kubectl would have it filled anew, and we take
-    /// it for not declared.
+    /// A field that is declared as empty or null and that the server sets: kubectl would clear it, and we treat
+    /// it as undeclared.
     Filled,
-    /// A field that nobody declared, in an element of a custom resource's list: kubectl replaces such lists, and we leave
-    /// alone what others fill in there.
+    /// An undeclared field in a list element of a custom resource: kubectl replaces such lists, and we ignore
+    /// the field.
     Custom,
-    /// One of those that are known, with its reason.
-    Known,
+    /// A documented exception.
+    Exception,
     Wrong,
 }
 
-impl Answer {
-    /// What was asked, what kubectl says, and the paths that we find.
-    pub(super) fn new(asking: &Asking<'_>, kubectl: Option<bool>, found: &[String]) -> Self {
-        let Asking { edit, declared, before, after } = asking;
-        // Besides, the server may have changed more than it was told to.
-        let is_right = |pointer: &String| {
+impl EditResult {
+    /// Combines an edit with the result of kubectl and the paths that we find.
+    pub(super) fn new(made: &MatrixEdit<'_>, kubectl: Option<bool>, found: &[String]) -> Self {
+        let MatrixEdit { edit, declared, before, after } = made;
+        // The server may change more fields than the patch does.
+        let is_expected = |pointer: &String| {
             paths::is_at(pointer, &edit.pointer) || before.pointer(pointer) != after.pointer(pointer)
         };
         let places = |path: &str| [after, before].map(|object| paths::pointers(path, object)).concat();
-        let is_astray = |path: &&String| !places(path).iter().any(is_right);
+        let is_misplaced = |path: &&String| !places(path).iter().any(is_expected);
         let in_list = edit.pointer.split('/').any(|step| step.parse::<usize>().is_ok());
         Self {
             kind: declared["kind"].as_str().unwrap_or_default().to_owned(),
@@ -77,31 +76,33 @@ impl Answer {
             pointer: edit.pointer.clone(),
             kubectl,
             drift: !found.is_empty(),
-            astray: found.iter().filter(is_astray).cloned().collect(),
+            misplaced: found.iter().filter(is_misplaced).cloned().collect(),
             in_custom_list: in_list && declared["kind"] == "Widget",
         }
     }
 
     fn outcome(&self) -> Outcome {
-        let wanted = matches!(self.class, Class::Changed | Class::Removed | Class::Added);
+        let expected = matches!(self.class, Class::Changed | Class::Removed | Class::Added);
         match (self.kubectl, self.drift) {
-            _ if !self.astray.is_empty() => Outcome::Wrong,
+            _ if !self.misplaced.is_empty() => Outcome::Wrong,
             (Some(true), false) if self.class == Class::Filled => Outcome::Filled,
             (Some(true), false) if self.class == Class::Undeclared && self.in_custom_list => Outcome::Custom,
             (Some(false), true) if self.class == Class::Added => Outcome::Merged,
             (Some(kubectl), drift) if kubectl == drift => Outcome::Agreed,
-            (None, drift) if wanted == drift => Outcome::Alone,
-            (_, drift) if self.known().is_some_and(|known| known.drift == drift) => Outcome::Known,
+            (None, drift) if expected == drift => Outcome::Alone,
+            (_, drift) if self.exception().is_some_and(|exception| exception.drift == drift) => {
+                Outcome::Exception
+            }
             _ => Outcome::Wrong,
         }
     }
 
-    fn known(&self) -> Option<&'static Known> {
-        known_about(&self.kind, &self.pointer)
+    fn exception(&self) -> Option<&'static Exception> {
+        find_exception(&self.kind, &self.pointer)
     }
 }
 
-/// What a declared object is called.
+/// Kind and name of a declared object.
 pub(super) fn name(declared: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     format!("{} {}", text(&declared["kind"]), text(&declared["metadata"]["name"]))
@@ -110,10 +111,10 @@ pub(super) fn name(declared: &Value) -> String {
 pub(super) struct Matrix {
     judge: Judge,
     started: Instant,
-    answers: Vec<Answer>,
-    refused: BTreeMap<Class, usize>,
+    results: Vec<EditResult>,
+    rejected: BTreeMap<Class, usize>,
     without_effect: usize,
-    rests: Vec<String>,
+    unedited: Vec<String>,
     wrong: Vec<String>,
 }
 
@@ -122,23 +123,23 @@ impl Matrix {
         Self {
             judge,
             started: Instant::now(),
-            answers: Vec::new(),
-            refused: BTreeMap::new(),
+            results: Vec::new(),
+            rejected: BTreeMap::new(),
             without_effect: 0,
-            rests: Vec::new(),
+            unedited: Vec::new(),
             wrong: Vec::new(),
         }
     }
 
-    /// What was found where nothing should be.
-    pub(super) fn at_rest(
+    /// Records drift without an edit.
+    pub(super) fn record_unedited(
         &mut self,
         when: &str,
         objects: usize,
         of_kubectl: &BTreeSet<String>,
         of_ours: Vec<String>,
     ) {
-        self.rests.push(format!(
+        self.unedited.push(format!(
             "{when}: {objects} objects, drift by kubectl {}, by us {}",
             of_kubectl.len(),
             of_ours.len()
@@ -147,76 +148,80 @@ impl Matrix {
         self.wrong.extend(of_ours.into_iter().map(|found| format!("{when}, we: {found}")));
     }
 
-    /// An edit that the API server does not take in any way.
-    pub(super) fn refused(&mut self, class: Class) {
-        *self.refused.entry(class).or_default() += 1;
+    /// Records an edit that the API server rejected in all variants.
+    pub(super) fn rejected(&mut self, class: Class) {
+        *self.rejected.entry(class).or_default() += 1;
     }
 
-    /// An edit that changed nothing.
+    /// Records an edit without effect.
     pub(super) fn without_effect(&mut self) {
         self.without_effect += 1;
     }
 
-    /// An edit that both were asked about.
-    pub(super) fn answer(&mut self, answer: Answer) {
-        if answer.outcome() == Outcome::Wrong {
-            let Answer { class, name, pointer, kubectl, drift, astray, .. } = &answer;
+    /// Records an edit that both compared.
+    pub(super) fn record(&mut self, result: EditResult) {
+        if result.outcome() == Outcome::Wrong {
+            let EditResult { class, name, pointer, kubectl, drift, misplaced, .. } = &result;
             self.wrong.push(format!(
-                "{class:?} {name} {pointer}: kubectl {kubectl:?}, we {drift}, astray {astray:?}"
+                "{class:?} {name} {pointer}: kubectl {kubectl:?}, we {drift}, misplaced {misplaced:?}"
             ));
         }
-        self.answers.push(answer);
+        self.results.push(result);
     }
 
-    /// Prints everything, and fails where something is not as it should be.
+    /// Prints all results, and fails on any wrong one.
     pub(super) fn finish(self) {
-        println!("\nwhat is declared, beside {} ({} s)", self.judge.name(), self.started.elapsed().as_secs());
-        self.rests.iter().for_each(|rest| println!("{rest}"));
+        println!(
+            "\ndeclared fields compared with {} ({} s)",
+            self.judge.name(),
+            self.started.elapsed().as_secs()
+        );
+        self.unedited.iter().for_each(|rest| println!("{rest}"));
         let line = |name: &str, numbers: [usize; 8]| {
             println!("{name:<34}{}", numbers.map(|number| format!("{number:>9}")).concat());
         };
-        println!("{:<34}    edits    drift   agreed    alone   merged   filled   custom    known", "kind");
-        let kinds: BTreeSet<&str> = self.answers.iter().map(|answer| answer.kind.as_str()).collect();
+        println!("{:<34}    edits    drift   agreed    alone   merged   filled   custom   except", "kind");
+        let kinds: BTreeSet<&str> = self.results.iter().map(|result| result.kind.as_str()).collect();
         for kind in kinds {
-            line(kind, self.numbers(|answer| answer.kind == kind));
+            line(kind, self.numbers(|result| result.kind == kind));
         }
         for class in [Class::Changed, Class::Removed, Class::Added, Class::Undeclared, Class::Filled] {
             let name = format!("{class:?}").to_lowercase();
-            line(&name, self.numbers(|answer| answer.class == class));
+            line(&name, self.numbers(|result| result.class == class));
         }
         line("all", self.numbers(|_| true));
         for (why, count) in self.reasons() {
-            println!("{count} known: {why}");
+            println!("{count} exceptions: {why}");
         }
-        println!("{} edits without effect, refused {:?}", self.without_effect, self.refused);
+        println!("{} edits without effect, rejected {:?}", self.without_effect, self.rejected);
         self.wrong.iter().for_each(|wrong| println!("wrong: {wrong}"));
         assert!(self.wrong.is_empty(), "{} answers are wrong", self.wrong.len());
     }
 }
 
 impl Matrix {
-    /// Why kubectl and we differ, and how often.
+    /// The reasons for exceptions, with their counts.
     fn reasons(&self) -> BTreeMap<&'static str, usize> {
-        let known = self.answers.iter().filter(|answer| answer.outcome() == Outcome::Known);
+        let exceptions = self.results.iter().filter(|result| result.outcome() == Outcome::Exception);
         let mut reasons = BTreeMap::new();
-        for known in known.filter_map(Answer::known) {
-            *reasons.entry(known.why).or_default() += 1;
+        for exception in exceptions.filter_map(EditResult::exception) {
+            *reasons.entry(exception.why).or_default() += 1;
         }
         reasons
     }
 
-    fn numbers(&self, is_counted: impl Fn(&Answer) -> bool) -> [usize; 8] {
+    fn numbers(&self, is_counted: impl Fn(&EditResult) -> bool) -> [usize; 8] {
         let mut numbers = [0; 8];
-        for answer in self.answers.iter().filter(|answer| is_counted(answer)) {
+        for result in self.results.iter().filter(|result| is_counted(result)) {
             numbers[0] += 1;
-            numbers[1] += usize::from(answer.drift);
-            let column = match answer.outcome() {
+            numbers[1] += usize::from(result.drift);
+            let column = match result.outcome() {
                 Outcome::Agreed => 2,
                 Outcome::Alone => 3,
                 Outcome::Merged => 4,
                 Outcome::Filled => 5,
                 Outcome::Custom => 6,
-                Outcome::Known => 7,
+                Outcome::Exception => 7,
                 Outcome::Wrong => continue,
             };
             numbers[column] += 1;

@@ -1,8 +1,8 @@
-//! What is declared beside what is there, on a real API server. kubectl itself judges.
+//! Comparison of declared and live objects on a real API server. kubectl diff is the oracle.
 //!
-//! A wide corpus is applied, applied on the server's side, and created: nothing may be found then. Then each declared field of
-//! each document, each declared list and much of what is not declared is edited, each in a copy of its own, and `kubectl diff`
-//! says whether an apply would change it back.
+//! A large corpus is applied, applied on the server side, and created: no difference may be found. Then each declared field of
+//! each document, each declared list and many undeclared fields are edited, each in its own copy, and `kubectl diff`
+//! reports whether an apply would revert the edit.
 
 #![expect(
     clippy::print_stdout,
@@ -33,132 +33,136 @@ use self::{
     corpus::{Document, Pass},
     edits::{Class, Edit, edits_of},
     known::Judge,
-    kubectl::{Asked, Kubectl},
-    matrix::{Answer, Asking, Matrix, name},
+    kubectl::{DiffInput, Kubectl},
+    matrix::{EditResult, Matrix, MatrixEdit, name},
     objects::Objects,
 };
 use crate::support::cluster::{Cluster, Setup};
 
-/// Every so many edits are made, unless `DECLARED_EDITS` is `all`. Kinds are slow to come: of these there are fewer.
-const EVERY: usize = 6;
-const KINDS_EDITED: usize = 30;
+/// Every n-th edit is made, unless `DECLARED_EDITS` is `all`. CRDs are slow to install, so fewer are edited.
+const EDIT_STRIDE: usize = 6;
+const CRD_EDITS: usize = 30;
 
 #[test]
-fn what_is_declared_drifts_by_the_word_of_kubectl() {
-    let cluster = Cluster::start_as(Setup { without_admission: "AlwaysAdmit", ..Setup::default() });
-    let world = World::new(&cluster);
+fn applied_objects_drift_as_in_kubectl_diff() {
+    let cluster = Cluster::start_with(Setup { disabled_admission: "AlwaysAdmit", ..Setup::default() });
+    let fixture = CorpusFixture::new(&cluster);
     let mut matrix = Matrix::new(Judge::Kubectl);
     for pass in [Pass::Applied, Pass::Merged, Pass::Created] {
-        world.at_rest(pass, &mut matrix);
+        fixture.check_unedited(pass, &mut matrix);
     }
-    world.edit_all(&mut matrix);
+    fixture.edit_all(&mut matrix);
     matrix.finish();
 }
 
-struct World<'a> {
+struct CorpusFixture<'a> {
     kubectl: Kubectl,
     objects: Objects<'a>,
     documents: Vec<Document>,
     key: RedactionKey,
 }
 
-/// A copy of a document that was edited.
+/// An edited copy of a document.
 struct Edited {
     edit: Edit,
     document: Document,
-    /// What the copy declares.
     declared: Value,
     before: Value,
     after: Value,
-    asked: Asked,
-    /// Whether it was edited in place, so that kubectl can be asked.
+    diff_input: DiffInput,
+    /// Whether it was patched in place, so that kubectl can compare it.
     in_place: bool,
 }
 
-impl<'a> World<'a> {
+impl<'a> CorpusFixture<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let (kubectl, objects) = (Kubectl::new(cluster), Objects::new(cluster));
         Self { kubectl, objects, documents: corpus::read(), key: RedactionKey::new([7; 32]) }
     }
 
-    /// Sends the corpus, after which neither kubectl nor we may see anything.
-    fn at_rest(&self, pass: Pass, matrix: &mut Matrix) {
-        let ([send, diff], own) = (pass.arguments(), pass.suffix());
-        let documents = || self.documents.iter().filter(|document| document.is_sent(pass));
+    /// Sends the corpus, after which neither kubectl nor we report drift.
+    fn check_unedited(&self, pass: Pass, matrix: &mut Matrix) {
+        let ([send, diff], suffix) = (pass.arguments(), pass.suffix());
+        let documents = || self.documents.iter().filter(|document| document.is_included(pass));
         let (kinds, others): (Vec<&Document>, Vec<&Document>) =
-            documents().partition(|document| document.is_kind());
+            documents().partition(|document| document.is_crd());
         let texts = |documents: &[&Document]| -> Vec<String> {
-            documents.iter().map(|document| document.yaml(own, "")).collect()
+            documents.iter().map(|document| document.yaml(suffix, "")).collect()
         };
         self.kubectl.send(send, &texts(&kinds));
-        let shapes = self.objects.shapes(&format!("example{own}.com"));
+        let schemas = self.objects.wait_for_schemas(&format!("example{suffix}.com"));
         self.kubectl.send(send, &texts(&others));
-        let (mut asked, mut found, mut count) = (Vec::new(), Vec::new(), 0);
+        let (mut inputs, mut found, mut count) = (Vec::new(), Vec::new(), 0);
         for document in documents() {
-            let declared = document.value(own, "");
+            let declared = document.value(suffix, "");
             let live = self.objects.get(&declared);
             count += 1;
-            // Without a word from the API server about its kinds, there are only guesses.
-            for (shapes, how) in [(&shapes, ""), (&Schemas::default(), " (guessed)")] {
-                let findings = self.findings(&declared, &live, shapes);
+            // Without schemas, the comparison uses heuristics.
+            for (schemas, how) in [(&schemas, ""), (&Schemas::default(), " (guessed)")] {
+                let findings = self.findings(&declared, &live, schemas);
                 found.extend(
                     findings.into_iter().map(|finding| format!("{}{how}: {finding:?}", name(&declared))),
                 );
             }
-            if document.is_judged(pass) {
-                asked.push(Asked::new(&declared, &live, document.yaml(own, "")));
+            if document.is_comparable(pass) {
+                inputs.push(DiffInput::new(&declared, &live, document.yaml(suffix, "")));
             }
         }
-        let judged = self.kubectl.diff(diff, &asked);
-        assert!(judged.untold.is_empty(), "{:?}", judged.untold);
-        matrix.at_rest(&format!("{pass:?}"), count, &judged.differ, found);
+        let result = self.kubectl.diff(diff, &inputs);
+        assert!(result.undecided.is_empty(), "{:?}", result.undecided);
+        matrix.record_unedited(&format!("{pass:?}"), count, &result.differ, found);
     }
 
-    /// Makes every edit in a copy of its own, and then asks kubectl about all of them.
+    /// Makes every edit in its own copy, and then runs kubectl diff on all of them.
     fn edit_all(&self, matrix: &mut Matrix) {
         let is_all = std::env::var("DECLARED_EDITS").is_ok_and(|edits| edits == "all");
         let (mut edited, mut count) = (Vec::new(), 0);
-        for document in self.documents.iter().filter(|document| !document.is_only_one()) {
+        for document in self.documents.iter().filter(|document| !document.is_singleton()) {
             let declared = as_stored(document.value("", ""));
             let edits = edits_of(&declared, &self.objects.get(&declared));
-            let every = match document.is_kind() {
-                true => edits.len().div_ceil(KINDS_EDITED),
+            let every = match document.is_crd() {
+                true => edits.len().div_ceil(CRD_EDITS),
                 false if is_all => 1,
-                false => EVERY,
+                false => EDIT_STRIDE,
             };
             for edit in edits.into_iter().skip(count % every).step_by(every) {
                 let copy = format!("-e{count}");
                 count += 1;
-                match self.make(*document, edit, &copy) {
-                    Made::Edited(made) => edited.push(*made),
-                    Made::Refused(class) => matrix.refused(class),
-                    Made::WithoutEffect => matrix.without_effect(),
+                match self.make_edit(*document, edit, &copy) {
+                    EditOutcome::Edited(made) => edited.push(*made),
+                    EditOutcome::Rejected(class) => matrix.rejected(class),
+                    EditOutcome::WithoutEffect => matrix.without_effect(),
                 }
             }
         }
-        let asked: Vec<&Edited> = edited
+        let inputs: Vec<&Edited> = edited
             .iter()
-            .filter(|edited| edited.in_place && edited.document.is_judged(Pass::Applied))
+            .filter(|edited| edited.in_place && edited.document.is_comparable(Pass::Applied))
             .collect();
-        println!("asking kubectl about {} of {}", asked.len(), edited.len());
-        let asked: Vec<Asked> = asked.into_iter().map(|edited| edited.asked.clone()).collect();
-        let judged = self.kubectl.diff(&[], &asked);
-        let shapes = self.objects.shapes("example.com");
+        println!("running kubectl diff on {} of {} edits", inputs.len(), edited.len());
+        let inputs: Vec<DiffInput> = inputs.into_iter().map(|edited| edited.diff_input.clone()).collect();
+        let result = self.kubectl.diff(&[], &inputs);
+        let schemas = self.objects.wait_for_schemas("example.com");
         for edited in edited {
-            let file = &edited.asked.file;
-            let is_told =
-                edited.in_place && edited.document.is_judged(Pass::Applied) && !judged.untold.contains(file);
-            matrix.answer(self.answer(&edited, is_told.then(|| judged.differ.contains(file)), &shapes));
+            let file = &edited.diff_input.file;
+            let is_decided = edited.in_place
+                && edited.document.is_comparable(Pass::Applied)
+                && !result.undecided.contains(file);
+            matrix.record(self.compare_edit(
+                &edited,
+                is_decided.then(|| result.differ.contains(file)),
+                &schemas,
+            ));
         }
     }
 
-    fn make(&self, document: Document, edit: Edit, copy: &str) -> Made {
+    fn make_edit(&self, document: Document, edit: Edit, copy: &str) -> EditOutcome {
         let declared = document.value("", copy);
         let before = self.objects.create(&with_last_applied(&declared)).unwrap();
-        let asked = Asked::new(&declared, &before, document.yaml("", copy));
+        let diff_input = DiffInput::new(&declared, &before, document.yaml("", copy));
         let in_place = edit.ways.iter().find_map(|way| self.objects.patch(&declared, way).ok());
         let is_in_place = in_place.is_some();
-        // What cannot be edited in place can still be replaced by something else.
+        // An object that cannot be patched in place can be recreated.
         let after = in_place.or_else(|| {
             if edit.class == Class::Undeclared || edit.class == Class::Filled {
                 return None;
@@ -171,45 +175,45 @@ impl<'a> World<'a> {
                 self.objects.create(&other).ok()
             })
         });
-        let Some(after) = after else { return Made::Refused(edit.class) };
+        let Some(after) = after else { return EditOutcome::Rejected(edit.class) };
         if content(&before) == content(&after) {
-            return Made::WithoutEffect;
+            return EditOutcome::WithoutEffect;
         }
-        Made::Edited(Box::new(Edited {
+        EditOutcome::Edited(Box::new(Edited {
             edit,
             document,
             declared,
             before,
             after,
-            asked,
+            diff_input,
             in_place: is_in_place,
         }))
     }
 
-    fn answer(&self, edited: &Edited, kubectl: Option<bool>, shapes: &Schemas) -> Answer {
+    fn compare_edit(&self, edited: &Edited, kubectl: Option<bool>, schemas: &Schemas) -> EditResult {
         let Edited { edit, declared, before, after, .. } = edited;
         let found: Vec<String> =
-            self.findings(declared, after, shapes).iter().map(|finding| finding.path.to_string()).collect();
-        Answer::new(&Asking { edit, declared, before, after }, kubectl, &found)
+            self.findings(declared, after, schemas).iter().map(|finding| finding.path.to_string()).collect();
+        EditResult::new(&MatrixEdit { edit, declared, before, after }, kubectl, &found)
     }
 
-    fn findings(&self, declared: &Value, live: &Value, shapes: &Schemas) -> Vec<Finding> {
+    fn findings(&self, declared: &Value, live: &Value, schemas: &Schemas) -> Vec<Finding> {
         let mut prepared = declared.clone();
         normalize(&mut prepared, &self.key);
-        let findings = compare(&prepared, live, shapes, &self.key).findings;
-        let told = format!("{prepared} {findings:?}");
-        assert!(declared["kind"] != "Secret" || !told.contains("canary"), "a secret is told: {told}");
+        let findings = compare(&prepared, live, schemas, &self.key).findings;
+        let text = format!("{prepared} {findings:?}");
+        assert!(declared["kind"] != "Secret" || !text.contains("canary"), "a secret is exposed: {text}");
         findings
     }
 }
 
-enum Made {
+enum EditOutcome {
     Edited(Box<Edited>),
-    Refused(Class),
+    Rejected(Class),
     WithoutEffect,
 }
 
-/// A document with the texts of a Secret where the API server puts them.
+/// A document with `stringData` moved to `data`, as the API server stores it.
 fn as_stored(mut document: Value) -> Value {
     if let Some(Value::Object(texts)) = document.get_mut("stringData").map(Value::take) {
         for (name, text) in texts {
@@ -220,7 +224,7 @@ fn as_stored(mut document: Value) -> Value {
     document
 }
 
-/// A document as kubectl sends it, which remembers what it applied.
+/// A document with kubectl's last-applied annotation.
 fn with_last_applied(document: &Value) -> Value {
     let mut sent = document.clone();
     let annotations = &mut sent["metadata"]["annotations"];
@@ -231,7 +235,7 @@ fn with_last_applied(document: &Value) -> Value {
     sent
 }
 
-/// What of an object can be edited.
+/// The editable part of an object.
 fn content(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let mut content = object.clone();

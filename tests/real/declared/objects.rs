@@ -1,4 +1,4 @@
-//! The objects of the cluster, by the documents that declare them.
+//! The live objects of the documents.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -17,15 +17,15 @@ pub(super) struct Objects<'a> {
     resources: RefCell<HashMap<String, Kinds>>,
 }
 
-/// What kinds are called in paths, and whether they are in namespaces.
+/// Plural and scope of kinds.
 type Kinds = HashMap<String, (String, bool)>;
 
 impl<'a> Objects<'a> {
     pub(super) fn new(cluster: &'a Cluster) -> Self {
         let objects = Self { cluster, client: cluster.client(), resources: RefCell::default() };
-        let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        objects.send(&Method::POST, "/api/v1/namespaces", "application/json", &own).unwrap();
-        // No controller makes it.
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        objects.send(&Method::POST, "/api/v1/namespaces", "application/json", &namespace).unwrap();
+        // No controller creates it.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         objects.create(&account).unwrap();
         objects
@@ -51,7 +51,7 @@ impl<'a> Objects<'a> {
         self.send(&Method::DELETE, &self.path(document), "application/json", &now).unwrap();
     }
 
-    /// Makes an object what it was, anew where it cannot be edited back.
+    /// Restores an object, or recreates it if it cannot be patched.
     pub(super) fn restore(&self, document: &Value, before: &Value) -> Value {
         let mut whole = before.clone();
         whole["metadata"]["resourceVersion"] = self.get(document)["metadata"]["resourceVersion"].take();
@@ -69,20 +69,20 @@ impl<'a> Objects<'a> {
         })
     }
 
-    /// Edits an object by a JSON patch.
+    /// Patches an object with a JSON patch.
     pub(super) fn patch(&self, document: &Value, patch: &Value) -> Result<Value, String> {
         let url = format!("{}?fieldManager=kubectl-edit", self.path(document));
         self.send(&Method::PATCH, &url, "application/json-patch+json", patch)
     }
 
-    /// What the API server says about a group of our own, once it does.
-    pub(super) fn shapes(&self, group: &str) -> Schemas {
+    /// Waits for the OpenAPI schemas of a custom API group.
+    pub(super) fn wait_for_schemas(&self, group: &str) -> Schemas {
         let path = format!("/openapi/v3/apis/{group}/v1");
         eventually("the kinds are described", || {
             let request = Request::get(&path).body(Vec::new()).unwrap();
             let text = self.cluster.block_on(self.client.request_text(request)).ok()?;
-            let shapes = Schemas::from_openapi(text.as_bytes(), |_, _| true).unwrap();
-            shapes.has(&format!("{group}/v1"), "Widget").then_some(shapes)
+            let schemas = Schemas::from_openapi(text.as_bytes(), |_, _| true).unwrap();
+            schemas.has(&format!("{group}/v1"), "Widget").then_some(schemas)
         })
     }
 
@@ -108,12 +108,14 @@ impl<'a> Objects<'a> {
             self.send(&Method::GET, path, "application/json", &Value::Null).ok()
         });
         let resources = list["resources"].as_array().cloned().unwrap_or_default().into_iter();
-        let own = resources.filter(|resource| !resource["name"].as_str().unwrap_or_default().contains('/'));
-        own.map(|resource| {
-            let text = |name: &str| resource[name].as_str().unwrap_or_default().to_owned();
-            (text("kind"), (text("name"), resource["namespaced"] == true))
-        })
-        .collect()
+        let top_level =
+            resources.filter(|resource| !resource["name"].as_str().unwrap_or_default().contains('/'));
+        top_level
+            .map(|resource| {
+                let text = |name: &str| resource[name].as_str().unwrap_or_default().to_owned();
+                (text("kind"), (text("name"), resource["namespaced"] == true))
+            })
+            .collect()
     }
 
     fn send(&self, method: &Method, path: &str, form: &str, body: &Value) -> Result<Value, String> {

@@ -1,11 +1,11 @@
-//! Where a finding is, as JSON Pointers have it, and whether that is where the edit was.
+//! Resolves finding paths to JSON Pointers, and compares them with the pointer of the edit.
 
 use drift_exporter::types::{FieldPath, Segment};
 use serde_json::Value;
 
-use super::values::TELLING;
+use super::values::UNIQUE_FIELDS;
 
-/// The pointers of a path in an object: several where elements share their keys, none where it leads nowhere.
+/// The pointers of a path in an object: several if elements share their keys, none if the path does not exist.
 pub(super) fn pointers(path: &str, object: &Value) -> Vec<String> {
     let path: FieldPath = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut places = vec![(String::new(), object)];
@@ -23,7 +23,7 @@ fn step<'a>(segment: &Segment, pointer: &str, at: &'a Value) -> Vec<(String, &'a
     };
     let is_it = |index: usize, element: &Value| match segment {
         Segment::Field(_) => false,
-        Segment::Index(own) => index == *own,
+        Segment::Index(other) => index == *other,
         Segment::Value(value) => *text(element) == **value,
         Segment::Element(keys) => keys.iter().all(|(key, value)| *text(&element[&**key]) == **value),
     };
@@ -31,15 +31,16 @@ fn step<'a>(segment: &Segment, pointer: &str, at: &'a Value) -> Vec<(String, &'a
         return vec![(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), &at[&**name])];
     }
     let elements = at.as_array().into_iter().flatten().enumerate();
-    let own = elements.filter(|(index, element)| is_it(*index, element));
-    own.map(|(index, element)| (format!("{pointer}/{index}"), element)).collect()
+    let matching = elements.filter(|(index, element)| is_it(*index, element));
+    matching.map(|(index, element)| (format!("{pointer}/{index}"), element)).collect()
 }
 
-/// Whether a finding is just where an edit was: there, or the list that is one value, or in the element whose key was edited.
+/// Whether a finding matches an edit: the same field, its atomic list, or the element whose key was edited.
 pub(super) fn is_at(found: &str, edited: &str) -> bool {
     let (parent, last) = edited.rsplit_once('/').unwrap_or((edited, ""));
     let is_list = edited.strip_prefix(found).is_some_and(|rest| rest.split('/').skip(1).all(is_index));
-    let in_element = || TELLING.contains(&last) && is_index(parent.rsplit('/').next().unwrap_or_default());
+    let in_element =
+        || UNIQUE_FIELDS.contains(&last) && is_index(parent.rsplit('/').next().unwrap_or_default());
     is_within(found, edited) || is_list || in_element() && is_within(found, parent)
 }
 

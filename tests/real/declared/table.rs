@@ -1,4 +1,4 @@
-//! The table of what the API server makes of declared fields is what the API server says and answers.
+//! The table of the API server's treatment of declared fields matches its schemas and answers.
 
 use std::{
     collections::HashMap,
@@ -16,9 +16,9 @@ use crate::support::cluster::{Cluster, Setup};
 const FOLDER: &str = "src/diff/manifest/table";
 
 #[test]
-fn the_table_is_what_it_is_derived_from() {
+fn table_is_current() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
-    let cluster = Cluster::start_as(Setup { audit: "Request", ..Setup::default() });
+    let cluster = Cluster::start_with(Setup { audit: "Request", ..Setup::default() });
     let write = |name: &str, value: &Value| {
         let file = cluster.folder().join(name);
         fs::write(&file, value.to_string()).unwrap();
@@ -35,17 +35,17 @@ fn the_table_is_what_it_is_derived_from() {
         String::from_utf8(stdout).unwrap()
     };
     let questions: Vec<Value> = serde_json::from_str(&derive("ask", &[&openapi])).unwrap();
-    let answers = write("answers.json", &ask(&cluster, &questions));
+    let answers = write("answers.json", &dry_run_all(&cluster, &questions));
     let derived = derive("write", &[&openapi, &answers, &folder.join("exceptions")]);
     if std::env::var_os("UPDATE_TABLE").is_some() {
         fs::write(folder.join("schemas"), &derived).unwrap();
     }
     let committed = fs::read_to_string(folder.join("schemas")).unwrap();
-    assert!(committed == derived, "{FOLDER}/schemas is old: make declared-table");
+    assert!(committed == derived, "{FOLDER}/schemas is outdated: run make declared-table");
     println!("{} questions, {} bytes", questions.len(), derived.len());
 }
 
-/// All documents below `/openapi/v3`, by their names.
+/// All documents below `/openapi/v3`, by name.
 fn documents(cluster: &Cluster) -> Value {
     let client = cluster.client();
     let get = |path: &str| -> Value {
@@ -64,8 +64,8 @@ fn documents(cluster: &Cluster) -> Value {
     documents.into()
 }
 
-/// The questions as the API server read them.
-fn ask(cluster: &Cluster, questions: &[Value]) -> Value {
+/// The dry-run requests as the API server decoded them.
+fn dry_run_all(cluster: &Cluster, questions: &[Value]) -> Value {
     let client = cluster.client();
     for (number, question) in questions.iter().enumerate() {
         let request = Request::post(format!("{}?dryRun=All", question["path"].as_str().unwrap()))
@@ -73,11 +73,11 @@ fn ask(cluster: &Cluster, questions: &[Value]) -> Value {
             .header("audit-id", format!("question-{number}"))
             .body(question["body"].to_string().into_bytes())
             .unwrap();
-        // Mostly it is refused: only how it was read counts.
+        // The request usually fails: only the decoded object counts.
         let _: Result<Value, _> = cluster.block_on(client.request(request));
     }
     let mut read: HashMap<String, Value> = cluster
-        .audited()
+        .audit_events()
         .into_iter()
         .filter_map(|mut entry| Some((entry["auditID"].as_str()?.to_owned(), entry["requestObject"].take())))
         .collect();

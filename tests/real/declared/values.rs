@@ -1,8 +1,8 @@
-//! Other values than those that are there, which the API server may take.
+//! Alternative values that the API server may accept.
 
 use serde_json::{Value, json};
 
-/// Words of which one stands for another.
+/// Pairs of exchangeable words.
 const WORDS: &[&[&str]] = &[
     &["Always", "IfNotPresent", "Never", "OnFailure", "OnRootMismatch"],
     &["TCP", "UDP", "SCTP"],
@@ -51,8 +51,8 @@ const WORDS: &[&[&str]] = &[
     &["v1", "v1beta1", "v2"],
 ];
 
-/// Values that may stand in the place of one.
-pub(super) fn others(value: &Value) -> Vec<Value> {
+/// Values that can replace a value.
+pub(super) fn alternatives(value: &Value) -> Vec<Value> {
     match value {
         Value::Bool(set) => vec![json!(!set)],
         Value::Number(number) => match number.as_i64() {
@@ -90,8 +90,8 @@ pub(super) fn others(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Fields that tell elements apart, or that no two may share.
-pub(super) const TELLING: &[&str] = &[
+/// Fields that are list keys, or must be unique.
+pub(super) const UNIQUE_FIELDS: &[&str] = &[
     "name",
     "protocol",
     "whenUnsatisfiable",
@@ -116,32 +116,32 @@ pub(super) const TELLING: &[&str] = &[
     "audience",
 ];
 
-/// Elements that may stand beside one.
-pub(super) fn element(value: &Value) -> Vec<Value> {
+/// Elements that can be added next to one.
+pub(super) fn new_elements(value: &Value) -> Vec<Value> {
     let Value::Object(members) = value else {
-        return others(value);
+        return alternatives(value);
     };
-    let telling: Vec<&String> = members.keys().filter(|name| TELLING.contains(&name.as_str())).collect();
+    let unique: Vec<&String> = members.keys().filter(|name| UNIQUE_FIELDS.contains(&name.as_str())).collect();
     let changed = |names: &[&String], way: usize| {
         let mut element = value.clone();
         for name in names {
-            let mut others = others(&members[*name]);
-            if way < others.len() {
-                element[name.as_str()] = others.swap_remove(way);
+            let mut values = alternatives(&members[*name]);
+            if way < values.len() {
+                element[name.as_str()] = values.swap_remove(way);
             }
         }
         element
     };
-    let mut elements: Vec<Value> = (0..3).map(|way| changed(&telling, way)).collect();
-    for name in &telling {
+    let mut elements: Vec<Value> = (0..3).map(|way| changed(&unique, way)).collect();
+    for name in &unique {
         elements.extend((0..4).map(|way| changed(&[*name], way)));
     }
     elements.push(value.clone());
     elements
 }
 
-/// What may come where nothing is: a value, or a list with an element.
-pub(super) fn sample(field: &str) -> Vec<Value> {
+/// Values for an absent field: a scalar, or a list with an element.
+pub(super) fn new_values(field: &str) -> Vec<Value> {
     let value = match field {
         "tolerations" => json!([{"operator": "Exists"}]),
         "imagePullSecrets" => json!([{"name": "other"}]),

@@ -1,13 +1,13 @@
-//! A real API server takes everything that the chart renders to, and lets its pods into a namespace that enforces what is restricted.
+//! A real API server accepts every rendered object, and admits its pods to a namespace that enforces the restricted Pod Security Standard.
 
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::DeployFixture;
 use crate::support::chart::{NAME, ci_values, one, render};
 
-/// The Pod that a Deployment makes.
+/// The Pod of a Deployment.
 fn pod(deployment: &Value, name: &str) -> Value {
     let template = &deployment["spec"]["template"];
     let labels = &template["metadata"]["labels"];
@@ -15,17 +15,18 @@ fn pod(deployment: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn the_server_takes_every_object_and_every_pod() {
-    let world = World::open();
+fn api_server_accepts_every_object_and_pod() {
+    let fixture = DeployFixture::start();
     for file in ci_values() {
         let objects = render(&fs::read_to_string(&file).expect("values"));
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-        let said = world.kubectl.run(&["create", "--dry-run=server", "--validate=strict", "-f", "-"], &list);
-        assert_eq!(said.lines().count(), objects.len(), "{file:?}: {said}");
+        let output =
+            fixture.kubectl.run(&["create", "--dry-run=server", "--validate=strict", "-f", "-"], &list);
+        assert_eq!(output.lines().count(), objects.len(), "{file:?}: {output}");
         let name = file.file_stem().expect("a name").to_string_lossy();
-        world.create(&[pod(one(&objects, "Deployment"), &name)]);
+        fixture.create(&[pod(one(&objects, "Deployment"), &name)]);
     }
-    // What is enforced is enforced: each part of it is needed.
+    // The restricted profile is enforced: each part of the security context is needed.
     let objects = render("{}");
     for part in [
         "/spec/securityContext/runAsNonRoot",
@@ -35,28 +36,28 @@ fn the_server_takes_every_object_and_every_pod() {
     ] {
         let mut loose = pod(one(&objects, "Deployment"), "loose");
         *loose.pointer_mut(part).expect(part) = Value::Null;
-        let said = world.kubectl.fail(&["create", "-f", "-"], &loose.to_string());
-        assert!(said.contains("violates PodSecurity \"restricted:latest\""), "{part}: {said}");
+        let output = fixture.kubectl.fail(&["create", "-f", "-"], &loose.to_string());
+        assert!(output.contains("violates PodSecurity \"restricted:latest\""), "{part}: {output}");
     }
 }
 
 #[test]
-fn helm_installs_and_removes_it_and_manifests_do_without() {
-    let world = World::open();
-    let said = world
+fn helm_installs_and_uninstalls_and_kubectl_applies_the_manifests() {
+    let fixture = DeployFixture::start();
+    let notes = fixture
         .install("prometheusRule: {enabled: true}\nserviceMonitor: {enabled: true}\nevents: true\nweb: {auth: kubernetes}");
-    for wanted in [
+    for expected in [
         "kubectl -n drift-exporter port-forward service/drift-exporter 10374:10374",
         "-- /drift-exporter check --config.file=/etc/drift-exporter/settings/settings.yaml --events --web.auth=kubernetes\n",
         "NOTE: image.repository is a placeholder",
         "NOTE: links in alerts lead to placeholders",
         "NOTE: tokens are sent in plain text",
     ] {
-        assert!(said.contains(wanted), "{said}");
+        assert!(notes.contains(expected), "{notes}");
     }
-    assert!(!said.contains("nothing scrapes it"), "{said}");
-    world.helm.run(&["uninstall", NAME, "-n", NAME]);
-    let left = world
+    assert!(!notes.contains("nothing scrapes it"), "{notes}");
+    fixture.helm.run(&["uninstall", NAME, "-n", NAME]);
+    let left = fixture
         .kubectl
         .run(&["get", "clusterroles", "-l", "app.kubernetes.io/name=drift-exporter", "-o", "name"], "");
     assert_eq!(left, "");
@@ -64,12 +65,12 @@ fn helm_installs_and_removes_it_and_manifests_do_without() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     let apply = |flag: &str, name: &str| {
         let path = deploy.join(name).display().to_string();
-        world.kubectl.run(&["apply", "--server-side", "--validate=strict", flag, &path], "")
+        fixture.kubectl.run(&["apply", "--server-side", "--validate=strict", flag, &path], "")
     };
-    let said = apply("-f", "install.yaml");
-    assert_eq!(said.lines().count(), 7, "{said}");
-    let said = apply("-k", "kustomize/base");
-    assert_eq!(said.lines().count(), 6, "{said}");
-    let said = apply("-f", "kustomize/components/prometheus-operator/monitoring.yaml");
-    assert_eq!(said.lines().count(), 2, "{said}");
+    let output = apply("-f", "install.yaml");
+    assert_eq!(output.lines().count(), 7, "{output}");
+    let output = apply("-k", "kustomize/base");
+    assert_eq!(output.lines().count(), 6, "{output}");
+    let output = apply("-f", "kustomize/components/prometheus-operator/monitoring.yaml");
+    assert_eq!(output.lines().count(), 2, "{output}");
 }

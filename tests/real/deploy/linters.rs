@@ -1,4 +1,4 @@
-//! Dockerfile and workflows, by the word of their linters.
+//! Linters for the Dockerfile and the workflows.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,22 +12,22 @@ fn path(name: &str) -> PathBuf {
 }
 
 #[track_caller]
-fn finds_nothing(command: &mut Command) {
+fn assert_clean(command: &mut Command) {
     let output = command.output().expect("the linter can be run");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && text.is_empty(), "{}", String::from_utf8_lossy(&text));
 }
 
 #[test]
-fn actionlint_finds_nothing_wrong_with_the_workflows() {
+fn actionlint_accepts_the_workflows() {
     let files = ["ci", "release"].map(|name| path(&format!(".github/workflows/{name}.yaml")));
-    // Where there is a shellcheck or not must make no difference.
+    // The result must not depend on an installed shellcheck.
     let linter = program("actionlint", "actionlint");
-    finds_nothing(Command::new(linter).args(["-shellcheck=", "-pyflakes="]).args(files));
+    assert_clean(Command::new(linter).args(["-shellcheck=", "-pyflakes="]).args(files));
 }
 
 #[test]
-fn nothing_is_wrong_with_the_dockerfile() {
+fn linter_accepts_the_dockerfile() {
     let linter = program("dockerfile-utils", "node_modules/.bin/dockerfile-utils");
-    finds_nothing(Command::new(linter).arg("lint").arg(path("Dockerfile")));
+    assert_clean(Command::new(linter).arg("lint").arg(path("Dockerfile")));
 }

@@ -1,20 +1,20 @@
-//! The chart and what is generated from it: what Helm renders, what a real API server takes, and what the exporter can do with its rights.
+//! The chart and its generated manifests: rendering, acceptance by a real API server, and permissions of the exporter.
 
-/// Manifests for those without Helm are current.
+/// The generated manifests are current.
 mod current;
-/// A real API server takes everything, in a namespace that enforces what is restricted.
+/// A real API server accepts every object, in a namespace that enforces the restricted Pod Security Standard.
 mod install;
-/// Dockerfile and workflows, by the word of their linters.
+/// Linters for the Dockerfile and the workflows.
 mod linters;
-/// Values that the chart does not take.
+/// Values that the chart refuses.
 mod refused;
-/// What Helm makes of the chart.
+/// The rendered objects.
 mod render;
-/// Which rights the chart gives for which settings.
+/// The permissions that the chart grants for given settings.
 mod rendered_rights;
-/// The exporter with the rights of the chart, all of them and all but one.
+/// The exporter with all permissions of the chart, and without each of them.
 mod rights;
-/// Reviews and Events with the rights of the chart.
+/// Reviews and Events with the permissions of the chart.
 mod rights_to_write;
-/// A cluster with the chart installed.
+/// A fixture: a cluster with the chart installed.
 mod world;

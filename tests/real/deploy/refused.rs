@@ -1,11 +1,11 @@
-//! Values that the chart does not take, and what it says then.
+//! Values that the chart refuses, and its error messages.
 
 use serde_json::Value;
 
 use crate::support::chart::{kinds, one, refusal, render};
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_what_to_do() {
+fn invalid_values_fail_with_a_remedy() {
     for (values, reason) in [
         ("replica: 2", "replica"),
         ("settings: {source: {}}", "source"),
@@ -42,13 +42,13 @@ fn what_cannot_be_meant_is_refused_with_what_to_do() {
         ("addresses: {page: 'drift.acme.io'}", "page"),
         ("image: {digest: latest}", "digest"),
     ] {
-        let said = refusal(values);
-        assert!(said.contains(reason), "{values}: {said}");
+        let message = refusal(values);
+        assert!(message.contains(reason), "{values}: {message}");
     }
 }
 
 #[test]
-fn keys_without_a_value_are_what_they_are_to_the_program() {
+fn keys_without_a_value_mean_the_same_to_chart_and_exporter() {
     let usual = render("{}");
     for values in [
         "settings: ",

@@ -1,4 +1,4 @@
-//! What Helm makes of the chart.
+//! The objects that Helm renders from the chart.
 
 use std::{fs, path::Path};
 
@@ -26,7 +26,7 @@ fn words(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn helm_finds_nothing_wrong_with_any_of_the_values() {
+fn helm_lint_accepts_all_values() {
     let chart = folder().display().to_string();
     for file in ci_values() {
         let values = fs::read_to_string(&file).expect("values");
@@ -36,7 +36,7 @@ fn helm_finds_nothing_wrong_with_any_of_the_values() {
 }
 
 #[test]
-fn packed_it_renders_to_the_same() {
+fn packaged_chart_renders_the_same_objects() {
     let out = tempfile::tempdir().expect("a folder");
     let (chart, to) = (folder().display().to_string(), out.path().display().to_string());
     let mut package = std::process::Command::new(program("helm", "helm"));
@@ -47,7 +47,7 @@ fn packed_it_renders_to_the_same() {
 }
 
 #[test]
-fn as_it_comes_it_reads_two_kinds_and_nothing_more() {
+fn defaults_watch_two_kinds() {
     let objects = ci("defaults");
     assert_eq!(
         kinds(&objects),
@@ -69,9 +69,9 @@ fn as_it_comes_it_reads_two_kinds_and_nothing_more() {
     assert_eq!(
         one(&objects, "ServiceAccount")["automountServiceAccountToken"],
         false,
-        "nobody else has its token"
+        "no other container has its token"
     );
-    // Nothing has to be restarted for new settings: the whole folder is mounted, and followed.
+    // The whole folder is mounted and watched, so new settings need no restart.
     assert_eq!(words(&container["args"])[1], "--config.file=/etc/drift-exporter/settings/settings.yaml");
     assert!(
         container["volumeMounts"].as_array().expect("mounts").iter().all(|mount| mount["subPath"].is_null())
@@ -79,11 +79,11 @@ fn as_it_comes_it_reads_two_kinds_and_nothing_more() {
 }
 
 #[test]
-fn the_program_takes_the_settings_of_every_file() {
+fn exporter_accepts_the_settings_of_all_values() {
     for file in ci_values() {
         let objects = render(&fs::read_to_string(&file).expect("values"));
-        let own = objects.iter().find(|object| object["data"]["settings.yaml"].is_string());
-        let text = own.expect("settings")["data"]["settings.yaml"].as_str().expect("text");
+        let config_map = objects.iter().find(|object| object["data"]["settings.yaml"].is_string());
+        let text = config_map.expect("settings")["data"]["settings.yaml"].as_str().expect("text");
         load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{file:?}: {problems:?}"));
     }
     let settings = "addresses: {grafana: 'https://grafana.acme.io'}\nsettings: {api: {values: full}}";
@@ -93,7 +93,7 @@ fn the_program_takes_the_settings_of_every_file() {
 }
 
 #[test]
-fn monitors_keep_the_labels_of_objects() {
+fn monitors_set_honor_labels() {
     let objects = ci("operator");
     let monitor = one(&objects, "ServiceMonitor");
     assert_eq!(monitor["metadata"]["labels"]["release"], "kube-prometheus-stack");
@@ -107,7 +107,7 @@ fn monitors_keep_the_labels_of_objects() {
     let selected = monitor["spec"]["selector"]["matchLabels"].as_object().expect("labels");
     let labels = &one(&objects, "Service")["metadata"]["labels"];
     assert!(selected.iter().all(|(name, value)| labels[name] == *value), "{selected:?} {labels}");
-    // It is where the Service is, also after kustomize has moved both.
+    // Without a namespace selector, the monitor selects its own namespace, also after kustomize changes it.
     assert!(monitor["spec"]["namespaceSelector"].is_null(), "{monitor}");
     let elsewhere = render("serviceMonitor: {enabled: true, namespace: monitoring}");
     let selected = &one(&elsewhere, "ServiceMonitor")["spec"]["namespaceSelector"];
@@ -120,9 +120,9 @@ fn monitors_keep_the_labels_of_objects() {
 }
 
 #[test]
-fn alerts_are_those_of_the_repository_with_links_that_lead_somewhere() {
+fn alert_rules_match_the_repository_with_configured_links() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for name in ["baselines", "exporter", "objective", "resources"] {
         let text = fs::read_to_string(root.join(format!("alerts/rules/{name}.yaml"))).expect("rules");
         let linked = text
@@ -130,25 +130,25 @@ fn alerts_are_those_of_the_repository_with_links_that_lead_somewhere() {
             .replace("https://grafana.example.com", "https://grafana.acme.io")
             .replace("https://runbooks.example.com/drift-exporter", "https://wiki.acme.io/drift");
         let file: Value = serde_saphyr::from_str(&linked).expect("rules");
-        wanted.extend(file["groups"].as_array().expect("groups").clone());
+        expected.extend(file["groups"].as_array().expect("groups").clone());
     }
-    for group in &mut wanted {
+    for group in &mut expected {
         group["rules"].as_array_mut().expect("rules").retain(|rule| rule["alert"] != "DriftAbsorbed");
     }
     let objects = ci("operator");
     let rule = one(&objects, "PrometheusRule");
-    assert_eq!(rule["spec"]["groups"], Value::Array(wanted));
+    assert_eq!(rule["spec"]["groups"], Value::Array(expected));
     assert!(
         rule.to_string().contains("{{ $labels.kind }}") && !rule.to_string().contains("example.com"),
         "{rule}"
     );
-    // Without addresses they are the placeholders that the guide names.
+    // Without addresses, the links are the placeholders of the guide.
     let placeholders = render("prometheusRule: {enabled: true}");
     assert!(one(&placeholders, "PrometheusRule").to_string().contains("https://drift.example.com/"));
 }
 
 #[test]
-fn every_dashboard_is_a_config_map_that_the_sidecar_finds() {
+fn each_dashboard_is_a_config_map_with_the_sidecar_label() {
     let copy = tempfile::tempdir().expect("a folder");
     let chart = copy.path().join("chart");
     let status = std::process::Command::new("cp").arg("-r").arg(folder()).arg(&chart).status();
@@ -160,17 +160,19 @@ fn every_dashboard_is_a_config_map_that_the_sidecar_finds() {
     let values = "dashboards: {enabled: true, namespace: grafana, annotations: {grafana_folder: Drift}}\naddresses: {page: 'https://drift.acme.io'}\n";
     let objects = render_from(&chart, values);
     let found: Vec<&Value> =
-        objects.iter().filter(|own| own["metadata"]["labels"]["grafana_dashboard"] == "1").collect();
+        objects.iter().filter(|object| object["metadata"]["labels"]["grafana_dashboard"] == "1").collect();
     assert_eq!(found.len(), there);
-    let own =
-        found.iter().find(|own| own["metadata"]["name"] == "drift-exporter-try").expect("the dashboard");
-    assert_eq!(own["data"]["try.json"], dashboard.replace("drift.example.com", "drift.acme.io"));
-    assert_eq!(own["metadata"]["namespace"], "grafana");
-    assert_eq!(own["metadata"]["annotations"]["grafana_folder"], "Drift");
+    let try_dashboard = found
+        .iter()
+        .find(|object| object["metadata"]["name"] == "drift-exporter-try")
+        .expect("the dashboard");
+    assert_eq!(try_dashboard["data"]["try.json"], dashboard.replace("drift.example.com", "drift.acme.io"));
+    assert_eq!(try_dashboard["metadata"]["namespace"], "grafana");
+    assert_eq!(try_dashboard["metadata"]["annotations"]["grafana_folder"], "Drift");
 }
 
 #[test]
-fn with_a_certificate_everything_speaks_tls() {
+fn certificate_enables_tls_everywhere() {
     let objects = ci("guarded");
     let container = container(&objects);
     assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
@@ -195,7 +197,7 @@ fn with_a_certificate_everything_speaks_tls() {
 }
 
 #[test]
-fn a_certificate_is_served_whatever_else_the_configuration_says() {
+fn certificate_is_served_with_any_other_settings() {
     let served = |values: &str| {
         let objects = render(values);
         assert_eq!(container(&objects)["readinessProbe"]["httpGet"]["scheme"], "HTTPS", "{values}");
@@ -220,7 +222,7 @@ fn a_certificate_is_served_whatever_else_the_configuration_says() {
 }
 
 #[test]
-fn names_that_look_like_something_else_stay_names() {
+fn names_stay_strings_in_yaml() {
     let values = "settings: {namespaces: [\"no\", \"123\"], sources: {terraform: {namespaces: [\"1e3\"]}}}\n\
                   web: {tlsSecret: \"77\"}\nserviceMonitor: {enabled: true, namespace: \"8\"}\nprometheusRule: {enabled: true}\n\
                   dashboards: {enabled: true}\nnetworkPolicy: {enabled: true}\npodDisruptionBudget: {enabled: true}\npriorityClassName: \"1\"\n";
@@ -250,7 +252,7 @@ fn names_that_look_like_something_else_stay_names() {
 }
 
 #[test]
-fn labels_of_one_object_stand_above_those_of_all() {
+fn object_labels_override_common_labels() {
     let objects = render(
         "commonLabels: {team: platform, a: b}\nserviceMonitor: {enabled: true, labels: {team: metrics}}",
     );
@@ -260,12 +262,15 @@ fn labels_of_one_object_stand_above_those_of_all() {
 }
 
 #[test]
-fn passwords_are_kept_in_a_secret() {
+fn passwords_are_stored_in_a_secret() {
     let objects = ci("passwords");
     let web = one(&objects, "Secret")["stringData"]["web-config.yml"].as_str().expect("a file");
     load_web(web, Path::new("/etc/drift-exporter/web")).unwrap_or_else(|problems| panic!("{problems:?}"));
     assert!(
-        objects.iter().filter(|own| own["kind"] != "Secret").all(|own| !own.to_string().contains("$2y$"))
+        objects
+            .iter()
+            .filter(|object| object["kind"] != "Secret")
+            .all(|object| !object.to_string().contains("$2y$"))
     );
     assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "http");
     assert_eq!(container(&objects)["livenessProbe"], json!({"tcpSocket": {"port": "http"}}));
@@ -279,7 +284,7 @@ fn passwords_are_kept_in_a_secret() {
 }
 
 #[test]
-fn the_network_is_closed_but_for_scrapes_and_the_api_server() {
+fn network_policy_allows_only_scrapes_and_the_api_server() {
     let objects = ci("operator");
     let policy = &one(&objects, "NetworkPolicy")["spec"];
     assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
@@ -289,7 +294,7 @@ fn the_network_is_closed_but_for_scrapes_and_the_api_server() {
         "monitoring"
     );
     let ports = |rule: &Value| -> Vec<u64> {
-        rule["ports"].as_array().expect("ports").iter().filter_map(|own| own["port"].as_u64()).collect()
+        rule["ports"].as_array().expect("ports").iter().filter_map(|port| port["port"].as_u64()).collect()
     };
     let egress: Vec<Vec<u64>> = policy["egress"].as_array().expect("rules").iter().map(ports).collect();
     assert_eq!(egress, [vec![53, 53], vec![443, 6443]]);
@@ -297,16 +302,16 @@ fn the_network_is_closed_but_for_scrapes_and_the_api_server() {
 }
 
 /// The examples of values in a guide.
-fn guided(name: &str) -> Vec<String> {
+fn values_of_guide(name: &str) -> Vec<String> {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let guide = fs::read_to_string(guide).expect("the guide");
     let examples = guide.split("```yaml\n# values.yaml\n").skip(1);
-    examples.map(|own| own.split("```").next().expect("an end").to_owned()).collect()
+    examples.map(|example| example.split("```").next().expect("an end").to_owned()).collect()
 }
 
 #[test]
-fn the_values_in_the_guides_are_taken() {
-    let (install, quickstart) = (guided("docs/install.md"), guided("docs/quickstart.md"));
+fn chart_accepts_the_values_of_the_guides() {
+    let (install, quickstart) = (values_of_guide("docs/install.md"), values_of_guide("docs/quickstart.md"));
     assert!(install.len() > 5 && quickstart.len() == 1, "{install:?} {quickstart:?}");
     for values in install.iter().chain(&quickstart) {
         let objects = render(values);
@@ -315,12 +320,12 @@ fn the_values_in_the_guides_are_taken() {
             .unwrap_or_else(|problems| panic!("{values}: {problems:?}"));
         let containers = one(&objects, "Deployment")["spec"]["template"]["spec"]["containers"].as_array();
         for beside in containers.expect("containers").iter().skip(1) {
-            // git-sync keeps its credentials and more in /tmp, and its root cannot be written.
+            // git-sync stores its credentials in /tmp, and its root file system is read-only.
             let mounts = beside["volumeMounts"].as_array().expect("mounts");
             assert!(mounts.iter().any(|mount| mount["mountPath"] == "/tmp"), "{beside}");
         }
     }
-    // From there to a page: an object of a source that knows fields, a scrape, and rules.
+    // The quick start covers a source with field differences, a scrape, and alert rules.
     let objects = render(&quickstart[0]);
     assert!(["ServiceMonitor", "PrometheusRule"].iter().all(|kind| kinds(&objects).contains(kind)));
     let settings = one(&objects, "ConfigMap")["data"]["settings.yaml"].as_str().expect("settings");

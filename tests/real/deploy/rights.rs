@@ -1,4 +1,4 @@
-//! The exporter with the rights that the chart gives it: all of them are enough, and all but one are not.
+//! The exporter with the chart's permissions: all of them suffice, and each of them is needed.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::world::World;
+use super::world::DeployFixture;
 use crate::support::{
     chart::{NAME, folder},
     cluster::User,
@@ -15,24 +15,25 @@ use crate::support::{
     wait::eventually,
 };
 
-/// What `ci/sources-values.yaml` speaks of is there: a state, releases in both places, manifests of every kind, an operator's kind.
+/// The objects of `ci/sources-values.yaml`: a state, releases in both storages, manifests of every kind, a custom resource.
 struct Sources {
-    world: World,
+    fixture: DeployFixture,
     manifests: TempDir,
 }
 
 impl Sources {
-    fn open() -> Self {
-        let own = Self { world: World::open(), manifests: tempfile::tempdir().expect("a folder") };
-        own.declare_states();
-        own.declare_releases();
-        own.declare_manifests();
+    fn start() -> Self {
+        let sources =
+            Self { fixture: DeployFixture::start(), manifests: tempfile::tempdir().expect("a folder") };
+        sources.declare_states();
+        sources.declare_releases();
+        sources.declare_manifests();
         let values = fs::read_to_string(folder().join("ci/sources-values.yaml")).expect("values");
-        own.world.install(&values);
-        own
+        sources.fixture.install(&values);
+        sources
     }
 
-    /// The demo's state, which declares a Secret, and an operator's kind.
+    /// The demo's state, which declares a Secret, and an operator's custom resource.
     fn declare_states(&self) {
         let state = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/demo/terraform/shop.tfstate");
         let state = STANDARD.encode(fs::read(state).expect("a state"));
@@ -49,13 +50,13 @@ impl Sources {
             "spec": {"group": "infra.opr8r", "scope": "Namespaced", "names": names, "versions": [version]}});
         let secret =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"tfstate": state}});
-        self.world.create(&[definition, secret]);
-        self.world
+        self.fixture.create(&[definition, secret]);
+        self.fixture
             .kubectl
             .run(&["wait", "--for=condition=Established", "crd/simpleresources.infra.opr8r"], "");
     }
 
-    /// A release that is kept in a Secret, and one in a ConfigMap.
+    /// A release in a Secret and one in a ConfigMap.
     fn declare_releases(&self) {
         let chart = tempfile::tempdir().expect("a folder");
         fs::create_dir(chart.path().join("templates")).expect("a folder");
@@ -66,12 +67,12 @@ impl Sources {
         fs::write(chart.path().join("templates/config.yaml"), config).expect("written");
         let path = chart.path().display().to_string();
         for driver in ["secret", "configmap"] {
-            let helm = Helm::new(&self.world.cluster.kubeconfig(User::Admin), driver);
+            let helm = Helm::new(&self.fixture.cluster.kubeconfig(User::Admin), driver);
             helm.run(&["install", &format!("small-{driver}"), &path, "-n", "charted"]);
         }
     }
 
-    /// One object of each kind that people usually declare, and of what values name beside these. None of them is there.
+    /// One manifest of each default kind and of each kind that the values add. None of these objects exists.
     fn declare_manifests(&self) {
         let text = fs::read_to_string(folder().join("files/kinds.yaml")).expect("kinds");
         let kinds: Value = serde_saphyr::from_str(&text).expect("kinds");
@@ -90,11 +91,11 @@ impl Sources {
     }
 
     fn exporter(&self) -> Exporter {
-        self.world.exporter(&[("/manifests", &self.manifests.path().display().to_string())])
+        self.fixture.exporter(&[("/manifests", &self.manifests.path().display().to_string())])
     }
 }
 
-/// The samples of a metric, in their order: labels and value.
+/// The samples of a metric in their order: labels and value.
 fn samples(exporter: &Exporter, metric: &str) -> Vec<(String, String)> {
     let page = exporter.get("/metrics").map(|page| page.text()).unwrap_or_default();
     let lines =
@@ -104,31 +105,35 @@ fn samples(exporter: &Exporter, metric: &str) -> Vec<(String, String)> {
     samples
 }
 
-/// Streams and sources of which the exporter says that they are down, and that it may not have them.
+/// Watches and sources that the exporter reports as forbidden.
 fn forbidden(exporter: &Exporter) -> Vec<String> {
-    let said = exporter.get("/readyz").map(|page| page.text()).unwrap_or_default();
-    said.lines().filter(|line| line.contains("forbidden")).map(str::to_owned).collect()
+    let text = exporter.get("/readyz").map(|page| page.text()).unwrap_or_default();
+    text.lines().filter(|line| line.contains("forbidden")).map(str::to_owned).collect()
 }
 
-/// What the exporter has asked for and is not allowed to have.
-fn denied(world: &World) -> Vec<Value> {
+/// The exporter's requests that the API server denied.
+fn denied_requests(fixture: &DeployFixture) -> Vec<Value> {
     let account = format!("system:serviceaccount:{NAME}:{NAME}");
-    let own =
-        world.cluster.audited().into_iter().filter(|entry| entry["user"]["username"] == account.as_str());
-    own.filter(|entry| entry["responseStatus"]["code"] == 403)
+    let requests = fixture
+        .cluster
+        .audit_events()
+        .into_iter()
+        .filter(|entry| entry["user"]["username"] == account.as_str());
+    requests
+        .filter(|entry| entry["responseStatus"]["code"] == 403)
         .map(|entry| entry["requestURI"].clone())
         .collect()
 }
 
 #[test]
-fn the_rights_of_the_chart_are_enough_for_every_source() {
-    let sources = Sources::open();
+fn chart_permissions_suffice_for_every_source() {
+    let sources = Sources::start();
     let exporter = sources.exporter().ready();
-    let wanted =
+    let expected =
         ["helm", "manifest", "terraform"].map(|source| (format!("source=\"{source}\""), "1".to_owned()));
-    eventually("every source is read", || (samples(&exporter, "drift_source_up") == wanted).then_some(()));
-    // Twenty usual kinds, ReplicaSets, opr8r's, and a Secret by its name.
-    let streams = eventually("every stream is up", || {
+    eventually("every source is read", || (samples(&exporter, "drift_source_up") == expected).then_some(()));
+    // Twenty default kinds, ReplicaSets, opr8r's, and a Secret by its name.
+    let streams = eventually("every watch is up", || {
         let streams = samples(&exporter, "drift_watch_stream_up");
         (streams.len() >= 23 && streams.iter().all(|(_, value)| value == "1")).then_some(streams)
     });
@@ -136,55 +141,55 @@ fn the_rights_of_the_chart_are_enough_for_every_source() {
     assert_eq!(forbidden(&exporter), Vec::<String>::new());
     println!("{} streams are up", streams.len());
 
-    // `check` asks for the same.
-    let settings = sources.world.cluster.folder().join("settings.yaml");
+    // `check` reports the same.
+    let settings = sources.fixture.cluster.folder().join("settings.yaml");
     let mut check = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
     check.args(["check", "--config.file"]).arg(settings);
-    check.arg("--kubeconfig").arg(sources.world.kubeconfig(NAME, NAME));
+    check.arg("--kubeconfig").arg(sources.fixture.kubeconfig(NAME, NAME));
     let output = check.output().expect("the program runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && !said.contains("may not"), "{said}");
-    assert_eq!(denied(&sources.world), Vec::<Value>::new());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && !text.contains("may not"), "{text}");
+    assert_eq!(denied_requests(&sources.fixture), Vec::<Value>::new());
 }
 
-/// Starts the exporter as these values install it, and wants so many streams to be up, and nothing that was denied.
+/// Starts the exporter with these values, and waits for this number of watches without a denied request.
 #[track_caller]
-fn check_streams(world: &World, values: &str, wanted: usize) {
-    world.install(values);
-    let exporter = world.exporter(&[]).ready();
-    eventually(&format!("{wanted} streams are up"), || {
+fn check_streams(fixture: &DeployFixture, values: &str, expected: usize) {
+    fixture.install(values);
+    let exporter = fixture.exporter(&[]).ready();
+    eventually(&format!("{expected} watches are up"), || {
         let streams = samples(&exporter, "drift_watch_stream_up");
-        (streams.iter().filter(|(_, value)| value == "1").count() == wanted).then_some(())
+        (streams.iter().filter(|(_, value)| value == "1").count() == expected).then_some(())
     });
     assert_eq!(forbidden(&exporter), Vec::<String>::new());
-    assert_eq!(denied(world), Vec::<Value>::new());
-    world.helm.run(&["uninstall", NAME, "-n", NAME]);
+    assert_eq!(denied_requests(fixture), Vec::<Value>::new());
+    fixture.helm.run(&["uninstall", NAME, "-n", NAME]);
 }
 
 #[test]
-fn roles_in_single_namespaces_are_enough_for_them() {
-    let world = World::open();
-    check_streams(&world, "{}", 2);
-    check_streams(&world, "settings: {namespaces: [shop, ops]}", 4);
-    check_streams(&world, "settings: {terraform_jobs: {}}", 3);
-    // Seventeen usual kinds have namespaces. The exporter itself refuses the three others, and asks nobody.
-    check_streams(&world, "settings: {namespaces: [shop, ops], sources: {last_applied: {}}}", 34);
+fn namespaced_roles_suffice_for_their_namespaces() {
+    let fixture = DeployFixture::start();
+    check_streams(&fixture, "{}", 2);
+    check_streams(&fixture, "settings: {namespaces: [shop, ops]}", 4);
+    check_streams(&fixture, "settings: {terraform_jobs: {}}", 3);
+    // Seventeen default kinds are namespaced. The exporter refuses the three others without a request.
+    check_streams(&fixture, "settings: {namespaces: [shop, ops], sources: {last_applied: {}}}", 34);
     let kinds = "{apiVersion: apps/v1, kind: '*', namespaces: [shop]}, {apiVersion: v1, kind: Secret, namespaces: [ops], selector: a=b}";
-    check_streams(&world, &format!("settings: {{kinds: [{kinds}]}}"), 6);
+    check_streams(&fixture, &format!("settings: {{kinds: [{kinds}]}}"), 6);
 }
 
 #[test]
-fn without_any_one_of_them_something_is_told_to_be_down() {
-    let sources = Sources::open();
-    let rights = sources.world.rights();
-    assert!(rights.len() > 50, "{rights:?}");
-    for right in &rights {
-        sources.world.without(right, || {
+fn each_missing_permission_is_reported() {
+    let sources = Sources::start();
+    let permissions = sources.fixture.permissions();
+    assert!(permissions.len() > 50, "{permissions:?}");
+    for permission in &permissions {
+        sources.fixture.without(permission, || {
             let exporter = sources.exporter();
-            eventually(&format!("somebody says that {right:?} is missing"), || {
+            eventually(&format!("{permission:?} is reported as missing"), || {
                 (!forbidden(&exporter).is_empty()).then_some(())
             });
         });
     }
-    println!("each of {} rights was missed", rights.len());
+    println!("each of {} permissions is reported when missing", permissions.len());
 }

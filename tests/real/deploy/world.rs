@@ -1,4 +1,4 @@
-//! A cluster that knows the Prometheus Operator's kinds, with the chart installed by real Helm.
+//! A cluster with the CRDs of the Prometheus Operator and the chart installed by real Helm.
 
 use std::{fs, path::PathBuf};
 
@@ -14,19 +14,19 @@ use crate::support::{
     wait::eventually,
 };
 
-/// Namespaces that values to try speak of.
+/// Namespaces of the tested values.
 const NAMESPACES: [&str; 9] =
     ["terraform", "payments", "charted", "applied", "written", "monitoring", "shop", "ops", "elsewhere"];
 
-pub(super) struct World {
+pub(super) struct DeployFixture {
     pub(super) cluster: Cluster,
     pub(super) kubectl: Kubectl,
     pub(super) helm: Helm,
 }
 
-/// A right that the chart has given: one verb on one resource.
+/// A permission that the chart grants: one verb on one resource.
 #[derive(Clone, Debug)]
-pub(super) struct Right {
+pub(super) struct Permission {
     /// `ClusterRole` or `Role`.
     kind: String,
     namespace: Option<String>,
@@ -37,22 +37,22 @@ pub(super) struct Right {
     verb: String,
 }
 
-impl Right {
-    /// Whether something is sent to be kept or answered with it, instead of read.
+impl Permission {
+    /// Whether the verb sends an object to the API server.
     pub(super) fn writes(&self) -> bool {
         !["get", "list", "watch"].contains(&&*self.verb)
     }
 }
 
-impl World {
-    pub(super) fn open() -> Self {
+impl DeployFixture {
+    pub(super) fn start() -> Self {
         let cluster = Cluster::start();
         let admin = cluster.kubeconfig(User::Admin);
-        let world = Self { kubectl: Kubectl::new(&admin), helm: Helm::new(&admin, "secret"), cluster };
+        let fixture = Self { kubectl: Kubectl::new(&admin), helm: Helm::new(&admin, "secret"), cluster };
         for kind in ["servicemonitors", "podmonitors", "prometheusrules"] {
             let file = program("prometheus-operator", &format!("monitoring.coreos.com_{kind}.yaml"));
-            world.kubectl.run(&["create", "-f", &file.display().to_string()], "");
-            world.kubectl.run(
+            fixture.kubectl.run(&["create", "-f", &file.display().to_string()], "");
+            fixture.kubectl.run(
                 &["wait", "--for=condition=Established", &format!("crd/{kind}.monitoring.coreos.com")],
                 "",
             );
@@ -65,17 +65,16 @@ impl World {
             NAMESPACES
                 .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})),
         );
-        world.create(&namespaces);
-        world
+        fixture.create(&namespaces);
+        fixture
     }
 
-    /// Creates objects.
     pub(super) fn create(&self, objects: &[Value]) {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         self.kubectl.run(&["create", "--validate=strict", "-f", "-"], &list.to_string());
     }
 
-    /// Installs the chart, and gives what Helm says then.
+    /// Installs the chart, and returns the output of Helm.
     pub(super) fn install(&self, values: &str) -> String {
         let file = self.cluster.folder().join("values.yaml");
         fs::write(&file, values).expect("values can be written");
@@ -83,7 +82,7 @@ impl World {
         self.helm.run(&["install", NAME, &chart, "-n", NAME, "-f", &file])
     }
 
-    /// A kubeconfig with the token of an account, as a pod has one.
+    /// A kubeconfig with the token of a service account, as a pod has it.
     pub(super) fn kubeconfig(&self, account: &str, namespace: &str) -> PathBuf {
         let file = self.cluster.folder().join(format!("{account}.{namespace}.kubeconfig"));
         let admin = fs::read_to_string(self.cluster.kubeconfig(User::Admin)).expect("a kubeconfig");
@@ -91,13 +90,13 @@ impl World {
         file
     }
 
-    /// A token of an account, by a `TokenRequest`.
+    /// A token of a service account, by a `TokenRequest`.
     pub(super) fn token(&self, account: &str, namespace: &str) -> String {
         self.kubectl.run(&["create", "token", account, "-n", namespace], "").trim().to_owned()
     }
 
-    /// Starts the exporter as the Deployment does, with the settings of the ConfigMap and the token of the account. Paths in the settings that
-    /// a volume would bring are elsewhere here.
+    /// Starts the exporter like the Deployment, with the settings of the ConfigMap and the token of the service account. `volumes` maps
+    /// mount paths in the settings to local folders.
     pub(super) fn exporter(&self, volumes: &[(&str, &str)]) -> Exporter {
         let read = |what: &str| -> Value {
             let text = self.kubectl.run(&["get", what, NAME, "-n", NAME, "-o", "json"], "");
@@ -114,7 +113,9 @@ impl World {
         let arguments: Vec<String> = arguments
             .filter_map(Value::as_str)
             .filter(|argument| *argument != "run" && !argument.starts_with("--web.listen-address"))
-            .map(|own| own.replace("/etc/drift-exporter/settings/settings.yaml", &file.display().to_string()))
+            .map(|argument| {
+                argument.replace("/etc/drift-exporter/settings/settings.yaml", &file.display().to_string())
+            })
             .collect();
         let account = pod["serviceAccountName"].as_str().expect("an account");
         let flags: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -122,7 +123,7 @@ impl World {
         Exporter::start(&self.kubeconfig(account, NAME), self.cluster.folder(), &flags)
     }
 
-    /// The roles that the chart has made.
+    /// The roles of the chart.
     fn roles(&self) -> Vec<Value> {
         let mine = format!("app.kubernetes.io/instance={NAME}");
         let roles = self.kubectl.run(&["get", "clusterroles,roles", "-A", "-l", &mine, "-o", "json"], "");
@@ -130,16 +131,16 @@ impl World {
         roles["items"].as_array().expect("roles").clone()
     }
 
-    /// Every right that the chart has given on resources.
-    pub(super) fn rights(&self) -> Vec<Right> {
+    /// Every permission on resources that the chart grants.
+    pub(super) fn permissions(&self) -> Vec<Permission> {
         let words = |value: &Value| -> Vec<String> {
             value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let mut rights = Vec::new();
+        let mut permissions = Vec::new();
         for role in self.roles() {
             for (at, rule) in role["rules"].as_array().expect("rules").iter().enumerate() {
                 for resource in words(&rule["resources"]) {
-                    rights.extend(words(&rule["verbs"]).into_iter().map(|verb| Right {
+                    permissions.extend(words(&rule["verbs"]).into_iter().map(|verb| Permission {
                         kind: role["kind"].as_str().expect("a kind").to_owned(),
                         namespace: role["metadata"]["namespace"].as_str().map(str::to_owned),
                         rule: at,
@@ -151,47 +152,48 @@ impl World {
                 }
             }
         }
-        rights
+        permissions
     }
 
-    /// Does something while one right is missing.
-    pub(super) fn without<T>(&self, right: &Right, act: impl FnOnce() -> T) -> T {
+    /// Runs an action while one permission is missing.
+    pub(super) fn without<T>(&self, permission: &Permission, act: impl FnOnce() -> T) -> T {
         let roles = self.roles();
-        let role = roles.iter().find(|own| {
-            own["kind"] == right.kind.as_str()
-                && own["metadata"]["namespace"].as_str() == right.namespace.as_deref()
-                && !own["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("-metrics"))
+        let role = roles.iter().find(|role| {
+            role["kind"] == permission.kind.as_str()
+                && role["metadata"]["namespace"].as_str() == permission.namespace.as_deref()
+                && !role["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("-metrics"))
         });
         let role = role.expect("the role");
         let all = role["rules"].as_array().expect("rules");
         let mut others = all.clone();
-        let mut rest = others[right.rule].clone();
+        let mut rest = others[permission.rule].clone();
         let keep =
-            |list: &mut Value, one: &str| list.as_array_mut().expect("a list").retain(|own| own != one);
-        keep(&mut others[right.rule]["resources"], &right.resource);
-        rest["resources"] = json!([right.resource]);
-        keep(&mut rest["verbs"], &right.verb);
+            |list: &mut Value, one: &str| list.as_array_mut().expect("a list").retain(|item| item != one);
+        keep(&mut others[permission.rule]["resources"], &permission.resource);
+        rest["resources"] = json!([permission.resource]);
+        keep(&mut rest["verbs"], &permission.verb);
         others.push(rest);
         others.retain(|rule| rule["resources"] != json!([]) && rule["verbs"] != json!([]));
-        self.set_rules(role, &others, right, "no");
+        self.set_rules(role, &others, permission, "no");
         let outcome = act();
-        self.set_rules(role, all, right, "yes");
+        self.set_rules(role, all, permission, "yes");
         outcome
     }
 
-    /// Changes a role, and waits until the API server goes by it.
-    fn set_rules(&self, role: &Value, rules: &[Value], right: &Right, wanted: &str) {
+    /// Changes a role, and waits until the API server applies it.
+    fn set_rules(&self, role: &Value, rules: &[Value], permission: &Permission, expected: &str) {
         let role = role["metadata"]["name"].as_str().expect("a name");
-        let namespace = right.namespace.as_deref().unwrap_or("default");
+        let namespace = permission.namespace.as_deref().unwrap_or("default");
         let patch = json!({"rules": rules}).to_string();
-        self.kubectl.run(&["patch", &right.kind, role, "-n", namespace, "--type=merge", "-p", &patch], "");
+        self.kubectl
+            .run(&["patch", &permission.kind, role, "-n", namespace, "--type=merge", "-p", &patch], "");
         let account = format!("--as=system:serviceaccount:{NAME}:{NAME}");
-        let resource = format!("{}.{}", right.resource, right.group);
-        let name = right.name.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        let resource = format!("{}.{}", permission.resource, permission.group);
+        let name = permission.name.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         let object = format!("{}{name}", resource.trim_end_matches('.'));
-        let question = ["auth", "can-i", &right.verb, &object, "-n", namespace, &account];
-        eventually(&format!("{right:?}: {wanted}"), || {
-            (self.kubectl.answer(&question).trim() == wanted).then_some(())
+        let question = ["auth", "can-i", &permission.verb, &object, "-n", namespace, &account];
+        eventually(&format!("{permission:?}: {expected}"), || {
+            (self.kubectl.answer(&question).trim() == expected).then_some(())
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The exporter itself, which has the state's file to go by, and what it says about objects.
+//! A running exporter that reads the state's file.
 
 use std::{fs, path::Path};
 
@@ -11,13 +11,12 @@ use crate::support::{
     wait::eventually,
 };
 
-/// A running exporter.
-pub(super) struct Asked {
+pub(super) struct RunningExporter {
     exporter: Exporter,
 }
 
-impl Asked {
-    /// One that reads this state.
+impl RunningExporter {
+    /// Starts an exporter that reads this state.
     pub(super) fn start(cluster: &Cluster, state: &Path) -> Self {
         let settings = cluster.folder().join("settings.yaml");
         let sources = json!({"terraform": {"files": [state], "this_cluster": true}});
@@ -27,17 +26,17 @@ impl Asked {
         Self { exporter: exporter.ready() }
     }
 
-    /// Whether an object has drifted in this version, by the word of Terraform alone. None where it cannot be compared.
+    /// Whether an object in this version has drifted from the state. None if it cannot be compared.
     pub(super) fn drifted(&self, object: &DeclaredObject, version: &Value) -> Option<bool> {
         let name = &object.object;
         let group = if name.group.is_empty() { String::new() } else { format!(".{}", name.group) };
         let namespace = if name.namespace.is_empty() { "-" } else { &name.namespace };
         let path = format!("/v1/resources/{}{group}/{namespace}/{}", name.kind, name.name);
-        let known = eventually(&format!("{path} is known as {version}"), || {
-            let known: Value = serde_json::from_str(&self.exporter.get(&path)?.text()).ok()?;
-            (known["resourceVersion"] == *version).then_some(known)
+        let resource = eventually(&format!("{path} is synced at {version}"), || {
+            let resource: Value = serde_json::from_str(&self.exporter.get(&path)?.text()).ok()?;
+            (resource["resourceVersion"] == *version).then_some(resource)
         });
-        let claim = known["claims"].as_array()?.iter().find(|claim| claim["source"] == "terraform")?;
+        let claim = resource["claims"].as_array()?.iter().find(|claim| claim["source"] == "terraform")?;
         match claim["verdict"].as_str()? {
             "drifted" | "missing" | "replaced" => Some(true),
             "in_sync" | "ignored" => Some(false),
@@ -45,8 +44,8 @@ impl Asked {
         }
     }
 
-    /// Everything that it has to complain about, once it has read the state of this serial.
-    pub(super) fn complaints(&self, serial: u64) -> Vec<String> {
+    /// Waits until the state with this serial is read, and returns all claims that are not in sync.
+    pub(super) fn wait_for_problems(&self, serial: u64) -> Vec<String> {
         eventually(&format!("serial {serial} is read"), || {
             let status: Value = serde_json::from_str(&self.exporter.get("/v1/status")?.text()).ok()?;
             (status["baselines"][0]["serial"] == serial).then_some(())
@@ -54,9 +53,10 @@ impl Asked {
         let claims: Value =
             serde_json::from_str(&self.exporter.get("/v1/resources?namespace=*").unwrap().text()).unwrap();
         let claims = claims["resources"].as_array().unwrap().iter();
-        let fine = |claim: &Value| matches!(claim["verdict"].as_str().unwrap(), "in_sync" | "no_baseline");
+        let is_in_sync =
+            |claim: &Value| matches!(claim["verdict"].as_str().unwrap(), "in_sync" | "no_baseline");
         claims
-            .filter(|claim| !fine(claim))
+            .filter(|claim| !is_in_sync(claim))
             .map(|claim| format!("{}: {} {}", claim["address"], claim["verdict"], claim["differences"]))
             .collect()
     }

@@ -1,10 +1,10 @@
-//! Which attributes differ between two reads of a resource. Null and empty are taken as one.
+//! The attributes that differ between two reads of a resource. Null and empty are equal.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What elements of these lists are known by; all others by their place.
+/// The key attributes of list elements. Elements of all other lists are compared by index.
 const KEYS: &[(&str, &[&str])] = &[
     ("container", &["name"]),
     ("containers", &["name"]),
@@ -33,20 +33,20 @@ pub(super) fn changed_attributes(address: &str, before: &Value, after: &Value) -
     let is_manifest = address.contains("kubernetes_manifest.");
     let walk = Walk { named_keys: is_manifest };
     walk.value(before, after, "", &mut Vec::new(), &mut changed);
-    // Resources that their provider does not read once it has created them have no uid yet.
+    // Resources that the provider does not read after their creation have no uid yet.
     let has_uid = before["metadata"][0]["uid"].as_str().is_some_and(|uid| !uid.is_empty());
-    // These say that something changed, not what; statuses are reports, not declarations.
-    let tells = |attribute: &String| {
+    // These change with every write; a status is not declared.
+    let is_relevant = |attribute: &String| {
         !attribute.ends_with("resource_version")
             && (has_uid || attribute != "metadata.uid")
             && !attribute.ends_with("generation")
             && !attribute.starts_with("status")
     };
-    let changed = changed.into_iter().filter(tells);
+    let changed = changed.into_iter().filter(is_relevant);
     changed
         .map(|attribute| {
             let attribute = attribute.strip_prefix("object.").unwrap_or(&attribute);
-            // Amounts were attributes of blocks once.
+            // Quantities were attributes of blocks in old versions.
             let amounts = attribute.rsplit_once('.').filter(|_| !is_manifest).map(|(outer, _)| outer);
             let amounts = amounts
                 .filter(|outer| outer.ends_with("resources.limits") || outer.ends_with("resources.requests"));
@@ -56,7 +56,7 @@ pub(super) fn changed_attributes(address: &str, before: &Value, after: &Value) -
 }
 
 struct Walk {
-    /// Keys of maps are names like all others.
+    /// Keys of maps are attribute names.
     named_keys: bool,
 }
 
@@ -82,7 +82,7 @@ impl Walk {
                 }
             }
             _ => {
-                // The provider's SDK writes absent switches and numbers as false and zero; whole objects have them as they are.
+                // The provider's SDK writes absent booleans and numbers as false and zero; whole objects keep them.
                 let means_nothing = |value: &Value| is_empty(value) && !(self.named_keys && is_scalar(value));
                 if !(before == after || means_nothing(before) && means_nothing(after)) {
                     changed.push(path.join("."));
@@ -117,11 +117,12 @@ impl Walk {
             }
             return;
         }
-        // Of the provider's own types, only policies have ports that are called so, and they know them by their place.
+        // Of the provider's own types, only network policies have `ports`, and these have no key.
         let is_keyed = name != "ports" || self.named_keys;
-        let known = KEYS.iter().filter(|(list, _)| is_keyed && *list == name).map(|(_, keys)| *keys);
-        let known = known.into_iter().find(|keys| tells_apart(keys, before) && tells_apart(keys, after));
-        let Some(keys) = known else {
+        let candidates = KEYS.iter().filter(|(list, _)| is_keyed && *list == name).map(|(_, keys)| *keys);
+        let candidates =
+            candidates.into_iter().find(|keys| are_unique_keys(keys, before) && are_unique_keys(keys, after));
+        let Some(keys) = candidates else {
             for at in 0..before.len().max(after.len()) {
                 self.element(before.get(at), after.get(at), path, changed);
             }
@@ -167,7 +168,7 @@ fn key(keys: &[&str], element: &Value) -> String {
     keys.iter().map(|key| element[*key].to_string()).collect::<Vec<_>>().join("/")
 }
 
-fn tells_apart(keys: &[&str], list: &[Value]) -> bool {
+fn are_unique_keys(keys: &[&str], list: &[Value]) -> bool {
     let names: BTreeSet<String> = list.iter().map(|element| key(keys, element)).collect();
     names.len() == list.len() && list.iter().all(|element| keys.iter().all(|key| !is_empty(&element[*key])))
 }

@@ -1,4 +1,4 @@
-//! The objects of the oracle's cluster: read, edited as people edit them, put back.
+//! The objects of the oracle's cluster: read, edited and restored.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::support::{cluster::Cluster, wait::eventually};
 pub(crate) struct Objects<'a> {
     cluster: &'a Cluster,
     client: kube::Client,
-    /// Whether service accounts get Secrets with tokens, as they did once.
+    /// Whether service accounts get token Secrets, as in old Kubernetes versions.
     makes_tokens: bool,
 }
 
@@ -21,8 +21,8 @@ impl<'a> Objects<'a> {
         Self { cluster, client: cluster.client(), makes_tokens }
     }
 
-    /// Objects that Terraform owns only parts of.
-    pub(super) fn create_those_of_others(&self, copies: &BTreeMap<&str, usize>) {
+    /// Creates objects of which Terraform owns only some fields.
+    pub(super) fn create_partly_owned(&self, copies: &BTreeMap<&str, usize>) {
         for copy in 0..copies.values().copied().max().unwrap_or_default() {
             let named = |name: &str| json!({"name": format!("{name}-{copy}"), "namespace": "default"});
             let container =
@@ -55,8 +55,8 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Kinds of our own, and waits until they are served.
-    pub(super) fn create_kinds(&self) {
+    /// Creates CRDs, and waits until they are served.
+    pub(super) fn create_crds(&self) {
         let text = json!({"type": "string"});
         let widget = json!({"type": "object", "properties": {
             "size": {"type": "integer"}, "mode": {"type": "string", "default": "fast"}, "on": {"type": "boolean"},
@@ -70,7 +70,7 @@ impl<'a> Objects<'a> {
             "ports": {"type": "array", "items": port, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
             "hosts": {"type": "array", "items": text, "x-kubernetes-list-type": "set"}}});
         for (kind, spec) in [("Widget", widget), ("Loose", loose)] {
-            self.create_kind(kind, &spec);
+            self.create_crd(kind, &spec);
         }
         eventually("the kinds are served", || {
             let published = self.send(&Method::GET, "/openapi/v2", "application/json", &Value::Null).ok()?;
@@ -80,7 +80,7 @@ impl<'a> Objects<'a> {
         });
     }
 
-    fn create_kind(&self, kind: &str, spec: &Value) {
+    fn create_crd(&self, kind: &str, spec: &Value) {
         let plural = format!("{}s", kind.to_lowercase());
         let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": {"type": "object",
             "x-kubernetes-preserve-unknown-fields": true}}}});
@@ -91,15 +91,15 @@ impl<'a> Objects<'a> {
         self.send(&Method::POST, path, "application/json", &definition).unwrap();
     }
 
-    /// Runs something that may wait for a controller, and is one meanwhile.
-    pub(super) fn control<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    /// Runs an action that waits for a controller, and acts as that controller.
+    pub(super) fn run_as_controller<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let working = scope.spawn(work);
             while !working.is_finished() {
                 self.confirm_quotas();
                 self.confirm_volumes();
                 if self.makes_tokens {
-                    self.make_tokens();
+                    self.create_tokens();
                 }
                 thread::sleep(Duration::from_millis(100));
             }
@@ -107,7 +107,7 @@ impl<'a> Objects<'a> {
         })
     }
 
-    /// Does what the controller of quotas would: Terraform waits for it.
+    /// Acts as the resource quota controller, which Terraform waits for.
     fn confirm_quotas(&self) {
         let list =
             self.send(&Method::GET, "/api/v1/resourcequotas", "application/json", &Value::Null).unwrap();
@@ -125,7 +125,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Does what the controller of volumes would.
+    /// Acts as the persistent volume controller.
     fn confirm_volumes(&self) {
         let volumes = "/api/v1/persistentvolumes";
         let list = self.send(&Method::GET, volumes, "application/json", &Value::Null).unwrap();
@@ -138,8 +138,8 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Does what the controller of tokens did: the old provider waits for it.
-    fn make_tokens(&self) {
+    /// Acts as the token controller, which the old provider waits for.
+    fn create_tokens(&self) {
         let accounts = "/api/v1/namespaces/shop/serviceaccounts";
         let list = self.send(&Method::GET, accounts, "application/json", &Value::Null).unwrap();
         for account in list["items"].as_array().into_iter().flatten() {
@@ -163,15 +163,15 @@ impl<'a> Objects<'a> {
         self.send(&Method::GET, &path_of(&object.object), "application/json", &Value::Null).unwrap()
     }
 
-    /// A list is a JSON patch, an object a merge patch.
+    /// An array is a JSON patch, an object a merge patch.
     pub(super) fn patch(&self, object: &DeclaredObject, patch: &Value) -> Result<Value, String> {
         let format = if patch.is_array() { "json-patch" } else { "merge-patch" };
         let url = format!("{}?fieldManager=kubectl-edit", path_of(&object.object));
         self.send(&Method::PATCH, &url, &format!("application/{format}+json"), patch)
     }
 
-    /// Makes an object what it was.
-    pub(super) fn put_back(&self, object: &DeclaredObject, original: &Value, edited: &Value) {
+    /// Restores an object.
+    pub(super) fn restore(&self, object: &DeclaredObject, original: &Value, edited: &Value) {
         let mut original = original.clone();
         original["metadata"]["resourceVersion"] = at(edited, &["metadata", "resourceVersion"]).clone();
         let path = format!("{}?fieldManager=HashiCorp", path_of(&object.object));

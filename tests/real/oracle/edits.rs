@@ -1,4 +1,4 @@
-//! The edits, one a line in files.
+//! The edits, read from files with one edit per line.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn operation(start: &str, line: &str) -> Value {
     }
 }
 
-/// How many of each resource there have to be for as many plans to do for all edits.
+/// The number of copies of each resource, so that this number of plans suffices for all edits.
 pub(super) fn copies(edits: &[Edit], plans: usize) -> BTreeMap<&'static str, usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for edit in edits {
@@ -59,7 +59,7 @@ pub(super) fn copies(edits: &[Edit], plans: usize) -> BTreeMap<&'static str, usi
     counts
 }
 
-/// Edits that can be made at once, each with the address of the object that it edits: one edit for an object.
+/// Batches of edits with the address of the edited object: at most one edit per object.
 pub(super) fn batches(edits: &[Edit], plans: usize) -> Vec<Vec<(String, &Edit)>> {
     let copies = copies(edits, plans);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What was asked and what both said, by type.
+//! The results of all edits, by resource type.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,26 +8,26 @@ use std::{
 
 use drift_exporter::types::DeclaredObject;
 
-/// What one edit came to.
-pub(super) struct Answer {
+/// The result of one edit.
+pub(super) struct EditResult {
     /// `kubernetes_service_v1.web`.
     pub(super) resource: &'static str,
     pub(super) edit: String,
     pub(super) terraform: BTreeSet<String>,
     pub(super) exporter: BTreeSet<String>,
-    /// Whether the running exporter calls it drift; none where it cannot compare the object.
-    pub(super) asked: Option<bool>,
-    /// Fields that we say Terraform cannot see.
+    /// Whether the running exporter reports drift; none if it cannot compare the object.
+    pub(super) running_exporter: Option<bool>,
+    /// Number of fields that Terraform cannot read.
     pub(super) blind: usize,
 }
 
 pub(super) struct Matrix {
     title: &'static str,
     started: Instant,
-    answers: Vec<Answer>,
-    refused: Vec<String>,
+    results: Vec<EditResult>,
+    rejected: Vec<String>,
     objects: BTreeMap<String, usize>,
-    rests: Vec<String>,
+    unedited: Vec<String>,
     false_drift: Vec<String>,
 }
 
@@ -36,16 +36,16 @@ impl Matrix {
         Self {
             title,
             started: Instant::now(),
-            answers: Vec::new(),
-            refused: Vec::new(),
+            results: Vec::new(),
+            rejected: Vec::new(),
             objects: BTreeMap::new(),
-            rests: Vec::new(),
+            unedited: Vec::new(),
             false_drift: Vec::new(),
         }
     }
 
-    /// What was found where nothing should be.
-    pub(super) fn at_rest(
+    /// Records drift without an edit.
+    pub(super) fn record_unedited(
         &mut self,
         when: &str,
         declared: &BTreeMap<String, Arc<DeclaredObject>>,
@@ -56,61 +56,61 @@ impl Matrix {
         for object in declared.values() {
             *self.objects.entry(object.resource_type.to_string()).or_default() += 1;
         }
-        self.rests.push(format!(
+        self.unedited.push(format!(
             "{when}: {} objects of {} types, drift by Terraform {}, by the exporter {}",
             declared.len(),
             self.objects.len(),
             of_terraform.len(),
             of_exporter.len()
         ));
-        let told = |who: &str, found: Vec<String>| -> Vec<String> {
+        let prefixed = |who: &str, found: Vec<String>| -> Vec<String> {
             found.into_iter().map(|found| format!("{when}, {who}: {found}")).collect()
         };
-        let found = [told("Terraform", of_terraform), told("exporter", of_exporter)].concat();
+        let found = [prefixed("Terraform", of_terraform), prefixed("exporter", of_exporter)].concat();
         found.iter().for_each(|found| println!("false drift {found}"));
         self.false_drift.extend(found);
     }
 
-    /// An edit that both were asked about.
-    pub(super) fn answer(&mut self, answer: Answer) {
-        if !answer.agrees() {
+    /// Records an edit that Terraform and the exporter compared.
+    pub(super) fn record(&mut self, result: EditResult) {
+        if !result.agrees() {
             let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
                 one.difference(other).cloned().collect::<Vec<_>>()
             };
-            println!("differs: {}", answer.edit);
-            println!("  only Terraform: {:?}", only(&answer.terraform, &answer.exporter));
-            println!("  only exporter:  {:?}", only(&answer.exporter, &answer.terraform));
-            println!("  drift by the word of the running exporter: {:?}", answer.asked);
+            println!("differs: {}", result.edit);
+            println!("  only Terraform: {:?}", only(&result.terraform, &result.exporter));
+            println!("  only exporter:  {:?}", only(&result.exporter, &result.terraform));
+            println!("  drift by the running exporter: {:?}", result.running_exporter);
         }
-        self.answers.push(answer);
+        self.results.push(result);
     }
 
-    /// An edit that the API server did not take.
-    pub(super) fn refused(&mut self, refused: String) {
-        println!("refused: {refused}");
-        self.refused.push(refused);
+    /// Records an edit that the API server rejected.
+    pub(super) fn rejected(&mut self, rejected: String) {
+        println!("rejected: {rejected}");
+        self.rejected.push(rejected);
     }
 
-    /// Prints everything, and fails where something is not as it should be.
+    /// Prints all results, and fails on any disagreement.
     pub(super) fn finish(self) {
         println!("\n{} ({} s)", self.title, self.started.elapsed().as_secs());
         self.print_types();
-        self.rests.iter().for_each(|rest| println!("{rest}"));
+        self.unedited.iter().for_each(|rest| println!("{rest}"));
         let silent: Vec<&str> = self
-            .answers
+            .results
             .iter()
-            .filter(|answer| answer.asked.is_none())
-            .map(|answer| answer.edit.as_str())
+            .filter(|result| result.running_exporter.is_none())
+            .map(|result| result.edit.as_str())
             .collect();
         println!(
-            "the running exporter was asked about {} of these edits, and could not compare {}",
-            self.answers.len(),
+            "the running exporter was queried for {} edits, and could not compare {}",
+            self.results.len(),
             silent.len()
         );
-        assert!(self.answers.iter().all(Answer::agrees), "the exporter and Terraform disagree");
+        assert!(self.results.iter().all(EditResult::agrees), "the exporter and Terraform disagree");
         assert!(silent.is_empty(), "{silent:#?}");
-        assert!(self.false_drift.is_empty(), "drift at rest");
-        assert!(self.refused.is_empty(), "edits that nobody was asked about");
+        assert!(self.false_drift.is_empty(), "drift without an edit");
+        assert!(self.rejected.is_empty(), "rejected edits");
     }
 
     fn print_types(&self) {
@@ -120,8 +120,8 @@ impl Matrix {
         };
         let heads = ["edits", "drift", "blind", "agreed", "differ"].map(str::to_owned);
         line("type", "objects".to_owned(), heads);
-        let of_type = |name: &str| -> Vec<&Answer> {
-            self.answers.iter().filter(|answer| answer.resource.split('.').next() == Some(name)).collect()
+        let of_type = |name: &str| -> Vec<&EditResult> {
+            self.results.iter().filter(|result| result.resource.split('.').next() == Some(name)).collect()
         };
         for (name, objects) in &self.objects {
             line(name, objects.to_string(), numbers(&of_type(name)));
@@ -129,25 +129,26 @@ impl Matrix {
         line(
             "all",
             self.objects.values().sum::<usize>().to_string(),
-            numbers(&self.answers.iter().collect::<Vec<_>>()),
+            numbers(&self.results.iter().collect::<Vec<_>>()),
         );
     }
 }
 
-impl Answer {
+impl EditResult {
     fn agrees(&self) -> bool {
         let is_drift = !self.terraform.is_empty();
-        self.terraform == self.exporter && self.asked.is_none_or(|asked| asked == is_drift)
+        self.terraform == self.exporter
+            && self.running_exporter.is_none_or(|is_reported| is_reported == is_drift)
     }
 }
 
-fn numbers(answers: &[&Answer]) -> [String; 5] {
-    let count = |is: fn(&Answer) -> bool| answers.iter().filter(|answer| is(answer)).count().to_string();
+fn numbers(results: &[&EditResult]) -> [String; 5] {
+    let count = |is: fn(&EditResult) -> bool| results.iter().filter(|result| is(result)).count().to_string();
     [
         count(|_| true),
-        count(|answer| !answer.terraform.is_empty()),
-        count(|answer| answer.terraform.is_empty() && answer.blind > 0),
-        count(Answer::agrees),
-        count(|answer| !answer.agrees()),
+        count(|result| !result.terraform.is_empty()),
+        count(|result| result.terraform.is_empty() && result.blind > 0),
+        count(EditResult::agrees),
+        count(|result| !result.agrees()),
     ]
 }

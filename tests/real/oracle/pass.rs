@@ -13,11 +13,11 @@ use drift_exporter::{
 };
 
 use super::{
-    asked::Asked,
+    asked::RunningExporter,
     attributes::changed_attributes,
     cluster::Objects,
     edits::{Edit, batches},
-    matrix::{Answer, Matrix},
+    matrix::{EditResult, Matrix},
 };
 use crate::support::{
     cluster::{Cluster, User},
@@ -31,11 +31,11 @@ pub(super) struct Pass<'a> {
     declared: BTreeMap<String, Arc<DeclaredObject>>,
     serial: u64,
     cluster: &'a Cluster,
-    exporter: Option<Asked>,
+    exporter: Option<RunningExporter>,
 }
 
 impl<'a> Pass<'a> {
-    /// Lays out the configuration in a folder beside this file.
+    /// Uses the configuration in a folder next to this file.
     pub(super) fn start(
         cluster: &'a Cluster,
         configuration: &str,
@@ -43,8 +43,8 @@ impl<'a> Pass<'a> {
         copies: &BTreeMap<&str, usize>,
     ) -> Self {
         let objects = Objects::new(cluster, matches!(provider, Provider::Old));
-        objects.create_those_of_others(copies);
-        objects.create_kinds();
+        objects.create_partly_owned(copies);
+        objects.create_crds();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oracle").join(configuration);
         let mut terraform = Terraform::init(&folder, provider, &cluster.kubeconfig(User::Admin));
         terraform.set("copies", serde_json::to_string(copies).unwrap());
@@ -54,66 +54,68 @@ impl<'a> Pass<'a> {
     /// Applies the configuration and reads the state.
     pub(super) fn apply(&mut self) {
         let terraform = &self.terraform;
-        self.objects.control(|| terraform.apply());
+        self.objects.run_as_controller(|| terraform.apply());
         let state = decode(&self.terraform.state(), &RedactionKey::new([7; 32])).unwrap();
         assert_eq!(state.skipped, []);
         self.serial = state.serial;
         if self.exporter.is_none() {
-            self.exporter =
-                Some(Asked::start(self.cluster, &self.terraform.folder().join("terraform.tfstate")));
+            self.exporter = Some(RunningExporter::start(
+                self.cluster,
+                &self.terraform.folder().join("terraform.tfstate"),
+            ));
         }
         self.declared =
             state.objects.into_iter().map(|object| (object.address.to_string(), object)).collect();
     }
 
-    /// Nobody may see anything.
-    pub(super) fn at_rest(&self, when: &str, matrix: &mut Matrix) {
+    /// Neither Terraform nor the exporter reports drift.
+    pub(super) fn check_unedited(&self, when: &str, matrix: &mut Matrix) {
         let of_terraform = self.changes();
         let of_terraform =
             of_terraform.into_iter().map(|(address, changed)| format!("{address}: {changed:?}"));
-        let of_exporter = self.asked().complaints(self.serial);
+        let of_exporter = self.running_exporter().wait_for_problems(self.serial);
         let found = self.declared.iter().flat_map(|(address, object)| {
             let findings =
                 compare(object, &self.objects.get(object), &Schemas::default()).findings.into_iter();
             findings.map(move |finding| format!("{address}: {finding:?}"))
         });
         let found = found.chain(of_exporter).collect();
-        matrix.at_rest(when, &self.declared, of_terraform.collect(), found);
+        matrix.record_unedited(when, &self.declared, of_terraform.collect(), found);
     }
 
-    /// Makes all edits, one an object at a time, and puts everything back.
-    pub(super) fn ask_all(&self, edits: &[Edit], plans: usize, matrix: &mut Matrix) {
+    /// Makes all edits, one per object at a time, and restores the objects.
+    pub(super) fn check_edits(&self, edits: &[Edit], plans: usize, matrix: &mut Matrix) {
         for batch in batches(edits, plans) {
             let made: Vec<_> = batch
                 .iter()
                 .filter_map(|(address, edit)| {
                     let original = self.objects.get(&self.declared[address]);
-                    self.ask(address, edit, matrix).map(|edited| (address, edit, original, edited))
+                    self.make_edit(address, edit, matrix).map(|edited| (address, edit, original, edited))
                 })
                 .collect();
             let drift = self.changes();
             for (address, edit, original, edited) in made {
                 let object = &self.declared[address];
                 let comparison = compare(object, &edited, &Schemas::default());
-                let drifted = self.asked().drifted(object, &edited["metadata"]["resourceVersion"]);
-                matrix.answer(Answer {
-                    asked: drifted,
+                let drifted = self.running_exporter().drifted(object, &edited["metadata"]["resourceVersion"]);
+                matrix.record(EditResult {
+                    running_exporter: drifted,
                     resource: edit.resource,
                     edit: format!("{address} {}", edit.patch),
                     terraform: drift.get(address).cloned().unwrap_or_default(),
                     exporter: comparison.attributes.iter().map(ToString::to_string).collect(),
                     blind: comparison.blind.len(),
                 });
-                self.objects.put_back(object, &original, &edited);
+                self.objects.restore(object, &original, &edited);
             }
         }
     }
 
-    /// Makes edits of which each has to be seen, and leaves them.
+    /// Makes edits that all must be drift, and keeps them.
     pub(super) fn edit_all(&self, edits: &[Edit], matrix: &mut Matrix) {
         for edit in edits {
             let address = format!("{}[0]", edit.resource);
-            if let Some(edited) = self.ask(&address, edit, matrix) {
+            if let Some(edited) = self.make_edit(&address, edit, matrix) {
                 let seen =
                     !compare(&self.declared[&address], &edited, &Schemas::default()).findings.is_empty();
                 assert!(seen, "{address} {} is not seen", edit.patch);
@@ -121,16 +123,16 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn asked(&self) -> &Asked {
-        self.exporter.as_ref().expect("it was applied")
+    fn running_exporter(&self) -> &RunningExporter {
+        self.exporter.as_ref().expect("the exporter is running")
     }
 
-    fn ask(&self, address: &str, edit: &Edit, matrix: &mut Matrix) -> Option<serde_json::Value> {
+    fn make_edit(&self, address: &str, edit: &Edit, matrix: &mut Matrix) -> Option<serde_json::Value> {
         let edited = self.objects.patch(&self.declared[address], &edit.patch);
-        edited.map_err(|reason| matrix.refused(format!("{address} {}: {reason}", edit.patch))).ok()
+        edited.map_err(|reason| matrix.rejected(format!("{address} {}: {reason}", edit.patch))).ok()
     }
 
-    /// What a refresh would change, by address.
+    /// The attributes that a refresh would change, by address.
     fn changes(&self) -> BTreeMap<String, BTreeSet<String>> {
         let changed = self.terraform.drift().into_iter().map(|drifted| {
             let changed = changed_attributes(&drifted.address, &drifted.before, &drifted.after);

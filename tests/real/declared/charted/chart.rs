@@ -1,4 +1,4 @@
-//! Charts that are made of the corpus, and of what only Helm brings.
+//! Charts of the corpus and of Helm's own features.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use super::super::corpus::Document;
 
-/// Texts that become values: a field, what is in it, and what an upgrade makes of it.
+/// Strings that become values: a field, its value, and the value of an upgrade.
 const VALUES: &[[&str; 3]] = &[
     ["image", "registry.example/web:1.2.3", "registry.example/web:1.3.0"],
     ["replicas", "3", "4"],
@@ -17,8 +17,8 @@ const VALUES: &[[&str; 3]] = &[
     ["schedule", "\"0 3 * * *\"", "\"0 4 * * *\""],
 ];
 
-/// What only Helm brings.
-const OWN: &[(&str, &str)] = &[
+/// Templates with features that only Helm has.
+const HELM_FEATURES: &[(&str, &str)] = &[
     ("hooks", include_str!("templates/hooks.yaml")),
     ("kept", include_str!("templates/kept.yaml")),
     ("lists", include_str!("templates/lists.yaml")),
@@ -28,13 +28,13 @@ const OWN: &[(&str, &str)] = &[
     ("spelled", include_str!("templates/spelled.yaml")),
 ];
 
-/// A chart in a folder of its own.
+/// A chart in its own folder.
 pub(super) struct Chart {
     folder: PathBuf,
 }
 
 impl Chart {
-    /// A chart of nothing yet.
+    /// An empty chart.
     pub(super) fn new(folder: &Path, name: &str) -> Self {
         let chart = Self { folder: folder.join(name) };
         fs::create_dir_all(chart.folder.join("templates")).unwrap();
@@ -47,7 +47,7 @@ impl Chart {
         chart
     }
 
-    /// Takes documents in, each as a template of its own.
+    /// Adds documents, each as its own template.
     pub(super) fn with<'a>(self, documents: impl IntoIterator<Item = &'a Document>, copy: &str) -> Self {
         for (number, document) in documents.into_iter().enumerate() {
             let mut text = document.yaml("", copy);
@@ -62,9 +62,9 @@ impl Chart {
         self
     }
 
-    /// Takes in what only Helm brings, with the ends of lines that some editors make.
-    pub(super) fn with_own(self) -> Self {
-        for (name, text) in OWN {
+    /// Adds Helm's own features, with CRLF line endings.
+    pub(super) fn with_helm_features(self) -> Self {
+        for (name, text) in HELM_FEATURES {
             let text = if *name == "lists" { text.replace('\n', "\r\n") } else { (*text).to_owned() };
             self.write(&format!("templates/{name}.yaml"), &text);
         }
@@ -76,7 +76,7 @@ impl Chart {
     }
 }
 
-/// The flags with which an upgrade declares something else.
+/// The flags of an upgrade with other values.
 pub(super) fn other_values() -> Vec<String> {
     let flag =
         |[field, _, other]: &[&str; 3]| ["--set-json".to_owned(), format!("{field}={}", as_json(other))];
