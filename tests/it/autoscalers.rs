@@ -7,12 +7,12 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use crate::{
-    plan::{cluster, told, want},
+    plan::{cluster, describe_streams, want},
     rules::rules,
     support::{
-        api_server::{ApiServer, Mood},
-        autoscalers::{AUTOSCALERS, SOON, States, autoscaler, declared, server},
-        world::World,
+        api_server::{ApiServer, ServerFault},
+        autoscalers::{AUTOSCALERS, SOON, StateFiles, autoscaler, declared, server},
+        world::ExporterFixture,
     },
 };
 
@@ -34,7 +34,7 @@ fn declared_deployment(name: &str) -> Value {
 }
 
 /// A synced exporter with two in-sync Deployments of a state and these autoscalers.
-async fn shop(states: &States, autoscalers: &[Value]) -> (ApiServer, World) {
+async fn shop(states: &StateFiles, autoscalers: &[Value]) -> (ApiServer, ExporterFixture) {
     let api = server(&["v2", "v1"]);
     for name in ["web", "api"] {
         api.put("deployments", deployment(name, 2, "HashiCorp", 1));
@@ -43,19 +43,19 @@ async fn shop(states: &States, autoscalers: &[Value]) -> (ApiServer, World) {
         api.put(AUTOSCALERS, object.clone());
     }
     states.write("shop", 1, &[declared_deployment("web"), declared_deployment("api")]);
-    let world = states.world(&api);
+    let world = states.start_exporter(&api);
     for name in ["web", "api"] {
-        world.until_told("deployment", name, "in_sync").await;
+        world.wait_for_verdict("deployment", name, "in_sync").await;
     }
-    let listed = |world: &World| world.snapshot().watches().all(|watch| watch.synced);
+    let listed = |world: &ExporterFixture| world.snapshot().watches().all(|watch| watch.synced);
     world.until("autoscalers are listed", SOON, listed).await;
-    world.settle().await;
+    world.wait_idle().await;
     (api, world)
 }
 
 /// Actor, expectation and second of the onset of a replica drift, for example `other unexpected 20`; the verdict without drift.
-async fn scale_status(world: &World, name: &str) -> String {
-    world.settle().await;
+async fn scale_status(world: &ExporterFixture, name: &str) -> String {
+    world.wait_idle().await;
     let object = world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json();
     let claim = &object["claims"][0];
     let [difference] = claim["differences"].as_array().unwrap().as_slice() else {
@@ -69,7 +69,7 @@ async fn scale_status(world: &World, name: &str) -> String {
 }
 
 /// The number of detected episodes, and the causes of their resolutions.
-fn episodes(world: &World) -> (u64, Vec<ResolutionCause>) {
+fn episodes(world: &ExporterFixture) -> (u64, Vec<ResolutionCause>) {
     let counters = world.snapshot().counters.clone();
     let ended = counters.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
     (counters.detections.values().sum(), ended.collect())
@@ -77,7 +77,7 @@ fn episodes(world: &World) -> (u64, Vec<ResolutionCause>) {
 
 #[tokio::test(start_paused = true)]
 async fn existing_autoscaler_is_the_actor_unless_a_known_tool_scaled() {
-    let states = States::new();
+    let states = StateFiles::new();
     let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
     for (manager, wanted) in [
         ("my-scaler", "autoscaler expected"),
@@ -100,7 +100,7 @@ async fn existing_autoscaler_is_the_actor_unless_a_known_tool_scaled() {
 
 #[tokio::test(start_paused = true)]
 async fn autoscaler_changes_update_only_the_actor() {
-    let states = States::new();
+    let states = StateFiles::new();
     let (api, world) = shop(&states, &[]).await;
     for name in ["web", "api"] {
         api.put("deployments", deployment(name, 5, "my-scaler", 20));
@@ -124,12 +124,12 @@ async fn autoscaler_changes_update_only_the_actor() {
     // A relist notices a deletion that no watch delivered.
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 3));
     check(by_autoscaler, by_other).await;
-    api.mood(AUTOSCALERS, Mood::WatchesFail(500));
-    api.cut();
-    world.settle().await;
+    api.set_fault(AUTOSCALERS, ServerFault::WatchErrorEvent(500));
+    api.close_watches();
+    world.wait_idle().await;
     api.delete(AUTOSCALERS, "scaler");
-    api.forget();
-    api.mood(AUTOSCALERS, Mood::Well);
+    api.compact_history();
+    api.set_fault(AUTOSCALERS, ServerFault::None);
     tokio::time::sleep(SOON).await;
     check(by_other, by_other).await;
     assert_eq!(world.get("/v1/history").await.json()["transitions"].as_array().unwrap().len(), 2);
@@ -137,14 +137,14 @@ async fn autoscaler_changes_update_only_the_actor() {
 
 #[tokio::test(start_paused = true)]
 async fn autoscaler_changes_reevaluate_rules() {
-    let states = States::new();
+    let states = StateFiles::new();
     let (api, world) = shop(&states, &[]).await;
     let ignore = "[{name: r, match: {fields: [replicas], actors: [autoscaler]}, effect: ignore}]";
     world.rules(rules(ignore)).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
     assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
-    world.until_told("deployment", "web", "ignored").await;
+    world.wait_for_verdict("deployment", "web", "ignored").await;
     assert_eq!(episodes(&world), (1, vec![ResolutionCause::Rule]));
     assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(1.0));
     api.delete(AUTOSCALERS, "scaler");
@@ -154,14 +154,14 @@ async fn autoscaler_changes_reevaluate_rules() {
 
 #[tokio::test(start_paused = true)]
 async fn forbidden_autoscaler_watch_is_reported_and_affects_nothing_else() {
-    let states = States::new();
+    let states = StateFiles::new();
     let api = server(&["v2", "v1"]);
-    api.mood(AUTOSCALERS, Mood::Refuses(403, None));
+    api.set_fault(AUTOSCALERS, ServerFault::HttpError(403, None));
     api.put("deployments", deployment("web", 2, "HashiCorp", 1));
     states.write("shop", 1, &[declared_deployment("web")]);
-    let world = states.world(&api);
-    world.until_told("deployment", "web", "in_sync").await;
-    let down = |world: &World| {
+    let world = states.start_exporter(&api);
+    world.wait_for_verdict("deployment", "web", "in_sync").await;
+    let down = |world: &ExporterFixture| {
         world.snapshot().watches().any(|watch| matches!(watch.health, WatchHealth::Down { .. }))
     };
     world.until("the watch is down", SOON, down).await;
@@ -173,7 +173,7 @@ async fn forbidden_autoscaler_watch_is_reported_and_affects_nothing_else() {
     assert!(ready.text().contains(line), "{}", ready.text());
     let up = "drift_watch_stream_up{group=\"autoscaling\",version=\"v2\",kind=\"HorizontalPodAutoscaler\",scope=\"shop\"}";
     assert_eq!(world.sample(up).await, Some(0.0));
-    api.mood(AUTOSCALERS, Mood::Well);
+    api.set_fault(AUTOSCALERS, ServerFault::None);
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
     tokio::time::sleep(4 * SOON).await;
     assert_eq!(scale_status(&world, "web").await, "autoscaler expected 20");
@@ -182,24 +182,24 @@ async fn forbidden_autoscaler_watch_is_reported_and_affects_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn declared_autoscaler_in_any_version_still_resolves_its_target() {
     for version in ["v1", "v2"] {
-        let states = States::new();
+        let states = StateFiles::new();
         let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
         let declared_with_target = |target: &str| {
             [declared_deployment("web"), declared_deployment("api"), declared(version, "scaler", target, 80)]
         };
         states.write("shop", 2, &declared_with_target("web"));
-        world.until_told("horizontalpodautoscaler", "scaler", "in_sync").await;
+        world.wait_for_verdict("horizontalpodautoscaler", "scaler", "in_sync").await;
         for name in ["web", "api"] {
             api.put("deployments", deployment(name, 5, "my-scaler", 20));
         }
         assert_eq!(scale_status(&world, "web").await, "autoscaler expected 20", "{version}");
         assert_eq!(scale_status(&world, "api").await, "other unexpected 20", "{version}");
         api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 1));
-        world.until_told("horizontalpodautoscaler", "scaler", "drifted").await;
+        world.wait_for_verdict("horizontalpodautoscaler", "scaler", "drifted").await;
         assert_eq!(scale_status(&world, "web").await, "other unexpected 20", "{version}");
         assert_eq!(scale_status(&world, "api").await, "autoscaler expected 20", "{version}");
         api.delete(AUTOSCALERS, "scaler");
-        world.until_told("horizontalpodautoscaler", "scaler", "missing").await;
+        world.wait_for_verdict("horizontalpodautoscaler", "scaler", "missing").await;
         assert_eq!(scale_status(&world, "api").await, "other unexpected 20", "{version}");
         let count = world.snapshot().watches().filter(|watch| watch.spec.kind.is_autoscaler()).count();
         assert_eq!(count, 1, "{version}");
@@ -208,12 +208,12 @@ async fn declared_autoscaler_in_any_version_still_resolves_its_target() {
 
 #[tokio::test(start_paused = true)]
 async fn cluster_without_autoscaling_api_opens_no_watch() {
-    let states = States::new();
+    let states = StateFiles::new();
     let api = server(&[]);
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
     states.write("shop", 1, &[declared_deployment("web")]);
-    let world = states.world(&api);
-    world.until_told("deployment", "web", "drifted").await;
+    let world = states.start_exporter(&api);
+    world.wait_for_verdict("deployment", "web", "drifted").await;
     assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
     let kinds: Vec<_> = world.snapshot().watches().map(|watch| watch.spec.to_string()).collect();
     assert_eq!(kinds, ["deployments.apps in shop"]);
@@ -224,7 +224,7 @@ fn check_plan(explicit: &[&str], implicit: &str, streams: &[&str]) {
     let implicit = WantedKind { implicit: true, ..want(implicit) };
     let wanted: Vec<WantedKind> = explicit.iter().map(|text| want(text)).chain([implicit]).collect();
     let plan = plan(&wanted, &cluster());
-    assert_eq!(told(&plan), streams);
+    assert_eq!(describe_streams(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
     for (namespace, name) in [("a", "x"), ("b", "x"), ("z", "x")] {
         let count = plan.streams.iter().filter(|spec| spec.delivers(namespace, name)).count();

@@ -6,14 +6,14 @@ use drift_exporter::types::{DownReason, WatchHealth};
 use serde_json::json;
 
 use crate::support::{
-    api_server::{ApiServer, Mood},
+    api_server::{ApiServer, ServerFault},
     objects::{deployment, edited, recorded, service},
-    world::World,
+    world::ExporterFixture,
 };
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(45);
 
-fn down_reason(world: &World, plural: &str) -> Option<DownReason> {
+fn down_reason(world: &ExporterFixture, plural: &str) -> Option<DownReason> {
     let snapshot = world.snapshot();
     let stream = snapshot.watches().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
     match &stream.health {
@@ -33,9 +33,9 @@ fn shop() -> ApiServer {
 #[tokio::test(start_paused = true)]
 async fn readyz_waits_for_first_list_and_stalled_list_is_detected() {
     let api = shop();
-    api.mood("deployments", Mood::Mute);
-    let world = World::start(&api);
-    world.settle().await;
+    api.set_fault("deployments", ServerFault::Unresponsive);
+    let world = ExporterFixture::start(&api);
+    world.wait_idle().await;
     let ready = world.get("/readyz").await;
     assert_eq!(ready.status, 503);
     assert!(ready.text().contains("deployments.apps: waiting for its first list"), "{}", ready.text());
@@ -57,29 +57,31 @@ async fn readyz_waits_for_first_list_and_stalled_list_is_detected() {
         .await;
     assert_eq!(world.get("/readyz").await.status, 503, "a stalled kind is not synced");
     assert_eq!(world.get("/livez").await.status, 200);
-    api.mood("deployments", Mood::Well);
+    api.set_fault("deployments", ServerFault::None);
     world
-        .until("the watch recovers", Duration::from_secs(35), |world| world.known("deployments").len() == 2)
+        .until("the watch recovers", Duration::from_secs(35), |world| {
+            world.cached_versions("deployments").len() == 2
+        })
         .await;
     assert_eq!(world.get("/readyz").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn incomplete_list_exposes_nothing_and_is_retried() {
-    for mood in [Mood::ListsStall(700), Mood::ListsBreak(700)] {
+    for mood in [ServerFault::ListStalls(700), ServerFault::ListTruncated(700)] {
         let api = shop();
-        api.mood("deployments", mood);
-        let world = World::start(&api);
+        api.set_fault("deployments", mood);
+        let world = ExporterFixture::start(&api);
         world
             .until("the failure is detected", STALL_TIMEOUT, |world| {
                 down_reason(world, "deployments").is_some()
             })
             .await;
-        assert!(world.known("deployments").is_empty());
-        api.mood("deployments", Mood::Well);
+        assert!(world.cached_versions("deployments").is_empty());
+        api.set_fault("deployments", ServerFault::None);
         world
             .until("the watch recovers", Duration::from_secs(35), |world| {
-                world.known("deployments").len() == 2
+                world.cached_versions("deployments").len() == 2
             })
             .await;
     }
@@ -88,11 +90,11 @@ async fn incomplete_list_exposes_nothing_and_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn failed_relist_keeps_the_cache() {
     let api = shop();
-    let world = World::ready(&api).await;
-    api.mood("deployments", Mood::ListsBreak(700));
+    let world = ExporterFixture::ready(&api).await;
+    api.set_fault("deployments", ServerFault::ListTruncated(700));
     api.delete("deployments", "cart");
-    api.forget();
-    api.cut();
+    api.compact_history();
+    api.close_watches();
     world
         .until("the failure is detected", STALL_TIMEOUT, |world| down_reason(world, "deployments").is_some())
         .await;
@@ -103,24 +105,24 @@ async fn failed_relist_keeps_the_cache() {
     );
     // The watch delivered the deletion before the disconnect, so only the deleted object is gone.
     assert!(page.contains("verdict=\"unknown\",reason=\"stale\""), "{page}");
-    api.mood("deployments", Mood::Well);
+    api.set_fault("deployments", ServerFault::None);
     world
         .until("the watch recovers", Duration::from_secs(35), |world| {
             down_reason(world, "deployments").is_none()
         })
         .await;
-    assert_eq!(world.known("deployments"), api.truth("deployments"));
+    assert_eq!(world.cached_versions("deployments"), api.resource_versions("deployments"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn stalled_watch_is_detected_and_its_claims_are_unknown() {
     let api = shop();
-    let world = World::ready(&api).await;
+    let world = ExporterFixture::ready(&api).await;
     api.put("deployments", edited(deployment("web"), 1));
-    world.settle().await;
+    world.wait_idle().await;
     let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
     assert_eq!(world.sample(web).await, Some(1.0));
-    api.mood("deployments", Mood::Mute);
+    api.set_fault("deployments", ServerFault::Unresponsive);
     let took = world.until("the stall is detected", STALL_TIMEOUT + Duration::from_secs(30), |world| {
         down_reason(world, "deployments") == Some(DownReason::Stalled)
     });
@@ -135,17 +137,17 @@ async fn stalled_watch_is_detected_and_its_claims_are_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn expired_resource_version_triggers_relist() {
-    for mood in [Mood::WatchesFail(410), Mood::WatchesRefused(410)] {
+    for mood in [ServerFault::WatchErrorEvent(410), ServerFault::WatchHttpError(410)] {
         let api = shop();
-        let world = World::ready(&api).await;
-        api.mood("deployments", mood);
-        api.cut();
+        let world = ExporterFixture::ready(&api).await;
+        api.set_fault("deployments", mood);
+        api.close_watches();
         tokio::time::sleep(Duration::from_secs(2)).await;
         // No watch delivers these two changes.
         api.delete("deployments", "cart");
         api.put("deployments", edited(deployment("web"), 1));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(world.known("deployments"), api.truth("deployments"));
+        assert_eq!(world.cached_versions("deployments"), api.resource_versions("deployments"));
         let lists = api
             .requests()
             .iter()
@@ -158,20 +160,22 @@ async fn expired_resource_version_triggers_relist() {
 #[tokio::test(start_paused = true)]
 async fn expired_version_after_outage_is_relisted_at_once() {
     let api = shop();
-    let world = World::ready(&api).await;
-    api.mood("deployments", Mood::Refuses(503, None));
-    api.cut();
+    let world = ExporterFixture::ready(&api).await;
+    api.set_fault("deployments", ServerFault::HttpError(503, None));
+    api.close_watches();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(down_reason(&world, "deployments"), Some(DownReason::Error));
     api.put("deployments", edited(deployment("web"), 1));
-    api.forget();
-    api.mood("deployments", Mood::Well);
+    api.compact_history();
+    api.set_fault("deployments", ServerFault::None);
     world
         .until("the watch is up again", Duration::from_secs(35), |world| {
             down_reason(world, "deployments").is_none()
         })
         .await;
-    let is_current = |world: &World| world.known("deployments") == world.api.truth("deployments");
+    let is_current = |world: &ExporterFixture| {
+        world.cached_versions("deployments") == world.api.resource_versions("deployments")
+    };
     world
         .until("the cache is current as soon as the watch is up", Duration::from_millis(100), is_current)
         .await;
@@ -180,8 +184,8 @@ async fn expired_version_after_outage_is_relisted_at_once() {
 #[tokio::test(start_paused = true)]
 async fn forbidden_kind_is_retried_with_backoff_until_granted() {
     let api = shop();
-    api.mood("deployments", Mood::Refuses(403, None));
-    let world = World::start(&api);
+    api.set_fault("deployments", ServerFault::HttpError(403, None));
+    let world = ExporterFixture::start(&api);
     world
         .until("the list is rejected", Duration::from_secs(5), |world| {
             down_reason(world, "deployments").is_some()
@@ -196,27 +200,29 @@ async fn forbidden_kind_is_retried_with_backoff_until_granted() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     let requests = api.requests().iter().filter(|url| url.contains("deployments")).count();
     assert!((15..60).contains(&requests), "{requests} requests in ten minutes");
-    api.mood("deployments", Mood::Well);
+    api.set_fault("deployments", ServerFault::None);
     world
-        .until("the watch recovers", Duration::from_secs(35), |world| world.known("deployments").len() == 2)
+        .until("the watch recovers", Duration::from_secs(35), |world| {
+            world.cached_versions("deployments").len() == 2
+        })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn readyz_stays_ready_during_an_outage() {
     let api = shop();
-    api.mood("deployments", Mood::Refuses(403, None));
-    let world = World::start(&api);
+    api.set_fault("deployments", ServerFault::HttpError(403, None));
+    let world = ExporterFixture::start(&api);
     world
         .until("the list is rejected", Duration::from_secs(5), |world| {
             down_reason(world, "deployments").is_some()
         })
         .await;
-    world.settle().await;
+    world.wait_idle().await;
     assert_eq!(world.get("/readyz").await.status, 200);
-    api.mood("deployments", Mood::Refuses(500, None));
-    api.mood("services", Mood::Refuses(500, None));
-    api.cut();
+    api.set_fault("deployments", ServerFault::HttpError(500, None));
+    api.set_fault("services", ServerFault::HttpError(500, None));
+    api.close_watches();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(down_reason(&world, "deployments"), Some(DownReason::Error));
     assert_eq!(world.get("/readyz").await.status, 200);
@@ -225,25 +231,27 @@ async fn readyz_stays_ready_during_an_outage() {
 #[tokio::test(start_paused = true)]
 async fn repeatedly_closed_watch_backs_off() {
     let api = shop();
-    let world = World::ready(&api).await;
+    let world = ExporterFixture::ready(&api).await;
     for _ in 0..600 {
-        api.cut();
+        api.close_watches();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let watches =
         api.requests().iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
     assert!(watches < 80, "{watches} watches in ten minutes");
     api.put("deployments", edited(deployment("web"), 1));
-    let is_current = |world: &World| world.known("deployments") == world.api.truth("deployments");
+    let is_current = |world: &ExporterFixture| {
+        world.cached_versions("deployments") == world.api.resource_versions("deployments")
+    };
     world.until("the edit arrives", Duration::from_secs(35), is_current).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn readyz_fails_if_no_kind_can_be_listed() {
     let api = shop();
-    api.mood("deployments", Mood::Refuses(403, None));
-    api.mood("services", Mood::Refuses(404, None));
-    let world = World::start(&api);
+    api.set_fault("deployments", ServerFault::HttpError(403, None));
+    api.set_fault("services", ServerFault::HttpError(404, None));
+    let world = ExporterFixture::start(&api);
     world
         .until("both lists are rejected", Duration::from_secs(5), |world| {
             down_reason(world, "deployments").is_some()
@@ -256,8 +264,8 @@ async fn readyz_fails_if_no_kind_can_be_listed() {
 #[tokio::test(start_paused = true)]
 async fn retry_after_header_is_respected() {
     let api = shop();
-    api.mood("deployments", Mood::Refuses(429, Some(20)));
-    let _world = World::start(&api);
+    api.set_fault("deployments", ServerFault::HttpError(429, Some(20)));
+    let _world = ExporterFixture::start(&api);
     tokio::time::sleep(Duration::from_secs(19)).await;
     assert_eq!(api.requests().iter().filter(|url| url.contains("deployments")).count(), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -279,8 +287,8 @@ async fn invalid_object_hides_no_other() {
     api.put("deployments", quantity);
     api.put("deployments", json!({"metadata": {"name": "", "namespace": "shop"}}));
     api.put("deployments", recorded(deployment("annotated"), &"x".repeat(256 << 10)));
-    let world = World::ready(&api).await;
-    assert_eq!(world.known("deployments").len(), 6);
+    let world = ExporterFixture::ready(&api).await;
+    assert_eq!(world.cached_versions("deployments").len(), 6);
     let line = |verdict: &str, reason: &str| {
         format!(
             "drift_resources{{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",source=\"annotation\",verdict=\"{verdict}\",reason=\"{reason}\"}}"
@@ -291,12 +299,12 @@ async fn invalid_object_hides_no_other() {
     assert_eq!(world.sample(&line("unknown", "bad_hash")).await, Some(1.0));
 
     // The same through a watch, with malformed events in between.
-    api.say("deployments", r#"{"type":"MODIFIED","object":{"metadata":{"namespace":"shop"}}}"#);
+    api.send_line("deployments", r#"{"type":"MODIFIED","object":{"metadata":{"namespace":"shop"}}}"#);
     api.put("deployments", edited(deployment("web"), 1));
-    world.settle().await;
+    world.wait_idle().await;
     let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
     assert_eq!(world.sample(web).await, Some(1.0));
-    api.say("deployments", "this is not JSON");
+    api.send_line("deployments", "this is not JSON");
     world
         .until("the malformed watch is closed", Duration::from_secs(1), |world| {
             down_reason(world, "deployments").is_some()
@@ -308,14 +316,14 @@ async fn invalid_object_hides_no_other() {
             down_reason(world, "deployments").is_none()
         })
         .await;
-    world.settle().await;
+    world.wait_idle().await;
     assert_eq!(world.sample(web).await, Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn idle_watch_sends_two_requests_per_minute_and_no_list() {
     let api = shop();
-    let _world = World::ready(&api).await;
+    let _world = ExporterFixture::ready(&api).await;
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let requests = api.requests();
     let watches =

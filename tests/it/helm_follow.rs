@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     programs::cpu::least_of_three,
     support::{
-        followed::{Followed, START, Told, start},
+        followed::{START, SourceEvent, SourceFixture, start},
         gzip::gzip,
         state_server::StateServer,
     },
@@ -78,8 +78,8 @@ async fn only_deployed_revisions_are_read() {
         server.put("secrets", stored("shop", revision, status, b"nobody reads this"));
     }
     put(&server, 10, "deployed", &["a", "b"]);
-    let mut followed = Followed::start_releases(&server, enabled());
-    let baseline = followed.baseline().await;
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    let baseline = source.next_baseline().await;
     assert_eq!(summary(&baseline), (10, 2, "-".to_owned()));
     assert_eq!(
         (&*baseline.name, baseline.origin, baseline.this_cluster),
@@ -91,12 +91,12 @@ async fn only_deployed_revisions_are_read() {
     let object = &baseline.objects[1];
     assert_eq!((&*object.address, &*object.object.namespace), ("shop/templates/b.yaml", "shop"));
     assert!(!format!("{baseline:?}").contains("canary"));
-    followed.up().await;
-    followed.silent(30).await;
+    source.expect_up().await;
+    source.expect_no_event(30).await;
     assert_eq!(reads(&server), ["sh.helm.release.v1.web.v10"]);
     let listed = server.requests().into_iter().filter(|request| request.name.is_none());
     assert!(listed.into_iter().all(|request| request.metadata_only && request.selector == "owner=helm"));
-    let wanted = followed.wanted();
+    let wanted = source.requirements();
     assert_eq!(wanted.kinds.iter().map(ToString::to_string).collect::<Vec<_>>(), ["v1 ConfigMap"]);
 }
 
@@ -104,54 +104,54 @@ async fn only_deployed_revisions_are_read() {
 async fn upgrade_is_in_flight_until_one_second_after_deployment() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a", "b"]);
-    let mut followed = Followed::start_releases(&server, enabled());
-    let first = followed.baseline().await;
-    followed.up().await;
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    let first = source.next_baseline().await;
+    source.expect_up().await;
     put(&server, 2, "pending-upgrade", &["a", "c"]);
-    let pending = followed.baseline().await;
+    let pending = source.next_baseline().await;
     assert_eq!(summary(&pending), (1, 2, "pending-upgrade".to_owned()));
     let lock = pending.lock.as_ref().unwrap();
     assert_eq!(lock.in_flight_until, Some(start() + SignedDuration::from_mins(30)));
     // For a moment no revision is deployed.
     put(&server, 1, "superseded", &["a", "b"]);
-    followed.silent(5).await;
+    source.expect_no_event(5).await;
     put(&server, 2, "deployed", &["a", "c"]);
-    let released = followed.baseline().await;
+    let released = source.next_baseline().await;
     assert_eq!(summary(&released), (2, 2, "released".to_owned()));
     assert!(Arc::ptr_eq(&first.objects[0], &released.objects[0]), "unchanged objects are shared");
-    let idle = followed.baseline().await;
+    let idle = source.next_baseline().await;
     assert_eq!(summary(&idle), (2, 2, "-".to_owned()));
     let until = released.lock.as_ref().unwrap().in_flight_until.unwrap();
     assert_eq!(until, start() + SignedDuration::from_secs(6));
 
     // A failed upgrade leaves the deployed revision in place.
     put(&server, 3, "pending-upgrade", &["d"]);
-    assert_eq!(summary(&followed.baseline().await), (2, 2, "pending-upgrade".to_owned()));
+    assert_eq!(summary(&source.next_baseline().await), (2, 2, "pending-upgrade".to_owned()));
     put(&server, 3, "failed", &["d"]);
-    assert_eq!(summary(&followed.baseline().await), (2, 2, "released".to_owned()));
-    assert_eq!(summary(&followed.baseline().await), (2, 2, "-".to_owned()));
+    assert_eq!(summary(&source.next_baseline().await), (2, 2, "released".to_owned()));
+    assert_eq!(summary(&source.next_baseline().await), (2, 2, "-".to_owned()));
 
     // A failed rollback leaves no revision deployed, so nothing is compared.
     put(&server, 4, "pending-rollback", &["a", "b"]);
-    followed.baseline().await;
+    source.next_baseline().await;
     put(&server, 2, "superseded", &["a", "c"]);
     put(&server, 4, "failed", &["a", "b"]);
-    let failed = followed.baseline().await;
+    let failed = source.next_baseline().await;
     assert_eq!(failed.fault.as_ref().unwrap().fault, BaselineFault::NotDeployed);
     assert_eq!(summary(&failed), (2, 2, "-".to_owned()));
     put(&server, 5, "deployed", &["a"]);
-    let healed = followed.baseline().await;
+    let healed = source.next_baseline().await;
     assert_eq!((summary(&healed), &healed.fault), ((5, 1, "released".to_owned()), &None));
-    followed.baseline().await;
+    source.next_baseline().await;
 
     // The status `uninstalling` removes the baseline.
     put(&server, 5, "uninstalling", &["a"]);
-    assert!(matches!(followed.next().await, Told::Gone(name) if name == "shop/web"));
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "shop/web"));
     for revision in 1..6 {
         server.delete("secrets", "shop", &format!("sh.helm.release.v1.web.v{revision}"));
     }
-    followed.silent(60).await;
-    assert!(followed.wanted().kinds.is_empty());
+    source.expect_no_event(60).await;
+    assert!(source.requirements().kinds.is_empty());
     let names: Vec<String> = [1, 2, 5].map(|number| format!("sh.helm.release.v1.web.v{number}")).into();
     assert_eq!(reads(&server), names, "each deployed revision was read once");
 }
@@ -164,17 +164,17 @@ async fn pending_upgrade_is_reported_while_another_release_is_read() {
         server.put("secrets", stored("ops", revision, status, &release("ops", revision, &manifest(&["a"]))));
     };
     other(1, "deployed");
-    let mut followed = Followed::start_releases(&server, enabled());
-    followed.baseline().await;
-    followed.baseline().await;
-    followed.up().await;
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    source.next_baseline().await;
+    source.next_baseline().await;
+    source.expect_up().await;
     let begin = tokio::time::Instant::now();
     server.stall("sh.helm.release.v1.web.v2");
     put(&server, 2, "deployed", &["b"]);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(reads(&server).last().unwrap(), "sh.helm.release.v1.web.v2", "the read is in progress");
     other(2, "pending-upgrade");
-    let pending = followed.baseline().await;
+    let pending = source.next_baseline().await;
     assert_eq!((&*pending.name, summary(&pending).2), ("ops/web", "pending-upgrade".to_owned()));
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
 }
@@ -183,36 +183,36 @@ async fn pending_upgrade_is_reported_while_another_release_is_read() {
 async fn pending_upgrade_survives_the_read_of_the_previous_revision() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
-    let mut followed = Followed::start_releases(&server, enabled());
-    followed.baseline().await;
-    followed.up().await;
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    source.next_baseline().await;
+    source.expect_up().await;
     put(&server, 2, "deployed", &["b"]);
     put(&server, 3, "pending-upgrade", &["c"]);
     loop {
-        let baseline = followed.baseline().await;
+        let baseline = source.next_baseline().await;
         if serial(&baseline) == 2 {
             assert_eq!(summary(&baseline), (2, 1, "pending-upgrade".to_owned()));
             break;
         }
     }
-    followed.silent(60).await;
+    source.expect_no_event(60).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_the_deployed_revision_stays_in_memory() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["stays", "name-1"]);
-    let mut followed = Followed::start_releases(&server, enabled());
-    let first = followed.baseline().await;
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    let first = source.next_baseline().await;
     let stays = Arc::downgrade(&first.objects[0]);
     let mut gone = vec![Arc::downgrade(&first.objects[1])];
     drop(first);
-    followed.up().await;
+    source.expect_up().await;
     for revision in 2..=30 {
         put(&server, revision - 1, "superseded", &["stays"]);
         put(&server, revision, "deployed", &["stays", &format!("name-{revision}")]);
-        while serial(&*followed.baseline().await) < revision {}
-        let current = followed.baseline().await;
+        while serial(&*source.next_baseline().await) < revision {}
+        let current = source.next_baseline().await;
         assert_eq!(summary(&current), (revision, 2, "-".to_owned()));
         let alive = gone.iter().filter(|object| object.strong_count() > 0).count();
         assert_eq!(alive, 0, "revision {revision}");
@@ -225,18 +225,18 @@ async fn only_the_deployed_revision_stays_in_memory() {
 #[tokio::test(start_paused = true)]
 async fn new_release_is_in_flight_before_it_is_compared() {
     let server = StateServer::default();
-    let mut followed = Followed::start_releases(&server, enabled());
-    followed.up().await;
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    source.expect_up().await;
     put(&server, 1, "pending-install", &["a"]);
-    followed.silent(10).await;
+    source.expect_no_event(10).await;
     put(&server, 1, "deployed", &["a"]);
-    assert_eq!(summary(&followed.baseline().await), (1, 1, "released".to_owned()));
-    assert_eq!(summary(&followed.baseline().await), (1, 1, "-".to_owned()));
+    assert_eq!(summary(&source.next_baseline().await), (1, 1, "released".to_owned()));
+    assert_eq!(summary(&source.next_baseline().await), (1, 1, "-".to_owned()));
     // Labels of other tools have no effect.
     let mut labelled = stored("shop", 1, "deployed", &release("shop", 1, &manifest(&["a"])));
     labelled["metadata"]["labels"]["backup"] = json!("done");
     server.put("secrets", labelled);
-    followed.silent(10).await;
+    source.expect_no_event(10).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,15 +250,15 @@ async fn discovery_decides_whether_custom_kinds_are_namespaced() {
     };
     let manifest = custom("Fleet") + &custom("Widget");
     server.put("secrets", stored("shop", 1, "deployed", &release("shop", 1, &manifest)));
-    let mut followed = Followed::start_releases(&server, enabled());
+    let mut source = SourceFixture::start_releases(&server, enabled());
     let namespaces = |baseline: &Baseline| -> Vec<String> {
         baseline.objects.iter().map(|declared| declared.object.namespace.to_string()).collect()
     };
-    assert_eq!(namespaces(&*followed.baseline().await), ["", "shop"]);
-    followed.up().await;
+    assert_eq!(namespaces(&*source.next_baseline().await), ["", "shop"]);
+    source.expect_up().await;
     // A CustomResourceDefinition that is created later corrects the scope.
     server.serve("example.com/v1", "Widget", false);
-    assert_eq!(namespaces(&*followed.baseline().await), ["", ""]);
+    assert_eq!(namespaces(&*source.next_baseline().await), ["", ""]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,24 +269,24 @@ async fn both_storage_drivers_are_watched_and_forbidden_is_reported() {
     map["kind"] = json!("ConfigMap");
     map["data"]["release"] = json!(STANDARD.encode(release("shop", 1, &manifest(&["b"]))));
     server.put("configmaps", map);
-    let mut followed = Followed::start_releases(&server, enabled());
-    let (one, other) = (followed.baseline().await, followed.baseline().await);
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    let (one, other) = (source.next_baseline().await, source.next_baseline().await);
     assert_eq!((&*one.name, one.origin), ("shop/web", BaselineOrigin::HelmSecret));
     assert_eq!((&*other.name, other.origin), ("shop/web (ConfigMap)", BaselineOrigin::HelmConfigMap));
-    followed.up().await;
+    source.expect_up().await;
 
     let scope = Scope::new(["ops"], []);
-    followed.sources.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
+    source.settings.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
     for _ in 0..2 {
-        assert!(matches!(followed.next().await, Told::Gone(name) if name.starts_with("shop/web")));
+        assert!(matches!(source.next().await, SourceEvent::Removed(name) if name.starts_with("shop/web")));
     }
     server.forbid("secrets", "ops");
-    followed.sources.send_replace(Arc::new(ReleaseLocations { enabled: false, ..enabled() }));
-    assert!(matches!(followed.changes.recv().await, Some(Event::SourceRemoved(Source::Helm))));
+    source.settings.send_replace(Arc::new(ReleaseLocations { enabled: false, ..enabled() }));
+    assert!(matches!(source.events.recv().await, Some(Event::SourceRemoved(Source::Helm))));
     let scope = Scope::new(["ops"], []);
-    followed.sources.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
-    match followed.next().await {
-        Told::Source(WatchHealth::Down { reason, message }) => {
+    source.settings.send_replace(Arc::new(ReleaseLocations { scope, ..enabled() }));
+    match source.next().await {
+        SourceEvent::Health(WatchHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             assert!(message.contains("list Secrets with label owner=helm in namespace ops"), "{message}");
         }

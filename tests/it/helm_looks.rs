@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::{
     helm_follow::{enabled, manifest, put, release, stored},
     support::{
-        followed::{Followed, Told},
+        followed::{SourceEvent, SourceFixture},
         state_server::StateServer,
     },
 };
@@ -21,19 +21,19 @@ async fn releases_are_read_with_bounded_concurrency() {
         let namespace = format!("shop-{at}");
         server.put("secrets", stored(&namespace, 1, "deployed", &release(&namespace, 1, &manifest(&["a"]))));
     }
-    server.take_time(Duration::from_millis(50));
+    server.set_latency(Duration::from_millis(50));
     let begin = Instant::now();
-    let mut followed = Followed::start_releases(&server, enabled());
+    let mut source = SourceFixture::start_releases(&server, enabled());
     let mut names = BTreeSet::new();
     for _ in 0..COUNT {
-        names.insert(followed.baseline().await.name.to_string());
+        names.insert(source.next_baseline().await.name.to_string());
     }
-    followed.up().await;
+    source.expect_up().await;
     assert_eq!(names.len(), COUNT);
     // Eight at a time: not sequentially, and not all at once.
     let took = begin.elapsed();
     assert!((1200..2000).contains(&took.as_millis()), "{took:?}");
-    followed.silent(60).await;
+    source.expect_no_event(60).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,18 +41,18 @@ async fn one_shot_read_skips_releases_deleted_meanwhile() {
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
     server.put("secrets", stored("other", 1, "deployed", &release("other", 1, &manifest(&["b"]))));
-    server.vanish("sh.helm.release.v1.web.v1");
-    let mut followed = Followed::look_at_releases(&server, enabled(), WatchMode::Once);
-    let update = followed.next().await;
-    assert!(matches!(update, Told::Source(_)), "only the end of the read is reported: {update:?}");
+    server.return_not_found("sh.helm.release.v1.web.v1");
+    let mut source = SourceFixture::start_releases_with(&server, enabled(), WatchMode::Once);
+    let update = source.next().await;
+    assert!(matches!(update, SourceEvent::Health(_)), "only the end of the read is reported: {update:?}");
 
     // After a concurrent upgrade, the listed revision is no longer deployed.
     let server = StateServer::default();
     put(&server, 1, "deployed", &["a"]);
-    server.take_time(Duration::from_secs(1));
-    let mut followed = Followed::look_at_releases(&server, enabled(), WatchMode::Once);
+    server.set_latency(Duration::from_secs(1));
+    let mut source = SourceFixture::start_releases_with(&server, enabled(), WatchMode::Once);
     tokio::time::sleep(Duration::from_millis(500)).await;
     put(&server, 1, "superseded", &["a"]);
-    let update = followed.next().await;
-    assert!(matches!(update, Told::Source(_)), "{update:?}");
+    let update = source.next().await;
+    assert!(matches!(update, SourceEvent::Health(_)), "{update:?}");
 }

@@ -1,4 +1,4 @@
-//! Any order of lists, events, faults and settings ends as a fresh list would.
+//! Any sequence of lists, events, faults and settings ends in the state of a fresh list.
 
 use std::time::Duration;
 
@@ -9,50 +9,52 @@ use drift_exporter::{
 use proptest::prelude::*;
 
 use crate::support::{
-    api_server::{ApiServer, Mood},
+    api_server::{ApiServer, ServerFault},
     objects::{deployment, edited, recorded},
-    world::World,
+    world::ExporterFixture,
 };
 
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8),
     Edit(u8),
-    HashBaseline(u8),
+    RecordHash(u8),
     Delete(u8),
     Recreate(u8),
-    Cut,
-    Forget,
-    Break(usize),
-    Heal,
+    CloseWatches,
+    CompactHistory,
+    TruncateLists(usize),
+    ClearFault,
     Wait(u64),
-    Want(usize),
+    ReplaceSettings(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..6_u8).prop_map(Step::Put),
         4 => (0..6_u8).prop_map(Step::Edit),
-        2 => (0..6_u8).prop_map(Step::HashBaseline),
+        2 => (0..6_u8).prop_map(Step::RecordHash),
         3 => (0..6_u8).prop_map(Step::Delete),
         2 => (0..6_u8).prop_map(Step::Recreate),
-        2 => Just(Step::Cut),
-        2 => Just(Step::Forget),
-        1 => (0..3_000_usize).prop_map(Step::Break),
-        1 => Just(Step::Heal),
+        2 => Just(Step::CloseWatches),
+        2 => Just(Step::CompactHistory),
+        1 => (0..3_000_usize).prop_map(Step::TruncateLists),
+        1 => Just(Step::ClearFault),
         3 => (0..40_000_u64).prop_map(Step::Wait),
-        2 => (0..5_usize).prop_map(Step::Want),
+        2 => (0..5_usize).prop_map(Step::ReplaceSettings),
     ]
 }
 
-/// Settings under which Deployments are watched whole, in part, by other labels, or not at all.
+/// Settings that watch all Deployments, some of them, those with other labels, or none.
 fn settings(n: usize) -> Settings {
-    let want = |kind: &Kind| WantedKind::exactly(kind);
-    let with =
-        |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..want(&Kind::deployment()) };
+    let wanted = |kind: &Kind| WantedKind::exactly(kind);
+    let with = |selector: &str| WantedKind {
+        selector: Selector::parse(selector).ok(),
+        ..wanted(&Kind::deployment())
+    };
     let kinds = match n {
-        0 => vec![want(&Kind::deployment())],
-        1 => vec![want(&Kind::service())],
+        0 => vec![wanted(&Kind::deployment())],
+        1 => vec![wanted(&Kind::service())],
         2 => vec![with("tfdrift.jin.dev/enabled=true"), with("a=b")],
         3 => return Settings { excluded_namespaces: vec!["shop".into()], ..Settings::default() },
         _ => return Settings::default(),
@@ -60,12 +62,12 @@ fn settings(n: usize) -> Settings {
     Settings { kinds, ..Settings::default() }
 }
 
-fn take(api: &ApiServer, step: &Step) {
+fn apply_step(api: &ApiServer, step: &Step) {
     let name = |n: &u8| format!("o{n}");
     match step {
         Step::Put(n) => api.put("deployments", deployment(&name(n))),
         Step::Edit(n) => api.put("deployments", edited(deployment(&name(n)), 1)),
-        Step::HashBaseline(n) => api.put("deployments", recorded(deployment(&name(n)), "not a hash")),
+        Step::RecordHash(n) => api.put("deployments", recorded(deployment(&name(n)), "not a hash")),
         Step::Delete(n) => api.delete("deployments", &name(n)),
         Step::Recreate(n) => {
             api.delete("deployments", &name(n));
@@ -73,19 +75,19 @@ fn take(api: &ApiServer, step: &Step) {
             object["metadata"]["uid"] = "another".into();
             api.put("deployments", object);
         }
-        Step::Cut => api.cut(),
-        Step::Forget => {
-            api.forget();
-            api.cut();
+        Step::CloseWatches => api.close_watches(),
+        Step::CompactHistory => {
+            api.compact_history();
+            api.close_watches();
         }
-        Step::Break(bytes) => api.mood("deployments", Mood::ListsBreak(*bytes)),
-        Step::Heal => api.mood("deployments", Mood::Well),
-        Step::Wait(_) | Step::Want(_) => {}
+        Step::TruncateLists(bytes) => api.set_fault("deployments", ServerFault::ListTruncated(*bytes)),
+        Step::ClearFault => api.set_fault("deployments", ServerFault::None),
+        Step::Wait(_) | Step::ReplaceSettings(_) => {}
     }
 }
 
-/// What a page says about objects, without what depends on when an exporter began to watch.
-fn settled(page: &str) -> Vec<String> {
+/// The series of objects, without those that depend on the start time of the exporter.
+fn object_series(page: &str) -> Vec<String> {
     let of_objects =
         ["drift_resource_drifted{", "drift_resource_drifted_timestamp_seconds{", "drift_resources{"];
     let mut lines: Vec<String> = page
@@ -100,29 +102,29 @@ fn settled(page: &str) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
-    fn the_end_does_not_depend_on_the_way(steps in prop::collection::vec(step(), 1..40)) {
+    fn final_state_equals_fresh_list(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let api = ApiServer::default();
-            let world = World::start(&api);
+            let exporter = ExporterFixture::start(&api);
             for step in &steps {
-                take(&api, step);
+                apply_step(&api, step);
                 if let Step::Wait(milliseconds) = step {
                     tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 }
-                if let Step::Want(n) = step {
-                    world.settings.replace(settings(*n));
+                if let Step::ReplaceSettings(n) = step {
+                    exporter.settings.replace(settings(*n));
                 }
             }
-            api.mood("deployments", Mood::Well);
-            world.settings.replace(Settings::default());
+            api.set_fault("deployments", ServerFault::None);
+            exporter.settings.replace(Settings::default());
             tokio::time::sleep(Duration::from_secs(100)).await;
-            assert_eq!(world.known("deployments"), api.truth("deployments"));
-            // Objects that cannot be judged hold what they were, which a fresh exporter cannot know.
-            if !steps.iter().any(|step| matches!(step, Step::HashBaseline(_))) {
-                let fresh = World::ready(&api).await;
-                fresh.settle().await;
-                assert_eq!(settled(&world.metrics().await), settled(&fresh.metrics().await));
+            assert_eq!(exporter.cached_versions("deployments"), api.resource_versions("deployments"));
+            // Unknown claims keep their last value, which a fresh exporter does not have.
+            if !steps.iter().any(|step| matches!(step, Step::RecordHash(_))) {
+                let fresh = ExporterFixture::ready(&api).await;
+                fresh.wait_idle().await;
+                assert_eq!(object_series(&exporter.metrics().await), object_series(&fresh.metrics().await));
             }
         });
     }

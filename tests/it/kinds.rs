@@ -1,4 +1,4 @@
-//! Kinds that come, go and change their version while the exporter runs; settings that change.
+//! Kinds that are added, removed and change their version while the exporter runs; settings that change.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::support::{
-    api_server::{ApiServer, Mood},
+    api_server::{ApiServer, ServerFault},
     objects::{deployment, edited, recorded, service},
-    world::World,
+    world::ExporterFixture,
 };
 
-/// A kind is found within this: the interval of questions, and a little for the list.
-const SOON: Duration = Duration::from_secs(6);
+/// The exporter finds a kind within this time: the discovery interval plus time for the list.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(6);
 
 fn widget(version: &str) -> Kind {
     Kind { plural: "widgets".into(), ..Kind::undiscovered("example.com", version, "Widget") }
 }
 
-fn want(kind: &Kind) -> WantedKind {
+fn exact_kind(kind: &Kind) -> WantedKind {
     WantedKind::exactly(kind)
 }
 
@@ -38,7 +38,7 @@ fn settings(kinds: Vec<WantedKind>) -> Settings {
     Settings { kinds, ..Settings::default() }
 }
 
-/// A Widget in namespace `shop` that carries its own hash, with labels.
+/// A labelled Widget in namespace `shop` that is annotated with its hash.
 fn gear(name: &str, labels: &Value) -> Value {
     let object = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "spec": {"teeth": 12},
@@ -57,21 +57,21 @@ fn health(snapshot: &Snapshot, kind: &str) -> Option<WatchHealth> {
     snapshot.watches().find(|stream| &*stream.spec.kind.kind == kind).map(|stream| stream.health.clone())
 }
 
-fn is_missing(world: &World) -> bool {
-    let health = health(&world.snapshot(), "Widget");
+fn is_not_found(exporter: &ExporterFixture) -> bool {
+    let health = health(&exporter.snapshot(), "Widget");
     matches!(health, Some(WatchHealth::Down { reason: DownReason::NotFound, .. }))
 }
 
-fn is_up(world: &World) -> bool {
-    health(&world.snapshot(), "Widget") == Some(WatchHealth::Up)
+fn is_up(exporter: &ExporterFixture) -> bool {
+    health(&exporter.snapshot(), "Widget") == Some(WatchHealth::Up)
 }
 
 fn lists(api: &ApiServer, what: &str) -> usize {
     api.requests().iter().filter(|url| url.contains(what) && !url.contains("watch=1")).count()
 }
 
-fn ended(world: &World) -> Vec<ResolutionCause> {
-    let snapshot = world.snapshot();
+fn resolution_causes(exporter: &ExporterFixture) -> Vec<ResolutionCause> {
+    let snapshot = exporter.snapshot();
     snapshot
         .counters
         .resolutions
@@ -85,14 +85,17 @@ const GEAR: &str =
     "drift_resource_drifted{group=\"example.com\",kind=\"Widget\",namespace=\"shop\",name=\"gear\"";
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_comes_later_is_watched_and_one_that_goes_takes_its_series_along() {
+async fn added_kind_is_watched_and_removed_kind_drops_its_series() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("widgets", edited(gear("gear", &json!({})), 30));
-    let world = World::with(&api, settings(vec![want(&Kind::deployment()), want(&widget("v1"))]));
-    world.until("it is missed", SOON, is_missing).await;
-    world.settle().await;
-    let ready = world.get("/readyz").await;
+    let exporter = ExporterFixture::start_with(
+        &api,
+        settings(vec![exact_kind(&Kind::deployment()), exact_kind(&widget("v1"))]),
+    );
+    exporter.until("Widget is not found", DISCOVERY_LIMIT, is_not_found).await;
+    exporter.wait_idle().await;
+    let ready = exporter.get("/readyz").await;
     assert_eq!(ready.status, 200, "{}", ready.text());
     assert!(
         ready.text().contains(
@@ -100,63 +103,71 @@ async fn a_kind_that_comes_later_is_watched_and_one_that_goes_takes_its_series_a
         )
     );
     let up = "drift_watch_stream_up{group=\"example.com\",version=\"v1\",kind=\"Widget\",scope=\"\"}";
-    assert_eq!(world.sample(up).await, Some(0.0));
+    assert_eq!(exporter.sample(up).await, Some(0.0));
     assert_eq!(
-        world.sample("drift_resource_drifted{group=\"apps\"").await,
+        exporter.sample("drift_resource_drifted{group=\"apps\"").await,
         Some(0.0),
-        "nothing else is affected"
+        "other kinds are not affected"
     );
 
     api.serve(&[widget("v1")]);
-    world.until("it is found", SOON, is_up).await;
-    assert_eq!((world.sample(up).await, world.sample(GEAR).await), (Some(1.0), Some(1.0)));
+    exporter.until("Widget is watched", DISCOVERY_LIMIT, is_up).await;
+    assert_eq!((exporter.sample(up).await, exporter.sample(GEAR).await), (Some(1.0), Some(1.0)));
 
     api.serve(&[]);
-    world.until("it is gone", SOON, is_missing).await;
-    let page = world.metrics().await;
+    exporter.until("Widget is removed", DISCOVERY_LIMIT, is_not_found).await;
+    let page = exporter.metrics().await;
     let of_widgets: Vec<_> = page.lines().filter(|line| line.contains("kind=\"Widget\"")).collect();
-    let stays = ["drift_watch_stream_up", "drift_resolutions_total", "drift_detections_total"];
-    assert!(of_widgets.iter().all(|line| stays.iter().any(|name| line.starts_with(name))), "{of_widgets:#?}");
-    assert_eq!(world.sample(up).await, Some(0.0));
-    assert_eq!(ended(&world), [ResolutionCause::Deleted]);
-    assert_eq!(lists(&api, "deployments"), 1, "the others stay open");
+    let kept_families = ["drift_watch_stream_up", "drift_resolutions_total", "drift_detections_total"];
+    assert!(
+        of_widgets.iter().all(|line| kept_families.iter().any(|name| line.starts_with(name))),
+        "{of_widgets:#?}"
+    );
+    assert_eq!(exporter.sample(up).await, Some(0.0));
+    assert_eq!(resolution_causes(&exporter), [ResolutionCause::Deleted]);
+    assert_eq!(lists(&api, "deployments"), 1, "other watches stay open");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_is_followed_and_episodes_and_onsets_stay() {
+async fn version_change_keeps_episodes_and_onsets() {
     let api = ApiServer::default();
     api.serve(&[widget("v1")]);
     api.put("widgets", edited(gear("gear", &json!({})), 30));
     api.put("widgets", gear("clean", &json!({})));
-    let world = World::with(&api, settings(vec![WantedKind { version: None, ..want(&widget("v1")) }]));
-    world.until("it is up", SOON, is_up).await;
+    let exporter = ExporterFixture::start_with(
+        &api,
+        settings(vec![WantedKind { version: None, ..exact_kind(&widget("v1")) }]),
+    );
+    exporter.until("Widget is watched", DISCOVERY_LIMIT, is_up).await;
     let onset = "drift_resource_drifted_timestamp_seconds{group=\"example.com\"";
-    assert_eq!(world.sample(onset).await, Some(f64::from(1_767_312_000 + 30)));
+    assert_eq!(exporter.sample(onset).await, Some(f64::from(1_767_312_000 + 30)));
 
     for versions in [vec![widget("v2"), widget("v1")], vec![widget("v2")]] {
         api.serve(&versions);
-        let v2 = |world: &World| world.snapshot().watches().all(|stream| &*stream.spec.kind.version == "v2");
-        world.until("v2 is watched", SOON, |world| v2(world) && is_up(world)).await;
-        assert_eq!(world.sample(onset).await, Some(f64::from(1_767_312_000 + 30)));
+        let v2 = |exporter: &ExporterFixture| {
+            exporter.snapshot().watches().all(|stream| &*stream.spec.kind.version == "v2")
+        };
+        exporter.until("v2 is watched", DISCOVERY_LIMIT, |exporter| v2(exporter) && is_up(exporter)).await;
+        assert_eq!(exporter.sample(onset).await, Some(f64::from(1_767_312_000 + 30)));
         let clean = GEAR.replace("gear", "clean");
         assert_eq!(
-            world.sample(&clean).await,
+            exporter.sample(&clean).await,
             Some(0.0),
-            "the version in its hash is the one it was stamped in"
+            "the hash keeps the version in which it was recorded"
         );
-        assert_eq!(world.get("/v1/history").await.json()["transitions"], json!([]));
+        assert_eq!(exporter.get("/v1/history").await.json()["transitions"], json!([]));
     }
     api.put("widgets", gear("gear", &json!({})));
-    world.settle().await;
-    assert_eq!(world.sample(GEAR).await, Some(0.0));
-    assert_eq!(ended(&world), [ResolutionCause::Reverted]);
-    let page = world.metrics().await;
+    exporter.wait_idle().await;
+    assert_eq!(exporter.sample(GEAR).await, Some(0.0));
+    assert_eq!(resolution_causes(&exporter), [ResolutionCause::Reverted]);
+    let page = exporter.metrics().await;
     let detections = page.lines().filter(|line| line.starts_with("drift_detections_total{")).count();
-    assert_eq!(detections, 1, "one line for both versions");
+    assert_eq!(detections, 1, "both versions share one series");
 }
 
 #[tokio::test(start_paused = true)]
-async fn differing_selectors_share_a_stream_and_labels_come_and_go() {
+async fn selectors_share_one_watch_and_apply_to_label_changes() {
     let api = ApiServer::default();
     api.serve(&[widget("v1")]);
     for (name, labels) in
@@ -165,23 +176,24 @@ async fn differing_selectors_share_a_stream_and_labels_come_and_go() {
         api.put("widgets", gear(name, &labels));
     }
     let with =
-        |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..want(&widget("v1")) };
-    let world = World::with(&api, settings(vec![with("team in (a, b)"), with("tier")]));
-    world.until("it is up", SOON, is_up).await;
-    let known = |world: &World| world.known("widgets").into_keys().collect::<Vec<_>>();
-    assert_eq!(known(&world), ["a", "b"]);
+        |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..exact_kind(&widget("v1")) };
+    let exporter = ExporterFixture::start_with(&api, settings(vec![with("team in (a, b)"), with("tier")]));
+    exporter.until("Widget is watched", DISCOVERY_LIMIT, is_up).await;
+    let known =
+        |exporter: &ExporterFixture| exporter.cached_versions("widgets").into_keys().collect::<Vec<_>>();
+    assert_eq!(known(&exporter), ["a", "b"]);
     assert_eq!((lists(&api, "widgets"), api.open_watches()), (1, 1));
     api.put("widgets", gear("a", &json!({"team": "c"})));
     api.put("widgets", gear("c", &json!({"team": "b"})));
-    world.settle().await;
-    assert_eq!(known(&world), ["b", "c"]);
+    exporter.wait_idle().await;
+    assert_eq!(known(&exporter), ["b", "c"]);
     api.delete("widgets", "c");
-    world.settle().await;
-    assert_eq!(known(&world), ["b"]);
+    exporter.wait_idle().await;
+    assert_eq!(known(&exporter), ["b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_wanted_ends_by_rule_and_what_stays_wanted_is_not_touched() {
+async fn narrowed_settings_drop_objects_and_keep_other_watches_open() {
     let api = ApiServer::default();
     for name in ["web", "cart"] {
         api.put("deployments", edited(deployment(name), 1));
@@ -190,139 +202,167 @@ async fn what_is_no_longer_wanted_ends_by_rule_and_what_stays_wanted_is_not_touc
     elsewhere["metadata"]["namespace"] = json!("ops");
     api.put("deployments", elsewhere);
     api.put("services", service("web"));
-    let world = World::ready(&api).await;
-    assert_eq!(world.known("deployments").len(), 3);
+    let exporter = ExporterFixture::ready(&api).await;
+    assert_eq!(exporter.cached_versions("deployments").len(), 3);
 
-    let all = world.settings.current();
+    let all = exporter.settings.current();
     let narrowed = Settings { excluded_namespaces: vec!["ops".into()], ..Settings::clone(&all) };
-    world.settings.replace(narrowed);
-    world.until("the namespace is left out", SOON, |world| world.known("deployments").len() == 2).await;
-    assert_eq!(ended(&world), [ResolutionCause::Rule]);
-    assert_eq!(world.get("/readyz").await.status, 200);
-    assert_eq!(world.get("/v1/resources?namespace=ops").await.status, 403);
+    exporter.settings.replace(narrowed);
+    exporter
+        .until("the namespace is excluded", DISCOVERY_LIMIT, |exporter| {
+            exporter.cached_versions("deployments").len() == 2
+        })
+        .await;
+    assert_eq!(resolution_causes(&exporter), [ResolutionCause::Rule]);
+    assert_eq!(exporter.get("/readyz").await.status, 200);
+    assert_eq!(exporter.get("/v1/resources?namespace=ops").await.status, 403);
     assert!(api.requests().iter().any(|url| url.contains("fieldSelector=metadata.namespace%21%3Dops")));
 
-    world.settle().await;
+    exporter.wait_idle().await;
     let before = api.requests().len();
     let only_services = settings(vec![WantedKind {
         selector: Selector::parse("tfdrift.jin.dev/enabled=true").ok(),
         scope: Scope::new([], ["ops"]),
-        ..want(&Kind::service())
+        ..exact_kind(&Kind::service())
     }]);
-    world.settings.replace(only_services);
-    world.until("deployments go", SOON, |world| world.snapshot().kinds.len() == 1).await;
-    world.settle().await;
-    assert_eq!(api.requests().len(), before, "the stream of services stays open");
-    let page = world.metrics().await;
+    exporter.settings.replace(only_services);
+    exporter
+        .until("Deployments are dropped", DISCOVERY_LIMIT, |exporter| exporter.snapshot().kinds.len() == 1)
+        .await;
+    exporter.wait_idle().await;
+    assert_eq!(api.requests().len(), before, "the watch of Services stays open");
+    let page = exporter.metrics().await;
     let left: Vec<_> = page.lines().filter(|line| line.contains("kind=\"Deployment\"")).collect();
     assert!(
         left.iter().all(|line| line.starts_with("drift_detections") || line.starts_with("drift_resolutions")),
         "{left:#?}"
     );
 
-    world.settings.replace(Settings::clone(&all));
-    world.until("they are back", SOON, |world| world.snapshot().kinds.len() == 2).await;
-    world.until("all of them", SOON, |world| world.known("deployments").len() == 3).await;
+    exporter.settings.replace(Settings::clone(&all));
+    exporter
+        .until("Deployments are watched again", DISCOVERY_LIMIT, |exporter| {
+            exporter.snapshot().kinds.len() == 2
+        })
+        .await;
+    exporter
+        .until("all Deployments are cached", DISCOVERY_LIMIT, |exporter| {
+            exporter.cached_versions("deployments").len() == 3
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_changes_of_settings_leave_nothing_behind() {
+async fn two_hundred_settings_changes_leak_nothing() {
     let api = ApiServer::default();
     api.serve(&[widget("v1")]);
     api.put("deployments", edited(deployment("web"), 1));
     api.put("services", service("web"));
     api.put("widgets", edited(gear("gear", &json!({"team": "a"})), 1));
     let with =
-        |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..want(&widget("v1")) };
+        |selector: &str| WantedKind { selector: Selector::parse(selector).ok(), ..exact_kind(&widget("v1")) };
     let cycle = [
-        settings(vec![want(&widget("v1"))]),
+        settings(vec![exact_kind(&widget("v1"))]),
         settings(vec![
             with("team=a"),
             with("team=b"),
-            want(&Kind::undiscovered("nowhere.io", "v1", "Nothing")),
+            exact_kind(&Kind::undiscovered("nowhere.io", "v1", "Nothing")),
         ]),
         Settings { namespaces: vec!["shop".into()], ..Settings::default() },
         Settings::default(),
     ];
-    let world = World::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let mut seen = Vec::new();
     for round in 0..200 {
-        world.settings.replace(cycle[round % cycle.len()].clone());
-        // Some changes come before the last one has had any effect.
+        exporter.settings.replace(cycle[round % cycle.len()].clone());
+        // Some settings are replaced before the previous ones take effect.
         tokio::time::sleep(Duration::from_millis(if round % 3 == 0 { 1 } else { 7_000 })).await;
         if round % 40 == 39 {
-            // The server's own watches live as long as they were asked for.
+            // The server closes watches after their time-out.
             tokio::time::sleep(Duration::from_secs(60)).await;
-            let series = world.metrics().await.lines().filter(|line| !line.starts_with('#')).count();
-            seen.push((tasks(), api.open_watches(), series, world.known("deployments").len()));
+            let series = exporter.metrics().await.lines().filter(|line| !line.starts_with('#')).count();
+            seen.push((tasks(), api.open_watches(), series, exporter.cached_versions("deployments").len()));
         }
     }
-    assert!(seen.iter().all(|own| *own == seen[0]), "tasks, watches, series, objects: {seen:?}");
+    assert!(seen.iter().all(|counts| *counts == seen[0]), "tasks, watches, series, objects: {seen:?}");
     assert_eq!(api.open_watches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_kinds_cannot_be_asked_for_nothing_is_guessed_and_what_is_known_stands() {
+async fn failed_discovery_is_not_ready_and_keeps_known_kinds() {
     let api = ApiServer::default();
     api.serve(&[widget("v1")]);
     api.put("widgets", gear("gear", &json!({})));
-    api.mood("apis", Mood::Mute);
-    let world = World::with(&api, settings(vec![want(&Kind::service()), want(&widget("v1"))]));
-    world.settle().await;
-    assert_eq!(world.get("/readyz").await.status, 503);
-    assert_eq!((lists(&api, "/services"), lists(&api, "/widgets")), (1, 0), "what is known starts at once");
-    api.mood("apis", Mood::Refuses(500, None));
-    let down = |world: &World| {
+    api.set_fault("apis", ServerFault::Unresponsive);
+    let exporter = ExporterFixture::start_with(
+        &api,
+        settings(vec![exact_kind(&Kind::service()), exact_kind(&widget("v1"))]),
+    );
+    exporter.wait_idle().await;
+    assert_eq!(exporter.get("/readyz").await.status, 503);
+    assert_eq!(
+        (lists(&api, "/services"), lists(&api, "/widgets")),
+        (1, 0),
+        "built-in kinds are listed without discovery"
+    );
+    api.set_fault("apis", ServerFault::HttpError(500, None));
+    let down = |exporter: &ExporterFixture| {
         matches!(
-            health(&world.snapshot(), "Widget"),
+            health(&exporter.snapshot(), "Widget"),
             Some(WatchHealth::Down { reason: DownReason::Error, .. })
         )
     };
-    world.until("the fault shows", Duration::from_secs(50), down).await;
-    assert_eq!(world.get("/readyz").await.status, 503, "an error is no answer");
-    api.mood("apis", Mood::Well);
-    world.until("it is up", SOON, is_up).await;
-    world.settle().await;
-    assert_eq!(world.get("/readyz").await.status, 200);
+    exporter.until("discovery has failed", Duration::from_secs(50), down).await;
+    assert_eq!(exporter.get("/readyz").await.status, 503, "a failed discovery is not ready");
+    api.set_fault("apis", ServerFault::None);
+    exporter.until("Widget is watched", DISCOVERY_LIMIT, is_up).await;
+    exporter.wait_idle().await;
+    assert_eq!(exporter.get("/readyz").await.status, 200);
 
-    api.mood("apis", Mood::Refuses(503, None));
+    api.set_fault("apis", ServerFault::HttpError(503, None));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(is_up(&world));
-    assert_eq!(world.sample(GEAR).await, Some(0.0));
+    assert!(is_up(&exporter));
+    assert_eq!(exporter.sample(GEAR).await, Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_usual_kinds_are_listed_at_once() {
-    let begun = tokio::time::Instant::now();
-    let _world = World::ready(&ApiServer::default()).await;
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+async fn default_kinds_are_listed_at_once() {
+    let started = tokio::time::Instant::now();
+    let _world = ExporterFixture::ready(&ApiServer::default()).await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_usual_kinds_never_ask_which_kinds_there_are() {
+async fn default_kinds_need_no_discovery() {
     let api = ApiServer::default();
-    let _world = World::ready(&api).await;
+    let _world = ExporterFixture::ready(&api).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(api.requests().iter().all(|url| url.contains("deployments") || url.contains("services")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_in_another_namespace_is_listed_there_alone() {
+async fn kind_in_two_namespaces_is_listed_in_each() {
     let api = ApiServer::default();
     api.serve(&[widget("v1")]);
     api.put("widgets", gear("gear", &json!({})));
     let scope = Scope::new(["shop", "ops"], []);
-    let world = World::with(&api, settings(vec![WantedKind { scope, ..want(&widget("v1")) }]));
-    world
-        .until("both are up", SOON, |world| world.snapshot().watches().filter(|own| own.synced).count() == 2)
+    let exporter =
+        ExporterFixture::start_with(&api, settings(vec![WantedKind { scope, ..exact_kind(&widget("v1")) }]));
+    exporter
+        .until("both namespaces are synced", DISCOVERY_LIMIT, |exporter| {
+            exporter.snapshot().watches().filter(|watch| watch.synced).count() == 2
+        })
         .await;
     assert_eq!(lists(&api, "/namespaces/shop/widgets") + lists(&api, "/namespaces/ops/widgets"), 2);
-    assert_eq!(world.known("widgets").len(), 1, "an empty list of one namespace takes nothing from another");
+    assert_eq!(
+        exporter.cached_versions("widgets").len(),
+        1,
+        "an empty list of one namespace drops no objects of another"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_embedded_cluster_tells_its_kinds_too() {
+async fn exporter_discovers_kinds_of_the_embedded_cluster() {
     let stop = CancellationToken::new();
     let cluster = demo::Cluster::new(Clock::system());
     cluster.create(&Kind::namespace(), "test", json!({"metadata": {"name": "shop"}})).unwrap();
@@ -330,7 +370,7 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         router.clone().oneshot(request.map(axum::body::Body::new))
     });
-    let parts = ExporterDeps {
+    let deps = ExporterDeps {
         settings_source: None,
         log: LogHandle::default(),
         client: kube::Client::new(service, "default"),
@@ -343,10 +383,10 @@ async fn the_embedded_cluster_tells_its_kinds_too() {
         auth: Auth::default(),
         stop: stop.clone(),
     };
-    let Exporter { ingest, exposed, .. } = assemble(&parts, History::default());
+    let Exporter { ingest, exposed, .. } = assemble(&deps, History::default());
     let running = tokio::spawn(ingest.run());
     let known = || exposed.state.snapshot().kinds.iter().map(|state| state.blocks.count()).sum::<usize>();
-    tokio::time::timeout(SOON, async {
+    tokio::time::timeout(DISCOVERY_LIMIT, async {
         while known() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

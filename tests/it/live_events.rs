@@ -1,4 +1,4 @@
-//! `/v1/events`: resuming, calm, ends.
+//! `/v1/events`: resume, rate limit, shutdown.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -29,11 +29,10 @@ use crate::{
     support::{
         api_server::ApiServer,
         objects::{deployment, edited, service},
-        world::{BEGIN, World},
+        world::{BEGIN, ExporterFixture},
     },
 };
 
-/// One event as a client reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Event {
     name: String,
@@ -41,7 +40,7 @@ struct Event {
     data: Value,
 }
 
-/// A client that reads events, and remembers what else was said.
+/// A client of server-sent events that also records comments and `retry`.
 struct Client {
     response: Response<Body>,
     text: String,
@@ -49,10 +48,10 @@ struct Client {
     retry: Option<String>,
 }
 
-async fn connect(exposed: &Arc<Exposed>, path: &str, last: Option<&str>) -> Client {
+async fn connect(exposed: &Arc<Exposed>, path: &str, last_event_id: Option<&str>) -> Client {
     let mut request = Request::get(path);
-    if let Some(last) = last {
-        request = request.header("last-event-id", last);
+    if let Some(last_event_id) = last_event_id {
+        request = request.header("last-event-id", last_event_id);
     }
     let response =
         router(exposed.clone()).oneshot(request.body(Body::empty()).unwrap()).await.expect("infallible");
@@ -60,7 +59,7 @@ async fn connect(exposed: &Arc<Exposed>, path: &str, last: Option<&str>) -> Clie
 }
 
 impl Client {
-    /// The next event; none when the stream has ended.
+    /// The next event; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -90,8 +89,8 @@ impl Client {
         (!event.name.is_empty()).then_some(event)
     }
 
-    /// Events until nothing comes for a while.
-    async fn rest(&mut self) -> Vec<Event> {
+    /// All events until the stream is idle for a second.
+    async fn drain(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Ok(Some(event)) = timeout(Duration::from_secs(1), self.next()).await {
             events.push(event);
@@ -100,12 +99,12 @@ impl Client {
     }
 }
 
-fn told(events: &[Event]) -> Vec<(&str, Option<u64>)> {
+fn names_and_ids(events: &[Event]) -> Vec<(&str, Option<u64>)> {
     events.iter().map(|event| (event.name.as_str(), event.id)).collect()
 }
 
-/// An exporter that was started with a history of these sequence numbers.
-fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
+/// An exporter with a history of these sequence numbers.
+fn exporter_with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
     let key = ObjectKey { kind: Arc::new(Kind::service()), namespace: "shop".into(), name: "web".into() };
     let history = History::restore(sequences.map(|sequence| Transition {
         sequence,
@@ -118,7 +117,7 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         reason: None,
         episode: None,
     }));
-    let parts = ExporterDeps {
+    let deps = ExporterDeps {
         settings_source: None,
         log: LogHandle::default(),
         client: api.client(),
@@ -131,85 +130,85 @@ fn with_history(api: &ApiServer, sequences: RangeInclusive<u64>) -> Exporter {
         auth: Auth::default(),
         stop: CancellationToken::new(),
     };
-    assemble(&parts, history)
+    assemble(&deps, history)
 }
 
-/// The same, but it watches nothing.
-fn restored(sequences: RangeInclusive<u64>) -> Arc<Exposed> {
-    let exporter = with_history(&ApiServer::default(), sequences);
-    // The engine lives on: a stream also ends when there will never be anything new.
+/// The same exporter without watches.
+fn with_restored_history(sequences: RangeInclusive<u64>) -> Arc<Exposed> {
+    let exporter = exporter_with_history(&ApiServer::default(), sequences);
+    // Keep the engine alive: the stream ends when the engine is dropped.
     std::mem::forget(exporter.ingest);
     exporter.exposed
 }
 
-async fn shop() -> World {
+async fn start_exporter() -> ExporterFixture {
     let api = ApiServer::default();
     for name in ["web", "cart", "api"] {
         api.put("deployments", deployment(name));
     }
     api.put("services", service("web"));
-    World::ready(&api).await
+    ExporterFixture::ready(&api).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transition_arrives_as_it_happens() {
-    let world = shop().await;
-    let mut client = connect(&world.exposed, "/v1/events", None).await;
+async fn transition_is_sent_at_once() {
+    let exporter = start_exporter().await;
+    let mut client = connect(&exporter.exposed, "/v1/events", None).await;
     let headers = client.response.headers();
     assert_eq!(headers[header::CONTENT_TYPE], "text/event-stream");
     assert_eq!(
         (&headers[header::CACHE_CONTROL], &headers["x-accel-buffering"]),
         (&"no-store".parse().unwrap(), &"no".parse().unwrap())
     );
-    assert_eq!(told(&client.rest().await), [("changed", None)]);
+    assert_eq!(names_and_ids(&client.drain().await), [("changed", None)]);
     assert_eq!(client.retry.as_deref(), Some("1000"));
 
-    world.api.put("deployments", edited(deployment("web"), 3));
-    let begun = Instant::now();
+    exporter.api.put("deployments", edited(deployment("web"), 3));
+    let started = Instant::now();
     let event = client.next().await.unwrap();
-    assert!(begun.elapsed() < Duration::from_millis(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(20), "{:?}", started.elapsed());
     assert_eq!((event.name.as_str(), event.id), ("transition", Some(1)));
-    let history = world.get("/v1/history").await.json();
-    assert_eq!(event.data, history["transitions"][0], "the same shape as in the history");
+    let history = exporter.get("/v1/history").await.json();
+    assert_eq!(event.data, history["transitions"][0], "the event has the format of the history");
     let changed = client.next().await.unwrap();
     assert_eq!(changed.name, "changed");
-    assert_eq!(changed.data, json!({"sequence": world.snapshot().sequence}));
+    assert_eq!(changed.data, json!({"sequence": exporter.snapshot().sequence}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_gets_what_was_missed() {
-    let exposed = restored(500..=700);
+async fn reconnecting_client_receives_missed_transitions() {
+    let exposed = with_restored_history(500..=700);
     let all: Vec<_> = (500..=700).map(|id| ("transition", Some(id))).collect();
-    for (path, last, from) in [
+    for (path, last_event_id, from) in [
         ("/v1/events", Some("499"), 499),
         ("/v1/events?since=499", None, 499),
         ("/v1/events?since=499", Some(""), 499),
-        // A browser comes back with its first URL, so the header is newer.
+        // A browser reconnects with its first URL, so the header is newer.
         ("/v1/events?since=499", Some("698"), 698),
         ("/v1/events", Some("700"), 700),
         ("/v1/events", None, 700),
     ] {
-        let events = connect(&exposed, path, last).await.rest().await;
+        let events = connect(&exposed, path, last_event_id).await.drain().await;
         let transitions: Vec<_> =
-            told(&events).into_iter().filter(|(event, _)| *event != "changed").collect();
-        assert_eq!(transitions, all[usize::try_from(from - 499).unwrap()..], "{path} {last:?}");
+            names_and_ids(&events).into_iter().filter(|(event, _)| *event != "changed").collect();
+        assert_eq!(transitions, all[usize::try_from(from - 499).unwrap()..], "{path} {last_event_id:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gap_is_told_and_not_hidden() {
-    let exposed = restored(500..=700);
-    for last in ["0", "498", "701", "18446744073709551615"] {
-        let events = connect(&exposed, "/v1/events", Some(last)).await.rest().await;
-        assert_eq!(told(&events), [("reset", Some(700)), ("changed", None)], "{last}");
+async fn gap_in_the_history_sends_reset() {
+    let exposed = with_restored_history(500..=700);
+    for last_event_id in ["0", "498", "701", "18446744073709551615"] {
+        let events = connect(&exposed, "/v1/events", Some(last_event_id)).await.drain().await;
+        assert_eq!(names_and_ids(&events), [("reset", Some(700)), ("changed", None)], "{last_event_id}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_more_slowly_than_things_happen_is_told_of_the_gap() {
+async fn slow_client_receives_reset() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let Exporter { ingest, exposed, .. } = with_history(&api, 1..=10_000);
+    let Exporter { ingest, exposed, .. } = exporter_with_history(&api, 1..=10_000);
     tokio::spawn(ingest.run());
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut client = connect(&exposed, "/v1/events?since=0", None).await;
@@ -220,30 +219,33 @@ async fn who_reads_more_slowly_than_things_happen_is_told_of_the_gap() {
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(exposed.state.snapshot().history.last_sequence(), 10_300);
-    let events = client.rest().await;
+    let events = client.drain().await;
     let reset = events.iter().position(|event| event.name == "reset").expect("a reset");
-    assert!(events[..reset].iter().all(|event| event.id < Some(100)), "what was on its way arrives");
+    assert!(events[..reset].iter().all(|event| event.id < Some(100)), "events before the gap arrive");
     assert_eq!(events[reset].id, Some(10_300));
-    assert!(events[reset..].iter().all(|event| event.name != "transition"), "what is gone is not made up");
+    assert!(
+        events[reset..].iter().all(|event| event.name != "transition"),
+        "no transitions follow the reset"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_told_at_once_and_then_calmly() {
-    let world = shop().await;
-    let mut client = connect(&world.exposed, "/v1/events", None).await;
-    client.rest().await;
-    let begun = Instant::now();
+async fn changed_events_are_rate_limited() {
+    let exporter = start_exporter().await;
+    let mut client = connect(&exporter.exposed, "/v1/events", None).await;
+    client.drain().await;
+    let started = Instant::now();
     let edits = async {
         for (second, name) in [(1, "web"), (2, "cart"), (3, "api")] {
-            world.api.put("deployments", edited(deployment(name), second));
+            exporter.api.put("deployments", edited(deployment(name), second));
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     };
-    let listen = async {
+    let receive = async {
         let mut changes = Vec::new();
         let mut transitions = Vec::new();
         while let Ok(Some(event)) = timeout(Duration::from_secs(5), client.next()).await {
-            let at = u64::try_from(begun.elapsed().as_millis()).unwrap();
+            let at = u64::try_from(started.elapsed().as_millis()).unwrap();
             if event.name == "changed" {
                 changes.push((at, event.data["sequence"].as_u64().unwrap()));
             } else {
@@ -252,17 +254,17 @@ async fn changes_are_told_at_once_and_then_calmly() {
         }
         (changes, transitions)
     };
-    let ((), (changes, transitions)) = tokio::join!(edits, listen);
+    let ((), (changes, transitions)) = tokio::join!(edits, receive);
     assert_eq!(changes.len(), 2, "{changes:?}");
     assert!(changes[0].0 < 10 && (100..120).contains(&changes[1].0), "{changes:?}");
-    assert_eq!(changes[1].1, world.snapshot().sequence, "the last word is about the newest state");
+    assert_eq!(changes[1].1, exporter.snapshot().sequence, "the last event has the newest sequence number");
     assert_eq!(transitions.len(), 3);
     assert!(transitions.iter().zip([0, 30, 60]).all(|(at, put)| at - put < 10), "{transitions:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_shows_that_it_lives() {
-    let exposed = restored(1..=1);
+async fn idle_stream_sends_keep_alive_comments() {
+    let exposed = with_restored_history(1..=1);
     let mut client = connect(&exposed, "/v1/events", None).await;
     client.next().await.unwrap();
     assert!(timeout(Duration::from_secs(46), client.next()).await.is_err());
@@ -270,19 +272,19 @@ async fn a_silent_stream_shows_that_it_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_ends_the_stream_at_once() {
-    let exposed = restored(1..=1);
+async fn shutdown_ends_the_stream_at_once() {
+    let exposed = with_restored_history(1..=1);
     let mut client = connect(&exposed, "/v1/events", None).await;
     client.next().await.unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let ((), next) = tokio::join!(async { exposed.stop.cancel() }, client.next());
     assert_eq!(next, None);
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test]
-async fn a_listener_does_not_hold_up_a_graceful_stop() {
-    let exposed = restored(1..=1);
+async fn open_event_stream_does_not_delay_shutdown() {
+    let exposed = with_restored_history(1..=1);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = exposed.stop.clone();
@@ -294,17 +296,17 @@ async fn a_listener_does_not_hold_up_a_graceful_stop() {
     while !text.contains("event: changed") {
         let mut buffer = [0; 4096];
         let length = stream.read(&mut buffer).await.unwrap();
-        assert!(length > 0, "it ended early: {text}");
+        assert!(length > 0, "the stream ended early: {text}");
         text.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
     }
     stop.cancel();
-    // The server would wait for a request that goes on for an hour.
-    completes("stopping does not wait for listeners", server).await.unwrap();
+    // The drain limit is one hour.
+    completes("shutdown does not wait for event streams", server).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_257th_listener_is_refused_until_one_goes() {
-    let exposed = restored(1..=1);
+async fn event_stream_257_is_rejected_until_another_closes() {
+    let exposed = with_restored_history(1..=1);
     let mut clients = Vec::new();
     for _ in 0..256 {
         let client = connect(&exposed, "/v1/events", None).await;
@@ -320,17 +322,17 @@ async fn the_257th_listener_is_refused_until_one_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_sequence_number_is_a_problem() {
-    let exposed = restored(1..=1);
-    for (path, last) in [
+async fn invalid_sequence_number_is_a_problem() {
+    let exposed = with_restored_history(1..=1);
+    for (path, last_event_id) in [
         ("/v1/events", Some("yesterday")),
         ("/v1/events", Some("-1")),
         ("/v1/events?since=", None),
         ("/v1/events?since=x", None),
         ("/v1/events?colour=red", None),
     ] {
-        let answer = connect(&exposed, path, last).await.response;
-        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {last:?}");
+        let answer = connect(&exposed, path, last_event_id).await.response;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {last_event_id:?}");
         assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/problem+json");
     }
 }

@@ -1,4 +1,4 @@
-//! `get`, `diff` and `explain`, asked of a running demo and of its cluster itself.
+//! `get`, `diff` and `explain` on a demo, through its exporter and directly on its cluster.
 
 use serde_json::Value;
 
@@ -11,26 +11,25 @@ use crate::{
     },
 };
 
-/// Runs a command on the demo, through its exporter or without it.
-fn ask(demo: &Demo, through: Through, arguments: &[&str]) -> CommandOutput {
+fn run_on_demo(demo: &Demo, access: Access, arguments: &[&str]) -> CommandOutput {
     let kubeconfig = demo.kubeconfig.display().to_string();
     let server = format!("http://127.0.0.1:{}", demo.port);
-    let whom = match through {
-        Through::Server => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", &*server)],
-        Through::Nothing => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", "")],
+    let variables = match access {
+        Access::Exporter => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", &*server)],
+        Access::Direct => [("DRIFT_KUBECONFIG", &*kubeconfig), ("DRIFT_SERVER", "")],
     };
-    run(arguments, "", &whom)
+    run(arguments, "", &variables)
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Through {
-    Server,
-    Nothing,
+enum Access {
+    Exporter,
+    Direct,
 }
 
-const BOTH: [Through; 2] = [Through::Server, Through::Nothing];
+const ALL: [Access; 2] = [Access::Exporter, Access::Direct];
 
-/// A demo that tests share, in which something drifted that Terraform declares, and something that Helm does.
+/// A shared demo with one drifted object of Terraform and one of Helm.
 static DRIFTED: Shared = Shared::new(drifted);
 
 fn drifted() -> Demo {
@@ -41,13 +40,13 @@ fn drifted() -> Demo {
     let messages = "/api/v1/namespaces/platform/configmaps/notifier-messages";
     assert_eq!(patch(api, messages, r#"{"data":{"shipped":"hello\nthere\n"}}"#), "HTTP/1.1 200 OK");
     eventually("both drifted", || {
-        let found = ask(&demo, Through::Server, &["get", "-A", "-o", "name"]).stdout;
+        let found = run_on_demo(&demo, Access::Exporter, &["get", "-A", "-o", "name"]).stdout;
         (found.contains("deployment.apps/refunds") && found.contains("notifier-messages")).then_some(())
     });
     demo
 }
 
-/// The rows of a table without the column that depends on when is looked.
+/// The rows of a table without the SINCE column, which depends on the current time.
 fn rows(ended: &CommandOutput) -> Vec<Vec<String>> {
     let mut lines = ended.stdout.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
@@ -63,12 +62,12 @@ fn rows(ended: &CommandOutput) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn with_and_without_an_exporter_the_answer_is_the_same() {
+fn direct_output_equals_output_of_the_exporter() {
     let demo = DRIFTED.get();
-    // What is rolled out meanwhile would be seen by one of both.
+    // A rollout between both commands would make their output differ.
     let refunds = ["get", "deploy/refunds", "-n", "payments", "-o", "json"];
     eventually("refunds is rolled out", || {
-        ask(&demo, Through::Server, &refunds).stdout.contains("\"Healthy\"").then_some(())
+        run_on_demo(&demo, Access::Exporter, &refunds).stdout.contains("\"Healthy\"").then_some(())
     });
     for arguments in [
         &["get", "-A"][..],
@@ -80,83 +79,88 @@ fn with_and_without_an_exporter_the_answer_is_the_same() {
         &["get", "deploy", "refunds", "-n", "payments"],
         &["get", "configmaps", "-A", "-o", "name"],
     ] {
-        let [served, direct] = BOTH.map(|through| ask(&demo, through, arguments));
-        assert_eq!(rows(&served), rows(&direct), "{arguments:?}: {}", direct.stderr);
-        assert!(!rows(&served).is_empty(), "{arguments:?}: {}", served.stderr);
-        assert_eq!((served.code, direct.code), (Some(1), Some(1)), "{arguments:?}");
+        let [via_exporter, direct] = ALL.map(|access| run_on_demo(&demo, access, arguments));
+        assert_eq!(rows(&via_exporter), rows(&direct), "{arguments:?}: {}", direct.stderr);
+        assert!(!rows(&via_exporter).is_empty(), "{arguments:?}: {}", via_exporter.stderr);
+        assert_eq!((via_exporter.code, direct.code), (Some(1), Some(1)), "{arguments:?}");
     }
     let explain = ["explain", "deploy/refunds", "-n", "payments"];
-    let [served, direct] = BOTH.map(|through| ask(&demo, through, &explain));
-    assert!(served.stdout.contains("spec.replicas: 2 is declared, 9 is there"), "{}", served.stdout);
-    assert!(served.stdout.contains("by kubectl"), "{}", served.stdout);
-    let timeless = |text: &str| -> Vec<String> {
+    let [via_exporter, direct] = ALL.map(|access| run_on_demo(&demo, access, &explain));
+    assert!(
+        via_exporter.stdout.contains("spec.replicas: 2 is declared, 9 is there"),
+        "{}",
+        via_exporter.stdout
+    );
+    assert!(via_exporter.stdout.contains("by kubectl"), "{}", via_exporter.stdout);
+    let without_times = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.split(" 20").next().unwrap_or_default().to_owned()).collect()
     };
-    assert_eq!(timeless(&served.stdout), timeless(&direct.stdout), "{}", direct.stderr);
-    // Nobody can write lines of ours into a value.
-    let messages = ask(&demo, Through::Nothing, &["explain", "cm", "notifier-messages", "-n", "platform"]);
+    assert_eq!(without_times(&via_exporter.stdout), without_times(&direct.stdout), "{}", direct.stderr);
+    // Newlines in values are escaped.
+    let messages =
+        run_on_demo(&demo, Access::Direct, &["explain", "cm", "notifier-messages", "-n", "platform"]);
     assert!(messages.stdout.contains(r#""hello\nthere\n" is there"#), "{}", messages.stdout);
-    // All but the times is what the API says.
-    let claims = |through| {
-        let text = ask(&demo, through, &refunds).stdout;
+    // Everything but the times equals the API response.
+    let claims = |access| {
+        let text = run_on_demo(&demo, access, &refunds).stdout;
         let mut claims = serde_json::from_str::<Value>(&text).unwrap()["resources"].clone();
         let claim = claims[0].as_object_mut().unwrap();
         claim.retain(|key, _| key != "lastChecked" && key != "onset");
         claim["differences"][0].as_object_mut().unwrap().remove("onset");
         claims
     };
-    assert_eq!(claims(Through::Server), claims(Through::Nothing));
-    assert_eq!(claims(Through::Server)[0]["kind"], "Deployment");
+    assert_eq!(claims(Access::Exporter), claims(Access::Direct));
+    assert_eq!(claims(Access::Exporter)[0]["kind"], "Deployment");
 }
 
 #[test]
-fn what_differs_by_whatever_source_can_be_accepted() {
+fn accept_works_for_every_source() {
     let demo = DRIFTED.get();
-    let accept = |through, object: &str, namespace: &str| {
+    let accept = |access, object: &str, namespace: &str| {
         let why = ["--for", "14d", "--owner", "me", "--reason", "load test"];
         let arguments = [&["accept", object, "-n", namespace][..], &why].concat();
-        ask(&demo, through, &arguments)
+        run_on_demo(&demo, access, &arguments)
     };
     let in_words = |ended: &CommandOutput| {
         ended.stdout.lines().filter(|line| !line.contains("expires")).collect::<String>()
     };
-    for (object, namespace, path, is_told) in [
+    for (object, namespace, path, is_exposed) in [
         ("deploy/refunds", "payments", "spec.replicas", true),
         ("cm/notifier-messages", "platform", "data.shipped", false),
     ] {
-        let [served, direct] = BOTH.map(|through| accept(through, object, namespace));
+        let [via_exporter, direct] = ALL.map(|access| accept(access, object, namespace));
         assert_eq!(direct.code, Some(0), "{}", direct.stderr);
         assert!(direct.stdout.contains(path) && direct.stdout.contains("sha256:"), "{}", direct.stdout);
-        // An exporter that may not tell a value gives nothing away by its digest.
-        assert_eq!(in_words(&served) == in_words(&direct), is_told, "{}", served.stdout);
-        assert_eq!(served.stdout.contains("sha256:"), is_told, "{}", served.stdout);
+        // An exporter that redacts a value exposes no digest of it either.
+        assert_eq!(in_words(&via_exporter) == in_words(&direct), is_exposed, "{}", via_exporter.stdout);
+        assert_eq!(via_exporter.stdout.contains("sha256:"), is_exposed, "{}", via_exporter.stdout);
         assert!(
-            served.code == Some(0) && served.stdout.contains(path),
+            via_exporter.code == Some(0) && via_exporter.stdout.contains(path),
             "{} {}",
-            served.stdout,
-            served.stderr
+            via_exporter.stdout,
+            via_exporter.stderr
         );
-        let warns = served.stderr.contains(&format!("any value of {path} is accepted"));
-        assert!(warns != is_told && direct.stderr.is_empty(), "{} {}", served.stderr, direct.stderr);
+        let warns = via_exporter.stderr.contains(&format!("any value of {path} is accepted"));
+        assert!(warns != is_exposed && direct.stderr.is_empty(), "{} {}", via_exporter.stderr, direct.stderr);
     }
-    let nothing = accept(Through::Nothing, "deploy/notifier", "platform");
+    let nothing = accept(Access::Direct, "deploy/notifier", "platform");
     assert_eq!(nothing.code, Some(1), "{}", nothing.stdout);
     let words = "nothing to accept: Deployment platform/notifier matches its declared state, or rules already accept the difference";
     assert!(nothing.stderr.contains(words), "{}", nothing.stderr);
 }
 
 #[test]
-fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
+fn unknown_claim_is_explained_with_its_reason() {
     let demo = UNCHANGED.get();
     let words = "the algorithm of the recorded hash is unknown (unknown_algorithm)";
-    for through in BOTH {
-        let ended = ask(&demo, through, &["explain", "deployment", "importer", "-n", "platform"]);
+    for access in ALL {
+        let ended = run_on_demo(&demo, access, &["explain", "deployment", "importer", "-n", "platform"]);
         assert!(ended.stdout.contains(&format!("annotation: unknown, {words}\n")), "{}", ended.stdout);
-        assert_eq!(ended.code, Some(0), "{through:?}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(0), "{access:?}: {}", ended.stderr);
     }
     let why = ["--for", "14d", "--owner", "me", "--reason", "load test"];
     let accept = [&["accept", "deploy/importer", "-n", "platform"][..], &why].concat();
-    let ended = ask(&demo, Through::Nothing, &accept);
+    let ended = run_on_demo(&demo, Access::Direct, &accept);
     assert!(
         ended.stderr.contains(&format!("cannot be compared with annotation, {words}")),
         "{}",
@@ -165,9 +169,9 @@ fn what_cannot_be_judged_is_told_with_the_reason_in_words() {
 }
 
 #[test]
-fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
+fn table_shows_object_field_and_tool_and_a_summary() {
     let demo = DRIFTED.get();
-    let found = ask(&demo, Through::Nothing, &["get", "-n", "payments"]);
+    let found = run_on_demo(&demo, Access::Direct, &["get", "-n", "payments"]);
     assert!(found.stdout.starts_with("KIND         NAME"), "{}", found.stdout);
     assert_eq!(
         rows(&found)[0][..6],
@@ -175,12 +179,12 @@ fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
     );
     assert!(found.stderr.starts_with("1 of "), "{}", found.stderr);
     assert!(found.stderr.ends_with("declared objects drifted (1 warning)\n"), "{}", found.stderr);
-    // Nothing is off there, and that is no negative answer.
-    let fine = ask(&demo, Through::Nothing, &["get", "svc", "-n", "shop"]);
+    // No drift exits with 0.
+    let fine = run_on_demo(&demo, Access::Direct, &["get", "svc", "-n", "shop"]);
     assert_eq!((fine.code, &*fine.stdout), (Some(0), ""), "{}", fine.stderr);
     assert_eq!(fine.stderr, "none of 5 declared objects drifted\n");
-    // Without a namespace, the context's is meant.
-    let all = ask(&demo, Through::Nothing, &["get", "deploy/web", "-o", "yaml"]);
+    // The default namespace is that of the context.
+    let all = run_on_demo(&demo, Access::Direct, &["get", "deploy/web", "-o", "yaml"]);
     assert!(
         all.stdout.contains("namespace: shop\n") && all.stdout.contains("verdict: in_sync"),
         "{}",
@@ -189,14 +193,14 @@ fn the_table_names_object_field_and_tool_and_ends_with_a_sum() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_what_may_have_been_meant() {
+fn missing_object_is_reported_with_a_suggestion() {
     let demo = UNCHANGED.get();
-    for through in BOTH {
-        for (arguments, code, told) in [
+    for access in ALL {
+        for (arguments, code, message) in [
             (&["get", "deploymnt"][..], 2, "did you mean `deployment`?"),
             (&["get", "deploy/nonesuch", "-n", "shop"], 1, "nothing found"),
             (&["diff", "deploy/nonesuch", "-n", "shop"], 1, "/nonesuch"),
-            // What is fine does not hide what is not there.
+            // A found object does not hide one that is not found.
             (&["diff", "deploy/web", "deploy/nonesuch", "-n", "shop"], 1, "/nonesuch"),
             (&["diff", "deploy/web", "gadgt/x", "-n", "shop"], 2, "gadgt"),
             (&["diff", "-n", "nonesuch"], 0, "nothing found"),
@@ -215,18 +219,18 @@ fn what_is_not_there_is_said_with_what_may_have_been_meant() {
             (&["get", "deploy", "a/b"], 2, "expected KIND/NAME, such as deployment/web"),
             (&["explain", "cm/nonesuch", "-n", "shop"], 1, "no watched object configmap shop/nonesuch"),
         ] {
-            let ended = ask(&demo, through, arguments);
-            assert_eq!(ended.code, Some(code), "{through:?} {arguments:?}: {}", ended.stderr);
-            assert!(ended.stderr.contains(told), "{through:?} {arguments:?}: {}", ended.stderr);
+            let ended = run_on_demo(&demo, access, arguments);
+            assert_eq!(ended.code, Some(code), "{access:?} {arguments:?}: {}", ended.stderr);
+            assert!(ended.stderr.contains(message), "{access:?} {arguments:?}: {}", ended.stderr);
         }
     }
 }
 
 #[test]
-fn differences_are_shown_as_a_unified_diff() {
+fn diff_prints_a_unified_diff() {
     let demo = DRIFTED.get();
-    for through in BOTH {
-        let ended = ask(&demo, through, &["diff", "deploy/refunds", "-n", "payments"]);
+    for access in ALL {
+        let ended = run_on_demo(&demo, access, &["diff", "deploy/refunds", "-n", "payments"]);
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let lines: Vec<&str> = ended.stdout.lines().collect();
         let file = "apps.v1.Deployment.payments.refunds.terraform";
@@ -234,19 +238,19 @@ fn differences_are_shown_as_a_unified_diff() {
         assert_eq!(lines[0], format!("--- declared/{file}\t{by}"));
         assert!(lines[1].starts_with(&format!("+++ live/{file}\tkubectl 20")), "{}", lines[1]);
         assert_eq!(lines[2..], ["@@ -1,2 +1,2 @@", " spec:", "-  replicas: 2", "+  replicas: 9"]);
-        let none = ask(&demo, through, &["diff", "svc", "-n", "shop"]);
+        let none = run_on_demo(&demo, access, &["diff", "svc", "-n", "shop"]);
         assert_eq!((none.code, &*none.stdout), (Some(0), ""), "{}", none.stderr);
     }
     let coloured = ["diff", "-A", "--color", "always"];
-    let text = ask(&demo, Through::Nothing, &coloured).stdout;
+    let text = run_on_demo(&demo, Access::Direct, &coloured).stdout;
     assert!(text.contains("\u{1b}[32m+  replicas: 9\u{1b}[0m"), "{text}");
-    // Whoever looks with rights of their own sees values.
+    // Direct access shows values: it uses the permissions of the user.
     assert!(text.contains("Your order is on its way.") && text.contains("hello"), "{text}");
-    assert!(!ask(&demo, Through::Nothing, &["diff", "-A"]).stdout.contains('\u{1b}'));
+    assert!(!run_on_demo(&demo, Access::Direct, &["diff", "-A"]).stdout.contains('\u{1b}'));
 }
 
 #[test]
-fn another_program_may_show_the_differences_as_kubectl_has_it() {
+fn external_diff_program_works_as_in_kubectl() {
     let demo = DRIFTED.get();
     let kubeconfig = demo.kubeconfig.display().to_string();
     let diff = |program: &str| {
@@ -264,7 +268,7 @@ fn another_program_may_show_the_differences_as_kubectl_has_it() {
     assert_eq!((shown.code, &*shown.stdout), (Some(1), "-u --x=1\n"), "{}", shown.stderr);
     let files = diff(&script("cat", "cat \"$1\"/*; cat \"$2\"/*"));
     assert_eq!((files.code, &*files.stdout), (Some(0), "spec:\n  replicas: 2\nspec:\n  replicas: 9\n"));
-    // Some ask, and some warn.
+    // The program may read stdin and write to stderr.
     let asking = diff(&script("ask", "read answer; echo \"$answer\" >&2; exit 1"));
     assert_eq!((asking.code, &*asking.stderr), (Some(1), "yes\n"));
     let broken = diff(&script("fail", "echo why >&2; exit 3"));
@@ -274,22 +278,23 @@ fn another_program_may_show_the_differences_as_kubectl_has_it() {
 }
 
 #[test]
-fn labels_are_asked_of_the_cluster() {
+fn label_selector_uses_labels_of_the_cluster() {
     let demo = drifted();
     let label = "/apis/apps/v1/namespaces/payments/deployments/refunds";
     assert_eq!(patch(demo.api_port(), label, r#"{"metadata":{"labels":{"pick":"me"}}}"#), "HTTP/1.1 200 OK");
-    for through in BOTH {
-        let picked = ask(&demo, through, &["get", "-A", "--all", "-l", "pick in (me,you)", "-o", "name"]);
-        assert_eq!(picked.stdout, "deployment.apps/refunds\n", "{through:?}: {}", picked.stderr);
-        let none = ask(&demo, through, &["get", "-A", "-l", "pick=nobody"]);
+    for access in ALL {
+        let picked =
+            run_on_demo(&demo, access, &["get", "-A", "--all", "-l", "pick in (me,you)", "-o", "name"]);
+        assert_eq!(picked.stdout, "deployment.apps/refunds\n", "{access:?}: {}", picked.stderr);
+        let none = run_on_demo(&demo, access, &["get", "-A", "-l", "pick=nobody"]);
         assert_eq!((none.code, &*none.stdout), (Some(0), ""), "{}", none.stderr);
     }
-    let wrong = ask(&demo, Through::Nothing, &["get", "-l", "a b c"]);
+    let wrong = run_on_demo(&demo, Access::Direct, &["get", "-l", "a b c"]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("invalid requirement"), "{}", wrong.stderr);
 }
 
 #[test]
-fn whoever_goes_on_looking_is_told_what_changes() {
+fn watch_flag_prints_changes() {
     use crate::programs::process::Running;
     let demo = Demo::start(&["--no-story"]);
     let folder = tempfile::tempdir().unwrap();
@@ -301,9 +306,9 @@ fn whoever_goes_on_looking_is_told_what_changes() {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
         command.args(["get", "deploy", "-n", "payments", "-w"]).args(flags);
         let _running = Running::start(command.env("DRIFT_KUBECONFIG", &demo.kubeconfig), &log);
-        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        let output = || std::fs::read_to_string(&log).unwrap_or_default();
         let wait = |what: &str| {
-            eventually(what, || said().contains(what).then_some(()));
+            eventually(what, || output().contains(what).then_some(()));
         };
         wait("none of ");
         let refunds = "/apis/apps/v1/namespaces/payments/deployments/refunds";
@@ -315,17 +320,17 @@ fn whoever_goes_on_looking_is_told_what_changes() {
 }
 
 #[test]
-fn a_settings_file_says_what_is_looked_at() {
+fn settings_file_selects_kinds_and_namespaces() {
     let demo = DRIFTED.get();
     let folder = tempfile::tempdir().unwrap();
     let only_helm = write(folder.path(), "settings.yaml", "sources: {helm: {}}\n");
-    let found = ask(&demo, Through::Nothing, &["get", "-A", "-o", "name", "--config.file", &only_helm]);
+    let found = run_on_demo(&demo, Access::Direct, &["get", "-A", "-o", "name", "--config.file", &only_helm]);
     assert_eq!(found.stdout, "configmap/notifier-messages\n", "{}", found.stderr);
-    // What it does not name was not looked at, and where people look is up to them.
+    // Kinds outside the settings are not read; the namespace comes from the command line.
     let deployments = "kinds: [{apiVersion: apps/v1, kind: Deployment}]\nsources: {terraform: {}}\n";
     let deployments = write(folder.path(), "deployments.yaml", deployments);
     let with = |arguments: &[&str], file: &str| {
-        ask(&demo, Through::Nothing, &[arguments, &["--config.file", file]].concat())
+        run_on_demo(&demo, Access::Direct, &[arguments, &["--config.file", file]].concat())
     };
     let never = with(&["get", "ingress", "-n", "shop"], &deployments);
     assert_eq!(never.code, Some(2), "{}", never.stderr);
@@ -340,6 +345,6 @@ fn a_settings_file_says_what_is_looked_at() {
     let outside = with(&["get", "-n", "payments"], &fenced);
     assert!(outside.code == Some(2) && outside.stderr.contains("namespace `payments`"), "{}", outside.stderr);
     let wrong = write(folder.path(), "wrong.yaml", "sorces: {}\n");
-    let ended = ask(&demo, Through::Nothing, &["get", "-A", "--config.file", &wrong]);
+    let ended = run_on_demo(&demo, Access::Direct, &["get", "-A", "--config.file", &wrong]);
     assert!(ended.code == Some(2) && ended.stderr.contains("wrong.yaml:1:1"), "{}", ended.stderr);
 }

@@ -1,11 +1,11 @@
-//! How commands end: for whoever has heard enough, and for whom nothing can be seen.
+//! Exit codes of commands whose output is closed early.
 
 use std::process::{Command, Stdio};
 
 use crate::programs::demo::{Demo, UNCHANGED};
 
-/// Runs a command whose output nobody reads; its exit code and what it said beside it.
-fn unheard(demo: &Demo, arguments: &[&str]) -> (Option<i32>, String) {
+/// Runs a command with a closed stdout; returns its exit code and stderr.
+fn run_with_closed_stdout(demo: &Demo, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_drift-exporter"));
     command.args(arguments).env("DRIFT_KUBECONFIG", &demo.kubeconfig).env("HOME", "/nonexistent");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -15,7 +15,7 @@ fn unheard(demo: &Demo, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn whoever_has_heard_enough_gets_no_error() {
+fn closed_stdout_is_not_an_error() {
     let demo = UNCHANGED.get();
     for (arguments, code) in [
         (&["get", "-A", "--all"][..], 0),
@@ -27,8 +27,8 @@ fn whoever_has_heard_enough_gets_no_error() {
         (&["completions", "bash"], 0),
         (&["man"], 0),
     ] {
-        let (ended, said) = unheard(&demo, arguments);
-        assert_eq!(ended, Some(code), "{arguments:?}: {said}");
-        assert!(!said.contains("pipe"), "{arguments:?}: {said}");
+        let (exit_code, stderr) = run_with_closed_stdout(&demo, arguments);
+        assert_eq!(exit_code, Some(code), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("pipe"), "{arguments:?}: {stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! `get` and the like asked of an exporter that says what a test has it say.
+//! `get`, `diff` and `explain` on a fake exporter.
 
 use std::{
     collections::BTreeMap,
@@ -15,25 +15,26 @@ use crate::{
     programs::{demo::UNCHANGED, wait::eventually},
 };
 
-/// Serves what `answer` makes of a path and of how often it was asked for before: a status and a body. Its address.
-fn exporter(answer: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
-    paced_exporter(answer, |_| {})
+/// Serves status and body that `respond` returns for a path and the number of earlier requests; returns the address.
+fn fake_exporter(respond: impl Fn(&str, usize) -> (u16, String) + Send + 'static) -> String {
+    fake_exporter_with_pace(respond, |_| {})
 }
 
-/// The same, which waits with each event for as long as `pace` does.
-fn paced_exporter(
-    answer: impl Fn(&str, usize) -> (u16, String) + Send + 'static,
+/// The same; calls `pace` before each event.
+fn fake_exporter_with_pace(
+    respond: impl Fn(&str, usize) -> (u16, String) + Send + 'static,
     pace: impl Fn(usize) + Clone + Send + 'static,
 ) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        let mut asked: BTreeMap<String, usize> = BTreeMap::new();
+        let mut request_counts: BTreeMap<String, usize> = BTreeMap::new();
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let path = path_of(&mut stream);
-            let times = asked.entry(path.split('?').next().unwrap_or_default().to_owned()).or_default();
-            let (status, body) = answer(&path, *times);
+            let times =
+                request_counts.entry(path.split('?').next().unwrap_or_default().to_owned()).or_default();
+            let (status, body) = respond(&path, *times);
             *times += 1;
             let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
             let _ = stream.write_all(head.as_bytes());
@@ -49,14 +50,14 @@ fn paced_exporter(
     address
 }
 
-/// What a request asks for.
+/// The path of a request.
 fn path_of(stream: &mut TcpStream) -> String {
     let mut request = vec![0; 4096];
     let read = stream.read(&mut request).unwrap_or(0);
     String::from_utf8_lossy(&request[..read]).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// One claim, as the API says it.
+/// A claim as the API returns it.
 fn claim(namespace: &str, name: &str, drifted: bool) -> Value {
     let difference = json!({"path": "spec.replicas", "expected": "3", "actual": "7", "actor": "kubectl",
         "manager": "kubectl-edit", "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null});
@@ -73,7 +74,7 @@ fn list(claims: &[Value]) -> String {
     json!({"resources": claims, "total": claims.len(), "namespace": "shop"}).to_string()
 }
 
-/// An exporter that sees Deployments.
+/// The status of an exporter that watches Deployments.
 fn status() -> String {
     let stream =
         json!({"group": "apps", "kind": "Deployment", "state": "up", "reason": null, "message": null});
@@ -81,41 +82,42 @@ fn status() -> String {
 }
 
 #[test]
-fn whoever_goes_on_looking_comes_back_until_he_is_told_to_go() {
+fn watch_flag_retries_until_unauthorized() {
     let changed = "event: changed\ndata: {}\n\n".to_owned();
-    let server = exporter(move |path, times| match (path.split('?').next().unwrap_or_default(), times) {
-        ("/v1/status", _) => (200, status()),
-        ("/v1/resources", 0) => (200, list(&[claim("shop", "web", false)])),
-        // One answer that fails is not the end either.
-        ("/v1/resources", 1) => (503, json!({"detail": "in a moment"}).to_string()),
-        ("/v1/resources", _) => (200, list(&[claim("shop", "web", true)])),
-        ("/v1/events", 0) => (200, "retry: 1000\n\n".to_owned()),
-        ("/v1/events", 1) => (503, json!({"detail": "restarting"}).to_string()),
-        ("/v1/events", 2) => (200, changed.clone()),
-        ("/v1/events", _) => (401, json!({"detail": "who are you?"}).to_string()),
-        (other, _) => panic!("{other}"),
-    });
+    let server =
+        fake_exporter(move |path, times| match (path.split('?').next().unwrap_or_default(), times) {
+            ("/v1/status", _) => (200, status()),
+            ("/v1/resources", 0) => (200, list(&[claim("shop", "web", false)])),
+            // One failed response does not end the command.
+            ("/v1/resources", 1) => (503, json!({"detail": "in a moment"}).to_string()),
+            ("/v1/resources", _) => (200, list(&[claim("shop", "web", true)])),
+            ("/v1/events", 0) => (200, "retry: 1000\n\n".to_owned()),
+            ("/v1/events", 1) => (503, json!({"detail": "restarting"}).to_string()),
+            ("/v1/events", 2) => (200, changed.clone()),
+            ("/v1/events", _) => (401, json!({"detail": "who are you?"}).to_string()),
+            (other, _) => panic!("{other}"),
+        });
     let ended = run(&["get", "-n", "shop", "-w", "--server", &server], "", &[]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert_eq!(ended.stdout.matches("drifted").count(), 1, "{}", ended.stdout);
-    let said: Vec<&str> = ended.stderr.lines().collect();
+    let lines: Vec<&str> = ended.stderr.lines().collect();
     let again = |line: &str, status: &str| line.contains(status) && line.ends_with("; retrying");
-    assert!(again(said[1], "503") && again(said[2], "503"), "{}", ended.stderr);
-    assert!(said[3].contains("401") && said[3].contains("authenticate with --token-file"), "{}", said[3]);
-    assert_eq!(said.len(), 4, "{}", ended.stderr);
+    assert!(again(lines[1], "503") && again(lines[2], "503"), "{}", ended.stderr);
+    assert!(lines[3].contains("401") && lines[3].contains("authenticate with --token-file"), "{}", lines[3]);
+    assert_eq!(lines.len(), 4, "{}", ended.stderr);
 }
 
 #[test]
-fn whoever_wants_labels_does_not_storm_the_cluster() {
+fn watch_flag_with_labels_limits_requests_to_the_cluster() {
     let demo = UNCHANGED.get();
     let kubeconfig = demo.kubeconfig.display().to_string();
-    // When the first change was reported, and when each look came.
-    let (first_change, looks): (Arc<OnceLock<Instant>>, Arc<Mutex<Vec<Instant>>>) = Default::default();
-    let (reported, noted, seen) = (first_change.clone(), looks.clone(), looks.clone());
-    let answer = move |path: &str, times: usize| match (path.split('?').next().unwrap_or_default(), times) {
+    // The times of the first `changed` event and of each list request.
+    let (first_change, requests): (Arc<OnceLock<Instant>>, Arc<Mutex<Vec<Instant>>>) = Default::default();
+    let (reported, recorded, seen) = (first_change.clone(), requests.clone(), requests.clone());
+    let respond = move |path: &str, times: usize| match (path.split('?').next().unwrap_or_default(), times) {
         ("/v1/status", _) => (200, status()),
         ("/v1/resources", _) => {
-            noted.lock().unwrap().push(Instant::now());
+            recorded.lock().unwrap().push(Instant::now());
             (200, list(&[claim("shop", "web", true)]))
         }
         ("/v1/events", 0) => {
@@ -124,30 +126,33 @@ fn whoever_wants_labels_does_not_storm_the_cluster() {
         }
         (_, _) => (401, json!({"detail": "who are you?"}).to_string()),
     };
-    // The first change is looked at before the others are reported, ten in a second.
-    let server = paced_exporter(answer, move |at| {
+    // The client requests the first change before the server sends the others, ten per second.
+    let server = fake_exporter_with_pace(respond, move |at| {
         std::thread::sleep(Duration::from_millis(100));
         if at > 0 {
-            eventually("a look at the first change", || (seen.lock().unwrap().len() > 1).then_some(()));
+            eventually("a request after the first change", || (seen.lock().unwrap().len() > 1).then_some(()));
         }
     });
     let arguments = ["get", "-n", "shop", "-w", "-l", "app!=nonesuch", "-o", "name", "--server", &server];
     let ended = run(&arguments, "", &[("DRIFT_KUBECONFIG", &kubeconfig)]);
     assert_eq!((ended.code, &*ended.stdout), (Some(2), "deployment.apps/web\n"), "{}", ended.stderr);
-    // At first, with the first change, and from then on never within three seconds, whatever comes. A look may reach a busy
-    // server late, so each is held against the first change and not against the look before.
-    let (first_change, looks) = (first_change.get().unwrap(), looks.lock().unwrap());
-    assert!(looks.len() >= 3, "what came meanwhile is looked at, too: {looks:?}");
-    for (look, rests) in looks[1..].iter().zip(0..) {
-        assert!(*look - *first_change >= Duration::from_secs(3) * rests, "{first_change:?} {looks:?}");
+    // One request at the start, one after the first change, then at most one in three seconds. A request may reach a busy server
+    // late, so the test compares each with the first change and not with the previous request.
+    let (first_change, requests) = (first_change.get().unwrap(), requests.lock().unwrap());
+    assert!(requests.len() >= 3, "later changes cause a request too: {requests:?}");
+    for (request, intervals) in requests[1..].iter().zip(0..) {
+        assert!(
+            *request - *first_change >= Duration::from_secs(3) * intervals,
+            "{first_change:?} {requests:?}"
+        );
     }
 }
 
 #[test]
-fn only_strangers_are_asked_who_they_are() {
+fn only_401_suggests_to_authenticate() {
     for (status, hinted) in [(401, true), (403, false)] {
         let detail = "namespace `default` is not among those this exporter watches";
-        let server = exporter(move |_, _| (status, json!({"detail": detail}).to_string()));
+        let server = fake_exporter(move |_, _| (status, json!({"detail": detail}).to_string()));
         let ended = run(&["get", "--server", &server], "", &[]);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(ended.stderr.contains(detail), "{}", ended.stderr);
@@ -156,11 +161,11 @@ fn only_strangers_are_asked_who_they_are() {
 }
 
 #[test]
-fn what_had_drifted_and_cannot_be_compared_is_unknown() {
-    let held = json!({"verdict": "unknown", "reason": "stale", "severity": "warning"});
+fn drifted_claim_that_turns_stale_is_unknown() {
+    let unknown_claim = json!({"verdict": "unknown", "reason": "stale", "severity": "warning"});
     let mut resource = claim("shop", "web", true);
-    resource.as_object_mut().unwrap().extend(held.as_object().unwrap().clone());
-    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+    resource.as_object_mut().unwrap().extend(unknown_claim.as_object().unwrap().clone());
+    let server = fake_exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
         "/v1/status" => (200, status()),
         _ => (200, list(std::slice::from_ref(&resource))),
     });
@@ -174,8 +179,8 @@ fn what_had_drifted_and_cannot_be_compared_is_unknown() {
 }
 
 #[test]
-fn an_object_without_a_namespace_is_found_from_within_one() {
-    let server = exporter(|path, _| match path.split('?').next().unwrap_or_default() {
+fn cluster_scoped_object_is_found_with_namespace_flag() {
+    let server = fake_exporter(|path, _| match path.split('?').next().unwrap_or_default() {
         "/v1/status" => (200, status()),
         "/v1/resources" if path.contains("namespace=shop") => (200, list(&[])),
         "/v1/resources" => (200, list(&[claim("", "ops", true), claim("other", "ops", true)])),
@@ -195,12 +200,12 @@ fn an_object_without_a_namespace_is_found_from_within_one() {
 }
 
 #[test]
-fn nothing_that_is_told_is_obeyed_by_a_terminal() {
-    let named = "web\u{1b}[31m\u{9b}2J";
-    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+fn control_characters_are_escaped() {
+    let name = "web\u{1b}[31m\u{9b}2J";
+    let server = fake_exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
         "/v1/status" => (200, status()),
-        "/v1/resources" => (200, list(&[claim("shop", named, true)])),
-        _ => (403, json!({"detail": format!("go away, {named}")}).to_string()),
+        "/v1/resources" => (200, list(&[claim("shop", name, true)])),
+        _ => (403, json!({"detail": format!("go away, {name}")}).to_string()),
     });
     for format in ["table", "wide", "name", "json", "yaml"] {
         let found = run(&["get", "-n", "shop", "-o", format, "--server", &server], "", &[]);
@@ -213,12 +218,12 @@ fn nothing_that_is_told_is_obeyed_by_a_terminal() {
 }
 
 #[test]
-fn a_kind_that_the_exporter_cannot_see_could_not_be_looked_at() {
+fn kind_with_broken_watch_is_an_error() {
     let down = json!({"group": "apps", "kind": "Deployment", "state": "down", "reason": "forbidden",
         "message": "User \"drift\" cannot list deployments"});
     let up = json!({"group": "", "kind": "Service", "state": "up", "reason": null, "message": null});
     let status = json!({"ready": true, "streams": [down, up], "sources": []}).to_string();
-    let server = exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
+    let server = fake_exporter(move |path, _| match path.split('?').next().unwrap_or_default() {
         "/v1/status" => (200, status.clone()),
         "/v1/resources" => (200, list(&[])),
         _ => (404, json!({"detail": "no watched object"}).to_string()),
@@ -234,13 +239,14 @@ fn a_kind_that_the_exporter_cannot_see_could_not_be_looked_at() {
     ] {
         let ended = run(&[arguments, &["-n", "shop", "--server", &server]].concat(), "", &[]);
         assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
-        let told = ended.stderr.contains("cannot list deployment: User \"drift\" cannot list deployments");
-        assert_eq!(told, code == 2, "{arguments:?}: {}", ended.stderr);
+        let reported =
+            ended.stderr.contains("cannot list deployment: User \"drift\" cannot list deployments");
+        assert_eq!(reported, code == 2, "{arguments:?}: {}", ended.stderr);
     }
 }
 
 #[test]
-fn what_a_controller_says_about_its_failure_is_told() {
+fn explain_shows_phase_and_message_of_the_controller() {
     let mut failed = claim("shop", "fleet", false);
     for (key, value) in [
         ("source", "status_hash"),
@@ -251,11 +257,11 @@ fn what_a_controller_says_about_its_failure_is_told() {
     ] {
         failed[key] = value.into();
     }
-    let server = exporter(move |_, _| {
+    let server = fake_exporter(move |_, _| {
         let object = json!({"kind": "Fleet", "namespace": "shop", "name": "fleet", "exists": true, "claims": [failed]});
         (200, object.to_string())
     });
-    let told = run(&["explain", "fleet/fleet", "-n", "shop", "--server", &server], "", &[]);
+    let reported = run(&["explain", "fleet/fleet", "-n", "shop", "--server", &server], "", &[]);
     let wanted = "Fleet shop/fleet\n\nstatus_hash: unknown, its controller could not apply it (phase_error)\n  phase Error: quota exceeded\\u{1b}[2J\n";
-    assert_eq!((told.code, &*told.stdout), (Some(0), wanted), "{}", told.stderr);
+    assert_eq!((reported.code, &*reported.stdout), (Some(0), wanted), "{}", reported.stderr);
 }

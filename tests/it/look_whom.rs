@@ -1,4 +1,4 @@
-//! Whom `get`, `diff` and `explain` ask, and what is said where nobody answers.
+//! How `get`, `diff` and `explain` connect and authenticate, and the errors if they cannot.
 
 use std::{
     io::{Read as _, Write as _},
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::command_line::{run, write};
 
-/// Answers every request with this after it was sent; gives what was asked.
-fn answering(status: &'static str, body: Value) -> (String, std::sync::mpsc::Receiver<String>) {
+/// Responds to every request with `status` and `body`; returns its address and the requests.
+fn fake_server(status: &'static str, body: Value) -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let (sender, asked) = std::sync::mpsc::channel();
+    let (sender, requests) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -27,15 +27,15 @@ fn answering(status: &'static str, body: Value) -> (String, std::sync::mpsc::Rec
             let _ = stream.write_all(format!("{head}{body}").as_bytes());
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 #[test]
-fn a_running_exporter_is_told_who_asks() {
+fn credentials_are_sent_to_the_exporter_and_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let token = write(folder.path(), "token", "s3cret\n");
     let basic = write(folder.path(), "basic", "me:pass:word\n");
-    let (server, asked) = answering("401 Unauthorized", json!({"detail": "who are you?"}));
+    let (server, requests) = fake_server("401 Unauthorized", json!({"detail": "who are you?"}));
     for (flags, variable, header) in [
         (vec!["--token-file", &token], None, "authorization: bearer s3cret\r\n"),
         (vec!["--token", "s3cret"], None, "authorization: bearer s3cret\r\n"),
@@ -44,7 +44,7 @@ fn a_running_exporter_is_told_who_asks() {
     ] {
         let arguments = [&["get", "-A", "--server", &server][..], &flags].concat();
         let ended = run(&arguments, "", variable.as_slice());
-        let request = asked.recv().unwrap();
+        let request = requests.recv().unwrap();
         assert!(request.contains(header), "{request}");
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(
@@ -56,7 +56,7 @@ fn a_running_exporter_is_told_who_asks() {
     }
     let two_lines = write(folder.path(), "two", "s3cret\nlines\n");
     let empty = write(folder.path(), "empty", "\n");
-    for (flags, told) in [
+    for (flags, message) in [
         (["--token-file", &two_lines], "the token contains invalid characters"),
         (["--token", "s3cret\u{1}"], "the token contains invalid characters"),
         (["--token-file", "/nonexistent"], "cannot read /nonexistent"),
@@ -65,10 +65,10 @@ fn a_running_exporter_is_told_who_asks() {
         (["--basic-auth-file", &token], "does not contain USER:PASSWORD"),
     ] {
         let ended = run(&[&["get", "--server", &server][..], &flags].concat(), "", &[]);
-        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{}", ended.stderr);
+        assert!(ended.code == Some(2) && ended.stderr.contains(message), "{}", ended.stderr);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
-    for (address, told) in [
+    for (address, message) in [
         ("http://127.0.0.1:99999", "invalid address `http://127.0.0.1:99999`"),
         ("http://127.0.0.1:", "invalid address"),
         ("http://127.0.0.1:9?x=1", "invalid address"),
@@ -77,16 +77,16 @@ fn a_running_exporter_is_told_who_asks() {
         ("http://[::1]:9/path", "cannot reach an exporter at http://[::1]:9/path"),
     ] {
         let ended = run(&["get", "-A", "--server", address, "--token", "s3cret"], "", &[]);
-        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{address}: {}", ended.stderr);
+        assert!(ended.code == Some(2) && ended.stderr.contains(message), "{address}: {}", ended.stderr);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
-    let (strange, _asked) = answering("200 OK", json!({"hello": "there"}));
-    let ended = run(&["get", "-A", "--server", &strange], "", &[]);
+    let (unexpected, _requests) = fake_server("200 OK", json!({"hello": "there"}));
+    let ended = run(&["get", "-A", "--server", &unexpected], "", &[]);
     assert!(ended.code == Some(2) && ended.stderr.contains("unexpected response"), "{}", ended.stderr);
 }
 
 #[test]
-fn a_cluster_that_cannot_be_reached_is_said_at_once() {
+fn unreachable_cluster_fails_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = "{name: c, cluster: {server: 'http://127.0.0.1:9'}}";
     let config = write(
@@ -96,10 +96,10 @@ fn a_cluster_that_cannot_be_reached_is_said_at_once() {
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{cluster}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
         ),
     );
-    // How long it takes where there is a cluster that cannot be reached, and where there is none.
+    // The time with an unreachable cluster, and without a cluster.
     let mut times = Vec::new();
     for arguments in [&["get", "-A"][..], &["diff"], &["explain", "deploy/web"]] {
-        let begun = Instant::now();
+        let started = Instant::now();
         let ended = run(&[arguments, &["--kubeconfig", &config]].concat(), "", &[]);
         assert_eq!(ended.code, Some(2), "{arguments:?}");
         assert!(
@@ -107,30 +107,30 @@ fn a_cluster_that_cannot_be_reached_is_said_at_once() {
             "{}",
             ended.stderr
         );
-        let (unreachable, begun) = (begun.elapsed(), Instant::now());
-        let nowhere = run(arguments, "", &[]);
-        times.push((unreachable, begun.elapsed()));
+        let (unreachable, started) = (started.elapsed(), Instant::now());
+        let without_cluster = run(arguments, "", &[]);
+        times.push((unreachable, started.elapsed()));
         assert!(
-            nowhere.code == Some(2) && nowhere.stderr.contains("no cluster to talk to"),
+            without_cluster.code == Some(2) && without_cluster.stderr.contains("no cluster to talk to"),
             "{}",
-            nowhere.stderr
+            without_cluster.stderr
         );
     }
-    // Nothing is waited for: both take as long as a program takes to start, but for a factor.
+    // Neither waits: both take about as long as the program takes to start.
     let quickest = times.iter().map(|(unreachable, _)| *unreachable).min().unwrap();
-    let slowest = times.iter().map(|(_, nowhere)| *nowhere).max().unwrap();
+    let slowest = times.iter().map(|(_, without_cluster)| *without_cluster).max().unwrap();
     assert!(quickest < 100 * slowest, "{times:?}");
 }
 
 #[test]
-fn an_exporter_that_wants_to_be_asked_otherwise_is_told_in_our_words() {
+fn tls_server_behind_http_url_suggests_https() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
-            // What servers say that want TLS: an alert, unexpected message.
+            // The response of a TLS server to plain HTTP: the alert `unexpected_message`.
             let _ = stream.write_all(b"\x15\x03\x01\x00\x02\x02\x0a");
         }
     });
@@ -143,7 +143,7 @@ fn an_exporter_that_wants_to_be_asked_otherwise_is_told_in_our_words() {
 }
 
 #[test]
-fn a_token_that_cannot_be_sent_to_a_cluster_is_said_without_it() {
+fn invalid_token_in_kubeconfig_is_reported_without_its_value() {
     let folder = tempfile::tempdir().unwrap();
     let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n\
                   contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: \"s3cret\\nlines\"}}]\n";

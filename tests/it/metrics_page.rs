@@ -1,4 +1,4 @@
-//! The `/metrics` page: golden, escapes, formats, limits.
+//! The `/metrics` page: golden file, escaping, formats and limits.
 
 use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
@@ -24,7 +24,7 @@ use crate::{
     support::{
         api_server::ApiServer,
         objects::{deployment, edited, recorded, service},
-        world::World,
+        world::ExporterFixture,
     },
 };
 
@@ -36,8 +36,8 @@ fn request(accept: &str, encoding: &str) -> Request<Body> {
     request.body(Body::empty()).unwrap()
 }
 
-/// One of everything that hashes can show.
-fn shop() -> ApiServer {
+/// One object for each verdict of the annotation source.
+fn sample_cluster() -> ApiServer {
     let api = ApiServer::default();
     api.put("deployments", deployment("fine"));
     api.put("deployments", edited(deployment("edited"), 1));
@@ -48,7 +48,7 @@ fn shop() -> ApiServer {
     api
 }
 
-/// Values that differ from run to run are replaced; lines are sorted, so that their order is free.
+/// Replaces values that differ between runs and sorts the lines.
 fn stable(page: &str) -> String {
     let mut lines: Vec<String> = page
         .lines()
@@ -66,16 +66,16 @@ fn stable(page: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_is_the_golden_one() {
+async fn page_equals_golden_file() {
     let settings = Settings { health_series: true, ..Settings::default() };
-    let api = shop();
-    let world = World::with(&api, settings);
-    world.settle().await;
+    let api = sample_cluster();
+    let exporter = ExporterFixture::start_with(&api, settings);
+    exporter.wait_idle().await;
     api.put("deployments", edited(deployment("fine"), 2));
-    world.settle().await;
+    exporter.wait_idle().await;
     api.put("deployments", deployment("fine"));
-    world.settle().await;
-    let page = stable(&world.metrics().await);
+    exporter.wait_idle().await;
+    let page = stable(&exporter.metrics().await);
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/metrics.txt");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&golden, &page).unwrap();
@@ -83,18 +83,18 @@ async fn the_page_is_the_golden_one() {
     let expected = std::fs::read_to_string(&golden).unwrap();
     assert!(
         page == expected,
-        "the page differs from {}; UPDATE_GOLDEN=1 writes it anew:\n{page}",
+        "the page differs from {}; UPDATE_GOLDEN=1 updates it:\n{page}",
         golden.display()
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_formats_and_both_encodings_say_the_same() {
-    let world = World::ready(&shop()).await;
-    let plain = world.ask(request("*/*", "identity")).await;
+async fn formats_and_encodings_expose_the_same_samples() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    let plain = exporter.send(request("*/*", "identity")).await;
     assert_eq!(plain.headers[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
     assert!(!plain.headers.contains_key(header::CONTENT_ENCODING));
-    let open = world.ask(request(OPEN_METRICS, "identity")).await;
+    let open = exporter.send(request(OPEN_METRICS, "identity")).await;
     assert_eq!(
         open.headers[header::CONTENT_TYPE],
         "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -107,20 +107,20 @@ async fn both_formats_and_both_encodings_say_the_same() {
     assert_eq!(samples(&plain.text()), samples(&open.text()));
 
     for (accept, reference) in [("*/*", plain.text()), (OPEN_METRICS, open.text())] {
-        let gzip = world.ask(request(accept, "gzip")).await;
+        let gzip = exporter.send(request(accept, "gzip")).await;
         assert_eq!(gzip.headers[header::CONTENT_ENCODING], "gzip");
         let mut decoder = GzDecoder::new(&gzip.body[..]);
         let mut text = String::new();
         decoder.read_to_string(&mut text).unwrap();
-        assert!(decoder.into_inner().is_empty(), "more than one member");
+        assert!(decoder.into_inner().is_empty(), "more than one gzip member");
         assert_eq!(stable(&text), stable(&reference));
     }
 }
 
-/// The labels of a sample, and its value.
+/// The labels of a sample and its value.
 type Sample = (BTreeMap<String, String>, f64);
 
-/// A strict reader of the text format: HELP, TYPE, then the family's samples, all of one family together.
+/// A strict parser of the text format: HELP, TYPE, then all samples of the family.
 fn parse(page: &str) -> BTreeMap<String, Vec<Sample>> {
     let mut families: BTreeMap<String, Vec<_>> = BTreeMap::new();
     let mut family = String::new();
@@ -161,12 +161,12 @@ fn parse_sample(line: &str) -> (BTreeMap<String, String>, f64, String) {
                     (_, '\\') => value.push(match chars.next().unwrap().1 {
                         'n' => '\n',
                         c @ ('"' | '\\') => c,
-                        c => panic!("\\{c} is no escape"),
+                        c => panic!("invalid escape \\{c}"),
                     }),
                     (_, c) => value.push(c),
                 }
             };
-            assert!(labels.insert(label.to_owned(), value).is_none(), "{label} stands twice");
+            assert!(labels.insert(label.to_owned(), value).is_none(), "duplicate label {label}");
             rest = after[end + 1..].trim_start_matches(',');
         }
         rest = &rest[1..];
@@ -177,15 +177,15 @@ fn parse_sample(line: &str) -> (BTreeMap<String, String>, f64, String) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn hostile_names_come_back_as_they_are(names in prop::collection::btree_set("[^\u{0}\r]{1,12}|a\"\\} 1\nfake\\{x=\"|[\"\\\\\n]{1,4}", 1..6)) {
+    fn label_values_are_escaped(names in prop::collection::btree_set("[^\u{0}\r]{1,12}|a\"\\} 1\nfake\\{x=\"|[\"\\\\\n]{1,4}", 1..6)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let api = ApiServer::default();
             for name in &names {
                 api.put("deployments", edited(deployment(name), 1));
             }
-            let world = World::ready(&api).await;
-            let families = parse(&world.metrics().await);
+            let exporter = ExporterFixture::ready(&api).await;
+            let families = parse(&exporter.metrics().await);
             for family in ["drift_resource_drifted", "drift_resource_drifted_timestamp_seconds", "drift_resource_drifted_fields"] {
                 let found: std::collections::BTreeSet<_> = families[family].iter().map(|(labels, _)| labels["name"].clone()).collect();
                 assert_eq!(found, names, "{family}");
@@ -193,9 +193,9 @@ proptest! {
         });
     }
 
-    /// prometheus-client is the reference for our own text.
+    /// prometheus-client is the reference implementation.
     #[test]
-    fn our_lines_are_those_of_prometheus_client(name in "[^\u{0}\r]{1,20}", namespace in "[^\u{0}\r]{0,20}") {
+    fn lines_equal_those_of_prometheus_client(name in "[^\u{0}\r]{1,20}", namespace in "[^\u{0}\r]{0,20}") {
         let family = Family::<Vec<(String, String)>, Gauge>::default();
         let labels = [("group", "apps"), ("kind", "Deployment"), ("namespace", &namespace), ("name", &name), ("source", "annotation")];
         family.get_or_create_owned(&labels.map(|(label, value)| (label.to_owned(), value.to_owned())).to_vec()).set(0);
@@ -210,7 +210,7 @@ proptest! {
             let mut object = deployment(&name);
             object["metadata"]["namespace"] = json!(namespace);
             api.put("deployments", object);
-            World::ready(&api).await.ask(request(OPEN_METRICS, "identity")).await.text()
+            ExporterFixture::ready(&api).await.send(request(OPEN_METRICS, "identity")).await.text()
         });
         prop_assert!(page.starts_with(&reference), "{page}\nis not\n{reference}");
     }
@@ -220,8 +220,8 @@ fn help(name: &str) -> &'static str {
     CATALOG.iter().find(|metric| metric.name == name).unwrap().help
 }
 
-/// A state in a file, whose lock is held, of a Deployment that somebody has paused, which Terraform never reads.
-fn with_a_locked_state(api: &ApiServer, folder: &Path) -> Settings {
+/// A locked state file that declares a paused Deployment; Terraform does not read `spec.paused`.
+fn settings_with_locked_state(api: &ApiServer, folder: &Path) -> Settings {
     let mut paused = deployment("paused");
     paused["spec"]["paused"] = json!(true);
     paused["metadata"]["managedFields"] = json!([
@@ -241,24 +241,27 @@ fn with_a_locked_state(api: &ApiServer, folder: &Path) -> Settings {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_labels() {
-    let api = shop();
+async fn every_family_is_in_the_catalog_with_type_help_and_labels() {
+    let api = sample_cluster();
     let folder = tempfile::tempdir().unwrap();
     api.serve(&[job_kind()]);
     api.put("jobs", job("apply-1", "db", -30, Some((true, -10))));
     let jobs = Some(TerraformJobSpec::default());
-    let settings =
-        Settings { health_series: true, terraform_jobs: jobs, ..with_a_locked_state(&api, folder.path()) };
-    let world = World::with(&api, settings);
-    world.settle().await;
+    let settings = Settings {
+        health_series: true,
+        terraform_jobs: jobs,
+        ..settings_with_locked_state(&api, folder.path())
+    };
+    let exporter = ExporterFixture::start_with(&api, settings);
+    exporter.wait_idle().await;
     let expiring = "[{name: brief, match: {fields: [image]}, effect: ignore, expires: 2026-12-31}]";
-    world.rules(rules(expiring)).await;
+    exporter.rules(rules(expiring)).await;
     api.put("deployments", edited(deployment("fine"), 2));
-    world.settle().await;
+    exporter.wait_idle().await;
     api.put("deployments", deployment("fine"));
-    api.cut();
+    api.close_watches();
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    let page = world.metrics().await;
+    let page = exporter.metrics().await;
     let families = parse(&page);
     let names: Vec<_> = families.keys().map(String::as_str).collect();
     let mut catalogue: Vec<_> = CATALOG.iter().map(|metric| metric.name).collect();
@@ -275,42 +278,43 @@ async fn every_family_of_the_page_is_in_the_catalogue_with_its_type_help_and_lab
             "type of {}",
             metric.name
         );
-        assert!(!families[metric.name].is_empty(), "{} has no sample here", metric.name);
+        assert!(!families[metric.name].is_empty(), "{} has no sample", metric.name);
         for (labels, _) in &families[metric.name] {
-            let mut own: Vec<_> = labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
-            let mut told = metric.labels.to_vec();
-            own.sort_unstable();
-            told.sort_unstable();
-            assert_eq!(own, told, "labels of {}", metric.name);
+            let mut labels_found: Vec<_> =
+                labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
+            let mut documented = metric.labels.to_vec();
+            labels_found.sort_unstable();
+            documented.sort_unstable();
+            assert_eq!(labels_found, documented, "labels of {}", metric.name);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_its_lock_and_who_holds_it_are_in_the_api_and_on_the_page() {
-    let (api, folder) = (shop(), tempfile::tempdir().unwrap());
-    let world = World::with(&api, with_a_locked_state(&api, folder.path()));
-    world
-        .until("the state is read", std::time::Duration::from_secs(10), |world| {
-            !world.snapshot().baselines.is_empty()
+async fn state_and_lock_are_in_api_and_ui() {
+    let (api, folder) = (sample_cluster(), tempfile::tempdir().unwrap());
+    let exporter = ExporterFixture::start_with(&api, settings_with_locked_state(&api, folder.path()));
+    exporter
+        .until("the state is loaded", std::time::Duration::from_secs(10), |exporter| {
+            !exporter.snapshot().baselines.is_empty()
         })
         .await;
-    let status = world.get("/v1/status").await.json();
+    let status = exporter.get("/v1/status").await.json();
     assert_eq!(status["sources"][0]["source"], "terraform");
     let state = &status["baselines"][0];
-    let told =
+    let fields =
         ["origin", "serial", "objects", "cluster", "fault", "inFlight"].map(|name| state[name].clone());
-    assert_eq!(json!(told), json!(["file", 1, 1, "this", null, false]));
+    assert_eq!(json!(fields), json!(["file", 1, 1, "this", null, false]));
     let lock = &state["lock"];
     assert_eq!((&lock["who"], &lock["operation"]), (&json!("ci"), &json!("OperationTypePlan")));
     assert!(lock["ageSeconds"].as_i64().is_some_and(|age| age > 86_400), "{lock}");
-    let page = world.get("/sources").await.text();
+    let page = exporter.get("/sources").await.text();
     let shown = page.split("id=\"states\"").nth(1).unwrap();
     assert!(shown.contains("shop.tfstate") && shown.contains("OperationTypePlan"), "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_limit_drifted_objects_come_first_and_the_rest_is_counted() {
+async fn series_limit_keeps_drifted_objects_and_counts_dropped_series() {
     let api = ApiServer::default();
     for n in 0..600 {
         api.put("deployments", deployment(&format!("fine-{n}")));
@@ -319,14 +323,14 @@ async fn beyond_the_limit_drifted_objects_come_first_and_the_rest_is_counted() {
     for n in 0..3 {
         api.put("deployments", edited(deployment(&format!("edited-{n}")), 1));
     }
-    let world = World::with(&api, Settings { max_series: 20, ..Settings::default() });
-    world
-        .until("all are known", std::time::Duration::from_secs(5), |world| {
-            world.known("deployments").len() == 603
+    let exporter = ExporterFixture::start_with(&api, Settings { max_series: 20, ..Settings::default() });
+    exporter
+        .until("all objects are cached", std::time::Duration::from_secs(5), |exporter| {
+            exporter.cached_versions("deployments").len() == 603
         })
         .await;
-    world.settle().await;
-    let page = world.metrics().await;
+    exporter.wait_idle().await;
+    let page = exporter.metrics().await;
     let families = parse(&page);
     let drifted = &families["drift_resource_drifted"];
     assert_eq!(drifted.iter().filter(|(_, value)| *value > 0.5).count(), 3);
@@ -336,23 +340,26 @@ async fn beyond_the_limit_drifted_objects_come_first_and_the_rest_is_counted() {
     let dropped = families["drift_series_dropped"][0].1;
     assert!((dropped - (604.0 + 6.0 - shown as f64)).abs() < 0.5, "{dropped} dropped, {shown} shown");
     let counted: f64 = families["drift_resources"].iter().map(|(_, value)| value).sum();
-    assert!((counted - 604.0).abs() < 0.5, "counts by verdict stay complete");
+    assert!((counted - 604.0).abs() < 0.5, "counts by verdict are complete");
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_even_drifted_objects_are_too_many_as_many_as_fit_are_shown() {
+async fn series_limit_also_applies_to_drifted_objects() {
     let api = ApiServer::default();
     for n in 0..40 {
         api.put("deployments", edited(deployment(&format!("edited-{n}")), 1));
     }
-    let world = World::with(&api, Settings { max_series: 50, health_series: true, ..Settings::default() });
-    world
-        .until("all are known", std::time::Duration::from_secs(5), |world| {
-            world.known("deployments").len() == 40
+    let exporter = ExporterFixture::start_with(
+        &api,
+        Settings { max_series: 50, health_series: true, ..Settings::default() },
+    );
+    exporter
+        .until("all objects are cached", std::time::Duration::from_secs(5), |exporter| {
+            exporter.cached_versions("deployments").len() == 40
         })
         .await;
-    world.settle().await;
-    let families = parse(&world.metrics().await);
+    exporter.wait_idle().await;
+    let families = parse(&exporter.metrics().await);
     let shown = families["drift_resource_drifted"].len();
     assert_eq!(shown, 50 / 5);
     assert_eq!(families["drift_resource_drifted_timestamp_seconds"].len(), shown);
@@ -361,14 +368,19 @@ async fn when_even_drifted_objects_are_too_many_as_many_as_fit_are_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_drifted_objects_have_series_where_that_is_asked_for() {
-    let world =
-        World::with(&shop(), Settings { only_drifted: true, health_series: true, ..Settings::default() });
-    world.settle().await;
-    let families = parse(&world.metrics().await);
+async fn only_drifted_setting_hides_other_objects() {
+    let exporter = ExporterFixture::start_with(
+        &sample_cluster(),
+        Settings { only_drifted: true, health_series: true, ..Settings::default() },
+    );
+    exporter.wait_idle().await;
+    let families = parse(&exporter.metrics().await);
     let shown: Vec<_> =
         families["drift_resource_drifted"].iter().map(|(labels, _)| labels["name"].clone()).collect();
     assert_eq!(shown, ["edited"]);
-    assert_eq!(families["drift_resource_health"].len(), 6, "health is another wish");
-    assert!(families["drift_series_dropped"][0].1 < 0.5, "not shown by wish is not dropped");
+    assert_eq!(families["drift_resource_health"].len(), 6, "health series do not depend on `only_drifted`");
+    assert!(
+        families["drift_series_dropped"][0].1 < 0.5,
+        "series that the settings hide are not counted as dropped"
+    );
 }

@@ -1,4 +1,4 @@
-//! Kinds of the cluster's own: what its API server says about them, when that is read, and what happens when it cannot be.
+//! Custom resources: when the exporter reads their OpenAPI schemas, and its defaults without a schema.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    api_server::{ApiServer, Mood},
+    api_server::{ApiServer, ServerFault},
     objects::deployment,
-    world::World,
+    world::ExporterFixture,
 };
 
 const VERSION: &str = "example.com/v1";
-const SOON: Duration = Duration::from_secs(6);
+const TIME_LIMIT: Duration = Duration::from_secs(6);
 
 fn widget() -> Kind {
     Kind { plural: "widgets".into(), ..Kind::undiscovered("example.com", "v1", "Widget") }
 }
 
-/// A Widget to which stages were applied in one order, and which has them in another one.
-fn turned(name: &str) -> Value {
+/// A Widget whose live stages have another order than the applied ones.
+fn reordered(name: &str) -> Value {
     let applied = json!({"apiVersion": VERSION, "kind": "Widget", "metadata": {"name": name, "namespace": "shop"},
         "spec": {"stages": [{"zone": "eu"}, {"zone": "us"}]}});
     json!({"metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"),
@@ -30,7 +30,7 @@ fn turned(name: &str) -> Value {
         "spec": {"stages": [{"zone": "us"}, {"zone": "eu"}]}})
 }
 
-/// The schema of Widgets, by what their stages are known.
+/// The schema of Widgets with these properties of the list of stages.
 fn schema(stages: &Value) -> Value {
     let mut list =
         json!({"type": "array", "items": {"type": "object", "properties": {"zone": {"type": "string"}}}});
@@ -41,7 +41,7 @@ fn schema(stages: &Value) -> Value {
         "properties": {"spec": {"type": "object", "properties": {"stages": list}}}})
 }
 
-/// A document with this schema, and as many bytes of others.
+/// A document with this schema, and this many bytes of another schema.
 fn document(schema: &Value, more: usize) -> Vec<u8> {
     let others = "x".repeat(more);
     let other = json!({"type": "object", "description": others, "x-kubernetes-group-version-kind": [
@@ -51,11 +51,11 @@ fn document(schema: &Value, more: usize) -> Vec<u8> {
         .into()
 }
 
-fn as_one_value() -> Vec<u8> {
+fn atomic_schema() -> Vec<u8> {
     document(&schema(&json!({"x-kubernetes-list-type": "atomic"})), 0)
 }
 
-fn by_zone() -> Vec<u8> {
+fn map_schema() -> Vec<u8> {
     let stages = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["zone"]});
     document(&schema(&stages), 0)
 }
@@ -64,166 +64,177 @@ fn cluster() -> ApiServer {
     let api = ApiServer::default();
     api.serve(&[widget()]);
     api.put("deployments", deployment("web"));
-    api.put("widgets", turned("gear"));
+    api.put("widgets", reordered("gear"));
     api
 }
 
-fn start(api: &ApiServer) -> World {
+fn start_exporter(api: &ApiServer) -> ExporterFixture {
     let kinds = vec![WantedKind::exactly(&Kind::deployment()), WantedKind::exactly(&widget())];
     let sources = vec![Source::Annotation, Source::LastApplied];
-    World::with(api, Settings { kinds, sources, ..Settings::default() })
+    ExporterFixture::start_with(api, Settings { kinds, sources, ..Settings::default() })
 }
 
-/// What is said about an object of a kind.
-fn verdict(world: &World, kind: &str, name: &str) -> Option<VerdictKind> {
-    let snapshot = world.snapshot();
+fn verdict(exporter: &ExporterFixture, kind: &str, name: &str) -> Option<VerdictKind> {
+    let snapshot = exporter.snapshot();
     let state = snapshot.kinds.iter().find(|state| &*state.kind.kind == kind)?;
     let entry = state.blocks.get("shop", name).first()?;
     Some(entry.claim.verdict.kind())
 }
 
-async fn wait_for(world: &World, wanted: VerdictKind, patience: Duration) -> Duration {
-    let what = format!("it is {wanted:?}");
-    world.until(&what, patience, |world| verdict(world, "Widget", "gear") == Some(wanted)).await
+async fn wait_for(exporter: &ExporterFixture, wanted: VerdictKind, time_limit: Duration) -> Duration {
+    let case = format!("Widget is {wanted:?}");
+    exporter.until(&case, time_limit, |exporter| verdict(exporter, "Widget", "gear") == Some(wanted)).await
 }
 
-fn asked(api: &ApiServer, what: &str) -> usize {
-    api.requests().iter().filter(|url| url.starts_with(what)).count()
+fn request_count(api: &ApiServer, case: &str) -> usize {
+    api.requests().iter().filter(|url| url.starts_with(case)).count()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_schema_says_holds_and_so_does_another_one_that_comes_later() {
+async fn schema_and_its_updates_take_effect() {
     let api = cluster();
-    api.describe(VERSION, as_one_value());
-    let world = start(&api);
-    wait_for(&world, VerdictKind::Drifted, SOON).await;
-    assert_eq!(world.snapshot().history.newest_first().count(), 0, "nothing was said before it was known");
+    api.set_openapi(VERSION, atomic_schema());
+    let exporter = start_exporter(&api);
+    wait_for(&exporter, VerdictKind::Drifted, TIME_LIMIT).await;
+    assert_eq!(
+        exporter.snapshot().history.newest_first().count(),
+        0,
+        "no verdict before the schema was read"
+    );
 
-    // A server that takes in another schema ends the watches of the kind; it tells of it a little later.
-    api.cut();
+    // An API server closes the watches of a kind whose schema changes, and publishes the schema a little later.
+    api.close_watches();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    api.describe(VERSION, by_zone());
-    let took = wait_for(&world, VerdictKind::InSync, SOON).await;
+    api.set_openapi(VERSION, map_schema());
+    let took = wait_for(&exporter, VerdictKind::InSync, TIME_LIMIT).await;
     assert!(took < Duration::from_secs(4), "{took:?}");
-    api.describe(VERSION, as_one_value());
-    api.cut();
-    wait_for(&world, VerdictKind::Drifted, SOON).await;
-    assert_eq!(asked(&api, "/openapi/v3/apis/example.com/v1?hash="), 3, "each is read once");
-    assert_eq!(asked(&api, "/openapi/v3/"), 3, "nothing else is");
+    api.set_openapi(VERSION, atomic_schema());
+    api.close_watches();
+    wait_for(&exporter, VerdictKind::Drifted, TIME_LIMIT).await;
+    assert_eq!(request_count(&api, "/openapi/v3/apis/example.com/v1?hash="), 3, "each document is read once");
+    assert_eq!(request_count(&api, "/openapi/v3/"), 3, "no other document is read");
 
     tokio::time::sleep(Duration::from_mins(1)).await;
-    let before = asked(&api, "/openapi/v3");
+    let before = request_count(&api, "/openapi/v3");
     tokio::time::sleep(Duration::from_hours(1)).await;
-    let looks = asked(&api, "/openapi/v3") - before;
-    assert!((50..=60).contains(&looks), "{looks} looks in an hour in which nothing happens");
-    assert_eq!(asked(&api, "/openapi/v3/"), 3);
+    let index_requests = request_count(&api, "/openapi/v3") - before;
+    assert!((50..=60).contains(&index_requests), "{index_requests} requests of the index in an idle hour");
+    assert_eq!(request_count(&api, "/openapi/v3/"), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schema_that_comes_a_little_later_than_its_kind_is_waited_for() {
+async fn late_schema_is_awaited() {
     let api = cluster();
-    api.describe("other.example/v1", document(&json!({}), 0));
-    let world = start(&api);
-    wait_for(&world, VerdictKind::InFlight, SOON).await;
-    assert_eq!(verdict(&world, "Deployment", "web"), Some(VerdictKind::InSync), "others are not waited with");
+    api.set_openapi("other.example/v1", document(&json!({}), 0));
+    let exporter = start_exporter(&api);
+    wait_for(&exporter, VerdictKind::InFlight, TIME_LIMIT).await;
+    assert_eq!(verdict(&exporter, "Deployment", "web"), Some(VerdictKind::InSync), "other kinds do not wait");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    api.describe(VERSION, as_one_value());
-    wait_for(&world, VerdictKind::Drifted, SOON).await;
-    assert_eq!(world.snapshot().history.newest_first().count(), 0);
+    api.set_openapi(VERSION, atomic_schema());
+    wait_for(&exporter, VerdictKind::Drifted, TIME_LIMIT).await;
+    assert_eq!(exporter.snapshot().history.newest_first().count(), 0);
 }
 
-/// Nothing can be read: something is guessed, and nothing else is disturbed.
-async fn check_guessed(what: &str, api: ApiServer, patience: Duration) -> usize {
-    let world = start(&api);
-    wait_for(&world, VerdictKind::InSync, patience).await;
-    assert_eq!(verdict(&world, "Deployment", "web"), Some(VerdictKind::InSync), "{what}");
-    assert_eq!(world.get("/readyz").await.status, 200, "{what}");
+/// Asserts that Widgets are compared with default list semantics and that other kinds are not affected.
+async fn assert_default_schema(case: &str, api: ApiServer, time_limit: Duration) -> usize {
+    let exporter = start_exporter(&api);
+    wait_for(&exporter, VerdictKind::InSync, time_limit).await;
+    assert_eq!(verdict(&exporter, "Deployment", "web"), Some(VerdictKind::InSync), "{case}");
+    assert_eq!(exporter.get("/readyz").await.status, 200, "{case}");
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(verdict(&world, "Widget", "gear"), Some(VerdictKind::InSync), "{what}");
-    let (all, documents) = (asked(&api, "/openapi/v3"), asked(&api, "/openapi/v3/"));
-    assert!(all - documents <= 14, "{what}: {all} questions in ten minutes");
+    assert_eq!(verdict(&exporter, "Widget", "gear"), Some(VerdictKind::InSync), "{case}");
+    let (all, documents) = (request_count(&api, "/openapi/v3"), request_count(&api, "/openapi/v3/"));
+    assert!(all - documents <= 14, "{case}: {all} requests in ten minutes");
     documents
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_say_anything_leaves_guesses() {
-    check_guessed("no index", cluster(), SOON).await;
-    for (code, patience) in [(403, 6), (404, 6), (401, 6), (500, 20), (429, 20)] {
+async fn missing_schema_falls_back_to_defaults() {
+    assert_default_schema("no index", cluster(), TIME_LIMIT).await;
+    for (code, time_limit) in [(403, 6), (404, 6), (401, 6), (500, 20), (429, 20)] {
         let api = cluster();
-        api.describe(VERSION, as_one_value());
-        api.mood("v3", Mood::Refuses(code, None));
-        check_guessed(&format!("the index is answered with {code}"), api, Duration::from_secs(patience))
+        api.set_openapi(VERSION, atomic_schema());
+        api.set_fault("v3", ServerFault::HttpError(code, None));
+        assert_default_schema(&format!("the index fails with {code}"), api, Duration::from_secs(time_limit))
             .await;
         let api = cluster();
-        api.describe(VERSION, as_one_value());
-        api.mood("v1", Mood::Refuses(code, None));
-        check_guessed(&format!("the document is answered with {code}"), api, Duration::from_secs(patience))
-            .await;
+        api.set_openapi(VERSION, atomic_schema());
+        api.set_fault("v1", ServerFault::HttpError(code, None));
+        assert_default_schema(
+            &format!("the document fails with {code}"),
+            api,
+            Duration::from_secs(time_limit),
+        )
+        .await;
     }
     let api = cluster();
-    api.describe(VERSION, as_one_value());
-    api.mood("v3", Mood::Mute);
-    check_guessed("the index is never answered", api, Duration::from_secs(50)).await;
+    api.set_openapi(VERSION, atomic_schema());
+    api.set_fault("v3", ServerFault::Unresponsive);
+    assert_default_schema("the index request stalls", api, Duration::from_secs(50)).await;
     let api = cluster();
-    api.describe("other.example/v1", as_one_value());
-    check_guessed("the version is not in the index", api, Duration::from_secs(20)).await;
+    api.set_openapi("other.example/v1", atomic_schema());
+    assert_default_schema("the version is not in the index", api, Duration::from_secs(20)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_cannot_be_used_leaves_guesses() {
-    let kept = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+async fn invalid_document_falls_back_to_defaults() {
+    let preserve_unknown = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let named = schema(&json!({}))["x-kubernetes-group-version-kind"].clone();
     let bare = |properties: Value| json!({"type": "object", "x-kubernetes-group-version-kind": named, "properties": properties});
-    for (what, text) in [
-        ("nothing", Vec::new()),
-        ("a part of it", as_one_value()[..200].to_vec()),
-        ("no UTF-8", vec![0xff; 64]),
+    for (case, text) in [
+        ("empty", Vec::new()),
+        ("truncated", atomic_schema()[..200].to_vec()),
+        ("not UTF-8", vec![0xff; 64]),
         ("another document", b"{\"kind\": \"Status\"}".to_vec()),
         ("lists for schemas", b"{\"components\": {\"schemas\": []}}".to_vec()),
         ("another kind", document(&json!({"type": "object"}), 0)),
-        ("nothing about fields", document(&bare(json!({"metadata": {"type": "object"}})), 0)),
-        ("that all is kept", document(&bare(json!({"spec": kept})), 0)),
-        ("nesting without end", [b"{\"components\": ".to_vec(), b"[".repeat(1 << 20)].concat()),
-        ("more than is read", document(&schema(&json!({})), 33 << 20)),
+        ("no fields", document(&bare(json!({"metadata": {"type": "object"}})), 0)),
+        ("unknown fields preserved", document(&bare(json!({"spec": preserve_unknown})), 0)),
+        ("endless nesting", [b"{\"components\": ".to_vec(), b"[".repeat(1 << 20)].concat()),
+        ("larger than the limit", document(&schema(&json!({})), 33 << 20)),
     ] {
         let api = cluster();
-        api.describe(VERSION, text);
-        assert_eq!(check_guessed(what, api, SOON).await, 1, "{what}: it is read once");
+        api.set_openapi(VERSION, text);
+        assert_eq!(
+            assert_default_schema(case, api, TIME_LIMIT).await,
+            1,
+            "{case}: the document is read once"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_large_document_only_what_is_wanted_is_taken() {
+async fn large_document_is_read() {
     let api = cluster();
-    api.describe(VERSION, document(&schema(&json!({"x-kubernetes-list-type": "atomic"})), 20 << 20));
-    wait_for(&start(&api), VerdictKind::Drifted, SOON).await;
+    api.set_openapi(VERSION, document(&schema(&json!({"x-kubernetes-list-type": "atomic"})), 20 << 20));
+    wait_for(&start_exporter(&api), VerdictKind::Drifted, TIME_LIMIT).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_stands_when_it_cannot_be_read_any_more() {
+async fn unreadable_schema_keeps_the_last_one() {
     let api = cluster();
-    api.describe(VERSION, as_one_value());
-    let world = start(&api);
-    wait_for(&world, VerdictKind::Drifted, SOON).await;
-    for wrong in ["v3", "v1"] {
-        api.mood(wrong, Mood::Refuses(403, None));
-        api.describe(VERSION, by_zone());
-        api.cut();
+    api.set_openapi(VERSION, atomic_schema());
+    let exporter = start_exporter(&api);
+    wait_for(&exporter, VerdictKind::Drifted, TIME_LIMIT).await;
+    for path in ["v3", "v1"] {
+        api.set_fault(path, ServerFault::HttpError(403, None));
+        api.set_openapi(VERSION, map_schema());
+        api.close_watches();
         tokio::time::sleep(Duration::from_mins(1)).await;
-        assert_eq!(verdict(&world, "Widget", "gear"), Some(VerdictKind::Drifted), "{wrong}");
-        api.mood(wrong, Mood::Well);
-        api.cut();
-        wait_for(&world, VerdictKind::InSync, SOON).await;
-        api.describe(VERSION, as_one_value());
-        api.cut();
-        wait_for(&world, VerdictKind::Drifted, SOON).await;
+        assert_eq!(verdict(&exporter, "Widget", "gear"), Some(VerdictKind::Drifted), "{path}");
+        api.set_fault(path, ServerFault::None);
+        api.close_watches();
+        wait_for(&exporter, VerdictKind::InSync, TIME_LIMIT).await;
+        api.set_openapi(VERSION, atomic_schema());
+        api.close_watches();
+        wait_for(&exporter, VerdictKind::Drifted, TIME_LIMIT).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_asks_about_kinds_that_are_known_or_not_compared() {
+async fn schemas_are_requested_only_for_compared_custom_resources() {
     let api = cluster();
-    api.describe(VERSION, as_one_value());
+    api.set_openapi(VERSION, atomic_schema());
     let known = Settings {
         kinds: vec![WantedKind::exactly(&Kind::deployment())],
         sources: vec![Source::LastApplied],
@@ -231,26 +242,30 @@ async fn nobody_asks_about_kinds_that_are_known_or_not_compared() {
     };
     let not_compared = Settings { kinds: vec![WantedKind::exactly(&widget())], ..Settings::default() };
     for settings in [known, not_compared] {
-        let world = World::with(&api, settings);
+        let exporter = ExporterFixture::start_with(&api, settings);
         tokio::time::sleep(Duration::from_mins(11)).await;
-        assert_eq!(asked(&api, "/openapi"), 0);
-        drop(world);
+        assert_eq!(request_count(&api, "/openapi"), 0);
+        drop(exporter);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_nobody_wanted_for_a_moment_is_compared_again() {
+async fn kind_that_is_watched_again_is_compared_again() {
     let api = cluster();
-    api.describe(VERSION, as_one_value());
-    let world = start(&api);
-    wait_for(&world, VerdictKind::Drifted, SOON).await;
-    let wanted = Settings::clone(&world.settings.current());
+    api.set_openapi(VERSION, atomic_schema());
+    let exporter = start_exporter(&api);
+    wait_for(&exporter, VerdictKind::Drifted, TIME_LIMIT).await;
+    let wanted = Settings::clone(&exporter.settings.current());
     let others =
         Settings { kinds: vec![WantedKind::exactly(&Kind::deployment())], ..Settings::clone(&wanted) };
     for _ in 0..3 {
-        world.settings.replace(others.clone());
-        world.until("it is let go of", SOON, |world| verdict(world, "Widget", "gear").is_none()).await;
-        world.settings.replace(wanted.clone());
-        wait_for(&world, VerdictKind::Drifted, Duration::from_secs(20)).await;
+        exporter.settings.replace(others.clone());
+        exporter
+            .until("the kind is dropped", TIME_LIMIT, |exporter| {
+                verdict(exporter, "Widget", "gear").is_none()
+            })
+            .await;
+        exporter.settings.replace(wanted.clone());
+        wait_for(&exporter, VerdictKind::Drifted, Duration::from_secs(20)).await;
     }
 }

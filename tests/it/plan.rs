@@ -1,4 +1,4 @@
-//! Which streams are open for what is wanted: shared, never overlapping, and exactly enough.
+//! The watch plan: watches are shared, never overlap and cover exactly the wanted objects.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn kind(group: &str, version: &str, name: &str) -> Kind {
     Kind { plural: format!("{}s", name.to_lowercase()).into(), ..Kind::undiscovered(group, version, name) }
 }
 
-/// What a cluster has: some core kinds, Deployments, and a group that moves from v1 to v2.
+/// A cluster with some core kinds, Deployments, and a group that serves v1 and v2.
 pub(crate) fn cluster() -> Discovery {
     let node = Kind { namespaced: false, ..kind("", "v1", "Node") };
     let kinds = [
@@ -34,9 +34,10 @@ pub(crate) fn cluster() -> Discovery {
     Discovery::Complete(Arc::new(ServedKinds { kinds: kinds.into() }))
 }
 
-/// `apps/v1 Deployment in a,b but c with x=y`.
+/// Parses `apps/v1 Deployment in a,b but c with x=y`.
 pub(crate) fn want(text: &str) -> WantedKind {
-    let (rest, selector) = text.split_once(" with ").map_or((text, None), |(rest, own)| (rest, Some(own)));
+    let (rest, selector) =
+        text.split_once(" with ").map_or((text, None), |(rest, selector)| (rest, Some(selector)));
     let (rest, excluded) = rest.split_once(" but ").unwrap_or((rest, ""));
     let (rest, namespaces) = rest.split_once(" in ").unwrap_or((rest, ""));
     let (api_version, kind) = rest.split_once(' ').unwrap();
@@ -49,14 +50,14 @@ pub(crate) fn want(text: &str) -> WantedKind {
     }
 }
 
-fn listed(word: &str, names: &NameSet) -> Option<String> {
+fn names_after(word: &str, names: &NameSet) -> Option<String> {
     let names: Vec<String> = names.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
     (!names.is_empty()).then(|| format!("{word} {}", names.join(",")))
 }
 
-/// The streams of a plan: what the server is asked for, and how much is chosen here.
-pub(crate) fn told(plan: &WatchPlan) -> Vec<String> {
-    let told = |spec: &Arc<WatchSpec>| {
+/// The watches of a plan: the request to the server, and the number of local filters.
+pub(crate) fn describe_streams(plan: &WatchPlan) -> Vec<String> {
+    let describe = |spec: &Arc<WatchSpec>| {
         let excluded = Some(spec.excluded.join(",")).filter(|names| !names.is_empty());
         let kept = Some(spec.filters.len()).filter(|count| *count > 0);
         [
@@ -65,46 +66,46 @@ pub(crate) fn told(plan: &WatchPlan) -> Vec<String> {
             excluded.map(|names| format!("but {names}")),
             spec.selector.as_ref().map(|selector| format!("with {selector}")),
             kept.map(|count| format!("choosing {count}")),
-            listed("without", &spec.excluded_names),
-            listed("only", &spec.included_names),
+            names_after("without", &spec.excluded_names),
+            names_after("only", &spec.included_names),
         ]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
         .join(" ")
     };
-    plan.streams.iter().map(told).collect()
+    plan.streams.iter().map(describe).collect()
 }
 
 #[track_caller]
 fn check(wanted: &[&str], streams: &[&str]) {
     let wanted: Vec<WantedKind> = wanted.iter().map(|text| want(text)).collect();
     let plan = plan(&wanted, &cluster());
-    assert_eq!(told(&plan), streams);
+    assert_eq!(describe_streams(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
 }
 
 #[track_caller]
-fn check_unwatched(wanted: &[&str], streams: &[&str], kind: &str, reason: DownReason, words: &str) {
+fn check_unwatched(wanted: &[&str], streams: &[&str], kind: &str, reason: DownReason, message_part: &str) {
     let wanted: Vec<WantedKind> = wanted.iter().map(|text| want(text)).collect();
     let plan = plan(&wanted, &cluster());
-    assert_eq!(told(&plan), streams);
+    assert_eq!(describe_streams(&plan), streams);
     let [unwatched] = &*plan.unwatched else { panic!("{:?}", plan.unwatched) };
     assert_eq!(unwatched.spec.kind.to_string(), kind);
-    let WatchHealth::Down { reason: own, message } = &unwatched.health else { panic!("{unwatched:?}") };
-    assert!(*own == reason && message.contains(words), "{unwatched:?}");
+    let WatchHealth::Down { reason: actual, message } = &unwatched.health else { panic!("{unwatched:?}") };
+    assert!(*actual == reason && message.contains(message_part), "{unwatched:?}");
     assert!(!unwatched.spec.covers("shop") && !unwatched.spec.covers(""));
 }
 
 #[test]
-fn whoever_wants_the_same_shares_a_stream() {
+fn equal_requests_share_a_watch() {
     check(&["v1 ConfigMap", "v1 ConfigMap"], &["v1 ConfigMap"]);
     check(&["v1 ConfigMap with a=b", "v1 ConfigMap with a==b"], &["v1 ConfigMap with a=b"]);
     check(&["v1 ConfigMap in x", "v1 ConfigMap in x,y"], &["v1 ConfigMap in x", "v1 ConfigMap in y"]);
 }
 
 #[test]
-fn differing_selectors_share_one_stream_and_are_told_apart_here() {
+fn different_selectors_share_a_watch_with_local_filters() {
     check(&["v1 ConfigMap with a=b", "v1 ConfigMap with c"], &["v1 ConfigMap choosing 2"]);
     check(&["v1 ConfigMap with a=b", "v1 ConfigMap"], &["v1 ConfigMap"]);
     check(
@@ -114,13 +115,13 @@ fn differing_selectors_share_one_stream_and_are_told_apart_here() {
 }
 
 #[test]
-fn the_whole_cluster_swallows_its_namespaces() {
+fn cluster_wide_watch_replaces_namespaced_ones() {
     check(&["v1 ConfigMap in x with a", "v1 ConfigMap with a"], &["v1 ConfigMap with a"]);
     check(&["v1 ConfigMap in x with b", "v1 ConfigMap with a"], &["v1 ConfigMap choosing 2"]);
 }
 
 #[test]
-fn excluded_namespaces_are_left_out_by_the_server_unless_somebody_wants_them() {
+fn namespaces_are_excluded_by_the_server_unless_wanted() {
     check(&["v1 ConfigMap but x,y"], &["v1 ConfigMap but x,y"]);
     check(&["v1 ConfigMap in x,y but y"], &["v1 ConfigMap in x"]);
     check(&["v1 ConfigMap but x,y", "v1 ConfigMap but y,z"], &["v1 ConfigMap but y"]);
@@ -130,7 +131,7 @@ fn excluded_namespaces_are_left_out_by_the_server_unless_somebody_wants_them() {
 }
 
 #[test]
-fn a_version_that_is_not_served_is_followed_to_one_that_is() {
+fn unserved_version_falls_back_to_a_served_one() {
     check(&["example.com/v1 Widget"], &["example.com/v1 Widget"]);
     check(&["example.com/* Widget"], &["example.com/v2 Widget"]);
     check(&["example.com/v3 Widget"], &["example.com/v2 Widget"]);
@@ -138,17 +139,17 @@ fn a_version_that_is_not_served_is_followed_to_one_that_is() {
 }
 
 #[test]
-fn a_star_means_every_kind_that_can_be_watched_in_one_version() {
+fn star_selects_every_watchable_kind_in_one_version() {
     check(&["example.com/* *"], &["example.com/v1 Gadget", "example.com/v2 Widget"]);
     check(&["example.com/v1 *"], &["example.com/v1 Gadget", "example.com/v1 Widget"]);
-    // Nobody asked for Secrets by their name; Nodes are in no namespace.
+    // `*` does not include Secrets; Nodes are cluster-scoped.
     check(&["v1 *"], &["v1 ConfigMap", "v1 Node"]);
     check(&["v1 * in x"], &["v1 ConfigMap in x"]);
     check(&["v1 * in x with a"], &["v1 ConfigMap in x with a", "v1 Secret in x with a"]);
 }
 
 #[test]
-fn secrets_and_leases_are_asked_for_by_label_in_named_namespaces() {
+fn secrets_and_leases_require_a_selector_and_namespaces() {
     check(&["v1 Secret in x with a=b"], &["v1 Secret in x with a=b"]);
     check(
         &["v1 Secret in x with a", "v1 Secret in y with b"],
@@ -176,7 +177,7 @@ fn secrets_and_leases_are_asked_for_by_label_in_named_namespaces() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said_and_harms_nothing_else() {
+fn unwatchable_kind_is_reported_and_does_not_affect_others() {
     let (missing, refused) = (DownReason::NotFound, DownReason::Refused);
     let others = &["v1 ConfigMap"];
     check_unwatched(
@@ -199,20 +200,23 @@ fn what_cannot_be_watched_is_said_and_harms_nothing_else() {
 }
 
 #[test]
-fn what_every_cluster_has_waits_for_no_answer() {
+fn built_in_kinds_do_not_wait_for_discovery() {
     let wanted = Settings::default().wanted_kinds();
     for discovery in [Discovery::Pending, cluster()] {
         let plan = plan(&wanted, &discovery);
         let label = "with tfdrift.jin.dev/enabled=true";
-        assert_eq!(told(&plan), [format!("apps/v1 Deployment {label}"), format!("v1 Service {label}")]);
+        assert_eq!(
+            describe_streams(&plan),
+            [format!("apps/v1 Deployment {label}"), format!("v1 Service {label}")]
+        );
     }
     let plan = plan(&[want("v1 ConfigMap"), want("apps/v1 Deployment")], &Discovery::Pending);
-    assert_eq!(told(&plan), ["apps/v1 Deployment"]);
+    assert_eq!(describe_streams(&plan), ["apps/v1 Deployment"]);
     assert_eq!(plan.unwatched[0].health, WatchHealth::Starting);
 }
 
 #[test]
-fn settings_narrow_what_is_wanted_and_never_widen_it() {
+fn settings_only_narrow_wanted_kinds() {
     let kinds =
         vec![want("v1 ConfigMap in a,b"), want("example.com/v2 Widget"), want("apps/v1 Deployment in z")];
     let settings = Settings {
@@ -222,7 +226,7 @@ fn settings_narrow_what_is_wanted_and_never_widen_it() {
         ..Settings::default()
     };
     let plan = plan(&settings.wanted_kinds(), &cluster());
-    assert_eq!(told(&plan), ["v1 ConfigMap in a", "example.com/v2 Widget in a"]);
+    assert_eq!(describe_streams(&plan), ["v1 ConfigMap in a", "example.com/v2 Widget in a"]);
     assert_eq!(plan.unwatched.len(), 1);
     assert!(
         settings.allows_namespace("a") && !settings.allows_namespace("b") && !settings.allows_namespace("c")
@@ -245,72 +249,74 @@ fn wanted() -> impl Strategy<Value = WantedKind> {
         |(kind, namespaces, excluded, selector, others, implicit)| WantedKind {
             scope: Scope::new(namespaces, excluded),
             selector: selector.filter(|_| !implicit).map(|text| Selector::parse(text).unwrap()),
-            versions: Arc::new([("v2".into(), others.iter().map(|own| (*own, OTHER)).collect())].into()),
+            versions: Arc::new(
+                [("v2".into(), others.iter().map(|namespace| (*namespace, OTHER)).collect())].into(),
+            ),
             implicit,
             ..want(kind)
         },
     )
 }
 
-/// Whether the server sends such an object through a stream, and we keep it.
+/// Whether the server sends such an object on a watch and no local filter drops it.
 fn delivers(spec: &WatchSpec, namespace: &str, name: &str, labels: &[(&str, &'static str)]) -> bool {
-    let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+    let value_of = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
     spec.includes(namespace, name)
-        && spec.namespace.as_deref().is_none_or(|own| own == namespace)
-        && !spec.excluded.iter().any(|own| **own == *namespace)
+        && spec.namespace.as_deref().is_none_or(|watched| watched == namespace)
+        && !spec.excluded.iter().any(|excluded| **excluded == *namespace)
         && spec.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
         && spec.accepts(namespace, value_of)
 }
 
 proptest! {
     #[test]
-    fn exactly_what_is_wanted_comes_and_comes_once(wanted in prop::collection::vec(wanted(), 0..6), by in 0..6_usize) {
+    fn plan_delivers_each_wanted_object_exactly_once(wanted in prop::collection::vec(wanted(), 0..6), rotation in 0..6_usize) {
         let plan_of = |wanted: &[WantedKind]| plan(wanted, &cluster());
-        let made = plan_of(&wanted);
+        let planned = plan_of(&wanted);
         for kind in [kind("", "v1", "ConfigMap"), kind("example.com", "v1", "Widget"), kind("example.com", "v1", "Gadget")] {
-            let places = NAMESPACES.iter().flat_map(|space| LABELS.map(|labels| (*space, labels)));
-            for (name, (namespace, labels)) in ["any", OTHER].iter().flat_map(|name| places.clone().map(move |place| (*name, place))) {
-                let value_of = |key: &str| labels.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+            let cases = NAMESPACES.iter().flat_map(|space| LABELS.map(|labels| (*space, labels)));
+            for (name, (namespace, labels)) in ["any", OTHER].iter().flat_map(|name| cases.clone().map(move |case| (*name, case))) {
+                let value_of = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
                 let is_wanted = wanted.iter().any(|want| {
                     let named = want.kind != KindName::Any || want.group == kind.group;
                     named && want.matches(&kind) && want.scope.has(namespace)
                         && want.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
                 });
-                let streams = made.streams.iter().filter(|spec| spec.kind.is_same_type(&kind));
-                let brought = streams.filter(|spec| delivers(spec, namespace, name, labels));
-                let brought: Vec<_> = brought.inspect(|spec| assert!(spec.covers(namespace))).collect();
-                prop_assert_eq!(brought.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, made);
-                let comes_whole = wanted.iter().any(|want| {
+                let streams = planned.streams.iter().filter(|spec| spec.kind.is_same_type(&kind));
+                let delivering = streams.filter(|spec| delivers(spec, namespace, name, labels));
+                let delivering: Vec<_> = delivering.inspect(|spec| assert!(spec.covers(namespace))).collect();
+                prop_assert_eq!(delivering.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, planned);
+                let is_watched_completely = wanted.iter().any(|want| {
                     want.matches(&kind) && want.scope.has(namespace) && want.selector.as_ref().is_none_or(Selector::is_empty)
                 });
                 let declares = |want: &&WantedKind| {
                     want.matches(&kind) && !want.scope.is_empty() && want.versions["v2"].has(namespace, name)
                 };
-                if &*kind.kind == "Widget" && comes_whole && wanted.iter().any(|want| declares(&want)) {
-                    prop_assert_eq!(&*brought[0].kind.version, "v2");
+                if &*kind.kind == "Widget" && is_watched_completely && wanted.iter().any(|want| declares(&want)) {
+                    prop_assert_eq!(&*delivering[0].kind.version, "v2");
                 }
             }
         }
-        let mut turned = wanted;
-        if !turned.is_empty() {
-            let by = by % turned.len();
-            turned.rotate_left(by);
+        let mut reordered = wanted;
+        if !reordered.is_empty() {
+            let rotation = rotation % reordered.len();
+            reordered.rotate_left(rotation);
         }
-        prop_assert_eq!(plan_of(&turned), made.clone());
-        turned.reverse();
-        turned.extend(turned.clone());
-        prop_assert_eq!(plan_of(&turned), made);
+        prop_assert_eq!(plan_of(&reordered), planned.clone());
+        reordered.reverse();
+        reordered.extend(reordered.clone());
+        prop_assert_eq!(plan_of(&reordered), planned);
     }
 }
 
 #[test]
-fn a_secret_that_is_wanted_by_its_name_comes_through_a_stream_of_its_own_and_no_other() {
+fn named_secret_has_its_own_watch() {
     let secret = WantedKind::parse("v1", "Secret").unwrap();
     let scope = Scope::new(["x"], []);
     let named = WantedKind { scope: scope.clone(), name: Some("login".into()), ..secret.clone() };
     let selected = WantedKind { scope, selector: Selector::parse("a=b").ok(), ..secret };
     let plan = plan(&[named, selected], &cluster());
     assert!(plan.unwatched.is_empty(), "{plan:?}");
-    let brings = |name: &str| plan.streams.iter().filter(|spec| spec.delivers("x", name)).count();
-    assert_eq!((plan.streams.len(), brings("login"), brings("other")), (2, 1, 1));
+    let deliveries = |name: &str| plan.streams.iter().filter(|spec| spec.delivers("x", name)).count();
+    assert_eq!((plan.streams.len(), deliveries("login"), deliveries("other")), (2, 1, 1));
 }

@@ -1,4 +1,4 @@
-//! What rules say: what they match, which of them wins, and what is wrong with those that cannot be read.
+//! Rules: matching, precedence and validation.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) fn specs(yaml: &str) -> Vec<RuleSpec> {
     serde_saphyr::from_str(yaml).unwrap()
 }
 
-/// The built-in rules and these.
+/// The built-in rules and those of the settings.
 pub(crate) fn rules(yaml: &str) -> RuleSet {
     compile(&RuleConfig { rules: specs(yaml), ..RuleConfig::default() })
 }
@@ -65,15 +65,15 @@ fn replicas() -> Finding {
 }
 
 #[track_caller]
-fn ignores(condition: &str, wanted: bool) {
+fn ignores(condition: &str, expected: bool) {
     let rules = rules(&format!("[{{name: it, match: {condition}, effect: ignore}}]"));
     let difference = rate(&rules, replicas());
-    assert_eq!(difference.ignored_by.as_deref(), wanted.then_some("it"), "{condition}");
-    assert_eq!(difference.matched.iter().any(|name| &**name == "it"), wanted, "{condition}");
+    assert_eq!(difference.ignored_by.as_deref(), expected.then_some("it"), "{condition}");
+    assert_eq!(difference.matched.iter().any(|name| &**name == "it"), expected, "{condition}");
 }
 
 #[test]
-fn each_key_asks_for_what_it_says() {
+fn match_keys_select_differences() {
     for condition in [
         "{kinds: [Service, deployment.apps]}",
         "{namespaces: [s*]}",
@@ -108,13 +108,13 @@ fn each_key_asks_for_what_it_says() {
 }
 
 #[test]
-fn a_value_can_be_pinned_without_being_written() {
+fn value_can_be_pinned_by_digest() {
     ignores(&format!("{{values: ['{}']}}", ValueDigest::of("5")), true);
     ignores(&format!("{{values: ['{}']}}", ValueDigest::of("6")), false);
 }
 
 #[test]
-fn the_last_rule_that_says_something_wins_in_each_dimension() {
+fn last_matching_rule_wins_per_effect() {
     let rules = rules(
         "- {name: a, effect: [{severity: critical}, expected]}
 - {name: b, match: {fields: [replicas]}, effect: {severity: info}}
@@ -126,7 +126,7 @@ fn the_last_rule_that_says_something_wins_in_each_dimension() {
 }
 
 #[test]
-fn severities_of_the_settings_stand_between_built_in_rules_and_their_own() {
+fn severities_override_built_in_rules_but_not_rules_of_the_settings() {
     let input = |rules: &str| RuleConfig {
         rules: specs(rules),
         severities: serde_saphyr::from_str("[{severity: info, fields: [security, replicas]}]").unwrap(),
@@ -135,31 +135,31 @@ fn severities_of_the_settings_stand_between_built_in_rules_and_their_own() {
     let security = || finding("spec.hostPID", FieldClass::Security, "kubectl", "", "true");
     assert_eq!(rate(&RuleSet::built_in(), security()).severity, Severity::Critical);
     assert_eq!(rate(&compile(&input("[]")), security()).severity, Severity::Info);
-    let own = "[{name: own, match: {fields: [security]}, effect: {severity: warning}}]";
-    assert_eq!(rate(&compile(&input(own)), security()).severity, Severity::Warning);
+    let settings_rule = "[{name: own, match: {fields: [security]}, effect: {severity: warning}}]";
+    assert_eq!(rate(&compile(&input(settings_rule)), security()).severity, Severity::Warning);
 }
 
 #[test]
-fn actors_of_the_settings_are_told_by_their_managers() {
+fn actors_of_the_settings_match_field_managers() {
     let actors = serde_saphyr::from_str("[{actor: gitops, manager: ^kubectl-e}]").unwrap();
     let rules = compile(&RuleConfig { actors, ..RuleConfig::default() });
     assert_eq!(rate(&rules, replicas()).actor, Actor::Gitops);
 }
 
 #[test]
-fn an_expired_rule_does_not_apply() {
+fn expired_rule_does_not_apply() {
     let ignored = |expires: &str| {
         let rules = rules(&format!("[{{name: it, effect: ignore, expires: '{expires}'}}]"));
         rate(&rules, replicas()).ignored_by.is_some()
     };
     assert!(!ignored("2026-01-31"));
-    assert!(ignored("2026-02-01"), "a date counts until its day is over");
+    assert!(ignored("2026-02-01"), "a date is valid until the end of its day");
     assert!(!ignored("2026-02-01T12:00:00Z"));
     assert!(ignored("2026-02-01T12:00:01Z"));
 }
 
 #[test]
-fn a_rule_of_the_same_name_takes_the_place_of_a_built_in_one() {
+fn rule_replaces_built_in_rule_of_the_same_name() {
     let off = rules("[{name: scaling, effect: off}]");
     assert_eq!(off.rules().len(), built_in_rules().len());
     let position = off.position("scaling").unwrap();
@@ -171,7 +171,7 @@ fn a_rule_of_the_same_name_takes_the_place_of_a_built_in_one() {
 }
 
 #[test]
-fn a_team_mutes_its_own_namespace_and_nothing_that_is_critical() {
+fn team_rules_apply_to_their_namespace_and_not_to_critical_drift() {
     let teams = vec![team("shop", "[{name: quiet, effect: [ignore, expected, {severity: info}]}]")];
     let rules = compile(&RuleConfig { teams, ..RuleConfig::default() });
     let quiet = rate(&rules, replicas());
@@ -184,7 +184,7 @@ fn a_team_mutes_its_own_namespace_and_nothing_that_is_critical() {
 }
 
 #[test]
-fn problems_say_where_what_and_what_may_have_been_meant() {
+fn problems_have_position_reason_and_suggestion() {
     let rules = specs(
         r"- {name: fine, match: {fields: [image]}, effect: ignore}
 - {name: bad name, effect: [off, ignore]}
@@ -198,8 +198,8 @@ fn problems_say_where_what_and_what_may_have_been_meant() {
     let severities = serde_saphyr::from_str("[{severity: info, fields: [envs]}]").unwrap();
     let teams = vec![team("shop", "[{name: t, match: {namespaces: [other]}, effect: ignore}]")];
     let problems = RuleSet::compile(&RuleConfig { rules, actors, severities, teams }).unwrap_err();
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let told = told.join("\n");
+    let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let messages = messages.join("\n");
     for line in [
         "rules[1].name (rule bad name): invalid name `bad name`",
         "rules[1].effect (rule bad name): `off` cannot be combined with other effects",
@@ -219,13 +219,13 @@ fn problems_say_where_what_and_what_may_have_been_meant() {
         "actors[0].actor: `gitop` is not one of",
         "actors[0].manager: regex parse error",
     ] {
-        assert!(told.contains(line), "{line}\nis not in\n{told}");
+        assert!(messages.contains(line), "{line}\nis not in\n{messages}");
     }
-    assert_eq!(problems.len(), 15, "{told}");
+    assert_eq!(problems.len(), 15, "{messages}");
 }
 
 #[test]
-fn what_is_hardly_meant_is_a_warning() {
+fn suspicious_rule_is_a_warning() {
     let rules = rules("- {name: all, match: {kinds: ['*']}, effect: ignore}\n- {name: scalin, effect: off}");
     let warnings: Vec<String> = rules.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -238,7 +238,7 @@ fn what_is_hardly_meant_is_a_warning() {
 }
 
 #[test]
-fn a_rule_is_written_back_as_it_was_read() {
+fn rule_round_trips_through_json() {
     let mut all = built_in_rules().to_vec();
     all.extend(specs("[{name: a, match: {labels: {a: b}, values: [true, 0, x]}, effect: off, owner: me, expires: 2027-01-01}]"));
     let json = serde_json::to_string(&all).unwrap();
@@ -248,7 +248,7 @@ fn a_rule_is_written_back_as_it_was_read() {
 }
 
 #[test]
-fn the_schema_has_every_key_with_its_description_and_every_word() {
+fn schema_describes_every_key_and_value() {
     let schema = schemars::schema_for!(RuleSpec).to_value();
     for key in ["name", "match", "effect", "owner", "reason", "expires"] {
         assert!(schema["properties"][key]["description"].is_string(), "{key}: {schema}");

@@ -1,4 +1,4 @@
-//! What no rules can do, whatever they are.
+//! Properties of all rule sets.
 
 use drift_exporter::{
     rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
@@ -51,7 +51,7 @@ fn settings(rules: Vec<RuleSpec>) -> RuleSet {
     compile(&RuleConfig { rules, ..RuleConfig::default() })
 }
 
-/// What these rules say about some differences, in this namespace.
+/// Some differences in this namespace, rated by these rules.
 fn outcomes(rules: &RuleSet, namespace: &str) -> Vec<Difference> {
     let findings = [
         finding("spec.replicas", FieldClass::Replicas, "kubectl", "2", "5"),
@@ -63,7 +63,7 @@ fn outcomes(rules: &RuleSet, namespace: &str) -> Vec<Difference> {
     findings.map(|finding| rate_in(rules, namespace, &Kind::deployment(), finding)).into()
 }
 
-/// The same without the order of the rules that matched.
+/// The same differences with matched rules in a fixed order.
 fn unordered(mut outcomes: Vec<Difference>) -> Vec<Difference> {
     for outcome in &mut outcomes {
         let mut matched = outcome.matched.to_vec();
@@ -75,18 +75,18 @@ fn unordered(mut outcomes: Vec<Difference>) -> Vec<Difference> {
 
 proptest! {
     #[test]
-    fn the_order_of_rules_that_only_ignore_does_not_count(
+    fn order_of_ignore_rules_has_no_effect(
         rules in prop::collection::vec(rule(), 0..5),
-        ignoring in prop::collection::vec(condition(), 0..5),
+        ignore_rules in prop::collection::vec(condition(), 0..5),
         shuffled in Just(()).prop_perturb(|(), random| random),
     ) {
-        let ignoring: Vec<_> = ignoring.into_iter().map(|condition| (condition, "ignore")).collect();
+        let ignore_rules: Vec<_> = ignore_rules.into_iter().map(|condition| (condition, "ignore")).collect();
         let mut random = shuffled;
-        let (others, ignoring) = (named("other-", &rules), named("ignoring-", &ignoring));
-        let first = settings([others.clone(), ignoring.clone()].concat());
-        // Each rule that ignores goes to a place of its own; the others keep their order.
+        let (others, ignore_rules) = (named("other-", &rules), named("ignoring-", &ignore_rules));
+        let first = settings([others.clone(), ignore_rules.clone()].concat());
+        // Insert each ignore rule at a random position; the others keep their order.
         let mut all = others;
-        for rule in ignoring {
+        for rule in ignore_rules {
             let at = random.random_range(0..=all.len());
             all.insert(at, rule);
         }
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rule_that_is_off_or_has_expired_changes_nothing(
+    fn disabled_or_expired_rule_has_no_effect(
         rules in prop::collection::vec(rule(), 0..5),
         (condition, effect) in rule(),
         at in any::<prop::sample::Index>(),
@@ -103,21 +103,21 @@ proptest! {
         let rules = named("rule-", &rules);
         let at = at.index(rules.len() + 1);
         let without = outcomes(&settings(rules.clone()), "shop");
-        for more in [
+        for extra in [
             format!("[{{name: more, match: {condition}, effect: off}}]"),
             format!("[{{name: more, match: {condition}, effect: {effect}, expires: 2026-01-31}}]"),
         ] {
             let mut all = rules.clone();
-            all.splice(at..at, specs(&more));
+            all.splice(at..at, specs(&extra));
             prop_assert_eq!(&outcomes(&settings(all), "shop"), &without);
         }
     }
 
     #[test]
-    fn a_team_changes_nothing_elsewhere_and_mutes_nothing_critical(
+    fn team_rules_affect_only_their_namespace_and_no_critical_drift(
         rules in prop::collection::vec(rule(), 0..4),
-        // A team can write any namespace but its own only as a problem, so these conditions have none.
-        team in prop::collection::vec(rule().prop_filter("own", |(own, _)| !own.contains("op")), 0..4),
+        // A condition on another namespace is invalid in team rules, so these conditions have none.
+        team in prop::collection::vec(rule().prop_filter("no namespaces", |(condition, _)| !condition.contains("op")), 0..4),
     ) {
         let rules = named("rule-", &rules);
         let without = settings(rules.clone());

@@ -1,4 +1,4 @@
-//! Slow clients, full servers, stopping.
+//! Slow clients, connection limits and shutdown.
 
 use std::{
     convert::Infallible,
@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     programs::wait::completes,
-    support::{api_server::ApiServer, objects::deployment, world::World},
+    support::{api_server::ApiServer, objects::deployment, world::ExporterFixture},
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 const LARGE: &[u8] = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// No test takes as long: a server with these limits does nothing because of a limit.
+/// Longer than any test: a server with these limits never reaches one.
 pub(crate) const UNLIMITED: ServerLimits = ServerLimits {
     connections: 512,
     handshake: Duration::from_hours(1),
@@ -38,23 +38,23 @@ pub(crate) const UNLIMITED: ServerLimits = ServerLimits {
     write: Duration::from_hours(1),
     drain: Duration::from_hours(1),
 };
-/// A limit that is reached.
+/// A limit that tests reach.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// How far the server is with requests.
+/// The progress of the server's handlers.
 struct Progress {
-    /// `/slow` has begun to answer.
-    begun: Semaphore,
-    /// `/slow` may go on.
+    /// `/slow` has started.
+    started: Semaphore,
+    /// `/slow` may continue.
     released: Semaphore,
-    /// The pieces of `/large` that were taken.
-    taken: AtomicUsize,
-    /// `/large` was dropped.
+    /// The number of chunks of `/large` that the server has requested.
+    chunks_sent: AtomicUsize,
+    /// The body of `/large` was dropped.
     dropped: Semaphore,
 }
 
-/// What `/large` is made of.
-const PIECES: usize = 64;
+/// The number of chunks of `/large`.
+const CHUNKS: usize = 64;
 
 struct Server {
     address: SocketAddr,
@@ -67,21 +67,21 @@ fn start(limits: ServerLimits) -> Server {
     let listener = listen(([127, 0, 0, 1], 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
     let progress = Arc::new(Progress {
-        begun: Semaphore::new(0),
+        started: Semaphore::new(0),
         released: Semaphore::new(0),
-        taken: AtomicUsize::new(0),
+        chunks_sent: AtomicUsize::new(0),
         dropped: Semaphore::new(0),
     });
     let (slow, large) = (progress.clone(), progress.clone());
     let slow = async move || {
-        slow.begun.add_permits(1);
+        slow.started.add_permits(1);
         slow.released.acquire().await.unwrap().forget();
         "slow"
     };
     let app = Router::new()
         .route("/", get(async || "hello"))
         .route("/slow", get(slow))
-        .route("/large", get(async move || Body::from_stream(pieces(Large(large)))));
+        .route("/large", get(async move || Body::from_stream(chunks(Large(large)))));
     let (stop, task) = serve_on(listener, app, limits);
     Server { address, progress, stop, task }
 }
@@ -95,10 +95,10 @@ impl Drop for Large {
     }
 }
 
-/// In pieces: the server does not track what it has handed over to the system.
-fn pieces(large: Large) -> impl futures::Stream<Item = Result<Vec<u8>, Infallible>> {
-    futures::stream::iter((0..PIECES).map(move |_| {
-        large.0.taken.fetch_add(1, Ordering::Relaxed);
+/// In chunks, because the server does not track bytes that it has passed to the kernel.
+fn chunks(large: Large) -> impl futures::Stream<Item = Result<Vec<u8>, Infallible>> {
+    futures::stream::iter((0..CHUNKS).map(move |_| {
+        large.0.chunks_sent.fetch_add(1, Ordering::Relaxed);
         Ok(vec![b'x'; 1 << 20])
     }))
 }
@@ -117,9 +117,9 @@ async fn open(address: SocketAddr, request: &[u8]) -> TcpStream {
 
 async fn fetch(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = open(address, request).await;
-    let mut answer = String::new();
-    completes("an answer", stream.read_to_string(&mut answer)).await.unwrap();
-    answer
+    let mut response = String::new();
+    completes("a response", stream.read_to_string(&mut response)).await.unwrap();
+    response
 }
 
 /// Whether the server has neither sent anything nor closed the connection.
@@ -129,7 +129,7 @@ pub(crate) fn is_silent(stream: TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn clients_that_send_nothing_or_half_a_header_are_cut_off() {
+async fn clients_with_incomplete_headers_are_disconnected() {
     let limited = start(ServerLimits { headers: SHORT, ..UNLIMITED });
     let unlimited = start(UNLIMITED);
     let mut clients = Vec::new();
@@ -137,28 +137,28 @@ async fn clients_that_send_nothing_or_half_a_header_are_cut_off() {
         clients.push((open(unlimited.address, sent).await, open(limited.address, sent).await));
     }
     for (waits, mut cut_off) in clients {
-        let _ = completes("cut off", cut_off.read_to_end(&mut Vec::new())).await;
-        assert!(is_silent(waits), "only the limit cuts a client off");
+        let _ = completes("the connection is closed", cut_off.read_to_end(&mut Vec::new())).await;
+        assert!(is_silent(waits), "only the limit closes the connection");
     }
     assert!(fetch(limited.address, REQUEST).await.ends_with("hello"));
 }
 
 #[tokio::test]
-async fn silent_clients_make_room_for_those_who_ask() {
+async fn idle_connections_are_closed_for_new_requests() {
     let server = start(ServerLimits { connections: 2, ..UNLIMITED });
     let slow = tokio::spawn(fetch(server.address, SLOW));
-    completes("it is being answered", server.progress.begun.acquire()).await.unwrap().forget();
+    completes("the request is handled", server.progress.started.acquire()).await.unwrap().forget();
     let mut silent = Vec::new();
     for _ in 0..8 {
         silent.push(open(server.address, b"").await);
     }
-    assert!(fetch(server.address, REQUEST).await.ends_with("hello"), "while the other one is answered");
+    assert!(fetch(server.address, REQUEST).await.ends_with("hello"), "while another request is handled");
     server.progress.released.add_permits(1);
-    assert!(slow.await.unwrap().ends_with("slow"), "who is being answered stays");
+    assert!(slow.await.unwrap().ends_with("slow"), "a connection with a running request stays open");
 }
 
-/// What besiegers send: nothing, a head or a body that does not end.
-const SIEGE: [&[u8]; 6] = [
+/// Nothing, or an incomplete head or body.
+const INCOMPLETE_REQUESTS: [&[u8]; 6] = [
     b"",
     b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: ",
     b"GET /livez HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n",
@@ -167,13 +167,14 @@ const SIEGE: [&[u8]; 6] = [
     b"POST /v1/resources HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
 ];
 
-/// Opens connections that hold their places for as long as they can, and opens them again when they are closed.
-async fn besiege(address: SocketAddr, connections: u32) -> Vec<JoinHandle<()>> {
-    let mut besiegers = Vec::new();
+/// Opens connections with incomplete requests, and opens them again when the server closes them.
+async fn open_idle_connections(address: SocketAddr, connections: u32) -> Vec<JoinHandle<()>> {
+    let mut clients = Vec::new();
     let connected = Arc::new(Semaphore::new(0));
     for number in 0..connections as usize {
-        let (sent, mut first) = (SIEGE[number % SIEGE.len()], Some(connected.clone()));
-        besiegers.push(tokio::spawn(async move {
+        let (sent, mut first) =
+            (INCOMPLETE_REQUESTS[number % INCOMPLETE_REQUESTS.len()], Some(connected.clone()));
+        clients.push(tokio::spawn(async move {
             loop {
                 let Ok(mut stream) = TcpStream::connect(address).await else { continue };
                 let _ = stream.write_all(sent).await;
@@ -187,25 +188,25 @@ async fn besiege(address: SocketAddr, connections: u32) -> Vec<JoinHandle<()>> {
         }));
     }
     completes("all are connected", connected.acquire_many(connections)).await.unwrap().forget();
-    besiegers
+    clients
 }
 
-/// No limit ever closes a connection here, so each scrape gets the place of one that does nothing. `make bench` measures how long a
-/// scrape takes meanwhile.
+/// No time limit closes a connection here, so each scrape replaces an idle connection. `make bench` measures the duration of a
+/// scrape under this load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_thousand_idle_connections_do_not_keep_a_scrape_out() {
+async fn two_thousand_idle_connections_do_not_block_a_scrape() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let world = World::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     let listener = listen(([127, 0, 0, 1], 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
-    let _server = serve_on(listener, router(world.exposed.clone()), UNLIMITED);
-    let besiegers = besiege(address, 2_000).await;
+    let _server = serve_on(listener, router(exporter.exposed.clone()), UNLIMITED);
+    let clients = open_idle_connections(address, 2_000).await;
     for _ in 0..30 {
         let scrape = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         assert!(fetch(address, scrape).await.contains("drift_exporter_build_info"));
     }
-    besiegers.iter().for_each(JoinHandle::abort);
+    clients.iter().for_each(JoinHandle::abort);
 }
 
 /// Sends a request and reads the response, which may arrive before the request is sent completely. Empty if the server closed the
@@ -251,34 +252,34 @@ async fn malformed_request_is_rejected_after_others_were_served() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_cut_off() {
+async fn client_that_does_not_read_is_disconnected() {
     let Server { address, progress, stop, task } = start(ServerLimits { write: SHORT, ..UNLIMITED });
     let _stream = open(address, LARGE).await;
-    completes("its answer is dropped", progress.dropped.acquire()).await.unwrap().forget();
-    assert!(progress.taken.load(Ordering::Relaxed) < PIECES, "it was not sent");
-    // No connection is left: the server would wait for it for an hour.
+    completes("the response is dropped", progress.dropped.acquire()).await.unwrap().forget();
+    assert!(progress.chunks_sent.load(Ordering::Relaxed) < CHUNKS, "the response was not sent completely");
+    // No connection is left: the drain limit is one hour.
     stop.cancel();
     completes("the server stops", task).await.unwrap();
 }
 
 #[tokio::test]
-async fn clients_that_read_slowly_make_room_for_those_who_ask() {
+async fn slow_readers_are_disconnected_for_new_requests() {
     let server = start(ServerLimits { connections: 8, ..UNLIMITED });
-    // Those of them that come later have to get in, too.
+    // Later slow clients get a connection too.
     let mut slow = Vec::new();
     for _ in 0..16 {
         let mut stream = open(server.address, LARGE).await;
-        completes("an answer", stream.read_u8()).await.unwrap();
+        completes("a response", stream.read_u8()).await.unwrap();
         slow.push(stream);
     }
     assert!(fetch(server.address, REQUEST).await.ends_with("hello"));
 }
 
 #[tokio::test]
-async fn stopping_lets_running_requests_finish_and_takes_no_new_ones() {
+async fn shutdown_finishes_running_requests_and_accepts_no_new_ones() {
     let Server { address, progress, stop, task } = start(UNLIMITED);
     let running = tokio::spawn(fetch(address, SLOW));
-    completes("it is being answered", progress.begun.acquire()).await.unwrap().forget();
+    completes("the request is handled", progress.started.acquire()).await.unwrap().forget();
     stop.cancel();
     let refused = async {
         while TcpStream::connect(address).await.is_ok() {

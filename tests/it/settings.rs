@@ -1,4 +1,4 @@
-//! The settings file: what is wrong is told with its place, and nothing is half taken.
+//! The settings file: validation with positions, overrides, and `check` and `rules` on files.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,27 +7,26 @@ use drift_exporter::{
     types::Source,
 };
 
-/// What `load` complains about.
-fn complaints(text: &str) -> Vec<String> {
+fn problems_in(text: &str) -> Vec<String> {
     load(text, &Overrides::default()).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
-/// Settings have these mistakes, in this order; `…` stands for anything.
+/// Asserts the problems of a settings file, in order; `…` matches any text.
 #[track_caller]
-pub(crate) fn check(text: &str, wanted: &[&str]) {
-    let complaints = complaints(text);
-    assert_eq!(complaints.len(), wanted.len(), "{complaints:#?}");
-    for (complaint, wanted) in complaints.iter().zip(wanted) {
-        let mut rest = complaint.as_str();
-        for part in wanted.split('…') {
-            let at = rest.find(part).unwrap_or_else(|| panic!("no {part:?} in {complaint:?}"));
+pub(crate) fn check(text: &str, expected: &[&str]) {
+    let problems = problems_in(text);
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, expected) in problems.iter().zip(expected) {
+        let mut rest = problem.as_str();
+        for part in expected.split('…') {
+            let at = rest.find(part).unwrap_or_else(|| panic!("no {part:?} in {problem:?}"));
             rest = &rest[at + part.len()..];
         }
     }
 }
 
 #[test]
-fn every_mistake_has_its_line_its_column_and_the_nearest_right_word() {
+fn problems_have_line_column_and_suggestion() {
     check("kindz: []\n", &["line 1, column 1: unknown field `kindz`…did you mean `kinds`?"]);
     check(
         "metrics: {resources: trackd}\n",
@@ -67,8 +66,8 @@ fn every_mistake_has_its_line_its_column_and_the_nearest_right_word() {
 }
 
 #[test]
-fn mistakes_are_told_in_words_for_people_who_write_yaml() {
-    for (text, wanted) in [
+fn yaml_errors_are_reported_in_plain_words() {
+    for (text, expected) in [
         ("kinds: []\nkinds: []\n", "line 2, column 1: duplicate field `kinds`"),
         ("kinds: []\n---\nkinds: []\n", "line 3, column 1: more than one document"),
         ("metrics: {max_series: many}\n", "line 1, column 23: want an integer that is not negative"),
@@ -88,12 +87,12 @@ fn mistakes_are_told_in_words_for_people_who_write_yaml() {
         ("kinds: *nope\n", "line 1, column 8: unknown anchor"),
         ("\"a\n", "line 1, column 1: unclosed quote"),
     ] {
-        check(text, &[wanted]);
+        check(text, &[expected]);
     }
 }
 
 #[test]
-fn mistakes_in_rules_are_all_told_at_once() {
+fn all_problems_in_rules_are_reported_at_once() {
     let text = "\
 rules:
 - name: one
@@ -118,14 +117,14 @@ rules:
 }
 
 #[test]
-fn a_rule_that_hides_everything_is_allowed_and_warned_about() {
+fn rule_that_matches_everything_is_a_warning() {
     let loaded = load("rules:\n- {name: all, effect: ignore}\n", &Overrides::default()).unwrap();
     let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     assert!(matches!(&*warnings, [one] if one.starts_with("line 2, column 3: rules[0]")), "{warnings:?}");
 }
 
 #[test]
-fn what_can_only_be_a_mistake_is_refused() {
+fn contradictory_settings_are_rejected() {
     check(
         "actors: [{actor: gitops, manager: ''}]\n",
         &["line 1, column 35: actors[0].manager: …would match every manager"],
@@ -137,12 +136,12 @@ fn what_can_only_be_a_mistake_is_refused() {
 }
 
 #[test]
-fn what_may_be_a_mistake_is_warned_about() {
+fn suspicious_settings_are_warnings() {
     let warnings = |text: &str| -> Vec<String> {
         let loaded = load(text, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
         loaded.warnings.iter().map(ToString::to_string).collect()
     };
-    for (text, wanted) in [
+    for (text, expected) in [
         (
             "kinds:\n- {apiVersion: v1, kind: service}\n",
             "line 2, column 26: kinds[0].kind: `service`: names of kinds begin with an upper-case letter; did you mean `Service`?",
@@ -156,7 +155,7 @@ fn what_may_be_a_mistake_is_warned_about() {
             "line 2, column 10: rules[0].name: rule rolout-restart: it switches nothing off: no built-in rule has its name; did you mean `rollout-restart`?",
         ),
     ] {
-        assert_eq!(warnings(text), [wanted]);
+        assert_eq!(warnings(text), [expected]);
     }
     let fine = "severities:\n- {severity: info, fields: [hash]}\n- {severity: info, fields: [hash]}\n\
                 kinds:\n- {apiVersion: v1, kind: '*'}\nteam_rules: {namespaces: [shop]}\n";
@@ -164,7 +163,7 @@ fn what_may_be_a_mistake_is_warned_about() {
 }
 
 #[test]
-fn what_was_said_at_the_command_line_stands_above_the_file() {
+fn command_line_overrides_the_file() {
     let text = "namespaces: [shop]\nmetrics: {resources: drifted, max_series: 7, health: true}\nkinds:\n- {apiVersion: v1, kind: Service}\n";
     let file = load(text, &Overrides::default()).unwrap().settings;
     assert_eq!((file.max_series, file.only_drifted, file.health_series), (7, true, true));
@@ -182,7 +181,7 @@ fn what_was_said_at_the_command_line_stands_above_the_file() {
 }
 
 #[test]
-fn an_empty_file_says_nothing() {
+fn empty_file_uses_defaults() {
     for text in ["", "# nothing\n", "---\n", "{}\n", "null\n", "rules: []\n"] {
         let settings = load(text, &Overrides::default()).unwrap().settings;
         assert_eq!(settings.wanted_kinds().len(), 2, "{text:?}");
@@ -190,25 +189,25 @@ fn an_empty_file_says_nothing() {
 }
 
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let ended = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_drift-exporter")).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (ended.status.code(), text(ended.stdout), text(ended.stderr))
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
-fn the_schema_in_the_repository_is_the_one_that_is_printed_and_fits_the_example() {
+fn committed_schema_equals_printed_one_and_fits_the_example() {
     let (code, printed, _) = run(&["check", "--schema"]);
-    let kept =
+    let committed =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.schema.json")).unwrap();
     assert_eq!(code, Some(0));
-    assert!(printed == kept, "run `make schema` and read the diff");
+    assert!(printed == committed, "run `make schema` and read the diff");
     let guide =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md")).unwrap();
     let example = guide.split("```yaml\n").find(|part| part.starts_with("kinds:")).unwrap();
     let example = example.split("```").next().unwrap();
     let loaded = load(example, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:?}"));
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
-    let schema: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&committed).unwrap();
     let written: serde_json::Value = serde_saphyr::from_str(example).unwrap();
     for key in schema["properties"].as_object().unwrap().keys() {
         assert!(written.get(key).is_some(), "the example does not show {key}");
@@ -216,7 +215,7 @@ fn the_schema_in_the_repository_is_the_one_that_is_printed_and_fits_the_example(
 }
 
 #[test]
-fn check_says_file_line_and_column_and_exits_with_1() {
+fn check_prints_file_line_and_column_and_exits_with_1() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.yaml").display().to_string();
     fs::write(&file, "rules:\n- {name: a, effect: ignor}\n").unwrap();
@@ -239,7 +238,7 @@ fn check_says_file_line_and_column_and_exits_with_1() {
 }
 
 #[test]
-fn rules_are_listed_and_tried_on_cases() {
+fn rules_list_and_rules_test_work() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name).display().to_string();
@@ -290,11 +289,11 @@ cases:
 }
 
 #[test]
-fn a_case_that_says_nothing_or_nonsense_is_no_success() {
+fn invalid_rule_case_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cases.yaml").display().to_string();
     let object = "object: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}";
-    for (text, told) in [
+    for (text, message) in [
         (
             "cases:\n- {name: x, object: {}, want: {}}\n",
             "cases.yaml: line 2, column 21: missing field `apiVersion`",
@@ -315,12 +314,12 @@ fn a_case_that_says_nothing_or_nonsense_is_no_success() {
     ] {
         fs::write(&file, text).unwrap();
         let (code, stdout, stderr) = run(&["rules", "test", &file]);
-        assert!(code == Some(2) && stderr.contains(told), "{text}: {stdout}{stderr}");
+        assert!(code == Some(2) && stderr.contains(message), "{text}: {stdout}{stderr}");
     }
 }
 
 #[test]
-fn a_case_has_the_field_that_its_path_leads_to() {
+fn rule_case_derives_field_class_from_path() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cases.yaml").display().to_string();
     let case = |path: &str, rule: &str| {
@@ -341,7 +340,7 @@ fn a_case_has_the_field_that_its_path_leads_to() {
 }
 
 #[test]
-fn the_cases_in_the_guide_to_rules_come_out_as_they_say() {
+fn rule_cases_in_the_documentation_pass() {
     let folder = tempfile::tempdir().unwrap();
     let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rules.md")).unwrap();
     let example = |start: &str, name: &str| {
@@ -358,7 +357,7 @@ fn the_cases_in_the_guide_to_rules_come_out_as_they_say() {
     for key in
         keys.into_iter().chain(["at", "ignored", "severity", "expectation", "advice", "actor", "rules"])
     {
-        assert!(guide.contains(&format!("`{key}`")), "docs/rules.md does not tell of {key}");
+        assert!(guide.contains(&format!("`{key}`")), "docs/rules.md does not mention {key}");
     }
     let accepted = guide.split("```yaml\n").find(|part| part.starts_with("- name: accepted-")).unwrap();
     let accepted = format!("rules:\n{}", accepted.split("```").next().unwrap());

@@ -1,4 +1,4 @@
-//! Settings about controllers that record what they have applied, and about Jobs that run Terraform.
+//! Settings of the `status_hash` source and of Jobs that run Terraform.
 
 use drift_exporter::{
     config::{Overrides, load},
@@ -8,60 +8,60 @@ use drift_exporter::{
 use crate::settings::check;
 
 #[test]
-fn mistakes_about_a_controller_have_their_places() {
-    let entry = |more: &str| {
-        format!("sources:\n  status_hash:\n  - {{apiVersion: a.example/v1, kind: Widget, {more}}}\n")
+fn problems_in_an_entry_have_positions() {
+    let entry = |keys: &str| {
+        format!("sources:\n  status_hash:\n  - {{apiVersion: a.example/v1, kind: Widget, {keys}}}\n")
     };
-    let place = "sources.status_hash[0]";
-    for (more, wanted) in [
+    let path = "sources.status_hash[0]";
+    for (keys, expected) in [
         (
             "algorithm: opr8r-v2",
             format!(
-                "line 3, …{place}.algorithm: unknown algorithm `opr8r-v2`; want one of tfdrift-v1, jcs-v1, opr8r-v1, sha256-jcs, generation…did you mean `opr8r-v1`?"
+                "line 3, …{path}.algorithm: unknown algorithm `opr8r-v2`; want one of tfdrift-v1, jcs-v1, opr8r-v1, sha256-jcs, generation…did you mean `opr8r-v1`?"
             ),
         ),
         (
             "algorithm: opr8r-v1",
-            format!("{place}.algorithm: opr8r-v1 supports SimpleResource only, not Widget"),
+            format!("{path}.algorithm: opr8r-v1 supports SimpleResource only, not Widget"),
         ),
         (
             "algorithm: tfdrift-v1",
-            format!("{place}.algorithm: tfdrift-v1 supports Deployment and Service only"),
+            format!("{path}.algorithm: tfdrift-v1 supports Deployment and Service only"),
         ),
         (
             "algorithm: sha256-jcs",
-            format!("line 3, column 5: {place}: missing field `recorded`: sha256-jcs has no default"),
+            format!("line 3, column 5: {path}: missing field `recorded`: sha256-jcs has no default"),
         ),
         (
             "algorithm: jcs-v1, recorded: .status.hash, hashed: .spec",
-            format!("{place}.hashed: only sha256-jcs has a configurable field"),
+            format!("{path}.hashed: only sha256-jcs has a configurable field"),
         ),
         (
             "algorithm: generation, recorded: '.status.conditions[*].observedGeneration'",
             format!(
-                "line 3, column 79: {place}.recorded: invalid path `.status.conditions[*].observedGeneration`: `*`"
+                "line 3, column 79: {path}.recorded: invalid path `.status.conditions[*].observedGeneration`: `*`"
             ),
         ),
         (
             "algorithm: generation, phase: .status..phase",
-            format!("{place}.phase: invalid path `.status..phase`"),
+            format!("{path}.phase: invalid path `.status..phase`"),
         ),
-        ("algorithm: generation, grace: soon", format!("{place}.grace: invalid duration `soon`")),
-        ("algorithm: generation, grace: -5m", format!("{place}.grace: invalid duration `-5m`")),
+        ("algorithm: generation, grace: soon", format!("{path}.grace: invalid duration `soon`")),
+        ("algorithm: generation, grace: -5m", format!("{path}.grace: invalid duration `-5m`")),
         (
             "algorithm: generation, namespaces: [Shop]",
-            format!("{place}.namespaces[0]: invalid namespace `Shop`"),
+            format!("{path}.namespaces[0]: invalid namespace `Shop`"),
         ),
-        ("algorithm: generation, selector: 'a b'", format!("{place}.selector: ")),
+        ("algorithm: generation, selector: 'a b'", format!("{path}.selector: ")),
         ("algorithm: generation, phases: [x]", "unknown field `phases`".to_owned()),
         ("recorded: .status.hash", "missing field `algorithm`".to_owned()),
     ] {
-        check(&entry(more), &[wanted.as_str()]);
+        check(&entry(keys), &[expected.as_str()]);
     }
 }
 
 #[test]
-fn mistakes_about_the_whole_list_and_about_jobs_have_their_places_too() {
+fn problems_in_the_list_and_in_jobs_have_positions() {
     check(
         "sources: {status_hash: [{apiVersion: example, kind: Widget, algorithm: generation}]}\n",
         &["line 1, column 25: sources.status_hash[0]: invalid apiVersion `example`"],
@@ -78,8 +78,8 @@ fn mistakes_about_the_whole_list_and_about_jobs_have_their_places_too() {
 }
 
 #[test]
-fn controllers_and_jobs_are_watched_by_themselves_where_they_are_asked_for() {
-    let wanted = |text: &str, sources: Option<Vec<Source>>| -> Vec<String> {
+fn configured_resources_and_jobs_are_watched() {
+    let wanted_kinds = |text: &str, sources: Option<Vec<Source>>| -> Vec<String> {
         let overrides = Overrides { sources, ..Overrides::default() };
         let settings = load(text, &overrides).unwrap_or_else(|problems| panic!("{problems:?}")).settings;
         let selector =
@@ -87,15 +87,15 @@ fn controllers_and_jobs_are_watched_by_themselves_where_they_are_asked_for() {
         settings.wanted_kinds().iter().map(|kind| format!("{kind} {}", selector(kind))).collect()
     };
     let opr8r = ["infra.opr8r/v1alpha1 SimpleResource ", "batch/v1 Job infra.opr8r/simpleresource"];
-    assert_eq!(wanted("", Some(vec![Source::StatusHash])), opr8r);
-    assert_eq!(wanted("sources: {status_hash: []}\n", None), opr8r);
+    assert_eq!(wanted_kinds("", Some(vec![Source::StatusHash])), opr8r);
+    assert_eq!(wanted_kinds("sources: {status_hash: []}\n", None), opr8r);
     let widget = "{apiVersion: a.example/*, kind: Widget, algorithm: generation, selector: team=a}";
     assert_eq!(
-        wanted(&format!("sources: {{status_hash: [{widget}]}}\n"), None),
+        wanted_kinds(&format!("sources: {{status_hash: [{widget}]}}\n"), None),
         ["a.example/* Widget team=a"]
     );
     let jobs = "terraform_jobs: {label: a.example/of, selector: 'team=b'}\n";
-    let both = wanted(&format!("{jobs}sources: {{status_hash: [{widget}]}}\n"), None);
+    let both = wanted_kinds(&format!("{jobs}sources: {{status_hash: [{widget}]}}\n"), None);
     assert_eq!(both, ["a.example/* Widget team=a", "batch/v1 Job team=b"]);
-    assert!(wanted("", None).iter().all(|kind| !kind.contains("Job")), "nobody asked");
+    assert!(wanted_kinds("", None).iter().all(|kind| !kind.contains("Job")), "Jobs are off by default");
 }

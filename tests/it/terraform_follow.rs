@@ -1,4 +1,4 @@
-//! Following states in a cluster and in files: what is told, when, and in which order.
+//! The Terraform source: states and locks in Secrets, Leases and files, and the order of its events.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{
     support::{
-        followed::{Followed, START, Told, start},
+        followed::{START, SourceEvent, SourceFixture, start},
         gzip::gzip,
         state_server::StateServer,
     },
@@ -58,7 +58,7 @@ fn put_state(server: &StateServer, serial: u64, names: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_that() {
+async fn all_states_are_sent_before_the_source_is_up() {
     let server = StateServer::default();
     put_state(&server, 7, &["a", "b"]);
     server.put("leases", lease(Some("OperationTypeApply")));
@@ -69,14 +69,14 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
     let mut password = secret("ops", "password", b"canary");
     password["metadata"]["labels"] = json!({});
     server.put("secrets", password);
-    let mut followed = Followed::start(&server, enabled());
-    let one = followed.baseline().await;
-    // The second one stands in the channel, and whoever tells that the source is up waits for it to be taken.
+    let mut source = SourceFixture::start(&server, enabled());
+    let one = source.next_baseline().await;
+    // The second baseline fills the channel, so the source cannot send that it is up.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(followed.wanted().kinds.is_empty());
-    let two = followed.baseline().await;
-    followed.up().await;
-    followed.silent(10).await;
+    assert!(source.requirements().kinds.is_empty());
+    let two = source.next_baseline().await;
+    source.expect_up().await;
+    source.expect_no_event(10).await;
     assert_eq!(
         (&*one.name, one.origin, one.objects.len()),
         ("ops/default/net", BaselineOrigin::StateSecret, 1)
@@ -84,131 +84,131 @@ async fn all_that_is_there_is_told_of_before_the_source_is_up_and_wanted_after_t
     assert_eq!((&*two.name, two.objects.len()), ("terraform/default/shop", 2));
     let version = two.version.as_ref().unwrap();
     assert_eq!((version.serial, version.written.unwrap().to_string().as_str()), (7, "2026-01-01T11:00:00Z"));
-    let lock = two.lock.as_ref().expect("locks are known before the first word");
+    let lock = two.lock.as_ref().expect("locks are read before the first event");
     assert_eq!((&*lock.who, &*lock.operation), ("ci@runner-7", "OperationTypeApply"));
     assert_eq!(lock.in_flight_until, Some(start() + SignedDuration::from_mins(30)));
-    let wanted = followed.wanted();
+    let wanted = source.requirements();
     assert_eq!(wanted.kinds.len(), 1);
     assert_eq!(
         (wanted.kinds[0].to_string(), &wanted.kinds[0].scope),
         ("v1 ConfigMap".to_owned(), &Scope::new(["shop"], []))
     );
-    let sealing = &wanted.documents[&("".into(), "ConfigMap".into())];
-    assert_eq!((wanted.documents.len(), sealing.keys().len()), (1, 1));
-    for asked in server.requests() {
-        let labelled = asked.selector.starts_with("tfstate=true")
-            || asked.selector.starts_with("tfdrift.jin.dev/baseline=true");
-        assert!(labelled, "{asked:?}");
+    let redaction = &wanted.documents[&("".into(), "ConfigMap".into())];
+    assert_eq!((wanted.documents.len(), redaction.keys().len()), (1, 1));
+    for request in server.requests() {
+        let labelled = request.selector.starts_with("tfstate=true")
+            || request.selector.starts_with("tfdrift.jin.dev/baseline=true");
+        assert!(labelled, "{request:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_changes_is_told_once_and_one_that_goes_is_told_gone() {
+async fn changed_state_is_sent_once_and_deleted_state_is_removed() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
-    let mut followed = Followed::start(&server, enabled());
-    let first = followed.baseline().await;
-    followed.up().await;
+    let mut source = SourceFixture::start(&server, enabled());
+    let first = source.next_baseline().await;
+    source.expect_up().await;
     put_state(&server, 8, &["a", "b"]);
-    let second = followed.baseline().await;
+    let second = source.next_baseline().await;
     assert_eq!((second.version.as_ref().unwrap().serial, second.objects.len()), (8, 2));
-    assert!(Arc::ptr_eq(&first.objects[0], &second.objects[0]), "what did not change is the same");
-    // Written again without a change, and rolled back.
+    assert!(Arc::ptr_eq(&first.objects[0], &second.objects[0]), "an unchanged object is the same allocation");
+    // Written again without a change, then rolled back.
     put_state(&server, 8, &["a", "b"]);
-    followed.silent(10).await;
+    source.expect_no_event(10).await;
     put_state(&server, 6, &["a"]);
-    assert_eq!(followed.baseline().await.version.as_ref().unwrap().serial, 6);
+    assert_eq!(source.next_baseline().await.version.as_ref().unwrap().serial, 6);
     server.delete("secrets", "terraform", "tfstate-default-shop");
-    assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
-    followed.silent(10).await;
-    assert!(followed.wanted().kinds.is_empty());
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "terraform/default/shop"));
+    source.expect_no_event(10).await;
+    assert!(source.requirements().kinds.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_told_no_later_than_the_release_of_its_lock() {
+async fn new_state_is_sent_before_its_lock_release() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
-    let mut followed = Followed::start(&server, enabled());
-    followed.baseline().await;
-    followed.up().await;
+    let mut source = SourceFixture::start(&server, enabled());
+    source.next_baseline().await;
+    source.expect_up().await;
     server.put("leases", lease(Some("OperationTypeApply")));
-    let locked = followed.baseline().await;
+    let locked = source.next_baseline().await;
     assert!(locked.is_in_flight(start()) && locked.version.as_ref().unwrap().serial == 7);
     put_state(&server, 8, &["a", "b"]);
     server.put("leases", lease(None));
     let released = loop {
-        let told = followed.baseline().await;
-        let lock = told.lock.clone().expect("it is locked, or was a moment ago");
+        let current = source.next_baseline().await;
+        let lock = current.lock.clone().expect("locked or just released");
         if &*lock.operation == "released" {
-            break told;
+            break current;
         }
-        assert!(told.is_in_flight(start()));
+        assert!(current.is_in_flight(start()));
     };
     assert_eq!((released.version.as_ref().unwrap().serial, released.objects.len()), (8, 2));
     let until = released.lock.as_ref().unwrap().in_flight_until.unwrap();
     assert!(until > start() && until <= start() + SignedDuration::from_secs(3), "{until}");
-    let settled = followed.baseline().await;
-    assert_eq!((settled.lock.as_ref(), settled.objects.len()), (None, 2));
-    followed.silent(10).await;
+    let unlocked = source.next_baseline().await;
+    assert_eq!((unlocked.lock.as_ref(), unlocked.objects.len()), (None, 2));
+    source.expect_no_event(10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_only_plans_changes_no_object() {
+async fn plan_lock_is_not_in_flight() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
-    let mut followed = Followed::start(&server, enabled());
-    followed.baseline().await;
-    followed.up().await;
+    let mut source = SourceFixture::start(&server, enabled());
+    source.next_baseline().await;
+    source.expect_up().await;
     server.put("leases", lease(Some("OperationTypePlan")));
-    let locked = followed.baseline().await;
+    let locked = source.next_baseline().await;
     assert!(!locked.is_in_flight(start()) && locked.lock.is_some());
     server.put("leases", lease(None));
-    assert_eq!(followed.baseline().await.lock, None);
+    assert_eq!(source.next_baseline().await.lock, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_torn_for_a_moment_is_not_told() {
+async fn incomplete_state_is_reported_only_after_five_seconds() {
     let server = StateServer::default();
     let packed = gzip(state(7, &["a", "b"]));
     let (one, other) = packed.split_at(packed.len() / 2);
     server.put("secrets", secret("terraform", "tfstate-default-shop", one));
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", other));
-    let mut followed = Followed::start(&server, enabled());
-    assert_eq!(followed.baseline().await.objects.len(), 2);
-    followed.up().await;
+    let mut source = SourceFixture::start(&server, enabled());
+    assert_eq!(source.next_baseline().await.objects.len(), 2);
+    source.expect_up().await;
     let packed = gzip(state(8, &["a", "b", "c"]));
     let (one, other) = packed.split_at(packed.len() / 2);
     server.put("secrets", secret("terraform", "tfstate-default-shop", one));
-    followed.silent(3).await;
+    source.expect_no_event(3).await;
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", other));
-    let whole = followed.baseline().await;
+    let whole = source.next_baseline().await;
     assert_eq!((whole.objects.len(), whole.fault.as_ref()), (3, None));
-    // And for longer, it is; what was declared last stays.
-    let torn_at = Instant::now();
+    // After five seconds the fault is reported; the last declared objects stay.
+    let deleted_at = Instant::now();
     server.delete("secrets", "terraform", "tfstate-default-shop-part-1");
-    let torn = followed.baseline().await;
-    assert!(torn_at.elapsed() >= Duration::from_secs(5) && torn_at.elapsed() < Duration::from_secs(8));
-    // One half alone is a truncated state: nobody can tell that there was more.
-    let trouble = torn.fault.as_ref().unwrap();
-    assert_eq!((trouble.fault, torn.objects.len()), (BaselineFault::Truncated, 3));
-    assert!(trouble.message.contains("Secret terraform/tfstate-default-shop"), "{}", trouble.message);
+    let incomplete = source.next_baseline().await;
+    assert!(deleted_at.elapsed() >= Duration::from_secs(5) && deleted_at.elapsed() < Duration::from_secs(8));
+    // The first part alone is a truncated state: nothing shows that another part existed.
+    let error = incomplete.fault.as_ref().unwrap();
+    assert_eq!((error.fault, incomplete.objects.len()), (BaselineFault::Truncated, 3));
+    assert!(error.message.contains("Secret terraform/tfstate-default-shop"), "{}", error.message);
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", b"xx"));
-    let torn = followed.baseline().await;
-    assert_eq!(torn.fault.as_ref().unwrap().fault, BaselineFault::Incomplete);
+    let incomplete = source.next_baseline().await;
+    assert_eq!(incomplete.fault.as_ref().unwrap().fault, BaselineFault::Incomplete);
     server.put("secrets", secret("terraform", "tfstate-default-shop-part-1", other));
-    assert_eq!(followed.baseline().await.fault, None);
+    assert_eq!(source.next_baseline().await.fault, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_forbidden_is_named_and_the_others_go_on() {
+async fn forbidden_namespace_is_reported_and_others_continue() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
     server.forbid("secrets", "ops");
     let sources = StateLocations { scope: Scope::new(["terraform", "ops"], []), ..enabled() };
-    let mut followed = Followed::start(&server, sources);
-    assert_eq!(&*followed.baseline().await.name, "terraform/default/shop");
-    match followed.next().await {
-        Told::Source(WatchHealth::Down { reason, message }) => {
+    let mut source = SourceFixture::start(&server, sources);
+    assert_eq!(&*source.next_baseline().await.name, "terraform/default/shop");
+    match source.next().await {
+        SourceEvent::Health(WatchHealth::Down { reason, message }) => {
             assert_eq!(reason, DownReason::Forbidden);
             for word in
                 ["list Secrets with label tfstate=true in namespace ops", "forbidden", "drift-exporter check"]
@@ -219,13 +219,13 @@ async fn a_namespace_that_is_forbidden_is_named_and_the_others_go_on() {
         other => panic!("{other:?}"),
     }
     put_state(&server, 8, &["a", "b"]);
-    assert_eq!(followed.baseline().await.objects.len(), 2);
+    assert_eq!(source.next_baseline().await.objects.len(), 2);
     server.allow();
-    while !matches!(followed.next().await, Told::Source(WatchHealth::Up)) {}
+    while !matches!(source.next().await, SourceEvent::Health(WatchHealth::Up)) {}
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_states_say_what_is_bad_about_them_and_never_what_is_in_them() {
+async fn invalid_states_report_their_fault_without_values() {
     let server = StateServer::default();
     let encrypted =
         r#"{"serial":1,"lineage":"a","meta":{},"encrypted_data":"canary","encryption_version":"v0"}"#;
@@ -238,86 +238,86 @@ async fn bad_states_say_what_is_bad_about_them_and_never_what_is_in_them() {
         (b"canary", BaselineFault::Unreadable),
         (&bomb, BaselineFault::TooLarge),
     ];
-    let mut followed = Followed::start(&server, enabled());
-    followed.up().await;
+    let mut source = SourceFixture::start(&server, enabled());
+    source.expect_up().await;
     put_state(&server, 7, &["a"]);
-    followed.baseline().await;
+    source.next_baseline().await;
     for (bytes, fault) in cases {
         server.put("secrets", secret("terraform", "tfstate-default-shop", bytes));
-        let told = followed.baseline().await;
-        let trouble = told.fault.as_ref().unwrap();
-        assert_eq!((trouble.fault, told.objects.len()), (fault, 1), "the last good version stays");
+        let current = source.next_baseline().await;
+        let error = current.fault.as_ref().unwrap();
+        assert_eq!((error.fault, current.objects.len()), (fault, 1), "the last valid version stays");
         assert!(
-            trouble.message.starts_with("cannot read Secret terraform/tfstate-default-shop: "),
+            error.message.starts_with("cannot read Secret terraform/tfstate-default-shop: "),
             "{}",
-            trouble.message
+            error.message
         );
-        assert!(!format!("{told:?}").contains("canary"), "{told:?}");
+        assert!(!format!("{current:?}").contains("canary"), "{current:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_settings_count_at_once() {
+async fn settings_changes_take_effect_at_once() {
     let server = StateServer::default();
     put_state(&server, 7, &["a"]);
     server.put("secrets", secret("ops", "tfstate-default-shop", &gzip(state(1, &["c"]))));
-    let mut followed = Followed::start(&server, StateLocations::default());
-    followed.silent(10).await;
-    assert!(server.requests().is_empty(), "what is switched off asks for nothing");
-    followed.sources.send_replace(Arc::new(enabled()));
-    followed.baseline().await;
-    followed.baseline().await;
-    followed.up().await;
-    followed
-        .sources
+    let mut source = SourceFixture::start(&server, StateLocations::default());
+    source.expect_no_event(10).await;
+    assert!(server.requests().is_empty(), "a disabled source sends no requests");
+    source.settings.send_replace(Arc::new(enabled()));
+    source.next_baseline().await;
+    source.next_baseline().await;
+    source.expect_up().await;
+    source
+        .settings
         .send_replace(Arc::new(StateLocations { scope: Scope::new(["terraform"], []), ..enabled() }));
-    assert!(matches!(followed.next().await, Told::Gone(name) if name == "ops/default/shop"));
-    followed.sources.send_replace(Arc::new(StateLocations {
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "ops/default/shop"));
+    source.settings.send_replace(Arc::new(StateLocations {
         scope: Scope::new(["terraform"], []),
         this_cluster: true,
         ..enabled()
     }));
-    assert!(followed.baseline().await.this_cluster);
-    followed.sources.send_replace(Arc::new(StateLocations::default()));
-    assert!(matches!(followed.next().await, Told::Gone(name) if name == "terraform/default/shop"));
-    assert!(matches!(followed.changes.recv().await, Some(Event::SourceRemoved(Source::Terraform))));
-    followed.silent(10).await;
-    assert!(followed.wanted().kinds.is_empty());
+    assert!(source.next_baseline().await.this_cluster);
+    source.settings.send_replace(Arc::new(StateLocations::default()));
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "terraform/default/shop"));
+    assert!(matches!(source.events.recv().await, Some(Event::SourceRemoved(Source::Terraform))));
+    source.expect_no_event(10).await;
+    assert!(source.requirements().kinds.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_are_followed_with_their_locks() {
+async fn state_files_and_locks_are_polled() {
     let folder = tempfile::tempdir().unwrap();
     let file: PathBuf = folder.path().join("shop.tfstate");
     std::fs::write(&file, state(7, &["a"])).unwrap();
     let missing: PathBuf = folder.path().join("missing").join("x.tfstate");
     let server = StateServer::default();
     let files = vec![folder.path().to_owned(), missing.clone()];
-    let mut followed = Followed::start(&server, StateLocations { files, ..enabled() });
-    let absent = followed.baseline().await;
+    let mut source = SourceFixture::start(&server, StateLocations { files, ..enabled() });
+    let absent = source.next_baseline().await;
     assert_eq!(absent.name, missing.display().to_string().into());
     assert!(absent.fault.as_ref().unwrap().message.contains("cannot read file "), "{absent:?}");
-    let first = followed.baseline().await;
+    let first = source.next_baseline().await;
     assert_eq!((first.origin, &*first.name), (BaselineOrigin::File, &*file.display().to_string()));
-    followed.up().await;
+    source.expect_up().await;
     let lock = folder.path().join(".shop.tfstate.lock.info");
     std::fs::write(
         &lock,
         json!({"Operation": "OperationTypeApply", "Who": "me", "Created": START}).to_string(),
     )
     .unwrap();
-    assert_eq!(&*followed.baseline().await.lock.as_ref().unwrap().who, "me");
-    // Somebody begins to write it anew.
+    assert_eq!(&*source.next_baseline().await.lock.as_ref().unwrap().who, "me");
+    // A writer truncates the file.
     std::fs::write(&file, "").unwrap();
-    followed.silent(3).await;
-    // Half written.
+    source.expect_no_event(3).await;
+    // The file is half written.
     std::fs::write(&file, &state(8, &["a", "b"])[..50]).unwrap();
-    followed.silent(3).await;
+    source.expect_no_event(3).await;
     std::fs::write(&file, state(8, &["a", "b"])).unwrap();
-    assert_eq!(followed.baseline().await.objects.len(), 2);
+    assert_eq!(source.next_baseline().await.objects.len(), 2);
     std::fs::remove_file(&lock).unwrap();
-    assert_eq!(&*followed.baseline().await.lock.as_ref().unwrap().operation, "released");
-    assert_eq!(followed.baseline().await.lock, None);
+    assert_eq!(&*source.next_baseline().await.lock.as_ref().unwrap().operation, "released");
+    assert_eq!(source.next_baseline().await.lock, None);
     std::fs::remove_file(&file).unwrap();
-    assert!(matches!(followed.next().await, Told::Gone(name) if name == file.display().to_string()));
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == file.display().to_string()));
 }

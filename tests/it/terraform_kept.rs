@@ -1,4 +1,4 @@
-//! Objects that are read again because other fields are sealed, or with other keys: that is no edit, and ends nothing.
+//! Relists with another redaction policy or key: they are not edits and end no episode.
 
 use drift_exporter::{
     diff::{terraform::sensitive_fields, unpack},
@@ -7,28 +7,28 @@ use drift_exporter::{
 };
 use jiff::Timestamp;
 
-use crate::support::claims::{World, key, marked, state};
+use crate::support::claims::{EngineFixture, key, sensitive_state, state};
 
 type Map = (&'static str, &'static str, &'static str);
 
 const A: Map = ("a", "u-a", "hunter1");
 const EDITED: Map = ("a", "u-a", "hunter2");
 
-/// What has to be sealed for what these declare.
-fn sealing(baselines: &[&Baseline], keys: &[&RedactionKey]) -> RedactionPolicy {
-    let mut sealing = RedactionPolicy::new(key(1));
+/// The redaction policy for these baselines.
+fn redaction(baselines: &[&Baseline], keys: &[&RedactionKey]) -> RedactionPolicy {
+    let mut redaction = RedactionPolicy::new(key(1));
     for declared in baselines.iter().flat_map(|baseline| &baseline.objects) {
-        sealing.add_fields(&declared.object, sensitive_fields(declared));
+        redaction.add_fields(&declared.object, sensitive_fields(declared));
     }
-    keys.iter().for_each(|key| sealing.add_key(key));
-    sealing
+    keys.iter().for_each(|key| redaction.add_key(key));
+    redaction
 }
 
-/// The same version of the object is listed once more, and sealed like this.
-fn read_again(world: &mut World, map: Map, sealing: RedactionPolicy) {
-    world.sealing = sealing;
-    world.version -= 1;
-    world.list(&[map]);
+/// Lists the same version of the object again, with another redaction policy.
+fn relist(fixture: &mut EngineFixture, map: Map, redaction: RedactionPolicy) {
+    fixture.redaction = redaction;
+    fixture.version -= 1;
+    fixture.list(&[map]);
 }
 
 fn locked(baseline: &Baseline) -> Baseline {
@@ -41,125 +41,127 @@ fn locked(baseline: &Baseline) -> Baseline {
     Baseline { lock: Some(lock), ..baseline.clone() }
 }
 
-/// Whether the value is in what is kept of the object.
-fn is_told(world: &World) -> bool {
-    let snapshot = world.engine.snapshot();
+/// Whether the cached object contains the plain value.
+fn is_plain(fixture: &EngineFixture) -> bool {
+    let snapshot = fixture.engine.snapshot();
     let entries = snapshot.kinds[0].blocks.get("shop", "a");
     let document = entries[0].object.document.as_ref().unwrap();
     unpack(&document.packed).to_string().contains("hunter")
 }
 
-fn history(world: &World) -> usize {
-    world.engine.snapshot().history.newest_first().count()
+fn transition_count(fixture: &EngineFixture) -> usize {
+    fixture.engine.snapshot().history.newest_first().count()
 }
 
 #[test]
-fn what_is_sealed_from_now_on_goes_on_as_it_was() {
+fn newly_redacted_value_keeps_verdict_and_digests() {
     for map in [A, EDITED] {
-        let (plain, marked) = (state("s", 1, &[A]), marked("s", 2, &[A], &key(1)));
-        let mut world = World::new(&[plain], &[A]);
-        world.see("a", "u-a", map.2);
-        let verdict = world.verdict("a").0;
-        world.baseline(marked.clone());
-        let (before, noted) = (world.claims("a"), history(&world));
-        assert!(is_told(&world), "it was read before anybody marked it");
-        read_again(&mut world, map, sealing(&[&marked], &[]));
-        assert!(!is_told(&world));
-        world.check("a", verdict);
+        let (plain, sensitive) = (state("s", 1, &[A]), sensitive_state("s", 2, &[A], &key(1)));
+        let mut fixture = EngineFixture::new(&[plain], &[A]);
+        fixture.observe("a", "u-a", map.2);
+        let verdict = fixture.verdict("a").0;
+        fixture.set_baseline(sensitive.clone());
+        let (before, transitions) = (fixture.claims("a"), transition_count(&fixture));
+        assert!(is_plain(&fixture), "the object was read before the value was sensitive");
+        relist(&mut fixture, map, redaction(&[&sensitive], &[]));
+        assert!(!is_plain(&fixture));
+        fixture.assert_verdict("a", verdict);
         assert_eq!(
-            (world.claims("a"), history(&world)),
-            (before, noted),
-            "digests are what was shown before"
+            (fixture.claims("a"), transition_count(&fixture)),
+            (before, transitions),
+            "the digests are unchanged"
         );
-        read_again(&mut world, map, RedactionPolicy::new(key(1)));
-        assert!(is_told(&world));
-        world.check("a", verdict);
+        relist(&mut fixture, map, RedactionPolicy::new(key(1)));
+        assert!(is_plain(&fixture));
+        fixture.assert_verdict("a", verdict);
         assert_eq!(
-            (history(&world), world.detections()),
-            (noted, u64::from(verdict == VerdictKind::Drifted))
+            (transition_count(&fixture), fixture.detections()),
+            (transitions, u64::from(verdict == VerdictKind::Drifted))
         );
     }
 }
 
 #[test]
-fn an_edit_of_what_is_sealed_is_drift_and_undone_when_it_is_undone() {
-    let marked = marked("s", 1, &[A], &key(1));
-    let mut world = World::new(std::slice::from_ref(&marked), &[A]);
-    read_again(&mut world, A, sealing(&[&marked], &[]));
-    world.see("a", "u-a", "hunter2");
-    world.check("a", VerdictKind::Drifted);
-    let claim = world.claims("a").remove(0);
+fn edit_of_redacted_value_is_drift_until_reverted() {
+    let sensitive = sensitive_state("s", 1, &[A], &key(1));
+    let mut fixture = EngineFixture::new(std::slice::from_ref(&sensitive), &[A]);
+    relist(&mut fixture, A, redaction(&[&sensitive], &[]));
+    fixture.observe("a", "u-a", "hunter2");
+    fixture.assert_verdict("a", VerdictKind::Drifted);
+    let claim = fixture.claims("a").remove(0);
     let finding = &claim.verdict.episode().unwrap().differences[0].finding;
     let digests = (&*key(1).digest(b"hunter1"), &*key(1).digest(b"hunter2"));
     assert_eq!((&*finding.path, (&*finding.expected, &*finding.actual)), ("data.key", digests));
     assert_eq!(finding.owner.as_ref().map(|owner| &*owner.manager), Some("kubectl-edit"));
-    world.see("a", "u-a", "hunter1");
-    assert_eq!(world.last_episode_change(), Some(EpisodeChange::Ended(ResolutionCause::Reverted)));
+    fixture.observe("a", "u-a", "hunter1");
+    assert_eq!(fixture.last_episode_change(), Some(EpisodeChange::Ended(ResolutionCause::Reverted)));
 }
 
-/// An apply takes over what was edited, or undoes it, and marks it: the object is read again while it goes on.
+/// An apply absorbs or reverts an edit and marks the value as sensitive: the object is relisted during the apply.
 #[test]
-fn what_is_sealed_during_an_apply_is_absorbed_or_reverted_by_what_happened_to_the_object() {
+fn value_redacted_during_apply_is_absorbed_or_reverted() {
     for (declared, cause) in [(EDITED, ResolutionCause::Absorbed), (A, ResolutionCause::Reverted)] {
         for other_version in [false, true] {
-            let after = marked("s", 2, &[declared], &key(1));
-            let mut world = World::new(&[state("s", 1, &[A])], &[A]);
-            world.see("a", "u-a", "hunter2").baseline(locked(&after));
-            world.check("a", VerdictKind::InFlight);
-            // The status changes at the same time, and makes another version of it.
-            world.version += u64::from(other_version || cause == ResolutionCause::Reverted);
-            read_again(&mut world, declared, sealing(&[&after], &[]));
-            world.check("a", VerdictKind::InFlight);
-            world.baseline(after);
-            world.check("a", VerdictKind::InSync);
-            assert_eq!(world.last_episode_change(), Some(EpisodeChange::Ended(cause)));
+            let after = sensitive_state("s", 2, &[declared], &key(1));
+            let mut fixture = EngineFixture::new(&[state("s", 1, &[A])], &[A]);
+            fixture.observe("a", "u-a", "hunter2").set_baseline(locked(&after));
+            fixture.assert_verdict("a", VerdictKind::InFlight);
+            // A status change at the same time creates another resource version.
+            fixture.version += u64::from(other_version || cause == ResolutionCause::Reverted);
+            relist(&mut fixture, declared, redaction(&[&after], &[]));
+            fixture.assert_verdict("a", VerdictKind::InFlight);
+            fixture.set_baseline(after);
+            fixture.assert_verdict("a", VerdictKind::InSync);
+            assert_eq!(fixture.last_episode_change(), Some(EpisodeChange::Ended(cause)));
         }
     }
 }
 
 #[test]
-fn a_baseline_with_a_key_of_its_own_waits_until_the_object_is_read_with_it() {
+fn baseline_with_another_key_waits_for_relist() {
     for (declared, verdict) in [(A, VerdictKind::Drifted), (EDITED, VerdictKind::InSync)] {
-        let first = marked("s", 1, &[A], &key(2));
-        let mut world = World::new(std::slice::from_ref(&first), &[A]);
-        read_again(&mut world, A, sealing(&[&first], &[&key(2)]));
-        world.see("a", "u-a", "hunter2");
-        world.check("a", VerdictKind::Drifted);
-        let again = marked("s", 2, &[declared], &key(3));
-        world.baseline(again.clone());
-        world.check("a", VerdictKind::InFlight);
-        read_again(&mut world, EDITED, sealing(&[&again], &[&key(3)]));
-        world.check("a", verdict);
-        let turn = if verdict == VerdictKind::InSync {
+        let first = sensitive_state("s", 1, &[A], &key(2));
+        let mut fixture = EngineFixture::new(std::slice::from_ref(&first), &[A]);
+        relist(&mut fixture, A, redaction(&[&first], &[&key(2)]));
+        fixture.observe("a", "u-a", "hunter2");
+        fixture.assert_verdict("a", VerdictKind::Drifted);
+        let republished = sensitive_state("s", 2, &[declared], &key(3));
+        fixture.set_baseline(republished.clone());
+        fixture.assert_verdict("a", VerdictKind::InFlight);
+        relist(&mut fixture, EDITED, redaction(&[&republished], &[&key(3)]));
+        fixture.assert_verdict("a", verdict);
+        let change = if verdict == VerdictKind::InSync {
             EpisodeChange::Ended(ResolutionCause::Absorbed)
         } else {
             EpisodeChange::Started
         };
-        assert_eq!((world.last_episode_change(), world.detections()), (Some(turn), 1));
+        assert_eq!((fixture.last_episode_change(), fixture.detections()), (Some(change), 1));
     }
 }
 
 #[test]
-fn baselines_with_different_keys_agree_about_one_object() {
-    let (own, published) = (marked("own", 1, &[A], &key(1)), state_of_another_key());
-    let mut world = World::new(&[own.clone(), published.clone()], &[A]);
-    read_again(&mut world, A, sealing(&[&own, &published], &[&key(2)]));
-    assert!(!is_told(&world));
-    world.check("a", VerdictKind::InSync);
-    world.see("a", "u-a", "hunter2");
-    world.check("a", VerdictKind::Drifted);
-    let claim = world.claims("a").remove(0);
+fn baselines_with_different_keys_agree() {
+    let (from_state, published) = (sensitive_state("own", 1, &[A], &key(1)), state_of_another_key());
+    let mut fixture = EngineFixture::new(&[from_state.clone(), published.clone()], &[A]);
+    relist(&mut fixture, A, redaction(&[&from_state, &published], &[&key(2)]));
+    assert!(!is_plain(&fixture));
+    fixture.assert_verdict("a", VerdictKind::InSync);
+    fixture.observe("a", "u-a", "hunter2");
+    fixture.assert_verdict("a", VerdictKind::Drifted);
+    let claim = fixture.claims("a").remove(0);
     assert_eq!(claim.declared_by().len(), 2);
-    let told = format!("{:?}", claim.verdict);
-    assert!(!told.contains("hunter"), "{told}");
-    // Whoever does not mark it says the same on its own.
-    world.engine.apply(drift_exporter::types::Event::BaselineRemoved(own.source, own.name.clone()));
-    world.check("a", VerdictKind::Drifted);
-    let told = format!("{:?}", world.claims("a").remove(0).verdict);
-    assert!(!told.contains("hunter"), "{told}");
+    let verdict_text = format!("{:?}", claim.verdict);
+    assert!(!verdict_text.contains("hunter"), "{verdict_text}");
+    // The state that does not mark the value reports the same alone.
+    fixture
+        .engine
+        .apply(drift_exporter::types::Event::BaselineRemoved(from_state.source, from_state.name.clone()));
+    fixture.assert_verdict("a", VerdictKind::Drifted);
+    let verdict_text = format!("{:?}", fixture.claims("a").remove(0).verdict);
+    assert!(!verdict_text.contains("hunter"), "{verdict_text}");
 }
 
-/// One that marks nothing.
+/// A baseline with another key that marks nothing as sensitive.
 fn state_of_another_key() -> Baseline {
     let mut baseline = state("published", 1, &[A]);
     for object in &mut baseline.objects {

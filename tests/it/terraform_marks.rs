@@ -1,4 +1,4 @@
-//! Whatever a state marks as sensitive: the live object is kept with digests in its place, and compares as if nothing were marked.
+//! Sensitive paths of states: the cached object has digests instead of values, and the diff is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ fn key(number: u8) -> RedactionKey {
     RedactionKey::new([number; 32])
 }
 
-/// A resource: its type, its attributes, and the object that it declares.
+/// A resource type, its attributes and the live object.
 struct Case {
     resource_type: String,
     attributes: Value,
@@ -28,24 +28,24 @@ impl Case {
         Self { resource_type: resource_type.to_owned(), attributes, live }
     }
 
-    /// Every path of attributes that could be marked.
-    fn marks(&self) -> BTreeSet<Vec<String>> {
-        let mut marks = BTreeSet::new();
-        paths(&self.attributes, &mut Vec::new(), &mut marks);
+    /// Every attribute path that can be sensitive.
+    fn sensitive_paths(&self) -> BTreeSet<Vec<String>> {
+        let mut sensitive_paths = BTreeSet::new();
+        paths(&self.attributes, &mut Vec::new(), &mut sensitive_paths);
         if self.resource_type != "kubernetes_manifest" {
-            return marks;
+            return sensitive_paths;
         }
         let within = |path: Vec<String>| path.into_iter().filter(|name| name != "value").collect();
         let manifest = |path: &Vec<String>| path.first().is_some_and(|first| first == "manifest");
-        marks.into_iter().filter(manifest).map(within).collect()
+        sensitive_paths.into_iter().filter(manifest).map(within).collect()
     }
 
-    /// What it declares, with one path marked, or none.
-    fn declared(&self, marked: Option<&[String]>, key: &RedactionKey) -> DeclaredObject {
+    /// The declared object, with one sensitive path or none.
+    fn declared(&self, sensitive_path: Option<&[String]>, key: &RedactionKey) -> DeclaredObject {
         let step = |name: &String| json!({"type": "get_attr", "value": name});
-        let marks: Vec<Value> = marked.iter().map(|path| path.iter().map(step).collect()).collect();
-        let instance =
-            json!({"schema_version": 1, "attributes": self.attributes, "sensitive_attributes": marks});
+        let sensitive_paths: Vec<Value> =
+            sensitive_path.iter().map(|path| path.iter().map(step).collect()).collect();
+        let instance = json!({"schema_version": 1, "attributes": self.attributes, "sensitive_attributes": sensitive_paths});
         let resource =
             json!({"mode": "managed", "type": self.resource_type, "name": "a", "instances": [instance]});
         let state = json!({"version": 4, "resources": [resource]});
@@ -54,7 +54,7 @@ impl Case {
     }
 }
 
-/// What real Terraform wrote down, beside the objects that it made.
+/// States that Terraform wrote, with the objects that it created.
 fn real_cases() -> Vec<Case> {
     let state: Value = serde_json::from_str(include_str!("../../src/demo/terraform/shop.tfstate")).unwrap();
     let objects: BTreeMap<String, Value> =
@@ -66,18 +66,18 @@ fn real_cases() -> Vec<Case> {
         let attributes = resource["instances"][0]["attributes"].clone();
         Case::new(resource_type, attributes, objects[&format!("{module}{resource_type}.{name}")].clone())
     });
-    // Two of its Deployments are alike.
+    // Two of the Deployments are equal.
     cases.take(7).collect()
 }
 
-/// What all of them but those without a namespace are called.
+/// The metadata of all namespaced objects.
 fn metadata() -> Value {
     json!({"name": "a", "namespace": "shop", "annotations": {"example.com/note": "kanarie"}})
 }
 
-/// What is peculiar: numbers, switches, amounts, modes, certificates, lists in lists, parts of objects, names in manifests.
-fn peculiar_cases() -> Vec<Case> {
-    [workloads(), others(), documents()].into_iter().flatten().collect()
+/// Edge cases: numbers, booleans, quantities, file modes, certificates, nested lists, partial objects, names in manifests.
+fn edge_cases() -> Vec<Case> {
+    [workloads(), other_resources(), documents()].into_iter().flatten().collect()
 }
 
 fn workloads() -> Vec<Case> {
@@ -115,7 +115,7 @@ fn workloads() -> Vec<Case> {
     ]
 }
 
-fn others() -> Vec<Case> {
+fn other_resources() -> Vec<Case> {
     let (metadata, block) = (metadata(), json!([metadata()]));
     let ca_bundle =
         |text: &str| json!({"clientConfig": {"caBundle": text, "url": "https://a"}, "name": "a.example.com"});
@@ -184,8 +184,8 @@ fn paths(value: &Value, path: &mut Vec<String>, found: &mut BTreeSet<Vec<String>
     }
 }
 
-/// What one can do to a live object: JSON pointers of all scalars and lists in what is declared.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+/// JSON pointers of all scalars and lists that a test can edit.
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             let declared = |name: &str| {
@@ -195,7 +195,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
             for (name, member) in members {
                 let inner = format!("{at}/{}", name.replace('/', "~1"));
                 if declared(&inner) {
-                    places(member, &inner, found);
+                    pointers(member, &inner, found);
                 }
             }
         }
@@ -204,16 +204,16 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
             elements
                 .iter()
                 .enumerate()
-                .for_each(|(index, element)| places(element, &format!("{at}/{index}"), found));
+                .for_each(|(index, element)| pointers(element, &format!("{at}/{index}"), found));
         }
         _ => found.push(at.to_owned()),
     }
 }
 
-/// The object after one edit.
-fn edited(live: &Value, place: &str) -> Value {
+/// The object with one value edited.
+fn edited(live: &Value, pointer: &str) -> Value {
     let mut live = live.clone();
-    let value = live.pointer_mut(place).unwrap();
+    let value = live.pointer_mut(pointer).unwrap();
     match value {
         Value::Array(elements) => elements.reverse(),
         Value::String(text) => text.push('x'),
@@ -226,10 +226,10 @@ fn edited(live: &Value, place: &str) -> Value {
     live
 }
 
-/// The object without a field, or an element of a list.
-fn removed(live: &Value, place: &str) -> Value {
+/// The object without a field or list element.
+fn removed(live: &Value, pointer: &str) -> Value {
     let mut live = live.clone();
-    let (outer, name) = place.rsplit_once('/').unwrap();
+    let (outer, name) = pointer.rsplit_once('/').unwrap();
     match live.pointer_mut(outer).unwrap() {
         Value::Array(elements) => drop(elements.remove(name.parse().unwrap())),
         Value::Object(members) => drop(members.remove(&name.replace("~1", "/"))),
@@ -238,7 +238,7 @@ fn removed(live: &Value, place: &str) -> Value {
     live
 }
 
-/// The fields that differ. Names of elements may be sealed, so only that there is one counts.
+/// The paths that differ, without keys of list elements, which may be redacted.
 fn found(comparison: &Comparison) -> Vec<String> {
     assert!(!comparison.unknown_key);
     let path = |path: &str| {
@@ -254,57 +254,63 @@ fn kind_of(declared: &DeclaredObject) -> Kind {
     Kind::undiscovered(&name.group, &name.version, &name.kind)
 }
 
-/// The object as it is kept: sealed by what is marked, with these keys.
-fn sealed(declared: &DeclaredObject, keys: &[RedactionKey], live: &Value) -> Value {
-    let mut sealing = RedactionPolicy::new(keys[0].clone());
-    keys.iter().for_each(|key| sealing.add_key(key));
-    sealing.add_fields(&declared.object, sensitive_fields(declared));
+/// The object as cached: redacted with these keys.
+fn redacted(declared: &DeclaredObject, keys: &[RedactionKey], live: &Value) -> Value {
+    let mut policy = RedactionPolicy::new(keys[0].clone());
+    keys.iter().for_each(|key| policy.add_key(key));
+    policy.add_fields(&declared.object, sensitive_fields(declared));
     let mut live = live.clone();
     live["metadata"]["name"] = (&*declared.object.name).into();
     live["metadata"]["namespace"] = (&*declared.object.namespace).into();
-    redact_object(&mut live, &kind_of(declared), &sealing);
+    redact_object(&mut live, &kind_of(declared), &policy);
     live
 }
 
-/// Whether a place is in fields that are sealed.
-fn is_redacted(fields: &[Box<str>], place: &str) -> bool {
-    let names = place.split('/').skip(1).filter(|name| name.parse::<usize>().is_err());
-    let place = names.map(|name| name.replace("~1", "/")).collect::<Vec<_>>().join(".");
-    fields.iter().any(|field| is_within(&place, field))
+/// Whether a JSON pointer is inside a redacted field.
+fn is_redacted(fields: &[Box<str>], pointer: &str) -> bool {
+    let names = pointer.split('/').skip(1).filter(|name| name.parse::<usize>().is_err());
+    let pointer = names.map(|name| name.replace("~1", "/")).collect::<Vec<_>>().join(".");
+    fields.iter().any(|field| is_within(&pointer, field))
 }
 
 fn check_case(case: &Case) -> usize {
-    let marks = case.marks();
+    let sensitive_paths = case.sensitive_paths();
     let mut all_places = Vec::new();
-    places(&case.live, "", &mut all_places);
+    pointers(&case.live, "", &mut all_places);
     let plain = case.declared(None, &key(1));
-    // What Terraform would say: nothing is sealed but by the type of the resource.
-    let truth = |live: &Value| found(&compare(&plain, live, &Schemas::default()));
+    // The expected diff: nothing is redacted but by resource type.
+    let expected = |live: &Value| found(&compare(&plain, live, &Schemas::default()));
     let edits: Vec<Value> = all_places
         .iter()
-        .flat_map(|place| [edited(&case.live, place), removed(&case.live, place)])
+        .flat_map(|pointer| [edited(&case.live, pointer), removed(&case.live, pointer)])
         .chain([case.live.clone()])
         .collect();
-    let truths: Vec<Vec<String>> = edits.iter().map(truth).collect();
+    let all_expected: Vec<Vec<String>> = edits.iter().map(expected).collect();
     let (mut count, published) = (0, case.declared(None, &key(2)));
-    for (number, mark) in marks.iter().enumerate() {
+    for (number, mark) in sensitive_paths.iter().enumerate() {
         let declared = case.declared(Some(mark), &key(1));
         let fields = sensitive_fields(&declared);
-        let touched = all_places.iter().flat_map(|place| [is_redacted(&fields, place); 2]).chain([true]);
-        let (touched, others): (Vec<_>, Vec<_>) =
-            edits.iter().zip(&truths).zip(touched).partition(|(_, touched)| *touched);
-        // Of many, some: what is marked with much else is marked on its own as well.
+        let touched = all_places.iter().flat_map(|pointer| [is_redacted(&fields, pointer); 2]).chain([true]);
+        let (touched, other_resources): (Vec<_>, Vec<_>) =
+            edits.iter().zip(&all_expected).zip(touched).partition(|(_, touched)| *touched);
+        // A sample: values under a broad path have a path of their own too.
         let some = touched.iter().skip(number % 3).step_by(1 + touched.len() / 6);
-        let some = some.chain(others.get(number % others.len().max(1))).chain(touched.last());
-        for ((live, truth), _) in some {
-            let sealed = sealed(&declared, &[key(1), key(2)], live);
-            let told = || format!("{} {mark:?} -> {fields:?}: {live}", case.resource_type);
-            assert_eq!(found(&compare(&declared, &sealed, &Schemas::default())), **truth, "{}", told());
+        let some =
+            some.chain(other_resources.get(number % other_resources.len().max(1))).chain(touched.last());
+        for ((live, expected), _) in some {
+            let redacted = redacted(&declared, &[key(1), key(2)], live);
+            let context = || format!("{} {mark:?} -> {fields:?}: {live}", case.resource_type);
             assert_eq!(
-                found(&compare(&published, &sealed, &Schemas::default())),
-                **truth,
+                found(&compare(&declared, &redacted, &Schemas::default())),
+                **expected,
+                "{}",
+                context()
+            );
+            assert_eq!(
+                found(&compare(&published, &redacted, &Schemas::default())),
+                **expected,
                 "another baseline, {}",
-                told()
+                context()
             );
             count += 1;
         }
@@ -312,46 +318,47 @@ fn check_case(case: &Case) -> usize {
     count
 }
 
-/// The same object with a text of its own in every place that has a text, and these texts by their places.
+/// The object with a unique string in every string field, and these strings by JSON pointer.
 fn planted(live: &Value) -> (Value, Vec<(String, String)>) {
     let (mut live, mut all_places, mut planted) = (live.clone(), Vec::new(), Vec::new());
-    places(&live, "", &mut all_places);
-    for (number, place) in all_places.into_iter().enumerate() {
-        let value = live.pointer_mut(&place).unwrap();
+    pointers(&live, "", &mut all_places);
+    for (number, pointer) in all_places.into_iter().enumerate() {
+        let value = live.pointer_mut(&pointer).unwrap();
         if value.is_string() {
             let canary = format!("kanarie-{number}.");
             *value = canary.as_str().into();
-            planted.push((place, canary));
+            planted.push((pointer, canary));
         }
     }
     (live, planted)
 }
 
 #[test]
-fn whatever_is_marked_is_sealed_and_nothing_else() {
+fn only_sensitive_paths_are_redacted() {
     let mut found_by_attribute = 0;
-    for case in real_cases().iter().chain(&peculiar_cases()) {
+    for case in real_cases().iter().chain(&edge_cases()) {
         let (live, planted) = planted(&case.live);
-        // Every text differs now: what Terraform calls its field is known from there as well.
+        // Every string differs now, so the diff names the attribute of each field.
         let differs = compare(&case.declared(None, &key(1)), &live, &Schemas::default());
-        for mark in case.marks() {
+        for mark in case.sensitive_paths() {
             let declared = case.declared(Some(&mark), &key(1));
             let fields = sensitive_fields(&declared);
-            let told = format!("{} {mark:?} -> {fields:?}", case.resource_type);
+            let context = format!("{} {mark:?} -> {fields:?}", case.resource_type);
             let is_secret = &*declared.object.kind == "Secret";
-            let text = sealed(&declared, &[key(1), key(2)], &live).to_string();
-            for (place, canary) in &planted {
+            let text = redacted(&declared, &[key(1), key(2)], &live).to_string();
+            for (pointer, canary) in &planted {
                 let always =
-                    ["/data/", "/metadata/annotations/"].iter().any(|always| place.starts_with(always));
-                let sealed = is_secret && always || is_redacted(&fields, place);
-                assert_eq!(text.contains(canary), !sealed, "{told}: {place}");
+                    ["/data/", "/metadata/annotations/"].iter().any(|always| pointer.starts_with(always));
+                let redacted = is_secret && always || is_redacted(&fields, pointer);
+                assert_eq!(text.contains(canary), !redacted, "{context}: {pointer}");
             }
-            let marked = mark.join(".");
-            let marked =
-                marked.strip_prefix("manifest").map_or(&*marked, |inner| inner.trim_start_matches('.'));
+            let sensitive_path = mark.join(".");
+            let sensitive_path = sensitive_path
+                .strip_prefix("manifest")
+                .map_or(&*sensitive_path, |inner| inner.trim_start_matches('.'));
             for (found, attribute) in differs.findings.iter().zip(&differs.attributes) {
-                if is_within(attribute, marked) && found.actual.starts_with("kanarie-") {
-                    assert!(!text.contains(&*found.actual), "{told}: {attribute}");
+                if is_within(attribute, sensitive_path) && found.actual.starts_with("kanarie-") {
+                    assert!(!text.contains(&*found.actual), "{context}: {attribute}");
                     found_by_attribute += 1;
                 }
             }
@@ -360,11 +367,11 @@ fn whatever_is_marked_is_sealed_and_nothing_else() {
     assert!(found_by_attribute > 500, "{found_by_attribute}");
 }
 
-/// Prints figures: `cargo test --test it whatever_is_marked -- --nocapture`.
+/// Prints counts: `cargo test --test it sensitive_paths_do_not_change -- --nocapture`.
 #[test]
-#[expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
-fn whatever_is_marked_compares_as_if_nothing_were() {
-    for case in real_cases().iter().chain(&peculiar_cases()) {
+#[expect(clippy::print_stdout, reason = "prints counts")]
+fn sensitive_paths_do_not_change_the_diff() {
+    for case in real_cases().iter().chain(&edge_cases()) {
         println!("{}: {} comparisons", case.resource_type, check_case(case));
     }
 }

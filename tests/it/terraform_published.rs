@@ -1,4 +1,4 @@
-//! `drift-exporter baseline`, and what the exporter reads of it again.
+//! `drift-exporter baseline`, and the published baseline in the Terraform source.
 
 use std::{
     io::{Read as _, Write as _},
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     command_line::{CommandOutput, run},
     support::{
-        followed::{Followed, Told},
+        followed::{SourceEvent, SourceFixture},
         state_server::StateServer,
     },
 };
@@ -28,14 +28,14 @@ pub(crate) fn publish(state: &Value, flags: &[&str]) -> CommandOutput {
     run(&[&["baseline", "--name", "shop-prod"], flags].concat(), &state.to_string(), &[])
 }
 
-/// The Secrets that were printed.
+/// The printed Secrets.
 pub(crate) fn secrets(ended: &CommandOutput) -> Vec<Value> {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let documents = ended.stdout.split("---\n").filter(|text| !text.is_empty());
     documents.map(|text| serde_saphyr::from_str(text).unwrap()).collect()
 }
 
-/// What is in them.
+/// The decompressed baseline of these Secrets.
 fn inflated(secrets: &[Value]) -> String {
     let pieces =
         secrets.iter().map(|secret| STANDARD.decode(secret["data"]["baseline"].as_str().unwrap()).unwrap());
@@ -62,13 +62,13 @@ fn secret() -> Value {
     resource("kubernetes_secret_v1", "s", &attributes)
 }
 
-/// Some that do not pack well: about so many KiB of them.
-fn noisy(kibibytes: usize) -> Value {
+/// Resources with about this many KiB of incompressible data.
+fn incompressible(kibibytes: usize) -> Value {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = |at: usize| {
         let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(1024).collect();
         let mut map = config_map(&format!("noise-{at}"), "");
-        // Of data there would be digests only.
+        // Data would be published as digests only.
         map["instances"][0]["attributes"]["metadata"][0]["labels"] = json!({"noise": STANDARD.encode(bytes)});
         map
     };
@@ -83,14 +83,14 @@ pub(crate) fn put(server: &StateServer, secrets: &[Value]) {
     }
 }
 
-fn followed(server: &StateServer) -> Followed {
-    Followed::start(server, StateLocations { enabled: true, ..StateLocations::default() })
+fn start_source(server: &StateServer) -> SourceFixture {
+    SourceFixture::start(server, StateLocations { enabled: true, ..StateLocations::default() })
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_published_is_read_as_it_was() {
-    let thing = resource("kubernetes_thing", "t", &json!({}));
-    let ended = publish(&state(7, &json!([config_map("a", "b"), secret(), thing])), &[]);
+async fn published_baseline_round_trips() {
+    let unknown_resource = resource("kubernetes_thing", "t", &json!({}));
+    let ended = publish(&state(7, &json!([config_map("a", "b"), secret(), unknown_resource])), &[]);
     assert_eq!(
         ended.stderr,
         "drift-exporter: 2 objects of 2 types, 1 resource left out: kubernetes_thing (unknown_type) 1\n"
@@ -106,70 +106,73 @@ async fn what_was_published_is_read_as_it_was() {
     assert_eq!(metadata["annotations"]["tfdrift.jin.dev/serial"], "7");
     let server = StateServer::default();
     put(&server, &secrets);
-    let mut followed = followed(&server);
-    let told = followed.baseline().await;
-    followed.up().await;
+    let mut source = start_source(&server);
+    let baseline = source.next_baseline().await;
+    source.expect_up().await;
     assert_eq!(
-        (told.origin, &*told.name, told.fault.as_ref()),
+        (baseline.origin, &*baseline.name, baseline.fault.as_ref()),
         (BaselineOrigin::Published, "shop-prod", None)
     );
-    let version = told.version.as_ref().unwrap();
+    let version = baseline.version.as_ref().unwrap();
     assert_eq!((version.serial, &*version.lineage, &*version.tool_version), (7, "l-1", "1.11.4"));
     assert!(version.written.is_some());
-    assert_eq!(told.skipped[0].reason, SkipReason::UnknownType);
-    assert_eq!(told.objects[0].uid.as_deref(), Some("u-1"));
+    assert_eq!(baseline.skipped[0].reason, SkipReason::UnknownType);
+    assert_eq!(baseline.objects[0].uid.as_deref(), Some("u-1"));
     let live = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "Y2FuYXJ5"}});
-    assert_eq!(compare(&told.objects[1], &live, &Schemas::default()), Comparison::default());
+    assert_eq!(compare(&baseline.objects[1], &live, &Schemas::default()), Comparison::default());
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let wanted = followed.wanted();
+    let wanted = source.requirements();
     let keys = |kind: &str| wanted.documents[&("".into(), kind.into())].keys();
-    assert_eq!((keys("Secret").len(), &keys("Secret")[1]), (2, &told.objects[1].key));
-    assert_eq!(keys("ConfigMap"), &keys("Secret")[..1], "nothing in it is sealed");
+    assert_eq!((keys("Secret").len(), &keys("Secret")[1]), (2, &baseline.objects[1].key));
+    assert_eq!(keys("ConfigMap"), &keys("Secret")[..1], "nothing in it is redacted");
     let secret = wanted.kinds.iter().find(|kind| kind.to_string() == "v1 Secret").unwrap();
     assert_eq!(secret.name.as_deref(), Some("s"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_of_one_publication_belong_together_and_those_of_two_do_not() {
-    let long = secrets(&publish(&state(7, &noisy(260)), &["-n", "terraform"]));
+async fn parts_of_different_publications_are_not_combined() {
+    let long = secrets(&publish(&state(7, &incompressible(260)), &["-n", "terraform"]));
     assert!(long.len() > 1, "{}", long.len());
     for secret in &long {
         assert!(secret["data"]["baseline"].as_str().unwrap().len() <= PART_LIMIT.div_ceil(3) * 4);
-        // `kubectl apply` writes all of it into an annotation once more.
+        // `kubectl apply` copies all of it into an annotation.
         assert!(secret.to_string().len() < 256 << 10);
         assert_eq!(secret["metadata"]["namespace"], "terraform");
     }
     let server = StateServer::default();
     put(&server, &long);
-    let mut followed = followed(&server);
-    assert_eq!(followed.baseline().await.objects.len(), 260);
-    followed.up().await;
-    // Published again and only half applied: torn, and what was declared stays.
-    let other = secrets(&publish(&state(8, &noisy(261)), &[]));
+    let mut source = start_source(&server);
+    assert_eq!(source.next_baseline().await.objects.len(), 260);
+    source.expect_up().await;
+    // Published again and half applied: incomplete, and the last declared objects stay.
+    let other = secrets(&publish(&state(8, &incompressible(261)), &[]));
     put(&server, &other[..1]);
-    followed.silent(3).await;
-    let torn = followed.baseline().await;
-    assert_eq!((torn.fault.as_ref().unwrap().fault, torn.objects.len()), (BaselineFault::Incomplete, 260));
+    source.expect_no_event(3).await;
+    let incomplete = source.next_baseline().await;
+    assert_eq!(
+        (incomplete.fault.as_ref().unwrap().fault, incomplete.objects.len()),
+        (BaselineFault::Incomplete, 260)
+    );
     put(&server, &other[1..]);
-    assert_eq!(followed.baseline().await.objects.len(), 261);
-    // A shorter one leaves parts of the longer one behind, which do not matter.
+    assert_eq!(source.next_baseline().await.objects.len(), 261);
+    // A shorter publication ignores left-over parts of the longer one.
     put(&server, &secrets(&publish(&state(9, &json!([config_map("a", "b")])), &[])));
-    let short = followed.baseline().await;
+    let short = source.next_baseline().await;
     assert_eq!((short.fault.as_ref(), short.objects.len()), (None, 1));
-    followed.silent(10).await;
+    source.expect_no_event(10).await;
     server.delete("secrets", "terraform", "drift-baseline-shop-prod");
-    assert!(matches!(followed.next().await, Told::Gone(name) if name == "shop-prod"));
-    followed.silent(10).await;
+    assert!(matches!(source.next().await, SourceEvent::Removed(name) if name == "shop-prod"));
+    source.expect_no_event(10).await;
 }
 
 #[test]
-fn what_is_no_state_is_refused_with_a_word() {
+fn invalid_state_is_rejected_with_a_reason() {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let deep = format!(
         r#"{{"version":4,"resources":[{{"mode":"managed","type":"kubernetes_role","name":"a","instances":[{{"attributes":{deep}}}]}}]}}"#
     );
     let bucket = state(1, &json!([resource("aws_s3_bucket", "b", &json!({"id": "canary"}))])).to_string();
-    for (input, told) in [
+    for (input, message) in [
         ("", "the state is truncated"),
         ("hello", "not a Terraform state"),
         ("{}", "not a Terraform state"),
@@ -180,9 +183,9 @@ fn what_is_no_state_is_refused_with_a_word() {
     ] {
         let ended = run(&["baseline", "--name", "shop"], input, &[]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
-        assert!(ended.stderr.contains(told) && !ended.stderr.contains("canary"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(message) && !ended.stderr.contains("canary"), "{}", ended.stderr);
     }
-    for (flags, told) in [
+    for (flags, message) in [
         (&["--name", "Shop"][..], "lower-case"),
         (&["--name", "shop-part-1"], "part of another"),
         (&[], "--name"),
@@ -191,12 +194,12 @@ fn what_is_no_state_is_refused_with_a_word() {
     ] {
         let ended = run(&[&["baseline"], flags].concat(), "{}", &[]);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn it_is_written_as_json_too_and_reads_what_terraform_shows() {
+fn terraform_show_output_is_published_as_json() {
     let values = json!({"data": {"a": "b"}, "metadata": [{"name": "a", "namespace": "shop"}]});
     let shown = json!({"address": "kubernetes_config_map_v1.a", "mode": "managed", "type": "kubernetes_config_map_v1", "name": "a", "values": values});
     let shown = json!({"format_version": "1.0", "values": {"root_module": {"resources": [shown]}}});
@@ -208,10 +211,10 @@ fn it_is_written_as_json_too_and_reads_what_terraform_shows() {
     assert_eq!(PublishedBaseline::read(newer.as_bytes()).map(|_| ()), Err(BaselineFault::UnsupportedVersion));
 }
 
-/// What all of them begin with: nine bytes, so that it is found in base64 as well.
+/// The prefix of all canaries: nine bytes, so that it is found in base64 too.
 const CANARY: &str = "kanarie7Q";
 
-/// A thousand values that nobody may see, wherever a state has such.
+/// A state with a thousand secret values in every place that a state has.
 fn canaries() -> (Value, Vec<String>) {
     let mut random = fastrand::Rng::with_seed(11);
     let mut planted: Vec<String> = Vec::new();
@@ -272,25 +275,25 @@ fn canaries() -> (Value, Vec<String>) {
 }
 
 #[test]
-fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
+fn thousand_secret_values_are_never_exposed() {
     let (state, planted) = canaries();
     assert_eq!(planted.len(), 1000);
-    let clean = |text: &str, what: &str| {
+    let assert_clean = |text: &str, what: &str| {
         for canary in [CANARY.to_owned(), STANDARD.encode(CANARY)] {
             assert!(!text.contains(&canary), "{canary} in {what}: {}", &text[..text.len().min(2000)]);
         }
     };
     let ended = publish(&state, &[]);
     let text = inflated(&secrets(&ended));
-    clean(&text, "the published baseline");
-    clean(&ended.stdout, "the Secrets");
-    clean(&ended.stderr, "what was said");
+    assert_clean(&text, "the published baseline");
+    assert_clean(&ended.stdout, "the Secrets");
+    assert_clean(&ended.stderr, "stderr");
     let published = PublishedBaseline::read(text.as_bytes()).unwrap();
-    clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
+    assert_clean(&format!("{published:?} {:?}", published.state), "the published baseline's debug text");
     let read = decode(state.to_string().as_bytes(), &RedactionKey::new([1; 32])).unwrap();
     assert_eq!(read.objects.len(), 500);
-    clean(&format!("{read:?}"), "the state's debug text");
-    // Live objects in which they stand where they were not before.
+    assert_clean(&format!("{read:?}"), "the state's debug text");
+    // Live objects with canaries in other fields.
     let env = json!([{"name": "PASSWORD", "value": planted[0]}]);
     let users = json!([{"name": "a", "password": planted[1]}, {"name": "b"}]);
     let last_applied = json!({"kubectl.kubernetes.io/last-applied-configuration": planted[2]});
@@ -305,12 +308,12 @@ fn of_a_thousand_values_that_nobody_may_see_none_is_seen() {
         }
         let comparison = compare(object, &live, &Schemas::default());
         assert!(!comparison.findings.is_empty());
-        clean(&format!("{comparison:?}"), "findings");
+        assert_clean(&format!("{comparison:?}"), "findings");
     }
 }
 
 #[test]
-fn what_is_published_compares_as_the_state_does_though_nothing_private_is_in_it() {
+fn published_baseline_diffs_like_the_state_without_secret_values() {
     let env = |value: &str| json!([{"name": "TOKEN", "value": value}]);
     let attributes = json!({"metadata": [{"name": "web", "namespace": "shop", "annotations": {"note": "hunter2"}}], "spec": [{"replicas": "2", "strategy": [{}],
         "template": [{"metadata": [{"annotations": {"note": "hunter2"}}], "spec": [{"container": [
@@ -364,7 +367,7 @@ fn what_is_published_compares_as_the_state_does_though_nothing_private_is_in_it(
 }
 
 #[test]
-fn a_state_is_never_in_memory_at_once() {
+fn state_is_streamed_and_never_held_in_memory() {
     let mut child = Command::new("sh")
         .args(["-c", "ulimit -d 32768 && exec \"$0\" baseline --name shop-prod"])
         .arg(env!("CARGO_BIN_EXE_drift-exporter"))
@@ -376,7 +379,7 @@ fn a_state_is_never_in_memory_at_once() {
     let other = resource("aws_instance", "other", &json!({"user_data": "x".repeat(1 << 20)})).to_string();
     let mut input = child.stdin.take().unwrap();
     write!(input, r#"{{"version": 4, "serial": 1, "lineage": "l-1", "outputs": {{"a": {other}"#).unwrap();
-    // 96 MiB where it may have 32.
+    // 96 MiB of input with a limit of 32 MiB.
     for at in 0..48 {
         write!(input, r#", "a{at}": {other}"#).unwrap();
     }
@@ -387,6 +390,6 @@ fn a_state_is_never_in_memory_at_once() {
     write!(input, "]}}").unwrap();
     drop(input);
     let ended = child.wait_with_output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(told, "drift-exporter: 1 object of 1 type, 0 resources left out\n");
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(stderr, "drift-exporter: 1 object of 1 type, 0 resources left out\n");
 }

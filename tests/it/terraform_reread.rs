@@ -1,4 +1,4 @@
-//! States that are read again and again: what did not change is not made anew, and costs little.
+//! Re-reading states: unchanged objects are reused.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn key() -> RedactionKey {
     RedactionKey::new([7; 32])
 }
 
-/// A state of many Deployments as Terraform writes them, most attributes empty.
+/// A state with many Deployments as Terraform writes them, with mostly empty attributes.
 fn state(serial: u64, count: usize, image_of: impl Fn(usize) -> String) -> Vec<u8> {
     let resources: Vec<Value> = (0..count).map(|at| deployment(at, &image_of(at))).collect();
     json!({"version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l", "outputs": {}, "resources": resources})
@@ -55,36 +55,36 @@ fn read(reader: &mut StateReader, bytes: &[u8]) -> Result<TerraformState, ReadEr
 }
 
 #[test]
-fn what_did_not_change_is_the_very_same_object() {
+fn unchanged_object_is_reused() {
     let mut reader = StateReader::new(key());
     let first = read(&mut reader, &state(1, 20, |_| "nginx:1".to_owned())).unwrap();
     let changed = |at: usize| if at == 7 { "nginx:2" } else { "nginx:1" }.to_owned();
     let bytes = state(2, 20, changed);
     let second = read(&mut reader, &bytes).unwrap();
-    assert_eq!(second, decode(&bytes, &key()).unwrap(), "it is what a fresh reader reads");
+    assert_eq!(second, decode(&bytes, &key()).unwrap(), "the result equals that of a new reader");
     for (at, (one, other)) in first.objects.iter().zip(&second.objects).enumerate() {
         assert_eq!(Arc::ptr_eq(one, other), at != 7, "{at}");
     }
     assert!(read(&mut reader, &bytes[..bytes.len() - 2]).is_err());
     let third = read(&mut reader, &bytes).unwrap();
     let same = second.objects.iter().zip(&third.objects).all(|(one, other)| Arc::ptr_eq(one, other));
-    assert!(same, "a version that could not be read makes nothing forgotten");
+    assert!(same, "a failed read keeps the cache");
     assert_eq!(read(&mut reader, &state(3, 5, |_| "nginx:1".to_owned())).unwrap().objects.len(), 5);
 }
 
-/// Prints figures: `cargo test --test it a_state_of_1000 -- --nocapture`.
+/// Prints CPU times: `cargo test --test it state_of_1000 -- --nocapture`.
 #[test]
-#[expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
-fn a_state_of_1000_resources_is_read_again_in_a_fraction_of_the_time() {
+#[expect(clippy::print_stdout, reason = "prints CPU times")]
+fn state_of_1000_resources_is_reread_in_a_third_of_the_time() {
     let mut reader = StateReader::new(key());
     let bytes = state(1, 1000, |_| "nginx:1".to_owned());
-    let begun = thread_time();
+    let started = thread_time();
     let state_read = read(&mut reader, &bytes).unwrap();
-    let first = thread_time().saturating_sub(begun);
+    let first = thread_time().saturating_sub(started);
     let next = state(2, 1000, |at| if at == 7 { "nginx:2" } else { "nginx:1" }.to_owned());
-    let begun = thread_time();
+    let started = thread_time();
     read(&mut reader, &next).unwrap();
-    let again = thread_time().saturating_sub(begun);
+    let reread = thread_time().saturating_sub(started);
     let packed: usize = state_read
         .objects
         .iter()
@@ -92,9 +92,9 @@ fn a_state_of_1000_resources_is_read_again_in_a_fraction_of_the_time() {
         .map(|packed| packed.bytes().len())
         .sum();
     println!(
-        "1,000 resources, {} KiB of state, {packed} bytes packed: first read {first:?}, re-read {again:?} of CPU time (this build)",
+        "1,000 resources, {} KiB of state, {packed} bytes packed: first read {first:?}, re-read {reread:?} of CPU time (this build)",
         bytes.len() / 1024
     );
-    assert!(again * 3 < first, "{first:?} {again:?}");
+    assert!(reread * 3 < first, "{first:?} {reread:?}");
     assert!(packed / 1000 < 2048);
 }

@@ -1,4 +1,4 @@
-//! Values that are compared and never told: every form in which they are declared, beside Secrets of which only digests are kept.
+//! Secrets are compared and never exposed: every declared form against live objects with digests only.
 
 use drift_exporter::{
     diff::{
@@ -12,23 +12,23 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-/// `canary`, as the API server writes it.
+/// `canary` in base64, as the API server returns it.
 const CANARY: &str = "Y2FuYXJ5";
-/// The bytes ff 00, which are no text.
+/// The bytes ff 00, which are not UTF-8.
 const BINARY: &str = "/wA=";
 
 fn key(number: u8) -> RedactionKey {
     RedactionKey::new([number; 32])
 }
 
-fn compared(resource_type: &str, attributes: &Value, key: &RedactionKey, live: &Value) -> Comparison {
+fn compare_resource(resource_type: &str, attributes: &Value, key: &RedactionKey, live: &Value) -> Comparison {
     let instance = json!({"schema_version": 0, "attributes": attributes});
     let resource = json!({"mode": "managed", "type": resource_type, "name": "s", "instances": [instance]});
     let state = json!({"version": 4, "resources": [resource]});
     compare(&decode(state.to_string().as_bytes(), key).unwrap().objects[0], live, &Schemas::default())
 }
 
-/// The same Secret in every form in which a state can have it: type of resource, attributes.
+/// The same Secret in every form that a state can have: resource type, attributes.
 fn declared() -> Vec<(&'static str, Value)> {
     let metadata = json!([{"name": "s", "namespace": "shop", "annotations": {"team": "shop"}}]);
     let document = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"token": CANARY, "key": BINARY},
@@ -43,7 +43,7 @@ fn declared() -> Vec<(&'static str, Value)> {
             "kubernetes_secret",
             json!({"id": "shop/s", "metadata": metadata, "type": "Opaque", "data": {"token": "canary"}, "binary_data": {"key": BINARY}}),
         ),
-        // What is left of bytes that are no text.
+        // Bytes that are not UTF-8, as Terraform stores them.
         (
             "kubernetes_secret_v1",
             json!({"id": "shop/s", "metadata": metadata, "type": "Opaque", "data": {"token": "canary", "key": "\u{fffd}\0"}}),
@@ -74,18 +74,18 @@ fn live(token: &str, team: &str) -> Value {
         "metadata": {"name": "s", "namespace": "shop", "annotations": annotations}})
 }
 
-fn sealed(mut live: Value, keys: &[RedactionKey]) -> Value {
+fn redacted(mut live: Value, keys: &[RedactionKey]) -> Value {
     redact_secret(&mut live, "", "Secret", keys);
     live
 }
 
 #[test]
-fn a_secret_is_recognised_in_every_form_in_which_it_is_declared() {
+fn secret_is_in_sync_in_every_declared_form() {
     let keys = [key(1), key(2)];
     for (resource_type, attributes) in declared() {
         for key in &keys {
-            for live in [live(CANARY, "shop"), sealed(live(CANARY, "shop"), &keys)] {
-                let comparison = compared(resource_type, &attributes, key, &live);
+            for live in [live(CANARY, "shop"), redacted(live(CANARY, "shop"), &keys)] {
+                let comparison = compare_resource(resource_type, &attributes, key, &live);
                 assert_eq!(comparison, Comparison::default(), "{resource_type} {attributes}");
             }
         }
@@ -93,14 +93,14 @@ fn a_secret_is_recognised_in_every_form_in_which_it_is_declared() {
 }
 
 #[test]
-fn a_changed_secret_is_found_in_every_form_and_shown_in_none() {
+fn changed_secret_is_drift_and_never_exposed() {
     let keys = [key(1), key(2)];
     for (resource_type, attributes) in declared() {
         for key in &keys {
             // `canary2`
             let live = live("Y2FuYXJ5Mg==", "canary2");
-            for live in [sealed(live.clone(), &keys), live] {
-                let comparison = compared(resource_type, &attributes, key, &live);
+            for live in [redacted(live.clone(), &keys), live] {
+                let comparison = compare_resource(resource_type, &attributes, key, &live);
                 let paths: Vec<&str> = comparison.findings.iter().map(|found| &*found.path).collect();
                 let wanted: &[&str] = match resource_type {
                     "kubernetes_annotations" => &["metadata.annotations.team"],
@@ -116,25 +116,25 @@ fn a_changed_secret_is_found_in_every_form_and_shown_in_none() {
                     );
                     assert_ne!(found.expected, found.actual);
                 }
-                let told = format!("{comparison:?}");
-                assert!(!told.contains("anary") && !told.contains("Y2Fu"), "{told}");
+                let text = format!("{comparison:?}");
+                assert!(!text.contains("anary") && !text.contains("Y2Fu"), "{text}");
             }
         }
     }
 }
 
 #[test]
-fn nothing_is_said_about_what_is_sealed_with_another_key() {
+fn value_redacted_with_another_key_is_not_compared() {
     for (resource_type, attributes) in declared() {
-        let live = sealed(live(CANARY, "shop"), &[key(2)]);
-        let comparison = compared(resource_type, &attributes, &key(1), &live);
+        let live = redacted(live(CANARY, "shop"), &[key(2)]);
+        let comparison = compare_resource(resource_type, &attributes, &key(1), &live);
         assert!(comparison.unknown_key && comparison.findings.is_empty(), "{resource_type} {comparison:?}");
     }
 }
 
-/// Whoever may edit an object could make it look as if it had to be read again, for ever.
+/// Otherwise a user who can edit the object could cause endless relists.
 #[test]
-fn nobody_can_pass_a_text_off_as_a_digest() {
+fn live_value_cannot_imitate_a_digest() {
     let metadata = json!([{"name": "c", "namespace": "shop"}]);
     let instance = json!({"attributes": {"metadata": metadata, "data": {"a": "b"}}});
     let resource =
@@ -154,7 +154,7 @@ fn nobody_can_pass_a_text_off_as_a_digest() {
 }
 
 #[test]
-fn sensitive_values_of_other_objects_are_recognised_as_they_are() {
+fn sensitive_values_of_custom_resources_are_compared_and_redacted() {
     let object = json!({"apiVersion": "example.com/v1", "kind": "Database", "metadata": {"name": "db", "namespace": "shop"},
         "spec": {"users": [{"name": "a", "password": "canary"}, {"name": "b", "from": "x"}], "keys": ["canary"]}});
     let path = |names: &[&str]| -> Value {
@@ -173,8 +173,8 @@ fn sensitive_values_of_other_objects_are_recognised_as_they_are() {
     live["spec"]["keys"] = json!(["canary3"]);
     live["spec"]["users"][1]["from"] = json!("y");
     let comparison = compare(&state.objects[0], &live, &Schemas::default());
-    let told: Vec<_> = comparison.findings.iter().map(|found| (&*found.path, &*found.expected)).collect();
-    assert_eq!(told[2], ("spec.users[name=b].from", "x"));
-    assert_eq!((told[0].0, told[1].0), ("spec.keys", "spec.users[name=a].password"));
+    let findings: Vec<_> = comparison.findings.iter().map(|found| (&*found.path, &*found.expected)).collect();
+    assert_eq!(findings[2], ("spec.users[name=b].from", "x"));
+    assert_eq!((findings[0].0, findings[1].0), ("spec.keys", "spec.users[name=a].password"));
     assert!(!format!("{comparison:?}").contains("anary"), "{comparison:?}");
 }

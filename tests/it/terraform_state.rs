@@ -1,4 +1,4 @@
-//! Terraform states: what is kept of them, what is not, and what is said about bad ones.
+//! Decoding of Terraform states: objects, skipped resources, faults and redaction.
 
 use std::io::Write as _;
 
@@ -31,18 +31,18 @@ fn key() -> RedactionKey {
     RedactionKey::new([7; 32])
 }
 
-fn read(resources: &Value) -> TerraformState {
+fn decode_resources(resources: &Value) -> TerraformState {
     decode(&state(resources), &key()).unwrap()
 }
 
 #[test]
-fn objects_are_found_in_modules_and_under_their_indices() {
+fn objects_in_modules_and_with_indices_are_decoded() {
     let mut inner = resource("kubernetes_config_map_v1", config_map("a"));
     inner["module"] = json!("module.shop[\"eu\"]");
     inner["instances"][0]["index_key"] = json!("k");
-    let read = read(&json!([inner]));
-    assert_eq!((read.serial, &*read.lineage, &*read.terraform_version), (7, "abc", "1.11.4"));
-    let object = &read.objects[0];
+    let decoded = decode_resources(&json!([inner]));
+    assert_eq!((decoded.serial, &*decoded.lineage, &*decoded.terraform_version), (7, "abc", "1.11.4"));
+    let object = &decoded.objects[0];
     assert_eq!(&*object.address, "module.shop[\"eu\"].kubernetes_config_map_v1.web[\"k\"]");
     assert_eq!(
         (&*object.object.kind, &*object.object.namespace, &*object.object.name),
@@ -52,28 +52,28 @@ fn objects_are_found_in_modules_and_under_their_indices() {
 }
 
 #[test]
-fn what_is_not_of_kubernetes_or_not_managed_or_deposed_is_not_read() {
+fn other_unmanaged_and_deposed_resources_are_ignored() {
     let mut data = resource("kubernetes_config_map_v1", config_map("a"));
     data["mode"] = json!("data");
     let mut deposed = resource("kubernetes_config_map_v1", config_map("b"));
     deposed["instances"][0]["deposed"] = json!("12345678");
-    // It is not even looked at: this is no list of instances.
+    // Ignored before its instances are decoded: they are not a list.
     let other = json!({"mode": "managed", "type": "aws_db_instance", "name": "db", "instances": {"password": "canary"}});
-    assert!(read(&json!([data, deposed, other])).objects.is_empty());
+    assert!(decode_resources(&json!([data, deposed, other])).objects.is_empty());
 }
 
 #[test]
-fn unknown_types_and_newer_schemas_are_listed() {
+fn unknown_types_and_newer_schemas_are_reported() {
     let mut newer = resource("kubernetes_config_map_v1", config_map("a"));
     newer["instances"][0]["schema_version"] = json!(2);
-    let read = read(&json!([
+    let decoded = decode_resources(&json!([
         resource("kubernetes_thing", json!({"attributes": {}})),
         newer,
         resource("kubernetes_secret", json!({"attributes": {}})),
         resource("kubernetes_role", json!({"attributes": null}))
     ]));
     let skipped: Vec<_> =
-        read.skipped.iter().map(|skipped| (&*skipped.resource_type, skipped.reason)).collect();
+        decoded.skipped.iter().map(|skipped| (&*skipped.resource_type, skipped.reason)).collect();
     assert_eq!(
         skipped,
         [
@@ -82,21 +82,21 @@ fn unknown_types_and_newer_schemas_are_listed() {
             ("kubernetes_role", SkipReason::Unreadable)
         ]
     );
-    assert_eq!(read.objects[0].body, DeclaredBody::Opaque(UnknownReason::NewerSchema));
+    assert_eq!(decoded.objects[0].body, DeclaredBody::Opaque(UnknownReason::NewerSchema));
 }
 
 #[test]
-fn of_two_resources_with_one_address_the_first_stays() {
-    let read = read(&json!([
+fn duplicate_address_keeps_the_first_resource() {
+    let decoded = decode_resources(&json!([
         resource("kubernetes_config_map_v1", config_map("a")),
         resource("kubernetes_config_map_v1", config_map("b"))
     ]));
-    assert_eq!((read.objects.len(), &*read.objects[0].object.name), (1, "a"));
-    assert_eq!(read.skipped[0].reason, SkipReason::Duplicate);
+    assert_eq!((decoded.objects.len(), &*decoded.objects[0].object.name), (1, "a"));
+    assert_eq!(decoded.skipped[0].reason, SkipReason::Duplicate);
 }
 
 #[test]
-fn a_bad_state_says_what_is_bad_about_it() {
+fn invalid_state_has_a_fault() {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let deep_attributes = format!(
         r#"{{"version":4,"resources":[{{"mode":"managed","type":"kubernetes_role","name":"a","instances":[{{"attributes":{deep}}}]}}]}}"#
@@ -126,7 +126,7 @@ fn a_bad_state_says_what_is_bad_about_it() {
     }
 }
 
-/// Gzip that inflates to so many MiB: the same MiB again and again, packed once.
+/// Gzip that inflates to this many MiB: one compressed MiB, repeated.
 pub(crate) fn bomb(mebibytes: usize) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&vec![0; 1 << 20]).unwrap();
@@ -138,48 +138,48 @@ pub(crate) fn bomb(mebibytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_bomb_does_not_go_off() {
+fn gzip_bomb_is_too_large() {
     let bomb = bomb(1024);
     assert!(bomb.len() < 3 << 19, "{}", bomb.len());
     assert_eq!(decode(&bomb, &key()), Err(BaselineFault::TooLarge));
 }
 
 #[test]
-fn no_secret_is_left_in_what_is_kept_or_told() {
+fn secrets_are_redacted_in_state_and_findings() {
     let secret = json!({"attributes": {"data": {"token": "canary-data"}, "binary_data": {"key": "Y2FuYXJ5"}, "id": "shop/s",
         "metadata": [{"name": "s", "namespace": "shop"}]}});
-    let marked = json!({"attributes": {"data": {"a": "canary-marked"}, "metadata": [{"name": "c", "namespace": "shop"}]},
+    let sensitive = json!({"attributes": {"data": {"a": "canary-marked"}, "metadata": [{"name": "c", "namespace": "shop"}]},
         "sensitive_attributes": [[{"type": "get_attr", "value": "data"}, {"type": "index", "value": {"value": "a", "type": "string"}}]]});
     let object =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "m"}, "data": {"a": "Y2FuYXJ5"}});
     let manifest = json!({"attributes": {"manifest": {"value": {"data": {"a": "Y2FuYXJ5"}}, "type": []},
         "object": {"value": object, "type": ["object", {}]}}});
     let yaml = json!({"attributes": {"yaml_body": "apiVersion: v1\nkind: Secret\nmetadata: {name: yaml}\nstringData: {a: canary-yaml}\n"}});
-    let read = read(&json!([
+    let decoded = decode_resources(&json!([
         resource("kubernetes_secret", secret),
-        resource("kubernetes_config_map", marked),
+        resource("kubernetes_config_map", sensitive),
         resource("kubernetes_manifest", manifest),
         resource("kubectl_manifest", yaml)
     ]));
-    assert_eq!(read.skipped, []);
-    assert!(!format!("{read:?}").contains("anary"));
+    assert_eq!(decoded.skipped, []);
+    assert!(!format!("{decoded:?}").contains("anary"));
     let live = json!({"kind": "Secret", "data": {"token": "Y2FuYXJ5LW5ldw==", "more": "Y2FuYXJ5LW5ldw==", "a": "Y2FuYXJ5"},
         "stringData": {"a": "canary-live"}});
-    for object in &read.objects {
+    for object in &decoded.objects {
         assert!(!format!("{:?}", object.body).contains("anary"));
-        let told = format!("{:?}", compare(object, &live, &Schemas::default()));
-        assert!(!told.contains("anary") && !told.contains("Y2FuYXJ5"), "{told}");
+        let comparison = format!("{:?}", compare(object, &live, &Schemas::default()));
+        assert!(!comparison.contains("anary") && !comparison.contains("Y2FuYXJ5"), "{comparison}");
     }
     let token = compare(
-        &read.objects[0],
+        &decoded.objects[0],
         &json!({"metadata": {}, "data": {"token": "Y2FuYXJ5LWRhdGE=", "key": "Y2FuYXJ5"}}),
         &Schemas::default(),
     );
-    assert_eq!(token.findings, [], "the same values are recognised");
+    assert_eq!(token.findings, [], "equal values are not drift");
 }
 
 #[test]
-fn what_terraform_shows_is_read_like_a_state() {
+fn terraform_show_output_is_decoded() {
     let values = json!({"data": {"a": "b"}, "metadata": [{"name": "a", "namespace": "shop"}]});
     let resource = json!({"address": "module.m.kubernetes_config_map_v1.web", "mode": "managed", "type": "kubernetes_config_map_v1",
         "name": "web", "schema_version": 0, "values": values, "sensitive_values": {"data": {}}});
@@ -188,13 +188,13 @@ fn what_terraform_shows_is_read_like_a_state() {
         json!({"format_version": "1.0", "terraform_version": "1.11.4", "values": root}),
         json!({"format_version": "1.2", "planned_values": {}, "prior_state": {"format_version": "1.0", "values": root}}),
     ] {
-        let read = decode(shown.to_string().as_bytes(), &key()).unwrap();
-        assert_eq!(&*read.objects[0].address, "module.m.kubernetes_config_map_v1.web");
+        let decoded = decode(shown.to_string().as_bytes(), &key()).unwrap();
+        assert_eq!(&*decoded.objects[0].address, "module.m.kubernetes_config_map_v1.web");
     }
 }
 
 #[test]
-fn of_a_plan_it_is_what_was_before_the_refresh_that_counts() {
+fn plan_declares_the_state_before_the_refresh() {
     let values = |value: &str, name: &str| json!({"data": {"a": value}, "metadata": [{"name": name, "namespace": "shop"}]});
     let resource = |name: &str| {
         json!({"address": format!("kubernetes_config_map_v1.{name}"), "mode": "managed",
@@ -211,9 +211,9 @@ fn of_a_plan_it_is_what_was_before_the_refresh_that_counts() {
     let drift = [drifted("changed", &values("edited", "changed")), drifted("deleted", &Value::Null)];
     let plan = json!({"format_version": "1.2", "resource_drift": drift,
         "prior_state": {"values": {"root_module": {"resources": [refreshed]}}}});
-    let read = decode(plan.to_string().as_bytes(), &key()).unwrap();
+    let decoded = decode(plan.to_string().as_bytes(), &key()).unwrap();
     let bodies: Vec<String> =
-        read.objects.iter().map(|own| unpack(own.body.packed().unwrap()).to_string()).collect();
+        decoded.objects.iter().map(|object| unpack(object.body.packed().unwrap()).to_string()).collect();
     assert_eq!(bodies.len(), 2);
     assert!(bodies.iter().all(|body| body.contains("declared") && !body.contains("edited")), "{bodies:?}");
 }
@@ -248,12 +248,12 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes, &key());
     }
 
     #[test]
-    fn no_attributes_and_no_object_make_it_panic(attributes in any_json(), live in any_json(), which in 0..6_usize) {
+    fn arbitrary_attributes_and_objects_do_not_panic(attributes in any_json(), live in any_json(), which in 0..6_usize) {
         let types = ["kubernetes_deployment", "kubernetes_secret", "kubernetes_manifest", "kubectl_manifest",
             "kubernetes_env", "kubernetes_storage_class"];
         let mut attributes = attributes;
@@ -261,7 +261,7 @@ proptest! {
             members.entry("id").or_insert(json!("a/b"));
         }
         let instance = json!({"attributes": attributes, "sensitive_attributes": live});
-        for object in read(&json!([resource(types[which], instance)])).objects {
+        for object in decode_resources(&json!([resource(types[which], instance)])).objects {
             let _ = compare(&object, &live, &Schemas::default());
         }
     }

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use crate::support::{
     api_server::ApiServer,
     objects::{deployment, edited, service},
-    world::{Answer, World},
+    world::{ExporterFixture, HttpResponse},
 };
 
 /// A web configuration file in a temporary directory.
@@ -67,34 +67,34 @@ fn ann() -> String {
 }
 
 /// An exporter whose Deployment `shop/web` has drifted. It shows all values.
-async fn drifted_shop(auth: Auth) -> World {
+async fn drifted_shop(auth: Auth) -> ExporterFixture {
     let api = ApiServer::default();
     api.put("deployments", edited(deployment("web"), 1));
     api.put("services", service("web"));
     let settings = Settings { shown_values: ShownValues::Full, ..Settings::default() };
-    let world = World::with_access(&api, api.client(), settings, auth);
-    let synced = |world: &World| {
+    let world = ExporterFixture::start_with_auth(&api, api.client(), settings, auth);
+    let synced = |world: &ExporterFixture| {
         let snapshot = world.snapshot();
         snapshot.ready && snapshot.watches().all(|stream| stream.synced)
     };
     world.eventually("the exporter is ready", synced).await;
-    world.settle().await;
+    world.wait_idle().await;
     world
 }
 
 /// Sends a request from a remote address, with or without credentials.
-async fn send(world: &World, method: &str, path: &str, credentials: Option<&str>) -> Answer {
+async fn send(world: &ExporterFixture, method: &str, path: &str, credentials: Option<&str>) -> HttpResponse {
     let remote = Peer { address: ([10, 0, 0, 7], 9).into(), certified: false };
     let mut request = Request::builder().method(method).uri(path).extension(remote);
     if let Some(credentials) = credentials {
         request = request.header("authorization", credentials);
     }
-    world.ask(request.body(Body::empty()).unwrap()).await
+    world.send(request.body(Body::empty()).unwrap()).await
 }
 
 /// Checks status and form of an `application/problem+json` response.
 #[track_caller]
-fn check_problem(answer: &Answer, status: StatusCode, case: &str) {
+fn check_problem(answer: &HttpResponse, status: StatusCode, case: &str) {
     assert_eq!(answer.status, status, "{case}: {}", String::from_utf8_lossy(&answer.body));
     assert_eq!(answer.headers["content-type"], "application/problem+json", "{case}");
     assert_eq!(answer.json()["status"], status.as_u16(), "{case}");

@@ -8,7 +8,7 @@ use super::{
     WebFile, ann, basic, basic_auth, check_problem, drifted_shop, send,
     tokens::{ReviewServer, token},
 };
-use crate::{programs::routes::sample, support::world::World};
+use crate::{programs::routes::sample, support::world::ExporterFixture};
 
 /// Paths without a route, and unusual spellings of `/metrics`.
 const UNKNOWN_PATHS: &[&str] =
@@ -104,7 +104,7 @@ async fn every_route_requires_authorized_bearer_token() {
     .await;
 }
 
-async fn document(world: &World, credentials: Option<&str>) -> Value {
+async fn document(world: &ExporterFixture, credentials: Option<&str>) -> Value {
     send(world, "GET", "/openapi.json", credentials).await.json()
 }
 

@@ -23,17 +23,17 @@ use super::{
 use crate::support::{
     api_server::ApiServer,
     objects::{deployment, edited, service},
-    world::{Answer, World},
+    world::{ExporterFixture, HttpResponse},
 };
 
-async fn get(world: &World, account: &str, path: &str) -> Answer {
+async fn get(world: &ExporterFixture, account: &str, path: &str) -> HttpResponse {
     send(world, "GET", path, Some(&token(account))).await
 }
 
-async fn post(world: &World, account: &str, body: &Value) -> Answer {
+async fn post(world: &ExporterFixture, account: &str, body: &Value) -> HttpResponse {
     let request = Request::post("/v1/resources").header(header::AUTHORIZATION, token(account));
     let request = request.header(header::CONTENT_TYPE, "application/json");
-    world.ask(request.body(Body::from(body.to_string())).unwrap()).await
+    world.send(request.body(Body::from(body.to_string())).unwrap()).await
 }
 
 /// The namespaces of all `SubjectAccessReview` objects for `list`; empty for a cluster-wide review.
@@ -75,9 +75,9 @@ async fn too_many_namespaces_require_a_namespace_selector() {
         }
     }
     reviews.0.lock().unwrap().team_permission = Some(("*", "shop-7"));
-    let world = World::with_access(&api, api.client(), Settings::default(), reviews.access());
+    let world = ExporterFixture::start_with_auth(&api, api.client(), Settings::default(), reviews.access());
     world.until("the exporter is ready", Duration::from_secs(60), |world| world.snapshot().ready).await;
-    world.settle().await;
+    world.wait_idle().await;
     let all = get(&world, "team", "/v1/resources?namespace=*").await;
     check_problem(&all, StatusCode::FORBIDDEN, "all namespaces");
     assert!(all.text().contains("select one with `namespace`"), "{}", all.text());
@@ -150,7 +150,7 @@ async fn rule_match_is_hidden_from_restricted_callers() {
     assert_eq!(rule["match"]["namespaces"], json!(["shop", "attic"]));
 }
 
-fn own_rule(answer: &Answer) -> Value {
+fn own_rule(answer: &HttpResponse) -> Value {
     let rules = answer.json()["rules"].as_array().unwrap().clone();
     rules.into_iter().find(|rule| rule["name"] == "own").unwrap()
 }
@@ -159,7 +159,7 @@ fn own_rule(answer: &Answer) -> Value {
 struct EventStream(Body);
 
 impl EventStream {
-    async fn open(world: &World, account: &str, query: &str) -> Self {
+    async fn open(world: &ExporterFixture, account: &str, query: &str) -> Self {
         let request =
             Request::get(format!("/v1/events{query}")).header(header::AUTHORIZATION, token(account));
         let request = request.body(Body::empty()).unwrap();
@@ -238,7 +238,7 @@ async fn hidden_transitions_do_not_reset_event_stream() {
         reason: None,
         episode: None,
     }));
-    let world = World::with_history(&api, api.client(), Settings::default(), access, history);
+    let world = ExporterFixture::start_with_history(&api, api.client(), Settings::default(), access, history);
     world.until("the exporter is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
     let mut stream = EventStream::open(&world, "team", "?since=1").await;
     stream.read().await;

@@ -19,7 +19,7 @@ use super::{check_problem, drifted_shop, send};
 use crate::support::{
     api_server::ApiServer,
     objects::{deployment, edited, service},
-    world::World,
+    world::ExporterFixture,
 };
 
 /// An API server for `TokenReview` and `SubjectAccessReview`. A token is the name of its account: `admin` may do everything, `team`
@@ -112,23 +112,23 @@ pub(super) fn in_attic(mut object: Value) -> Value {
 }
 
 /// An exporter with drifted objects in the namespaces `shop` and `attic`.
-pub(super) async fn two_namespaces(auth: Auth) -> World {
+pub(super) async fn two_namespaces(auth: Auth) -> ExporterFixture {
     two_namespaces_with(auth, Settings { shown_values: ShownValues::Full, ..Settings::default() }).await
 }
 
-pub(super) async fn two_namespaces_with(auth: Auth, settings: Settings) -> World {
+pub(super) async fn two_namespaces_with(auth: Auth, settings: Settings) -> ExporterFixture {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("deployments", in_attic(deployment("chest")));
     api.put("services", service("web"));
     api.put("services", in_attic(service("stairs")));
-    let world = World::with_access(&api, api.client(), settings, auth);
+    let world = ExporterFixture::start_with_auth(&api, api.client(), settings, auth);
     world.until("the exporter is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
-    world.settle().await;
+    world.wait_idle().await;
     api.put("deployments", edited(deployment("web"), 1));
     api.put("deployments", edited(in_attic(deployment("chest")), 1));
     api.delete("services", "stairs");
-    world.settle().await;
+    world.wait_idle().await;
     world
 }
 

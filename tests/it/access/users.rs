@@ -13,11 +13,11 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::{WebFile, ann, basic, basic_auth, check_problem, drifted_shop, send};
-use crate::support::{api_server::ApiServer, objects::deployment, world::World};
+use crate::support::{api_server::ApiServer, objects::deployment, world::ExporterFixture};
 
 const OBJECT: &str = "/v1/resources/deployment/shop/web";
 
-async fn status(world: &World, path: &str, user: &str, password: &str) -> StatusCode {
+async fn status(world: &ExporterFixture, path: &str, user: &str, password: &str) -> StatusCode {
     send(world, "GET", path, Some(&basic(user, password))).await.status
 }
 
@@ -139,10 +139,10 @@ async fn large_body_is_rejected() {
     for (what, body) in [("known", Body::from(vec![b'x'; 10 << 20])), ("chunked", Body::from_stream(chunks))]
     {
         let request = Request::post("/v1/resources").body(body).unwrap();
-        check_problem(&world.ask(request).await, StatusCode::PAYLOAD_TOO_LARGE, what);
+        check_problem(&world.send(request).await, StatusCode::PAYLOAD_TOO_LARGE, what);
     }
     let request = Request::post("/v1/status").body(Body::from("{}")).unwrap();
-    assert_eq!(world.ask(request).await.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(world.send(request).await.status, StatusCode::METHOD_NOT_ALLOWED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn missing_body_times_out() {
     let world = drifted_shop(Auth::default()).await;
     let body = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::convert::Infallible>>());
     let start = tokio::time::Instant::now();
-    let answer = world.ask(Request::post("/v1/resources").body(body).unwrap()).await;
+    let answer = world.send(Request::post("/v1/resources").body(body).unwrap()).await;
     check_problem(&answer, StatusCode::REQUEST_TIMEOUT, "pending body");
     assert_eq!(start.elapsed().as_secs(), 5);
 }
@@ -171,7 +171,7 @@ fn edited_by_hand() -> Value {
 }
 
 /// An exporter with `ShownValues::Full`.
-async fn exporter_with_values(auth: Auth) -> World {
+async fn exporter_with_values(auth: Auth) -> ExporterFixture {
     let api = ApiServer::default();
     api.put("deployments", edited_by_hand());
     let settings = Settings {
@@ -180,14 +180,19 @@ async fn exporter_with_values(auth: Auth) -> World {
         kinds: vec![WantedKind::exactly(&Kind::deployment())],
         ..Settings::default()
     };
-    let world = World::with_access(&api, api.client(), settings, auth);
+    let world = ExporterFixture::start_with_auth(&api, api.client(), settings, auth);
     world.until("the exporter is ready", Duration::from_secs(5), |world| world.snapshot().ready).await;
-    world.settle().await;
+    world.wait_idle().await;
     world
 }
 
 /// Whether a client sees values, in the API and on the page alike.
-async fn sees_values(world: &World, address: &str, certified: bool, headers: &[(&str, &str)]) -> bool {
+async fn sees_values(
+    world: &ExporterFixture,
+    address: &str,
+    certified: bool,
+    headers: &[(&str, &str)],
+) -> bool {
     let peer = Peer { address: address.parse().unwrap(), certified };
     let mut shown = Vec::new();
     for path in [OBJECT, "/objects/deployment/shop/web"] {
@@ -195,7 +200,7 @@ async fn sees_values(world: &World, address: &str, certified: bool, headers: &[(
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = world.ask(request.body(Body::empty()).unwrap()).await;
+        let answer = world.send(request.body(Body::empty()).unwrap()).await;
         assert_eq!(answer.status, StatusCode::OK);
         // The page marks the part of a value that differs.
         let text = answer.text().replace("<ins>", "").replace("</ins>", "");

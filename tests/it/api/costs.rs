@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     settings::check,
-    support::{api_server::ApiServer, world::World},
+    support::{api_server::ApiServer, world::ExporterFixture},
 };
 
 const PRICES: &str =
@@ -32,10 +32,11 @@ pub(super) fn spec(replicas: i32, image: &str, cpu: &str) -> Value {
 }
 
 /// An exporter with the source `last_applied`.
-pub(super) async fn last_applied_exporter(api: &ApiServer, settings: Settings) -> World {
+pub(super) async fn last_applied_exporter(api: &ApiServer, settings: Settings) -> ExporterFixture {
     let kinds = [Kind::deployment(), Kind::service()].iter().map(WantedKind::exactly).collect();
-    let world = World::with(api, Settings { sources: vec![Source::LastApplied], kinds, ..settings });
-    world.settle().await;
+    let world =
+        ExporterFixture::start_with(api, Settings { sources: vec![Source::LastApplied], kinds, ..settings });
+    world.wait_idle().await;
     world
 }
 

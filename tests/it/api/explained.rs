@@ -68,7 +68,7 @@ async fn owner_references_resolve_through_watched_objects() {
     world.api.put("deployments", owned("leaf", "Deployment", "branch"));
     world.api.put("deployments", owned("branch", "Release", "root"));
     world.api.put("deployments", owned("snake", "Deployment", "snake"));
-    world.settle().await;
+    world.wait_idle().await;
     let owners = async |name: &str| {
         world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json()["owners"].clone()
     };

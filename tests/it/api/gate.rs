@@ -8,11 +8,11 @@ use super::{
     shop,
 };
 use crate::support::{
-    api_server::{ApiServer, Mood},
-    world::World,
+    api_server::{ApiServer, ServerFault},
+    world::ExporterFixture,
 };
 
-async fn gate(world: &World, query: &str) -> (u16, Value) {
+async fn gate(world: &ExporterFixture, query: &str) -> (u16, Value) {
     let answer = world.get(&format!("/v1/gate?{query}")).await;
     (answer.status.as_u16(), answer.json())
 }
@@ -53,8 +53,8 @@ async fn unknown_objects_close_the_gate() {
         assert_eq!((status, &closed["reasons"][0]["verdict"]), (409, &json!("unknown")), "{query}");
         assert_eq!(gate(&world, &format!("{query}&allowEmpty=true")).await.0, 200, "{query}");
     }
-    world.api.mood("services", Mood::Refuses(403, None));
-    world.api.cut();
+    world.api.set_fault("services", ServerFault::HttpError(403, None));
+    world.api.close_watches();
     world
         .until("the watch is down", std::time::Duration::from_secs(120), |world| {
             world.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"))
@@ -89,9 +89,9 @@ async fn expectation_filter_lets_expected_drift_pass() {
 #[tokio::test(start_paused = true)]
 async fn gate_is_unavailable_until_synced() {
     let api = ApiServer::default();
-    api.mood("deployments", Mood::Mute);
-    let world = World::start(&api);
-    world.settle().await;
+    api.set_fault("deployments", ServerFault::Unresponsive);
+    let world = ExporterFixture::start(&api);
+    world.wait_idle().await;
     let answer = world.get("/v1/gate").await;
     assert_eq!(answer.status.as_u16(), 503, "{}", answer.text());
     assert_eq!(answer.headers["retry-after"], "5");

@@ -14,7 +14,7 @@ use crate::{
     support::{
         api_server::ApiServer,
         objects::{deployment, edited, service},
-        world::World,
+        world::ExporterFixture,
     },
 };
 
@@ -28,7 +28,7 @@ async fn listing_ten_thousand_objects_is_cheap() {
         api.put("deployments", if number % 10 == 0 { edited(object, 1) } else { object });
         api.put("services", service(&format!("web-{number}")));
     }
-    let world = World::ready(&api).await;
+    let world = ExporterFixture::ready(&api).await;
     let mut fastest = Duration::MAX;
     // The whole test runs on this thread.
     for _ in 0..3 {
@@ -54,7 +54,7 @@ async fn listing_ten_thousand_objects_is_cheap() {
 async fn stalled_event_clients_do_not_block_others() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let world = World::ready(&api).await;
+    let world = ExporterFixture::ready(&api).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = world.exposed.stop.clone();

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use crate::support::{
     api_server::ApiServer,
     objects::{deployment, edited, service},
-    world::World,
+    world::ExporterFixture,
 };
 
-async fn shop() -> World {
+async fn shop() -> ExporterFixture {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("deployments", edited(deployment("cart"), 1));
@@ -27,7 +27,7 @@ async fn shop() -> World {
     other["metadata"]["namespace"] = json!("other");
     api.put("deployments", other);
     api.put("services", service("web"));
-    World::ready(&api).await
+    ExporterFixture::ready(&api).await
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -144,7 +144,7 @@ async fn invalid_requests_return_problem_details() {
         assert!(problem["detail"].as_str().unwrap().contains(detail), "{path}: {problem}");
         assert_eq!(problem["status"], status);
     }
-    let posted = world.ask(Request::post("/metrics").body(Body::empty()).unwrap()).await;
+    let posted = world.send(Request::post("/metrics").body(Body::empty()).unwrap()).await;
     assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(posted.headers.contains_key(header::ALLOW), "{:?}", posted.headers);
 }
@@ -153,8 +153,8 @@ async fn invalid_requests_return_problem_details() {
 async fn unwatched_namespace_is_forbidden() {
     let settings = Settings { namespaces: vec!["shop".into()], ..Settings::default() };
     let api = ApiServer::default();
-    let world = World::with(&api, settings);
-    world.settle().await;
+    let world = ExporterFixture::start_with(&api, settings);
+    world.wait_idle().await;
     assert_eq!(world.get("/v1/resources?namespace=other").await.status, 403);
     assert_eq!(world.get("/v1/resources?namespace=shop").await.status, 200);
     assert!(api.requests().iter().all(|url| url.contains("/namespaces/shop/")), "{:?}", api.requests());
@@ -164,7 +164,7 @@ async fn unwatched_namespace_is_forbidden() {
 async fn object_includes_its_history() {
     let world = shop().await;
     world.api.put("deployments", edited(deployment("web"), 3));
-    world.settle().await;
+    world.wait_idle().await;
     let web = world.get("/v1/resources/deployments.apps/shop/web").await.json();
     assert_eq!(
         (&web["apiVersion"], &web["kind"], &web["uid"]),

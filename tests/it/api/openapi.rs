@@ -12,8 +12,8 @@ use super::{
     shop,
 };
 use crate::support::{
-    api_server::{ApiServer, Mood},
-    world::{Answer, World},
+    api_server::{ApiServer, ServerFault},
+    world::{ExporterFixture, HttpResponse},
 };
 
 /// Makes schemas reject properties that they do not describe.
@@ -26,7 +26,7 @@ fn deny_unknown_properties(mut document: Value) -> Value {
     document
 }
 
-async fn document(world: &World) -> Value {
+async fn document(world: &ExporterFixture) -> Value {
     let answer = world.get("/openapi.json").await;
     assert_eq!(answer.headers[header::CONTENT_TYPE], "application/json");
     deny_unknown_properties(answer.json())
@@ -54,11 +54,11 @@ impl CheckedClient<'_> {
     /// Sends a request and validates the response against the document.
     async fn send(
         &mut self,
-        world: &World,
+        world: &ExporterFixture,
         operation: (&str, &str),
         uri: &str,
         request: Request<Body>,
-    ) -> Answer {
+    ) -> HttpResponse {
         let (method, path) = operation;
         let described = &self.document["paths"][path][method];
         for pair in
@@ -80,7 +80,7 @@ impl CheckedClient<'_> {
                 }
             }
         }
-        let answer = world.ask(request).await;
+        let answer = world.send(request).await;
         let status = answer.status.as_u16();
         let response = &described["responses"][status.to_string()];
         assert!(
@@ -103,11 +103,11 @@ impl CheckedClient<'_> {
         answer
     }
 
-    async fn get(&mut self, world: &World, path: &str, uri: &str) -> Answer {
+    async fn get(&mut self, world: &ExporterFixture, path: &str, uri: &str) -> HttpResponse {
         self.send(world, ("get", path), uri, Request::get(uri).body(Body::empty()).unwrap()).await
     }
 
-    async fn post(&mut self, world: &World, content_type: &str, body: &str) {
+    async fn post(&mut self, world: &ExporterFixture, content_type: &str, body: &str) {
         let request = Request::post("/v1/resources").header(header::CONTENT_TYPE, content_type);
         let request = request.body(Body::from(body.to_owned())).unwrap();
         self.send(world, ("post", "/v1/resources"), "/v1/resources", request).await;
@@ -115,7 +115,7 @@ impl CheckedClient<'_> {
 }
 
 /// An exporter with a drifted object, an ignored field, an owner, a cost and a history.
-async fn busy_exporter() -> World {
+async fn busy_exporter() -> ExporterFixture {
     let api = ApiServer::default();
     api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(1, "nginx:1", "1")));
     let mut with_owner = applied("db", &spec(1, "postgres:15", "1"), &spec(2, "postgres:15.2", "1"));
@@ -125,11 +125,11 @@ async fn busy_exporter() -> World {
     let settings = drift_exporter::config::load(text, &drift_exporter::config::Overrides::default());
     let world = last_applied_exporter(&api, settings.unwrap().settings).await;
     world.api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(4, "nginx:1", "1")));
-    world.settle().await;
+    world.wait_idle().await;
     world
 }
 
-async fn request_resources(client: &mut CheckedClient<'_>, world: &World) {
+async fn request_resources(client: &mut CheckedClient<'_>, world: &ExporterFixture) {
     let (list, object) = ("/v1/resources", "/v1/resources/{kind}/{namespace}/{name}");
     let whole = client.get(world, list, "/v1/resources?namespace=shop").await;
     assert!(whole.json()["total"].as_u64().unwrap() > 1);
@@ -162,7 +162,7 @@ async fn request_resources(client: &mut CheckedClient<'_>, world: &World) {
     client.get(&hashes, list, "/v1/resources?namespace=*").await;
 }
 
-async fn request_other_paths(client: &mut CheckedClient<'_>, world: &World) {
+async fn request_other_paths(client: &mut CheckedClient<'_>, world: &ExporterFixture) {
     let history = "namespace=shop&kind=deployment&name=web&source=last_applied&since=0&until=2030-01-01T00:00:00Z&limit=5";
     let found = client.get(world, "/v1/history", &format!("/v1/history?{history}")).await.json();
     assert_eq!(found["transitions"].as_array().unwrap().len(), 1);
@@ -177,8 +177,8 @@ async fn request_other_paths(client: &mut CheckedClient<'_>, world: &World) {
         client.get(world, "/v1/gate", &format!("/v1/gate?{query}")).await;
     }
     let not_synced = ApiServer::default();
-    not_synced.mood("deployments", Mood::Mute);
-    let not_synced = World::with(&not_synced, Settings::default());
+    not_synced.set_fault("deployments", ServerFault::Unresponsive);
+    let not_synced = ExporterFixture::start_with(&not_synced, Settings::default());
     client.get(&not_synced, "/v1/gate", "/v1/gate").await;
     client.get(&not_synced, "/v1/status", "/v1/status").await;
     client.get(world, "/v1/events", "/v1/events?since=bad").await;
@@ -219,7 +219,8 @@ async fn openapi_document_has_every_method_of_every_route() {
     let document = document(&world).await;
     for route in ROUTES.iter().filter(|route| route.path.starts_with("/v1")) {
         let uri = route.path.replace(['{', '}'], "");
-        let answer = world.ask(Request::builder().method("BREW").uri(uri).body(Body::empty()).unwrap()).await;
+        let answer =
+            world.send(Request::builder().method("BREW").uri(uri).body(Body::empty()).unwrap()).await;
         assert_eq!(answer.status.as_u16(), 405, "{}", route.path);
         let allowed = answer.headers[header::ALLOW].to_str().unwrap().to_lowercase();
         let allowed: BTreeSet<&str> =

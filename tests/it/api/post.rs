@@ -5,14 +5,14 @@ use http::{Request, header};
 use serde_json::json;
 
 use super::{names, shop};
-use crate::support::world::{Answer, World};
+use crate::support::world::{ExporterFixture, HttpResponse};
 
-async fn post(world: &World, content_type: Option<&str>, body: impl Into<Body>) -> Answer {
+async fn post(world: &ExporterFixture, content_type: Option<&str>, body: impl Into<Body>) -> HttpResponse {
     let mut request = Request::post("/v1/resources");
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);
     }
-    world.ask(request.body(body.into()).unwrap()).await
+    world.send(request.body(body.into()).unwrap()).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,7 +113,7 @@ async fn unknown_and_invalid_parameters_have_readable_errors() {
     let body = json!({"namespace": "shop"}).to_string();
     let request =
         Request::post("/v1/resources?namespace=payments").header(header::CONTENT_TYPE, "application/json");
-    let answer = world.ask(request.body(body.into()).unwrap()).await;
+    let answer = world.send(request.body(body.into()).unwrap()).await;
     assert_eq!(answer.status.as_u16(), 400, "a query string in addition to the body is rejected");
     let list = r#"["shop",null,null,null,null,null,null,null]"#;
     let answer = post(&world, Some("application/json"), list).await;

@@ -6,12 +6,12 @@ use http::{Request, header};
 use serde_json::json;
 
 use super::shop;
-use crate::support::{objects::deployment, world::World};
+use crate::support::{objects::deployment, world::ExporterFixture};
 
 /// The `ETag` of the response to `If-None-Match`, and whether the response has a body.
-async fn get_if_changed(world: &World, path: &str, etag: &str) -> (String, bool) {
+async fn get_if_changed(world: &ExporterFixture, path: &str, etag: &str) -> (String, bool) {
     let request = Request::get(path).header(header::IF_NONE_MATCH, etag).body(Body::empty()).unwrap();
-    let answer = world.ask(request).await;
+    let answer = world.send(request).await;
     let sent = match answer.status.as_u16() {
         200 => true,
         304 => {
@@ -40,11 +40,11 @@ async fn unchanged_response_is_not_modified() {
         let mut moved = deployment("web");
         moved["status"]["updatedReplicas"] = json!(1);
         world.api.put("deployments", moved);
-        world.settle().await;
+        world.wait_idle().await;
         let (newer, sent) = get_if_changed(&world, path, &tag).await;
         assert!(sent && newer != tag, "{path}");
         world.api.put("deployments", deployment("web"));
-        world.settle().await;
+        world.wait_idle().await;
     }
 }
 
@@ -60,7 +60,7 @@ async fn etag_depends_on_settings_and_query() {
     let priced = Settings { prices: Some(Prices { cpu_core_hour: 1.0, ..Prices::default() }), ..usual };
     for settings in [full, priced] {
         world.settings.replace(settings);
-        world.settle().await;
+        world.wait_idle().await;
         assert!(get_if_changed(&world, list, &tag).await.1);
     }
 }
@@ -82,6 +82,6 @@ async fn if_none_match_star_still_returns_errors() {
         ("/v1/resources/pod/shop/web", 404),
     ] {
         let request = Request::get(path).header(header::IF_NONE_MATCH, "*").body(Body::empty()).unwrap();
-        assert_eq!(world.ask(request).await.status.as_u16(), status, "{path}");
+        assert_eq!(world.send(request).await.status.as_u16(), status, "{path}");
     }
 }

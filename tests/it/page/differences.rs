@@ -1,4 +1,4 @@
-//! Declared beside actual, field by field, and what a person could do about it.
+//! Declared and live values per field, and commands to inspect, revert or accept a difference.
 
 use drift_exporter::{
     config::{Settings, ShownValues},
@@ -7,14 +7,14 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-use super::{between, has, lacks};
+use super::{assert_contains, assert_not_contains, between};
 use crate::support::{
     api_server::ApiServer,
     objects::{deployment, edited},
-    world::World,
+    world::ExporterFixture,
 };
 
-/// A Deployment that was applied with kubectl, and then edited.
+/// A Deployment with a last-applied annotation and a live spec.
 fn applied(name: &str, declared: &Value, live: Value) -> Value {
     let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": declared,
         "metadata": {"namespace": "shop", "name": name}});
@@ -31,7 +31,7 @@ fn with_script(replicas: u32, script: &str) -> Value {
         "spec": {"containers": [{"name": "web", "image": "a:1", "command": ["sh", "-c", script]}]}}})
 }
 
-async fn world(settings: Settings) -> World {
+async fn start_with_drift(settings: Settings) -> ExporterFixture {
     let script: Vec<String> = (0..20).map(|line| format!("echo {line}")).collect();
     let changed = script.join("\n").replace("echo 10", "echo <ten>");
     let api = ApiServer::default();
@@ -41,15 +41,16 @@ async fn world(settings: Settings) -> World {
         kinds: vec![WantedKind::exactly(&Kind::deployment())],
         ..settings
     };
-    let world = World::listed(&api, settings).await;
-    world.settle().await;
-    world
+    let exporter = ExporterFixture::ready_with(&api, settings).await;
+    exporter.wait_idle().await;
+    exporter
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_stand_side_by_side_with_tool_and_time() {
-    let world = world(Settings { shown_values: ShownValues::Full, ..Settings::default() }).await;
-    let page = world.get("/objects/deployment/shop/web").await;
+async fn difference_shows_values_tool_and_time() {
+    let exporter =
+        start_with_drift(Settings { shown_values: ShownValues::Full, ..Settings::default() }).await;
+    let page = exporter.get("/objects/deployment/shop/web").await;
     let text = page.text();
     let replicas = between(&text, "<code class=\"path\">spec.replicas</code>", "</tbody>");
     for part in [
@@ -63,9 +64,9 @@ async fn fields_stand_side_by_side_with_tool_and_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_commands_to_inspect_revert_and_accept() {
-    let world = world(Settings::default()).await;
-    let page = world.get("/objects/deployment/shop/web").await;
+async fn object_page_shows_commands_to_inspect_revert_and_accept() {
+    let exporter = start_with_drift(Settings::default()).await;
+    let page = exporter.get("/objects/deployment/shop/web").await;
     for command in [
         "kubectl -n shop get deployments.apps web -o yaml --show-managed-fields",
         "drift-exporter explain -n shop deployments.apps/web",
@@ -73,52 +74,52 @@ async fn there_are_commands_to_inspect_revert_and_accept() {
         "kubectl -n shop apply view-last-applied deployments.apps/web -o yaml | kubectl apply -f -",
         "kubectl -n shop apply edit-last-applied deployments.apps/web",
     ] {
-        has(&page, &format!("<pre data-copy><code>{command}</code></pre>"));
+        assert_contains(&page, &format!("<pre data-copy><code>{command}</code></pre>"));
     }
     for title in ["Inspect", "Revert", "Accept"] {
-        has(&page, &format!("<h3>{title}</h3>"));
+        assert_contains(&page, &format!("<h3>{title}</h3>"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rule_that_accepts_what_is_there_ends_the_drift() {
-    let world = world(Settings::default()).await;
-    let page = world.get("/objects/deployment/shop/web").await.text();
+async fn suggested_rule_accepts_the_drift() {
+    let exporter = start_with_drift(Settings::default()).await;
+    let page = exporter.get("/objects/deployment/shop/web").await.text();
     let yaml = between(&page, "<pre data-copy><code>- name: accepted-", "</code>");
     let yaml = format!("- name: accepted-{yaml}").replace("&quot;", "\"").replace("&gt;", ">");
     let rules: Vec<RuleSpec> = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(rules.len(), 2, "{yaml}");
     let pinned: Vec<usize> = rules.iter().map(|rule| rule.matches.values.len()).collect();
-    assert_eq!(pinned.iter().sum::<usize>(), 1, "what is shown as a digest is not pinned: {yaml}");
+    assert_eq!(pinned.iter().sum::<usize>(), 1, "redacted values are not pinned: {yaml}");
     let rules = RuleSet::compile(&RuleConfig { rules, ..RuleConfig::default() }).unwrap();
-    world.rules(rules).await;
-    let page = world.get("/objects/deployment/shop/web").await;
-    has(&page, "It differs, and rules ignore all of it.");
-    lacks(&page, "<h3>Revert</h3>");
+    exporter.rules(rules).await;
+    let page = exporter.get("/objects/deployment/shop/web").await;
+    assert_contains(&page, "It differs, and rules ignore all of it.");
+    assert_not_contains(&page, "<h3>Revert</h3>");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_is_drawn() {
-    let world = world(Settings::default()).await;
-    let quiet = world.get("/objects/deployment/shop/web").await;
-    has(&quiet, "aria-label=\"last_applied: drifted for");
-    world.api.put("deployments", applied("web", &with_script(3, "x"), with_script(3, "x")));
-    world.settle().await;
-    let page = world.get("/objects/deployment/shop/web").await;
+async fn timeline_shows_past_verdicts() {
+    let exporter = start_with_drift(Settings::default()).await;
+    let quiet = exporter.get("/objects/deployment/shop/web").await;
+    assert_contains(&quiet, "aria-label=\"last_applied: drifted for");
+    exporter.api.put("deployments", applied("web", &with_script(3, "x"), with_script(3, "x")));
+    exporter.wait_idle().await;
+    let page = exporter.get("/objects/deployment/shop/web").await;
     let text = page.text();
     let lane = between(&text, "aria-label=\"last_applied: ", "</svg>");
     assert!(lane.contains("drifted for") && lane.contains(", then in sync for"), "{lane}");
     assert!(lane.contains("class=\"fill-drifted\"") && lane.contains("class=\"fill-in_sync\""), "{lane}");
     assert!(lane.contains("class=\"onset\""), "{lane}");
-    lacks(&page, "style=");
+    assert_not_contains(&page, "style=");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_leads_to_its_dashboard_where_grafana_is_known() {
-    let plain = world(Settings::default()).await;
-    lacks(&plain.get("/objects/deployment/shop/web").await, "Grafana");
+async fn object_page_links_to_grafana_if_configured() {
+    let plain = start_with_drift(Settings::default()).await;
+    assert_not_contains(&plain.get("/objects/deployment/shop/web").await, "Grafana");
     let grafana_url = Some("https://grafana.example.com/team".into());
-    let world = world(Settings { grafana_url, ..Settings::default() }).await;
+    let exporter = start_with_drift(Settings { grafana_url, ..Settings::default() }).await;
     let url = "https://grafana.example.com/team/d/drift-exporter-object?var-group=apps&amp;var-kind=Deployment&amp;var-namespace=shop&amp;var-name=web";
-    has(&world.get("/objects/deployment/shop/web").await, &format!("href=\"{url}\""));
+    assert_contains(&exporter.get("/objects/deployment/shop/web").await, &format!("href=\"{url}\""));
 }

@@ -1,18 +1,17 @@
-//! What people see in a browser.
+//! The UI.
 
-/// Nothing looks fine where nothing can be seen.
+/// Missing data.
 mod blind;
-/// Declared beside actual, and what a person could do.
+/// Declared and live values, and commands.
 mod differences;
-/// Where lines of the log are shown.
 mod log;
-/// The page of one object, and what names cannot do to it.
+/// Object pages.
 mod object;
-/// Rules, and those that match an object.
+/// The rules page.
 mod rules;
-/// In which order the table is.
+/// Sorting, filters and page size.
 mod sorting;
-/// Where baselines come from.
+/// The sources page.
 mod sources;
 
 use axum::body::Body;
@@ -22,21 +21,21 @@ use serde_json::{Value, json};
 use crate::support::{
     api_server::ApiServer,
     objects::{deployment, edited, recorded, service},
-    world::{Answer, World},
+    world::{ExporterFixture, HttpResponse},
 };
 
-fn elsewhere(mut object: Value, namespace: &str) -> Value {
+fn in_namespace(mut object: Value, namespace: &str) -> Value {
     object["metadata"]["namespace"] = json!(namespace);
     object
 }
 
-/// Three that drifted, one that cannot be judged, one without a baseline, two that are as declared.
-fn shop() -> ApiServer {
+/// Three drifted objects, one unknown, one without a baseline, two in sync.
+fn sample_cluster() -> ApiServer {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
     api.put("deployments", edited(deployment("cart"), 1));
     api.put("deployments", edited(deployment("search"), 30));
-    api.put("deployments", elsewhere(edited(deployment("ledger"), 9), "payments"));
+    api.put("deployments", in_namespace(edited(deployment("ledger"), 9), "payments"));
     api.put("deployments", recorded(deployment("odd"), "no hash"));
     let mut plain = deployment("plain");
     plain["metadata"]["annotations"] = json!({});
@@ -45,17 +44,17 @@ fn shop() -> ApiServer {
     api
 }
 
-/// The objects of the table, in its order.
-fn rows(page: &Answer) -> Vec<String> {
+/// The objects of the table, in order.
+fn rows(page: &HttpResponse) -> Vec<String> {
     let text = page.text();
     let ids = text.split("<tr id=\"/objects/").skip(1).map(|row| row.split(':').next().unwrap().to_owned());
     ids.map(|id| id.replacen(".apps/", "/", 1)).collect()
 }
 
-/// What a tile counts.
-fn tile(page: &Answer, verdict: &str) -> String {
+/// The number on a tile.
+fn tile(page: &HttpResponse, verdict: &str) -> String {
     let text = page.text();
-    let tile = text.split(&format!("id=\"tile-{verdict}\"")).nth(1).expect("there is such a tile");
+    let tile = text.split(&format!("id=\"tile-{verdict}\"")).nth(1).expect("a tile");
     between(tile, "<span class=\"number\">", "<span class=\"word\">")
         .replace("</span>", "")
         .replace("<span class=\"of\">", "")
@@ -66,24 +65,24 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     after.split_once(end).unwrap_or_else(|| panic!("no {end} after {start}")).0
 }
 
-fn headline(page: &Answer) -> String {
+fn headline(page: &HttpResponse) -> String {
     between(&page.text(), "<h1 id=\"headline\" data-live>", "</h1>").to_owned()
 }
 
 #[track_caller]
-fn has(page: &Answer, part: &str) {
+fn assert_contains(page: &HttpResponse, part: &str) {
     assert!(page.text().contains(part), "no {part} in {}", page.text());
 }
 
 #[track_caller]
-fn lacks(page: &Answer, part: &str) {
+fn assert_not_contains(page: &HttpResponse, part: &str) {
     assert!(!page.text().contains(part), "{part} is in {}", page.text());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_overview_counts_and_lists_the_worst_first() {
-    let world = World::ready(&shop()).await;
-    let page = world.get("/").await;
+async fn overview_counts_objects_and_lists_worst_first() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    let page = exporter.get("/").await;
     assert_eq!(headline(&page), "3 objects have drifted");
     let counts = ["drifted", "unknown", "no_baseline", "in_sync"].map(|verdict| tile(&page, verdict));
     assert_eq!(counts, ["3", "1", "1", "2"]);
@@ -99,7 +98,7 @@ async fn the_overview_counts_and_lists_the_worst_first() {
             "deployments/shop/web",
         ]
     );
-    has(&page, "title=\"the recorded hash is malformed\">no hash</span>");
+    assert_contains(&page, "title=\"the recorded hash is malformed\">no hash</span>");
     let text = page.text();
     let cart = between(&text, "<tr id=\"/objects/deployments.apps/shop/cart:annotation\"", "</tr>");
     for part in [
@@ -117,9 +116,9 @@ async fn the_overview_counts_and_lists_the_worst_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn filters_leave_what_was_asked_for_and_live_in_the_url() {
-    let world = World::ready(&shop()).await;
-    let get = async |query: &str| world.get(&format!("/?{query}")).await;
+async fn filters_select_rows_and_are_kept_in_the_url() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    let get = async |query: &str| exporter.get(&format!("/?{query}")).await;
     let drifted = ["deployments/shop/search", "deployments/payments/ledger", "deployments/shop/cart"];
     for (query, wanted) in [
         ("verdict=drifted", &drifted[..]),
@@ -133,56 +132,56 @@ async fn filters_leave_what_was_asked_for_and_live_in_the_url() {
     ] {
         assert_eq!(rows(&get(query).await), wanted, "{query}");
     }
-    let all = rows(&world.get("/").await);
+    let all = rows(&exporter.get("/").await);
     assert_eq!(all.len(), 7);
     assert_eq!(rows(&get("verdict=&q=&namespace=&page=&utm_source=chat&q2=x").await), all);
     let page = get("q=shop&verdict=drifted&namespace=shop").await;
-    has(&page, "2 of 7 objects, the worst first. ");
-    assert_eq!(headline(&page), "3 objects have drifted", "the headline tells about everything");
+    assert_contains(&page, "2 of 7 objects, the worst first. ");
+    assert_eq!(headline(&page), "3 objects have drifted", "the headline ignores filters");
     assert_eq!((tile(&page, "drifted"), tile(&page, "in_sync")), ("2 of 3".to_owned(), "2".to_owned()));
     assert_eq!(tile(&get("namespace=nowhere").await, "drifted"), "0 of 3");
-    has(&page, "href=\"/?q=shop&amp;verdict=in_sync&amp;namespace=shop\"");
-    has(&page, "href=\"/?q=shop&amp;namespace=shop\" aria-current=\"true\"");
-    has(&page, "name=\"q\" value=\"shop\"");
-    has(&page, "<option value=\"drifted\" selected>");
-    has(&page, "<option value=\"shop\" selected>");
+    assert_contains(&page, "href=\"/?q=shop&amp;verdict=in_sync&amp;namespace=shop\"");
+    assert_contains(&page, "href=\"/?q=shop&amp;namespace=shop\" aria-current=\"true\"");
+    assert_contains(&page, "name=\"q\" value=\"shop\"");
+    assert_contains(&page, "<option value=\"drifted\" selected>");
+    assert_contains(&page, "<option value=\"shop\" selected>");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_leaves_nothing_says_so() {
-    let world = World::ready(&shop()).await;
-    let page = world.get("/?q=nonesuch&namespace=nowhere").await;
+async fn filter_without_matches_shows_a_message() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    let page = exporter.get("/?q=nonesuch&namespace=nowhere").await;
     assert_eq!((page.status.as_u16(), rows(&page).len()), (200, 0));
-    has(&page, "None of the 7 objects matches this filter. <a href=\"/\">Show all</a>");
-    has(&page, "<option value=\"nowhere\" selected>");
-    lacks(&page, "Let objects take part");
+    assert_contains(&page, "None of the 7 objects matches this filter. <a href=\"/\">Show all</a>");
+    assert_contains(&page, "<option value=\"nowhere\" selected>");
+    assert_not_contains(&page, "Let objects take part");
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_objects_come_in_pages() {
+async fn many_objects_are_paginated() {
     let api = ApiServer::default();
     for number in 0..250 {
         api.put("deployments", deployment(&format!("web-{number:03}")));
     }
-    let world = World::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     let mut all = Vec::new();
     for page in 1..=3 {
-        let page = world.get(&format!("/?page={page}&namespace=shop")).await;
+        let page = exporter.get(&format!("/?page={page}&namespace=shop")).await;
         all.extend(rows(&page));
     }
     let wanted: Vec<_> = (0..250).map(|number| format!("deployments/shop/web-{number:03}")).collect();
     assert_eq!(all, wanted);
-    let second = world.get("/?page=2&namespace=shop").await;
+    let second = exporter.get("/?page=2&namespace=shop").await;
     assert_eq!(rows(&second).len(), 100);
-    has(&second, "Page 2 of 3");
-    has(&second, "rel=\"prev\" href=\"/?namespace=shop\"");
-    has(&second, "rel=\"next\" href=\"/?namespace=shop&amp;page=3\"");
-    assert_eq!(rows(&world.get("/?page=99").await).len(), 50, "beyond the end is the end");
+    assert_contains(&second, "Page 2 of 3");
+    assert_contains(&second, "rel=\"prev\" href=\"/?namespace=shop\"");
+    assert_contains(&second, "rel=\"next\" href=\"/?namespace=shop&amp;page=3\"");
+    assert_eq!(rows(&exporter.get("/?page=99").await).len(), 50, "a page beyond the end shows the last page");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_shown_is_told_on_a_page() {
-    let world = World::ready(&shop()).await;
+async fn errors_are_shown_as_html() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
     for (path, status, words) in [
         ("/?verdict=red", 400, "unknown verdict `red`; valid values: in_sync, drifted"),
         ("/?page=0", 400, "“0” is not the number of a page"),
@@ -197,33 +196,33 @@ async fn what_cannot_be_shown_is_told_on_a_page() {
         ("/objects/pods/shop/web", 404, "Not known here"),
         ("/objects/%ff/shop/web", 400, "UTF-8"),
     ] {
-        let page = world.get(path).await;
+        let page = exporter.get(path).await;
         assert_eq!(page.status.as_u16(), status, "{path}");
         assert_eq!(page.headers[header::CONTENT_TYPE], "text/html; charset=utf-8", "{path}");
-        has(&page, words);
+        assert_contains(&page, words);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_path_that_there_is_not_is_a_page_in_a_browser_and_a_problem_elsewhere() {
-    let world = World::ready(&shop()).await;
+async fn unknown_path_is_html_in_browsers_and_a_problem_elsewhere() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
     for (accept, media_type) in [
         ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html; charset=utf-8"),
         ("*/*", "application/problem+json"),
         ("application/json", "application/problem+json"),
     ] {
         let request = Request::get("/obects/%3Cb%3E").header(header::ACCEPT, accept).body(Body::empty());
-        let answer = world.ask(request.unwrap()).await;
-        assert_eq!(answer.status.as_u16(), 404, "{accept}");
-        assert_eq!(answer.headers[header::CONTENT_TYPE], media_type, "{accept}");
-        has(&answer, "/obects/%3Cb%3E");
+        let response = exporter.send(request.unwrap()).await;
+        assert_eq!(response.status.as_u16(), 404, "{accept}");
+        assert_eq!(response.headers[header::CONTENT_TYPE], media_type, "{accept}");
+        assert_contains(&response, "/obects/%3Cb%3E");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_load_only_what_is_their_own() {
-    let world = World::ready(&shop()).await;
-    let overview = world.get("/").await.text();
+async fn pages_load_only_local_assets() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    let overview = exporter.get("/").await.text();
     let style = between(&overview, "<link rel=\"stylesheet\" href=\"", "\"").to_owned();
     let script = between(&overview, "<script src=\"", "\"").to_owned();
     let paths = [
@@ -239,8 +238,8 @@ async fn pages_load_only_what_is_their_own() {
         "/assets/icon.svg",
     ];
     for path in paths {
-        let answer = world.get(path).await;
-        let header = |name| answer.headers[&name].to_str().unwrap().to_owned();
+        let response = exporter.get(path).await;
+        let header = |name| response.headers[&name].to_str().unwrap().to_owned();
         assert_eq!(
             header(header::CONTENT_SECURITY_POLICY),
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -250,7 +249,7 @@ async fn pages_load_only_what_is_their_own() {
         assert_eq!(header(header::X_CONTENT_TYPE_OPTIONS), "nosniff", "{path}");
         assert_eq!(header(header::REFERRER_POLICY), "no-referrer", "{path}");
         if header(header::CONTENT_TYPE).starts_with("text/html") {
-            let text = answer.text();
+            let text = response.text();
             assert_eq!(text.matches("<script").count(), 1, "{path}");
             assert!(
                 !text.contains("<style") && !text.contains(" style=") && !text.contains("http://"),
@@ -262,29 +261,32 @@ async fn pages_load_only_what_is_their_own() {
     for (path, media_type) in
         [(&style, "text/css; charset=utf-8"), (&script, "text/javascript; charset=utf-8")]
     {
-        let answer = world.get(path).await;
-        assert_eq!(answer.headers[header::CONTENT_TYPE], media_type);
-        assert_eq!(answer.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
-        assert!(answer.body.len() > 1000);
+        let response = exporter.get(path).await;
+        assert_eq!(response.headers[header::CONTENT_TYPE], media_type);
+        assert_eq!(response.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
+        assert!(response.body.len() > 1000);
     }
-    assert_eq!(world.get("/assets/page.js").await.status.as_u16(), 404);
+    assert_eq!(exporter.get("/assets/page.js").await.status.as_u16(), 404);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_scripts_the_page_comes_again_by_itself() {
-    let world = World::ready(&shop()).await;
-    has(&world.get("/").await, "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>");
+async fn page_without_scripts_refreshes_itself() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    assert_contains(
+        &exporter.get("/").await,
+        "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>",
+    );
 }
 
-/// The script replaces elements by their id, and looks for children by theirs: each has to have its own.
+/// The script replaces elements by id, so every id must be unique.
 #[tokio::test(start_paused = true)]
-async fn whatever_is_live_has_an_id_of_its_own() {
-    let world = World::ready(&shop()).await;
-    world.api.put("deployments", edited(deployment("web"), 3));
-    world.settle().await;
+async fn live_elements_have_unique_ids() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    exporter.api.put("deployments", edited(deployment("web"), 3));
+    exporter.wait_idle().await;
     let objects = ["/", "/?q=nonesuch", "/objects/deployments/shop/web", "/objects/deployments/shop/nope"];
     for path in objects.into_iter().chain(["/sources", "/rules", "/log"]) {
-        let text = world.get(path).await.text();
+        let text = exporter.get(path).await.text();
         let mut ids: Vec<&str> =
             text.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
         let all = ids.len();

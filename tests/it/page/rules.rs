@@ -1,11 +1,11 @@
-//! Rules: what they say, who answers for them, until when, and what they match.
+//! The rules page, and rules on object pages.
 
 use drift_exporter::rules::{RuleConfig, RuleSet};
 
-use super::{between, has, rows, shop};
-use crate::support::world::World;
+use super::{assert_contains, between, rows, sample_cluster};
+use crate::support::world::ExporterFixture;
 
-/// Rules of the settings, one of which has expired by noon of February 1st, 2026.
+/// Rules of the settings; one has expired by noon of February 1st, 2026.
 fn rules() -> RuleSet {
     let rules = serde_saphyr::from_str(
         "- {name: cart-is-fine, match: {names: [cart]}, effect: ignore, owner: team-shop, reason: <b>load test</b>, expires: 2026-02-02}\n\
@@ -16,15 +16,15 @@ fn rules() -> RuleSet {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_rule_has_its_owner_its_end_and_what_it_matches() {
-    let world = World::ready(&shop()).await;
-    world.rules(rules()).await;
-    let page = world.get("/rules").await;
+async fn rules_page_shows_owner_expiry_and_matches() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    exporter.rules(rules()).await;
+    let page = exporter.get("/rules").await;
     assert_eq!(page.status.as_u16(), 200);
     let text = page.text();
-    let own = between(&text, "id=\"own-rules\"", "</section>");
-    let cart = between(own, "id=\"rule-cart-is-fine\"", "</tr>");
-    for says in [
+    let own_rules = between(&text, "id=\"own-rules\"", "</section>");
+    let cart = between(own_rules, "id=\"rule-cart-is-fine\"", "</tr>");
+    for part in [
         "team-shop",
         "&lt;b&gt;load test&lt;/b&gt;",
         "<strong class=\"off\">in 1 d 11 h</strong>",
@@ -32,26 +32,26 @@ async fn each_rule_has_its_owner_its_end_and_what_it_matches() {
         "<code>ignore</code>",
         "<code>cart</code>",
     ] {
-        assert!(cart.contains(says), "no {says} in {cart}");
+        assert!(cart.contains(part), "no {part} in {cart}");
     }
-    let was = between(own, "id=\"rule-was-fine\"", "</tr>");
-    assert!(was.contains("class=\"over\"") && was.contains("<strong>expired</strong>"), "{was}");
+    let expired = between(own_rules, "id=\"rule-was-fine\"", "</tr>");
+    assert!(expired.contains("class=\"over\"") && expired.contains("<strong>expired</strong>"), "{expired}");
     let built_in = between(&text, "id=\"built-in-rules\"", "</section>");
     assert!(built_in.contains("id=\"rule-manual-change\""), "{built_in}");
-    let matched = world.get("/?q=cart-is-fine").await;
-    assert_eq!(rows(&matched), ["deployments/shop/cart"], "the number leads to what is ignored, too");
+    let matched = exporter.get("/?q=cart-is-fine").await;
+    assert_eq!(rows(&matched), ["deployments/shop/cart"], "the link also lists ignored objects");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_of_an_object_names_the_rules_that_match_it() {
-    let world = World::ready(&shop()).await;
-    world.rules(rules()).await;
-    let page = world.get("/objects/deployments.apps/shop/search").await;
+async fn object_page_shows_matching_rules() {
+    let exporter = ExporterFixture::ready(&sample_cluster()).await;
+    exporter.rules(rules()).await;
+    let page = exporter.get("/objects/deployments.apps/shop/search").await;
     let text = page.text();
     let matching = between(&text, "<section id=\"rules\">", "</section>");
     assert!(matching.contains("<a href=\"/rules#rule-search-is-bad\">search-is-bad</a>"), "{matching}");
     assert!(!matching.contains("cart-is-fine") && !matching.contains("was-fine"), "{matching}");
-    let cart = world.get("/objects/deployments.apps/shop/cart").await;
-    has(&cart, "Ignored by rules");
-    has(&cart, "ignored by cart-is-fine");
+    let cart = exporter.get("/objects/deployments.apps/shop/cart").await;
+    assert_contains(&cart, "Ignored by rules");
+    assert_contains(&cart, "ignored by cart-is-fine");
 }

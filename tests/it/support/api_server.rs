@@ -1,4 +1,4 @@
-//! A small API server behind a tower service: lists, watches, and every way of going wrong.
+//! A fake API server as a tower service: lists, watches, discovery, OpenAPI and injected faults.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,65 +13,63 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use kube::Client;
 use serde_json::{Value, json};
 
-/// How the server treats requests for one plural from now on.
+/// A fault that the server injects into requests for one plural.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Mood {
-    /// As it should.
+pub(crate) enum ServerFault {
     #[default]
-    Well,
-    /// Takes requests and never answers.
-    Mute,
-    /// Answers with this status, and `Retry-After` in seconds.
-    Refuses(u16, Option<u64>),
+    None,
+    /// Accepts requests and never responds.
+    Unresponsive,
+    /// Responds with this status, and `Retry-After` in seconds.
+    HttpError(u16, Option<u64>),
     /// Lists stop after this many bytes and never end.
-    ListsStall(usize),
-    /// Lists break off after this many bytes.
-    ListsBreak(usize),
-    /// Every watch begins with an ERROR event of this code.
-    WatchesFail(u16),
-    /// Every watch is refused with this HTTP status, lists work.
-    WatchesRefused(u16),
+    ListStalls(usize),
+    /// Lists end after this many bytes.
+    ListTruncated(usize),
+    /// Every watch starts with an ERROR event of this code.
+    WatchErrorEvent(u16),
+    /// Every watch fails with this HTTP status; lists succeed.
+    WatchHttpError(u16),
 }
 
 #[derive(Clone)]
 pub(crate) struct ApiServer(Arc<Mutex<Inner>>);
 
 impl Default for ApiServer {
-    /// A server that has Deployments and Services, and no object.
+    /// A server with Deployments and Services, and no objects.
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Inner {
             served: vec![Kind::service(), Kind::deployment()],
             version: 0,
             objects: BTreeMap::new(),
             log: Vec::new(),
-            forgotten: 0,
+            compacted_version: 0,
             watches: Vec::new(),
-            moods: HashMap::new(),
+            faults: HashMap::new(),
             conversions: HashMap::new(),
-            described: BTreeMap::new(),
+            openapi: BTreeMap::new(),
             requests: Vec::new(),
         })))
     }
 }
 
 struct Inner {
-    /// The kinds that it has; what it says about them.
     served: Vec<Kind>,
     version: u64,
     objects: BTreeMap<(String, String), Value>,
-    /// All events since the last time the server forgot: plural, version, line.
+    /// All events since the last compaction: plural, resource version, event.
     log: Vec<(String, u64, Value)>,
-    /// Versions up to here are forgotten.
-    forgotten: u64,
+    /// A watch from an older resource version gets 410 Gone.
+    compacted_version: u64,
     watches: Vec<Watch>,
-    moods: HashMap<String, Mood>,
+    faults: HashMap<String, ServerFault>,
     conversions: HashMap<String, Conversion>,
-    /// What it says about the kinds of API versions; nothing about any where this is empty.
-    described: BTreeMap<String, Bytes>,
+    /// OpenAPI documents by API version. If empty, the server has no OpenAPI endpoint.
+    openapi: BTreeMap<String, Bytes>,
     requests: Vec<String>,
 }
 
-/// From an object as it was put to the same in a version of its kind.
+/// Converts a stored object to a version of its kind.
 pub(crate) type Conversion = fn(Value, &str) -> Value;
 
 struct Watch {
@@ -81,31 +79,30 @@ struct Watch {
 }
 
 impl ApiServer {
-    /// A client that talks to this server.
     pub(crate) fn client(&self) -> Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let server = server.clone();
             async move {
-                let known = request.headers().get("if-none-match").cloned();
+                let if_none_match = request.headers().get("if-none-match").cloned();
                 let url = request.uri().to_string();
-                Ok::<_, tower::BoxError>(server.answer(&url, known.as_ref()).await)
+                Ok::<_, tower::BoxError>(server.respond_to(&url, if_none_match.as_ref()).await)
             }
         });
         Client::new(service, "default")
     }
 
-    /// Changes how requests for a plural, or for one version of it (`v1/widgets`), are treated.
-    pub(crate) fn mood(&self, plural: &str, mood: Mood) {
-        self.0.lock().unwrap().moods.insert(plural.to_owned(), mood);
+    /// Injects a fault into requests for a plural, or for one version of it (`v1/widgets`).
+    pub(crate) fn set_fault(&self, plural: &str, fault: ServerFault) {
+        self.0.lock().unwrap().faults.insert(plural.to_owned(), fault);
     }
 
-    /// Shows the objects of a plural otherwise in each version.
-    pub(crate) fn convert(&self, plural: &str, conversion: Conversion) {
+    /// Sets how objects of a plural are converted between versions.
+    pub(crate) fn set_conversion(&self, plural: &str, conversion: Conversion) {
         self.0.lock().unwrap().conversions.insert(plural.to_owned(), conversion);
     }
 
-    /// Has these kinds, beside Deployments and Services, from now on; watches of others end.
+    /// Serves these kinds in addition to Deployments and Services; closes watches of other kinds.
     pub(crate) fn serve(&self, kinds: &[Kind]) {
         let mut inner = self.0.lock().unwrap();
         inner.served = [Kind::service(), Kind::deployment()].iter().chain(kinds).cloned().collect();
@@ -113,19 +110,18 @@ impl ApiServer {
         inner.watches.retain(|watch| served.contains(&watch.plural));
     }
 
-    /// Says this about the kinds of an API version from now on.
-    pub(crate) fn describe(&self, api_version: &str, document: impl Into<Bytes>) {
-        self.0.lock().unwrap().described.insert(api_version.to_owned(), document.into());
+    /// Sets the OpenAPI document of an API version.
+    pub(crate) fn set_openapi(&self, api_version: &str, document: impl Into<Bytes>) {
+        self.0.lock().unwrap().openapi.insert(api_version.to_owned(), document.into());
     }
 
-    /// How many watches are open.
     pub(crate) fn open_watches(&self) -> usize {
         let mut inner = self.0.lock().unwrap();
         inner.watches.retain(|watch| !watch.sender.is_closed());
         inner.watches.len()
     }
 
-    /// Creates or replaces an object. The object carries the name of its plural in `plural`.
+    /// Creates or replaces an object.
     pub(crate) fn put(&self, plural: &str, mut object: Value) {
         let mut inner = self.0.lock().unwrap();
         inner.version += 1;
@@ -133,20 +129,19 @@ impl ApiServer {
         let key = (plural.to_owned(), name_of(&object));
         let event = if inner.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
         inner.objects.insert(key, object.clone());
-        inner.tell(plural, event, &object);
+        inner.record_event(plural, event, &object);
     }
 
-    /// Deletes an object.
     pub(crate) fn delete(&self, plural: &str, name: &str) {
         let mut inner = self.0.lock().unwrap();
         let Some(mut object) = inner.objects.remove(&(plural.to_owned(), name.to_owned())) else { return };
         inner.version += 1;
         object["metadata"]["resourceVersion"] = inner.version.to_string().into();
-        inner.tell(plural, "DELETED", &object);
+        inner.record_event(plural, "DELETED", &object);
     }
 
     /// Sends a raw line on every open watch of a plural.
-    pub(crate) fn say(&self, plural: &str, line: &str) {
+    pub(crate) fn send_line(&self, plural: &str, line: &str) {
         let mut inner = self.0.lock().unwrap();
         let line = Bytes::from(format!("{line}\n"));
         inner
@@ -154,55 +149,58 @@ impl ApiServer {
             .retain(|watch| watch.plural != plural || watch.sender.unbounded_send(Ok(line.clone())).is_ok());
     }
 
-    /// Ends every open watch without a word.
-    pub(crate) fn cut(&self) {
+    /// Closes every open watch without an event.
+    pub(crate) fn close_watches(&self) {
         let watches = std::mem::take(&mut self.0.lock().unwrap().watches);
         watches.iter().for_each(|watch| watch.sender.close_channel());
     }
 
-    /// Forgets all events so far: watches from older versions are answered with 410.
-    pub(crate) fn forget(&self) {
+    /// Drops all events, as etcd compaction does: watches from older resource versions get 410 Gone.
+    pub(crate) fn compact_history(&self) {
         let mut inner = self.0.lock().unwrap();
-        // Something happens elsewhere, so that versions seen so far are older than what is remembered.
+        // Every resource version that clients have seen is older than the compacted one.
         inner.version += 1;
-        inner.forgotten = inner.version;
+        inner.compacted_version = inner.version;
         inner.log.clear();
     }
 
-    /// The names of a plural's objects and their versions.
-    pub(crate) fn truth(&self, plural: &str) -> BTreeMap<String, String> {
+    /// The resource version of each object of a plural, by name.
+    pub(crate) fn resource_versions(&self, plural: &str) -> BTreeMap<String, String> {
         let inner = self.0.lock().unwrap();
-        let own = inner.objects.iter().filter(|((own, _), _)| own == plural);
-        own.map(|((_, name), object)| {
-            (name.clone(), object["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
-        })
-        .collect()
+        let objects = inner.objects.iter().filter(|((key, _), _)| key == plural);
+        objects
+            .map(|((_, name), object)| {
+                (name.clone(), object["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
+            })
+            .collect()
     }
 
-    /// What was asked for so far.
+    /// The URLs of all requests.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.0.lock().unwrap().requests.clone()
     }
 
-    async fn answer(&self, url: &str, known: Option<&HeaderValue>) -> Response<Body> {
+    async fn respond_to(&self, url: &str, if_none_match: Option<&HeaderValue>) -> Response<Body> {
         let path = url.split('?').next().unwrap();
         let plural = path.rsplit('/').next().unwrap().to_owned();
         let watch = url.contains("watch=1");
-        let mood = {
+        let fault = {
             let mut inner = self.0.lock().unwrap();
             inner.requests.push(url.to_owned());
-            let of_version = inner.moods.get(&format!("{}/{plural}", version_of(path)));
-            of_version.or_else(|| inner.moods.get(&plural)).cloned().unwrap_or_default()
+            let of_version = inner.faults.get(&format!("{}/{plural}", version_of(path)));
+            of_version.or_else(|| inner.faults.get(&plural)).cloned().unwrap_or_default()
         };
-        match (mood, watch) {
-            (Mood::Mute, _) => std::future::pending().await,
-            (Mood::Refuses(code, retry_after), _) => refuse(code, retry_after),
-            _ if ["api", "apis"].contains(&plural.as_str()) => self.kinds(&plural, known),
-            _ if path.starts_with("/openapi/") => self.description(url),
-            _ if !self.has(path) => refuse(404, None),
-            (Mood::WatchesRefused(code), true) => refuse(code, None),
-            (Mood::WatchesFail(code), true) => respond(Body::from(format!("{}\n", error_event(code)))),
-            (Mood::ListsStall(bytes), false) => {
+        match (fault, watch) {
+            (ServerFault::Unresponsive, _) => std::future::pending().await,
+            (ServerFault::HttpError(code, retry_after), _) => error_response(code, retry_after),
+            _ if ["api", "apis"].contains(&plural.as_str()) => self.discovery(&plural, if_none_match),
+            _ if path.starts_with("/openapi/") => self.openapi_response(url),
+            _ if !self.serves(path) => error_response(404, None),
+            (ServerFault::WatchHttpError(code), true) => error_response(code, None),
+            (ServerFault::WatchErrorEvent(code), true) => {
+                respond(Body::from(format!("{}\n", error_event(code))))
+            }
+            (ServerFault::ListStalls(bytes), false) => {
                 let list = self.list(&plural, url);
                 let (sender, body) = channel();
                 sender
@@ -211,7 +209,7 @@ impl ApiServer {
                 std::mem::forget(sender);
                 respond(body)
             }
-            (Mood::ListsBreak(bytes), false) => {
+            (ServerFault::ListTruncated(bytes), false) => {
                 let list = self.list(&plural, url);
                 respond(Body::from(list.as_bytes()[..bytes.min(list.len())].to_vec()))
             }
@@ -220,8 +218,8 @@ impl ApiServer {
         }
     }
 
-    /// Whether the path is that of a kind that is there.
-    fn has(&self, path: &str) -> bool {
+    /// Whether the path belongs to a served kind.
+    fn serves(&self, path: &str) -> bool {
         self.0.lock().unwrap().served.iter().any(|kind| {
             let root = if kind.group.is_empty() { "/api" } else { "/apis" };
             path.starts_with(&format!("{root}/{}/", kind.api_version()))
@@ -229,8 +227,8 @@ impl ApiServer {
         })
     }
 
-    /// What is said about kinds: those of the core group at `/api`, the others at `/apis`.
-    fn kinds(&self, root: &str, known: Option<&HeaderValue>) -> Response<Body> {
+    /// Discovery: the core group at `/api`, the other groups at `/apis`.
+    fn discovery(&self, root: &str, if_none_match: Option<&HeaderValue>) -> Response<Body> {
         let served = self.0.lock().unwrap().served.clone();
         let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for kind in served.iter().filter(|kind| kind.group.is_empty() == (root == "api")) {
@@ -247,7 +245,7 @@ impl ApiServer {
         let text = json!({"kind": "APIGroupDiscoveryList", "items": items}).to_string();
         let etag = HeaderValue::from_str(&format!("\"{}\"", hash_of(text.as_bytes()))).unwrap();
         let mut response = respond(Body::empty());
-        if known == Some(&etag) {
+        if if_none_match == Some(&etag) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
         } else {
             *response.body_mut() = Body::from(text);
@@ -256,35 +254,35 @@ impl ApiServer {
         response
     }
 
-    /// What is said about the kinds of an API version, or where that is found. As on a real server, the hash has to be right.
-    fn description(&self, url: &str) -> Response<Body> {
-        let described = self.0.lock().unwrap().described.clone();
-        let place = |(version, text): (&String, &Bytes)| {
+    /// The OpenAPI document of an API version, or the index. Like a real server, it requires the current hash.
+    fn openapi_response(&self, url: &str) -> Response<Body> {
+        let openapi = self.0.lock().unwrap().openapi.clone();
+        let document_url = |(version, text): (&String, &Bytes)| {
             format!("/openapi/v3/apis/{version}?hash={:X}", hash_of(text))
         };
-        if let Some((_, text)) = described.iter().find(|own| place(*own) == url) {
+        if let Some((_, text)) = openapi.iter().find(|entry| document_url(*entry) == url) {
             return respond(Body::from(text.clone()));
         }
-        if described.is_empty() || url != "/openapi/v3" {
-            return refuse(if url.contains("?hash=") { 301 } else { 404 }, None);
+        if openapi.is_empty() || url != "/openapi/v3" {
+            return error_response(if url.contains("?hash=") { 301 } else { 404 }, None);
         }
-        let paths: BTreeMap<String, Value> = described
+        let paths: BTreeMap<String, Value> = openapi
             .iter()
-            .map(|own| (format!("apis/{}", own.0), json!({"serverRelativeURL": place(own)})))
+            .map(|entry| (format!("apis/{}", entry.0), json!({"serverRelativeURL": document_url(entry)})))
             .collect();
         respond(Body::from(json!({"paths": paths}).to_string()))
     }
 
     fn list(&self, plural: &str, url: &str) -> String {
         let inner = self.0.lock().unwrap();
-        let here = |object: &Value| {
+        let in_scope = |object: &Value| {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
             let excluded = url.contains(&format!("metadata.namespace%21%3D{namespace}"));
             !excluded && (!url.contains("/namespaces/") || url.contains(&format!("/namespaces/{namespace}/")))
         };
-        let own = inner.objects.iter().filter(|((own, _), object)| own == plural && here(object));
+        let objects = inner.objects.iter().filter(|((key, _), object)| key == plural && in_scope(object));
         let items: Vec<Value> =
-            own.map(|(_, object)| inner.converted(plural, version_of(url), object)).collect();
+            objects.map(|(_, object)| inner.converted(plural, version_of(url), object)).collect();
         json!({"kind": "List", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items})
             .to_string()
     }
@@ -293,12 +291,12 @@ impl ApiServer {
         let from =
             url.split("resourceVersion=").nth(1).and_then(|from| from.parse::<u64>().ok()).unwrap_or(0);
         let mut inner = self.0.lock().unwrap();
-        if from < inner.forgotten {
+        if from < inner.compacted_version {
             return respond(Body::from(format!("{}\n", error_event(410))));
         }
         let (sender, body) = channel();
-        for (own, version, line) in &inner.log {
-            if own == plural && *version > from {
+        for (logged_plural, version, line) in &inner.log {
+            if logged_plural == plural && *version > from {
                 let line = inner.line(plural, version_of(url), line);
                 sender.unbounded_send(Ok(line)).unwrap();
             }
@@ -306,16 +304,21 @@ impl ApiServer {
         let version = version_of(url).to_owned();
         inner.watches.push(Watch { plural: plural.to_owned(), version, sender: sender.clone() });
         drop(inner);
-        // As a real server does, end the watch after the time that was asked for, with a bookmark before.
+        // Like a real server, send a bookmark and close the watch after its time-out.
         let (server, plural) = (self.clone(), plural.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep(std::time::Duration::from_secs(30)).await;
             let version = server.0.lock().unwrap().version.to_string();
             let bookmark =
                 json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version}, "spec": {}}});
-            let silent =
-                server.0.lock().unwrap().moods.get(&plural).is_some_and(|mood| matches!(mood, Mood::Mute));
-            if silent {
+            let unresponsive = server
+                .0
+                .lock()
+                .unwrap()
+                .faults
+                .get(&plural)
+                .is_some_and(|fault| matches!(fault, ServerFault::Unresponsive));
+            if unresponsive {
                 std::mem::forget(sender);
             } else {
                 let _ = sender.unbounded_send(Ok(Bytes::from(format!("{bookmark}\n"))));
@@ -327,7 +330,7 @@ impl ApiServer {
 }
 
 impl Inner {
-    fn tell(&mut self, plural: &str, event: &str, object: &Value) {
+    fn record_event(&mut self, plural: &str, event: &str, object: &Value) {
         let line = json!({"type": event, "object": object});
         self.log.push((plural.to_owned(), self.version, line.clone()));
         let mut watches = std::mem::take(&mut self.watches);
@@ -338,7 +341,7 @@ impl Inner {
         self.watches = watches;
     }
 
-    /// A line of a watch in this version.
+    /// A watch event as a line, with its object in this version.
     fn line(&self, plural: &str, version: &str, line: &Value) -> Bytes {
         let object = self.converted(plural, version, &line["object"]);
         Bytes::from(format!("{}\n", json!({"type": line["type"], "object": object})))
@@ -350,7 +353,7 @@ impl Inner {
     }
 }
 
-/// The version that a URL asks for.
+/// The API version in a URL.
 fn version_of(url: &str) -> &str {
     let at = if url.starts_with("/apis/") { 3 } else { 2 };
     url.split('/').nth(at).unwrap_or_default()
@@ -369,7 +372,7 @@ fn respond(body: Body) -> Response<Body> {
     Response::new(body)
 }
 
-fn refuse(code: u16, retry_after: Option<u64>) -> Response<Body> {
+fn error_response(code: u16, retry_after: Option<u64>) -> Response<Body> {
     let status = json!({"kind": "Status", "code": code, "message": format!("said {code}")});
     let mut response = Response::builder().status(StatusCode::from_u16(code).unwrap());
     if let Some(seconds) = retry_after {

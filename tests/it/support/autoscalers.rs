@@ -1,4 +1,4 @@
-//! Autoscalers in two versions, and states that declare them.
+//! `HorizontalPodAutoscalers` in two versions, and Terraform states that declare them.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -9,22 +9,22 @@ use drift_exporter::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{api_server::ApiServer, world::World};
+use super::{api_server::ApiServer, world::ExporterFixture};
 
 pub(crate) const AUTOSCALERS: &str = "horizontalpodautoscalers";
-/// States in files are looked at every second, kinds are asked for every five.
+/// The exporter polls state files every second and discovery every five.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
 
-/// A server that has autoscalers in these versions, the preferred one first.
+/// A server with autoscalers in these versions, the preferred version first.
 pub(crate) fn server(versions: &[&str]) -> ApiServer {
     let api = ApiServer::default();
     let autoscaler = |version: &&str| Kind { version: (*version).into(), ..Kind::autoscaler() };
     api.serve(&versions.iter().map(autoscaler).collect::<Vec<_>>());
-    api.convert(AUTOSCALERS, in_version);
+    api.set_conversion(AUTOSCALERS, in_version);
     api
 }
 
-/// An autoscaler in namespace `shop` of the Deployment of that name, as `kubectl` wrote it at this second of January 2nd, 2026.
+/// An autoscaler of Deployment `target` in namespace `shop`, written by `kubectl` at this second of January 2nd, 2026.
 pub(crate) fn autoscaler(name: &str, target: &str, percent: u32, second: u32) -> Value {
     json!({
         "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "managedFields": [
@@ -48,7 +48,7 @@ fn in_version(mut object: Value, version: &str) -> Value {
     object
 }
 
-/// The same as a resource of a state, in version `v1` or `v2`.
+/// The same autoscaler as a Terraform resource, in version `v1` or `v2`.
 pub(crate) fn declared(version: &str, name: &str, target: &str, percent: u32) -> Value {
     let target = json!([{"api_version": "apps/v1", "kind": "Deployment", "name": target}]);
     let mut spec = json!({"min_replicas": 1, "max_replicas": 5, "scale_target_ref": target});
@@ -64,17 +64,17 @@ pub(crate) fn declared(version: &str, name: &str, target: &str, percent: u32) ->
         "instances": [{"schema_version": 0, "attributes": attributes}]})
 }
 
-/// States in a directory.
-pub(crate) struct States {
+/// A directory of Terraform states.
+pub(crate) struct StateFiles {
     folder: TempDir,
 }
 
-impl States {
+impl StateFiles {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Writes a state, whole or not at all.
+    /// Writes a state atomically.
     pub(crate) fn write(&self, name: &str, serial: u64, resources: &[Value]) {
         let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
         let new = self.folder.path().join("new");
@@ -90,32 +90,32 @@ impl States {
         self.folder.path().join(format!("{name}.tfstate"))
     }
 
-    /// An exporter that goes by these states.
-    pub(crate) fn world(&self, api: &ApiServer) -> World {
-        // There are no Secrets to look for them in.
+    /// Starts an exporter that reads these states.
+    pub(crate) fn start_exporter(&self, api: &ApiServer) -> ExporterFixture {
+        // The server has no Secrets.
         let (scope, files) = (Scope::nothing(), vec![self.folder.path().into()]);
         let terraform = TerraformSettings { scope, files, ..TerraformSettings::default() };
         let sources = vec![Source::Terraform];
-        World::with(api, Settings { sources, terraform, ..Settings::default() })
+        ExporterFixture::start_with(api, Settings { sources, terraform, ..Settings::default() })
     }
 }
 
-impl World {
-    /// What is said about an object by Terraform: verdict and reason, and the paths that differ.
-    pub(crate) async fn told(&self, kind: &str, name: &str) -> (String, Vec<String>) {
-        let known = self.get(&format!("/v1/resources/{kind}/shop/{name}")).await.json();
-        let Some(claim) = known["claims"].as_array().and_then(|claims| claims.first()) else {
-            return ("nothing".to_owned(), Vec::new());
+impl ExporterFixture {
+    /// The verdict and reason of the first claim on an object, and the paths that differ.
+    pub(crate) async fn first_claim(&self, kind: &str, name: &str) -> (String, Vec<String>) {
+        let object = self.get(&format!("/v1/resources/{kind}/shop/{name}")).await.json();
+        let Some(claim) = object["claims"].as_array().and_then(|claims| claims.first()) else {
+            return ("unclaimed".to_owned(), Vec::new());
         };
         let reason = claim["reason"].as_str().map(|reason| format!(" {reason}")).unwrap_or_default();
         let paths = claim["differences"].as_array().unwrap().iter();
-        let paths = paths.map(|own| own["path"].as_str().unwrap().to_owned()).collect();
+        let paths = paths.map(|difference| difference["path"].as_str().unwrap().to_owned()).collect();
         (format!("{}{reason}", claim["verdict"].as_str().unwrap()), paths)
     }
 
-    /// Waits until this is said about an object.
+    /// Waits for a verdict of an object; returns the paths that differ.
     #[track_caller]
-    pub(crate) fn until_told<'a>(
+    pub(crate) fn wait_for_verdict<'a>(
         &'a self,
         kind: &'a str,
         name: &'a str,
@@ -123,13 +123,13 @@ impl World {
     ) -> impl Future<Output = Vec<String>> + 'a {
         let caller = std::panic::Location::caller();
         async move {
-            let begun = tokio::time::Instant::now();
+            let started = tokio::time::Instant::now();
             loop {
-                let (told, paths) = self.told(kind, name).await;
-                if told == verdict {
+                let (found, paths) = self.first_claim(kind, name).await;
+                if found == verdict {
                     return paths;
                 }
-                assert!(begun.elapsed() < SOON, "{kind} {name} is {told} and not {verdict} ({caller})");
+                assert!(started.elapsed() < SOON, "{kind} {name} is {found}, want {verdict} ({caller})");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }

@@ -1,4 +1,4 @@
-//! An engine with Terraform states, and `ConfigMap`s that they declare.
+//! An engine without sources and watches: tests apply its events. Terraform states declare `ConfigMap`s.
 
 use std::sync::{
     Arc,
@@ -18,56 +18,63 @@ use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-pub(crate) struct World {
+/// An engine that watches one kind, with a clock that tests set.
+pub(crate) struct EngineFixture {
     pub(crate) engine: Engine,
     pub(crate) stream: Arc<WatchSpec>,
     pub(crate) second: Arc<AtomicI64>,
     pub(crate) version: u64,
-    /// What is sealed in objects that are read from now on.
-    pub(crate) sealing: RedactionPolicy,
+    /// The fields to redact in objects that tests apply.
+    pub(crate) redaction: RedactionPolicy,
 }
 
-/// A state of one name with these ConfigMaps: name, uid, value.
+/// A state that declares these ConfigMaps: name, uid, value.
 pub(crate) fn state(name: &str, serial: u64, maps: &[(&str, &str, &str)]) -> Baseline {
-    baseline(name, serial, maps, &json!([]), &key(1))
+    state_of(name, serial, maps, &json!([]), &key(1))
 }
 
-/// A state with one ConfigMap that has labels.
-pub(crate) fn labelled(name: &str, map: &str, labels: &Value) -> Baseline {
+/// A state that declares one ConfigMap with labels.
+pub(crate) fn state_with_labels(name: &str, map: &str, labels: &Value) -> Baseline {
     let metadata = json!([{"name": map, "namespace": "shop", "uid": "u", "labels": labels}]);
-    of_resources(name, 1, &[resource(map, &metadata, "1", &json!([]))], &key(1))
+    baseline_of(name, 1, &[resource(map, &metadata, "1", &json!([]))], &key(1))
 }
 
-/// The same with their data marked as sensitive, sealed with a key.
-pub(crate) fn marked(name: &str, serial: u64, maps: &[(&str, &str, &str)], key: &RedactionKey) -> Baseline {
-    baseline(name, serial, maps, &json!([[{"type": "get_attr", "value": "data"}]]), key)
+/// The same state with the data marked as sensitive, redacted with a key.
+pub(crate) fn sensitive_state(
+    name: &str,
+    serial: u64,
+    maps: &[(&str, &str, &str)],
+    key: &RedactionKey,
+) -> Baseline {
+    state_of(name, serial, maps, &json!([[{"type": "get_attr", "value": "data"}]]), key)
 }
 
 pub(crate) fn key(number: u8) -> RedactionKey {
     RedactionKey::new([number; 32])
 }
 
-fn baseline(
+fn state_of(
     name: &str,
     serial: u64,
     maps: &[(&str, &str, &str)],
-    marks: &Value,
+    sensitive_paths: &Value,
     key: &RedactionKey,
 ) -> Baseline {
     let metadata = |map, uid| json!([{"name": map, "namespace": "shop", "uid": uid}]);
-    let resources = maps.iter().map(|(map, uid, value)| resource(map, &metadata(map, uid), value, marks));
-    of_resources(name, serial, &resources.collect::<Vec<_>>(), key)
+    let resources =
+        maps.iter().map(|(map, uid, value)| resource(map, &metadata(map, uid), value, sensitive_paths));
+    baseline_of(name, serial, &resources.collect::<Vec<_>>(), key)
 }
 
-fn resource(map: &str, metadata: &Value, value: &str, marks: &Value) -> Value {
+fn resource(map: &str, metadata: &Value, value: &str, sensitive_paths: &Value) -> Value {
     let attributes = json!({"id": format!("shop/{map}"), "metadata": metadata, "data": {"key": value}});
     json!({"mode": "managed", "type": "kubernetes_config_map_v1", "name": map,
-        "instances": [{"schema_version": 0, "attributes": attributes, "sensitive_attributes": marks}]})
+        "instances": [{"schema_version": 0, "attributes": attributes, "sensitive_attributes": sensitive_paths}]})
 }
 
-fn of_resources(name: &str, serial: u64, resources: &[Value], key: &RedactionKey) -> Baseline {
+fn baseline_of(name: &str, serial: u64, resources: &[Value], key: &RedactionKey) -> Baseline {
     let state = json!({"version": 4, "serial": serial, "lineage": name, "resources": resources});
-    let read = decode(state.to_string().as_bytes(), key).unwrap();
+    let decoded = decode(state.to_string().as_bytes(), key).unwrap();
     Baseline {
         source: Source::Terraform,
         name: name.into(),
@@ -79,8 +86,8 @@ fn of_resources(name: &str, serial: u64, resources: &[Value], key: &RedactionKey
             written: None,
             chart: None,
         }),
-        objects: read.objects,
-        skipped: read.skipped,
+        objects: decoded.objects,
+        skipped: decoded.skipped,
         fault: None,
         lock: None,
         this_cluster: false,
@@ -97,24 +104,28 @@ pub(crate) fn config_maps() -> Kind {
     }
 }
 
-impl World {
-    /// An engine that has listed these ConfigMaps.
+impl EngineFixture {
+    /// An engine with baselines that has listed these ConfigMaps.
     pub(crate) fn new(baselines: &[Baseline], maps: &[(&str, &str, &str)]) -> Self {
-        let stream = Arc::new(WatchSpec::all(Arc::new(config_maps())));
+        let mut fixture = Self::not_synced(config_maps(), &[Source::Terraform]);
+        for baseline in baselines {
+            fixture.set_baseline(baseline.clone());
+        }
+        fixture.engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up));
+        fixture.list(maps);
+        fixture
+    }
+
+    /// An engine before the first list. Its clock starts at second 1000.
+    pub(crate) fn not_synced(kind: Kind, sources: &[Source]) -> Self {
+        let stream = Arc::new(WatchSpec::all(Arc::new(kind)));
         let plan = WatchPlan { streams: vec![stream.clone()], ..WatchPlan::default() };
         let second = Arc::new(AtomicI64::new(1_000));
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
         let metrics = EngineMetrics::register(&mut Registry::default());
-        let sources = [Source::Terraform];
-        let engine = Engine::new(&plan, Arc::default(), &sources, History::default(), metrics, clock);
-        let mut world = Self { engine, stream, second, version: 0, sealing: RedactionPolicy::new(key(1)) };
-        for baseline in baselines {
-            world.baseline(baseline.clone());
-        }
-        world.engine.apply(Event::SourceHealth(Source::Terraform, WatchHealth::Up));
-        world.list(maps);
-        world
+        let engine = Engine::new(&plan, Arc::default(), sources, History::default(), metrics, clock);
+        Self { engine, stream, second, version: 0, redaction: RedactionPolicy::new(key(1)) }
     }
 
     pub(crate) fn list(&mut self, maps: &[(&str, &str, &str)]) {
@@ -126,13 +137,22 @@ impl World {
         self.engine.apply(Event::ListEnded(self.stream.clone()));
     }
 
-    pub(crate) fn at(&mut self, second: i64) -> &mut Self {
+    pub(crate) fn set_time(&mut self, second: i64) -> &mut Self {
         self.second.store(second, Ordering::Relaxed);
-        self.engine.apply(Event::Tick);
         self
     }
 
-    pub(crate) fn baseline(&mut self, baseline: Baseline) -> &mut Self {
+    /// Returns whether the tick changed the snapshot.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.engine.apply(Event::Tick)
+    }
+
+    pub(crate) fn advance_to(&mut self, second: i64) -> &mut Self {
+        self.set_time(second).tick();
+        self
+    }
+
+    pub(crate) fn set_baseline(&mut self, baseline: Baseline) -> &mut Self {
         self.engine.apply(Event::Baseline(Arc::new(baseline)));
         self
     }
@@ -146,7 +166,7 @@ impl World {
             exists: true,
             uid: uid.into(),
             resource_version: self.version.to_string().into(),
-            document: Some(Box::new(pack_live_object(document, &self.stream.kind, &self.sealing))),
+            document: Some(Box::new(pack_live_object(document, &self.stream.kind, &self.redaction))),
             ..LiveObject::absent(self.key(name))
         })
     }
@@ -155,13 +175,13 @@ impl World {
         ObjectKey { kind: self.stream.kind.clone(), namespace: "shop".into(), name: name.into() }
     }
 
-    pub(crate) fn see(&mut self, name: &str, uid: &str, value: &str) -> &mut Self {
+    pub(crate) fn observe(&mut self, name: &str, uid: &str, value: &str) -> &mut Self {
         let object = self.object((name, uid, value));
         self.engine.apply(Event::Applied(self.stream.clone(), object));
         self
     }
 
-    pub(crate) fn gone(&mut self, name: &str) -> &mut Self {
+    pub(crate) fn delete(&mut self, name: &str) -> &mut Self {
         let (stream, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
         self.engine.apply(Event::Deleted { stream, namespace, name });
         self
@@ -181,19 +201,22 @@ impl World {
     }
 
     #[track_caller]
-    pub(crate) fn check(&self, name: &str, verdict: VerdictKind) {
+    pub(crate) fn assert_verdict(&self, name: &str, verdict: VerdictKind) {
         assert_eq!(self.verdict(name), (verdict, None));
     }
 
     #[track_caller]
-    pub(crate) fn check_unknown(&self, name: &str, reason: UnknownReason) {
+    pub(crate) fn assert_unknown(&self, name: &str, reason: UnknownReason) {
         assert_eq!(self.verdict(name), (VerdictKind::Unknown, Some(reason)));
     }
 
-    /// How the last episode of the history turned.
+    /// The last episode change in the history.
     pub(crate) fn last_episode_change(&self) -> Option<EpisodeChange> {
         let history = self.engine.snapshot().history;
-        history.newest_first().find_map(|own| own.episode.as_ref()).map(|episode| episode.change)
+        history
+            .newest_first()
+            .find_map(|transition| transition.episode.as_ref())
+            .map(|episode| episode.change)
     }
 
     pub(crate) fn detections(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! A task that follows states, releases or manifests, and all that it tells.
+//! A running source of baselines (states, releases or manifests) and the events that it sends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,106 +26,107 @@ pub(crate) fn start() -> Timestamp {
     START.parse().unwrap()
 }
 
-/// A follower, and all that it tells.
-pub(crate) struct Followed<S = StateLocations> {
-    pub(crate) sources: watch::Sender<Arc<S>>,
-    pub(crate) changes: mpsc::Receiver<Event>,
-    pub(crate) declares: watch::Receiver<Arc<SourceDeclarations>>,
+/// A running source and the events that it sends.
+pub(crate) struct SourceFixture<S = StateLocations> {
+    pub(crate) settings: watch::Sender<Arc<S>>,
+    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) declarations: watch::Receiver<Arc<SourceDeclarations>>,
 }
 
-/// What was told, in a few words.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum SourceEvent {
     Baseline(Arc<Baseline>),
-    Gone(String),
-    Source(WatchHealth),
+    Removed(String),
+    Health(WatchHealth),
 }
 
-impl Followed<StateLocations> {
-    pub(crate) fn start(server: &StateServer, sources: StateLocations) -> Self {
-        let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(terraform::run(follow));
-        followed
+impl SourceFixture<StateLocations> {
+    pub(crate) fn start(server: &StateServer, locations: StateLocations) -> Self {
+        let (source, context) = Self::new(server, locations);
+        tokio::spawn(terraform::run(context));
+        source
     }
 }
 
-impl Followed<ReleaseLocations> {
-    pub(crate) fn start_releases(server: &StateServer, sources: ReleaseLocations) -> Self {
-        Self::look_at_releases(server, sources, WatchMode::Continuous)
+impl SourceFixture<ReleaseLocations> {
+    pub(crate) fn start_releases(server: &StateServer, locations: ReleaseLocations) -> Self {
+        Self::start_releases_with(server, locations, WatchMode::Continuous)
     }
 
-    /// The same by those who may look but once.
-    pub(crate) fn look_at_releases(server: &StateServer, sources: ReleaseLocations, look: WatchMode) -> Self {
-        let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(helm::run(SourceContext { watch_mode: look, ..follow }));
-        followed
-    }
-}
-
-impl Followed<ManifestLocations> {
-    pub(crate) fn start_manifests(server: &StateServer, sources: ManifestLocations) -> Self {
-        let (followed, follow) = Self::new(server, sources);
-        tokio::spawn(manifest::run(follow));
-        followed
+    pub(crate) fn start_releases_with(
+        server: &StateServer,
+        locations: ReleaseLocations,
+        watch_mode: WatchMode,
+    ) -> Self {
+        let (source, context) = Self::new(server, locations);
+        tokio::spawn(helm::run(SourceContext { watch_mode, ..context }));
+        source
     }
 }
 
-impl<S> Followed<S> {
-    fn new(server: &StateServer, sources: S) -> (Self, SourceContext<S>) {
+impl SourceFixture<ManifestLocations> {
+    pub(crate) fn start_manifests(server: &StateServer, locations: ManifestLocations) -> Self {
+        let (source, context) = Self::new(server, locations);
+        tokio::spawn(manifest::run(context));
+        source
+    }
+}
+
+impl<S> SourceFixture<S> {
+    fn new(server: &StateServer, locations: S) -> (Self, SourceContext<S>) {
         let key = RedactionKey::new([7; 32]);
-        let (sender, receiver) = watch::channel(Arc::new(sources));
-        let (changes, told) = mpsc::channel(1);
-        let (declares, read) = watch::channel(Arc::default());
-        let begun = Instant::now();
-        let clock = Clock::new(move || start() + SignedDuration::try_from(begun.elapsed()).unwrap());
+        let (settings, settings_receiver) = watch::channel(Arc::new(locations));
+        let (event_sender, events) = mpsc::channel(1);
+        let (declarations, declarations_receiver) = watch::channel(Arc::default());
+        let started = Instant::now();
+        let clock = Clock::new(move || start() + SignedDuration::try_from(started.elapsed()).unwrap());
         let client = server.client();
-        let follow = SourceContext {
+        let context = SourceContext {
             client,
-            settings: receiver,
-            events: changes,
-            declarations: declares,
+            settings: settings_receiver,
+            events: event_sender,
+            declarations,
             clock,
             watch_mode: WatchMode::Continuous,
             key,
         };
-        (Self { sources: sender, changes: told, declares: read }, follow)
+        (Self { settings, events, declarations: declarations_receiver }, context)
     }
 
-    /// What has to be watched for what is declared.
-    pub(crate) fn wanted(&self) -> KindRequirements {
+    /// The kinds that the exporter has to watch for the declared objects.
+    pub(crate) fn requirements(&self) -> KindRequirements {
         KindRequirements::from_declarations(
             &RedactionKey::new([7; 32]),
-            [&**self.declares.borrow()].into_iter(),
+            [&**self.declarations.borrow()].into_iter(),
         )
     }
 
-    pub(crate) async fn next(&mut self) -> Told {
-        let change = completes("something is told", self.changes.recv()).await;
-        match change.expect("it goes on") {
-            Event::Baseline(baseline) => Told::Baseline(baseline),
-            Event::BaselineRemoved(_, name) => Told::Gone(name.to_string()),
-            Event::SourceHealth(_, health) => Told::Source(health),
+    pub(crate) async fn next(&mut self) -> SourceEvent {
+        let change = completes("an event", self.events.recv()).await;
+        match change.expect("the source runs") {
+            Event::Baseline(baseline) => SourceEvent::Baseline(baseline),
+            Event::BaselineRemoved(_, name) => SourceEvent::Removed(name.to_string()),
+            Event::SourceHealth(_, health) => SourceEvent::Health(health),
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) async fn baseline(&mut self) -> Arc<Baseline> {
+    pub(crate) async fn next_baseline(&mut self) -> Arc<Baseline> {
         match self.next().await {
-            Told::Baseline(baseline) => baseline,
+            SourceEvent::Baseline(baseline) => baseline,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) async fn up(&mut self) {
+    pub(crate) async fn expect_up(&mut self) {
         match self.next().await {
-            Told::Source(WatchHealth::Up) => {}
+            SourceEvent::Health(WatchHealth::Up) => {}
             other => panic!("{other:?}"),
         }
     }
 
-    /// Nothing is told for so long.
-    pub(crate) async fn silent(&mut self, seconds: u64) {
-        let told = timeout(Duration::from_secs(seconds), self.changes.recv()).await;
-        assert!(told.is_err(), "{told:?}");
+    pub(crate) async fn expect_no_event(&mut self, seconds: u64) {
+        let event = timeout(Duration::from_secs(seconds), self.events.recv()).await;
+        assert!(event.is_err(), "{event:?}");
     }
 }

@@ -1,5 +1,3 @@
-//! Texts as tools keep them in Secrets.
-
 use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};

@@ -1,4 +1,4 @@
-//! An API server in this process, and an exporter on it.
+//! Fixtures, one per layer: an engine (`claims`), a source (`followed`), an exporter (`world`), and the fake API servers below them.
 
 pub(crate) mod api_server;
 pub(crate) mod autoscalers;

@@ -1,4 +1,4 @@
-//! Objects as an API server sends them.
+//! Live objects as an API server returns them.
 
 use drift_exporter::{
     diff::{Algorithm, fingerprint},
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub(crate) const HASH: &str = "tfdrift.jin.dev/spec-hash";
 
-/// A Deployment in namespace `shop` that carries its own hash.
+/// A Deployment in namespace `shop` that is annotated with its hash.
 pub(crate) fn deployment(name: &str) -> Value {
     let mut object = json!({
         "metadata": {
@@ -25,17 +25,17 @@ pub(crate) fn deployment(name: &str) -> Value {
         }]}}},
         "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
     });
-    stamp(&Kind::deployment(), &mut object);
+    add_hash(&Kind::deployment(), &mut object);
     object
 }
 
-/// A Service in namespace `shop` that carries its own hash.
+/// A Service in namespace `shop` that is annotated with its hash.
 pub(crate) fn service(name: &str) -> Value {
     let mut object = json!({
         "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "annotations": {}},
         "spec": {"type": "ClusterIP", "selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}]},
     });
-    stamp(&Kind::service(), &mut object);
+    add_hash(&Kind::service(), &mut object);
     object
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn recorded(mut object: Value, hash: &str) -> Value {
     object
 }
 
-fn stamp(kind: &Kind, object: &mut Value) {
+fn add_hash(kind: &Kind, object: &mut Value) {
     let digest = fingerprint(Algorithm::TfdriftV1, kind, &object.to_string(), "tfdrift.jin.dev").unwrap();
     object["metadata"]["annotations"][HASH] = digest.to_string().into();
 }

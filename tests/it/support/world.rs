@@ -1,4 +1,4 @@
-//! An exporter on an API server in this process, in time that only passes when everybody waits.
+//! An exporter on a fake API server, over HTTP. With paused time, the clock advances only while all tasks wait.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ use tower::ServiceExt as _;
 use super::api_server::ApiServer;
 use crate::programs::wait::PATIENCE;
 
-/// Noon of February 1st, 2026: when every test begins.
+/// Noon of February 1st, 2026: the time at which every test starts.
 pub(crate) const BEGIN: i64 = 1_769_947_200;
 
-pub(crate) struct World {
+pub(crate) struct ExporterFixture {
     pub(crate) api: ApiServer,
     pub(crate) exposed: Arc<Exposed>,
     pub(crate) settings: SettingsHandle,
@@ -34,13 +34,13 @@ pub(crate) struct World {
     stop: CancellationToken,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
@@ -50,41 +50,37 @@ impl Answer {
     }
 }
 
-impl World {
-    /// Starts an exporter on a server that was prepared before.
+impl ExporterFixture {
     pub(crate) fn start(api: &ApiServer) -> Self {
-        Self::with(api, Settings::default())
+        Self::start_with(api, Settings::default())
     }
 
-    pub(crate) fn with(api: &ApiServer, settings: Settings) -> Self {
-        Self::with_client(api, api.client(), settings)
+    pub(crate) fn start_with(api: &ApiServer, settings: Settings) -> Self {
+        Self::start_with_client(api, api.client(), settings)
     }
 
-    /// The same once it has listed everything.
-    pub(crate) async fn listed(api: &ApiServer, settings: Settings) -> Self {
-        let world = Self::with(api, settings);
-        world
-            .until("all is listed", Duration::from_secs(7), |world| {
-                let snapshot = world.snapshot();
+    /// Starts an exporter with settings and waits until all its watches are synced.
+    pub(crate) async fn ready_with(api: &ApiServer, settings: Settings) -> Self {
+        let exporter = Self::start_with(api, settings);
+        exporter
+            .until("all watches are synced", Duration::from_secs(7), |exporter| {
+                let snapshot = exporter.snapshot();
                 snapshot.watches().count() > 0 && snapshot.watches().all(|stream| stream.synced)
             })
             .await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        world
+        exporter
     }
 
-    /// The same with a client that asks others as well.
-    pub(crate) fn with_client(api: &ApiServer, client: Client, settings: Settings) -> Self {
-        Self::with_access(api, client, settings, Auth::default())
+    pub(crate) fn start_with_client(api: &ApiServer, client: Client, settings: Settings) -> Self {
+        Self::start_with_auth(api, client, settings, Auth::default())
     }
 
-    /// The same where not everybody may ask for everything.
-    pub(crate) fn with_access(api: &ApiServer, client: Client, settings: Settings, auth: Auth) -> Self {
-        Self::with_history(api, client, settings, auth, History::default())
+    pub(crate) fn start_with_auth(api: &ApiServer, client: Client, settings: Settings, auth: Auth) -> Self {
+        Self::start_with_history(api, client, settings, auth, History::default())
     }
 
-    /// The same where something has happened before.
-    pub(crate) fn with_history(
+    pub(crate) fn start_with_history(
         api: &ApiServer,
         client: Client,
         settings: Settings,
@@ -93,7 +89,7 @@ impl World {
     ) -> Self {
         let (begin, started) = (Timestamp::from_second(BEGIN).unwrap(), Instant::now());
         let stop = CancellationToken::new();
-        let parts = ExporterDeps {
+        let deps = ExporterDeps {
             settings_source: None,
             log: LogHandle::default(),
             client,
@@ -106,38 +102,38 @@ impl World {
             auth,
             stop: stop.clone(),
         };
-        let Exporter { ingest, exposed, settings, .. } = assemble(&parts, history);
+        let Exporter { ingest, exposed, settings, .. } = assemble(&deps, history);
         tokio::spawn(ingest.run());
         Self { api: api.clone(), router: router(exposed.clone()), exposed, settings, stop }
     }
 
-    /// Makes these rules hold, beside the built-in ones.
+    /// Replaces the rules of the settings.
     pub(crate) async fn rules(&self, rules: RuleSet) {
         let settings = Settings { rules: Arc::new(rules), ..Settings::clone(&self.settings.current()) };
         self.settings.replace(settings);
-        self.settle().await;
+        self.wait_idle().await;
     }
 
-    /// Starts an exporter and waits until it is ready.
+    /// Starts an exporter and waits until all its watches are synced.
     pub(crate) async fn ready(api: &ApiServer) -> Self {
-        let world = Self::start(api);
-        world
-            .eventually("it is ready", |world| {
-                let snapshot = world.snapshot();
+        let exporter = Self::start(api);
+        exporter
+            .eventually("all watches are synced", |exporter| {
+                let snapshot = exporter.snapshot();
                 snapshot.watches().count() > 0 && snapshot.watches().all(|stream| stream.synced)
             })
             .await;
-        // The watches open a moment after the lists.
+        // The watches open shortly after the lists.
         tokio::time::sleep(Duration::from_millis(10)).await;
-        world
+        exporter
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.exposed.state.snapshot()
     }
 
-    /// The names of a plural's known objects, and their versions.
-    pub(crate) fn known(&self, plural: &str) -> BTreeMap<String, String> {
+    /// The resource version of each cached object of a plural, by name.
+    pub(crate) fn cached_versions(&self, plural: &str) -> BTreeMap<String, String> {
         let snapshot = self.snapshot();
         let kind = snapshot.kinds.iter().find(|state| &*state.kind.plural == plural).unwrap();
         let entries = kind.blocks.entries();
@@ -146,70 +142,69 @@ impl World {
             .collect()
     }
 
-    /// Waits for something to become true.
+    /// Waits until a condition is true.
     #[track_caller]
     pub(crate) fn eventually<'a>(
         &'a self,
         what: &'a str,
-        is: impl Fn(&Self) -> bool + 'a,
+        condition: impl Fn(&Self) -> bool + 'a,
     ) -> impl Future<Output = Duration> + 'a {
-        self.until(what, PATIENCE, is)
+        self.until(what, PATIENCE, condition)
     }
 
-    /// Waits for something to become true within a time that counts: in a test whose time is paused. How long it took.
+    /// Waits until a condition is true, for at most `time_limit`; returns how long it took. Only for tests with paused time.
     #[track_caller]
     pub(crate) fn until<'a>(
         &'a self,
         what: &'a str,
-        patience: Duration,
-        is: impl Fn(&Self) -> bool + 'a,
+        time_limit: Duration,
+        condition: impl Fn(&Self) -> bool + 'a,
     ) -> impl Future<Output = Duration> + 'a {
         let caller = std::panic::Location::caller();
-        let begun = Instant::now();
+        let started = Instant::now();
         async move {
-            while !is(self) {
-                assert!(begun.elapsed() < patience, "not within {patience:?}: {what} ({caller})");
+            while !condition(self) {
+                assert!(started.elapsed() < time_limit, "not within {time_limit:?}: {what} ({caller})");
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            begun.elapsed()
+            started.elapsed()
         }
     }
 
-    /// Lets everything that is under way come to rest.
-    pub(crate) async fn settle(&self) {
+    /// Waits until the exporter has processed all pending events.
+    pub(crate) async fn wait_idle(&self) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.ask(Request::get(path).body(Body::empty()).unwrap()).await
+    pub(crate) async fn get(&self, path: &str) -> HttpResponse {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
     }
 
-    /// Asks from this machine, unless the request comes from elsewhere.
-    pub(crate) async fn ask(&self, mut request: Request<Body>) -> Answer {
-        let here = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
-        request.extensions_mut().get_or_insert(here);
+    /// Sends a request from a loopback address, unless the request has a peer.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> HttpResponse {
+        let peer = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
+        request.extensions_mut().get_or_insert(peer);
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
-        Answer { status: parts.status, headers: parts.headers, body }
+        HttpResponse { status: parts.status, headers: parts.headers, body }
     }
 
-    /// The plain text page.
     pub(crate) async fn metrics(&self) -> String {
         self.get("/metrics").await.text()
     }
 
-    /// The value of the one sample whose line begins so.
+    /// The value of the only sample whose line starts with `line`.
     pub(crate) async fn sample(&self, line: &str) -> Option<f64> {
         let page = self.metrics().await;
-        let mut found = page.lines().filter(|own| own.starts_with(line));
+        let mut found = page.lines().filter(|sample_line| sample_line.starts_with(line));
         let value = found.next()?.rsplit(' ').next().unwrap().parse().unwrap();
-        assert!(found.next().is_none(), "more than one line begins with {line}");
+        assert!(found.next().is_none(), "more than one line starts with {line}");
         Some(value)
     }
 }
 
-impl Drop for World {
+impl Drop for ExporterFixture {
     fn drop(&mut self) {
         self.stop.cancel();
     }
