@@ -224,7 +224,7 @@ fn relist_again() {
 
 /// One object in twenty was edited.
 fn drifted(number: usize) -> serde_json::Value {
-    if number % 20 == 0 { edited(deployment(number)) } else { deployment(number) }
+    if number.is_multiple_of(20) { edited(deployment(number)) } else { deployment(number) }
 }
 
 fn check(cluster: &Cluster, drifted: usize) {
