@@ -68,7 +68,7 @@ impl Server {
         let (status, bytes) = self.send(request).await;
         let mut document: Value = serde_json::from_slice(&bytes).unwrap();
         let keep = |list: &mut Value, predicate: &dyn Fn(&Value) -> bool| {
-            list.as_array_mut().unwrap().retain(predicate)
+            list.as_array_mut().unwrap().retain(predicate);
         };
         keep(&mut document["items"], &|group| {
             GROUPS.contains(&group["metadata"]["name"].as_str().unwrap_or(""))
