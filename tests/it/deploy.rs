@@ -210,7 +210,10 @@ fn require_all_turns_skipped_tests_into_failures() {
     };
     let output = run(&["stack-test"]);
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && printed.starts_with("SKIPPED: the test from an edit to a page"), "{printed}");
+    assert!(
+        output.status.success() && printed.starts_with("SKIPPED: the test from an edit to a page"),
+        "{printed}"
+    );
     assert!(!run(&["stack-test", "REQUIRE_ALL=1"]).status.success());
     let output = run(&["stack"]);
     let printed = String::from_utf8_lossy(&output.stderr);
