@@ -94,7 +94,7 @@ pub(super) fn verdict_word(verdict: VerdictKind) -> &'static str {
     }
 }
 
-/// The verdict with its shape, for readers who cannot tell the colours apart.
+/// The verdict with its shape, for readers who cannot distinguish the colours.
 pub(super) fn badge(verdict: VerdictKind) -> Markup {
     html! { span class={ "verdict " (verdict) } { (shape(verdict)) (verdict_word(verdict)) } }
 }
