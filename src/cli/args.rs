@@ -611,28 +611,19 @@ pub(super) struct RulesTestArgs {
 
 impl ValueEnum for ShownResources {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Tracked, Self::Drifted]
+        Self::ALL
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Tracked => "tracked",
-            Self::Drifted => "drifted",
-        }))
+        Some(PossibleValue::new(self.as_str()))
     }
 }
 
 impl ValueEnum for LogLevel {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace]
+        Self::ALL
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }))
+        Some(PossibleValue::new(self.as_str()))
     }
 }
 
@@ -651,7 +642,7 @@ impl ValueEnum for Algorithm {
         Self::ALL
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
+        Some(PossibleValue::new(self.as_str()))
     }
 }
 

@@ -60,10 +60,7 @@ impl RecordedHash {
         let text = text.trim();
         let (algorithm, hex) = match text.split_once(':') {
             None => (Algorithm::TfdriftV1, text),
-            Some((name, hex)) => {
-                let named = Algorithm::ALL.iter().find(|algorithm| algorithm.name() == name);
-                (*named.ok_or(UnknownReason::UnknownAlgorithm)?, hex)
-            }
+            Some((name, hex)) => (Algorithm::parse(name).ok_or(UnknownReason::UnknownAlgorithm)?, hex),
         };
         let digest = Digest::parse(hex).ok_or(UnknownReason::BadHash)?;
         Ok(Self { algorithm, digest })
@@ -74,7 +71,7 @@ impl RecordedHash {
         let text = text.trim();
         let hex = match text.split_once(':') {
             None => text,
-            Some((name, hex)) if name == algorithm.name() || name == "sha256" => hex,
+            Some((name, hex)) if name == algorithm.as_str() || name == "sha256" => hex,
             Some(_) => return Err(UnknownReason::UnknownAlgorithm),
         };
         let digest = Digest::parse(hex).ok_or(UnknownReason::BadHash)?;
@@ -96,7 +93,7 @@ pub fn fingerprint(
     }
     let invalid = |source| FingerprintError::Invalid { kind: kind.kind.to_string(), source };
     let no_definition =
-        || FingerprintError::NoDefinition { algorithm: algorithm.name(), kind: kind.kind.to_string() };
+        || FingerprintError::NoDefinition { algorithm: algorithm.as_str(), kind: kind.kind.to_string() };
     let spec = || {
         let object: WithSpec<'_> = serde_json::from_str(object)?;
         Ok(object.spec.map_or("{}", RawValue::get))

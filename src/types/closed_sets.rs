@@ -11,8 +11,8 @@ pub trait ClosedSet: Copy + PartialEq + 'static {
 macro_rules! closed_set {
     ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal,)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$member_doc])* $member,)+ }
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$member_doc])* #[serde(rename = $text)] $member,)+ }
 
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$member,)+];
@@ -43,7 +43,7 @@ macro_rules! closed_set {
         }
     };
 }
-pub(super) use closed_set;
+pub(crate) use closed_set;
 
 closed_set! {
     /// Where desired state comes from.
@@ -244,12 +244,14 @@ closed_set! {
 
 closed_set! {
     /// The health of an object by its own status.
+    #[derive(Default)]
     Health {
         Healthy = "Healthy",
         /// Available, with less than the desired replicas.
         Degraded = "Degraded",
         Unhealthy = "Unhealthy",
         /// The status does not say.
+        #[default]
         Unknown = "Unknown",
     }
 }

@@ -103,7 +103,7 @@ pub struct LastApplied {
 }
 
 /// Details of an object, taken from its spec and status. They are exposed and never compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectInfo {
     pub health: Health,
     pub phase: Option<Phase>,
@@ -133,28 +133,6 @@ pub struct ObjectInfo {
     pub scales: Option<Box<ObjectKey>>,
     /// The controller owner reference.
     pub owner: Option<Box<ObjectKey>>,
-}
-
-impl Default for ObjectInfo {
-    fn default() -> Self {
-        Self {
-            health: Health::Unknown,
-            phase: None,
-            message: Box::default(),
-            replicas: None,
-            cpu_request: None,
-            memory_request: None,
-            storage_request: None,
-            load_balancer: false,
-            endpoint: None,
-            port: None,
-            connection_secret: None,
-            labels: LabelSet::default(),
-            instance: None,
-            scales: None,
-            owner: None,
-        }
-    }
 }
 
 /// The parts of an object that only rules and extra series labels read. Objects without any share one value.

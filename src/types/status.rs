@@ -2,9 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    Algorithm, FieldManager, FieldPath, HashBaseline, Kind, KindName, Segment, Selector, WantedKind,
-};
+use super::{Algorithm, FieldManager, FieldPath, HashBaseline, Kind, Segment, Selector, WantedKind};
 
 /// The parts of an object's status that a source reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -238,7 +236,7 @@ impl StatusHashAlgorithm {
     /// The name in the settings.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Hash(algorithm) => algorithm.name(),
+            Self::Hash(algorithm) => algorithm.as_str(),
             Self::Generation => "generation",
         }
     }
@@ -263,12 +261,7 @@ impl Default for TerraformJobSpec {
 impl TerraformJobSpec {
     /// All Jobs that have this label.
     pub fn labelled(label: &str) -> Self {
-        let jobs = WantedKind {
-            group: "batch".into(),
-            version: Some("v1".into()),
-            kind: KindName::Named("Job".into()),
-            ..WantedKind::exactly(&Kind::deployment())
-        };
+        let jobs = WantedKind::exactly(&Kind::undiscovered("batch", "v1", "Job"));
         Self { objects: WantedKind { selector: Some(Selector::exists(label)), ..jobs }, label: label.into() }
     }
 }
