@@ -14,17 +14,12 @@ use super::{
     },
 };
 use crate::{
-    config::Settings,
+    config::{ManifestLocations, ReleaseLocations, Settings, StateLocations},
     diff::manifest::ClusterSchemas,
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
     rules::RuleSet,
     server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
-    sources::{
-        KindRequirements, SourceContext, SourceDeclarations,
-        helm::{self, ReleaseLocations},
-        manifest::{self, ManifestLocations},
-        terraform::{self, StateLocations},
-    },
+    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
     types::{Clock, Event, WantedKind, WatchPlan},
     watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
 };

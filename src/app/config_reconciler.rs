@@ -22,14 +22,11 @@ use tracing::{info, warn};
 use super::telemetry::LogHandle;
 use crate::{
     config::{
-        FileWatch, LoadedSettings, Overrides, Problem, ReloadStatus, Settings, TeamRulesSettings, load,
-        read_yaml,
+        FileWatch, LoadedSettings, ManifestLocations, Overrides, Problem, ReleaseLocations, ReloadStatus,
+        Settings, StateLocations, TeamRulesSettings, load, read_yaml,
     },
     rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
-    sources::{
-        KindRequirements, SourceDeclarations, helm::ReleaseLocations, manifest::ManifestLocations,
-        terraform::StateLocations,
-    },
+    sources::{KindRequirements, SourceDeclarations},
     types::{Clock, RedactionKey, RedactionPolicy, Scope, Source, WantedKind},
     watch::DecodeConfig,
 };
@@ -549,31 +546,19 @@ pub(super) fn wanted_kinds(settings: &Settings, declared: &KindRequirements) -> 
 }
 
 pub(super) fn state_sources(settings: &Settings) -> StateLocations {
-    let from = &settings.terraform;
     StateLocations {
         enabled: settings.sources.contains(&Source::Terraform),
-        scope: from.scope.clone(),
-        files: from.files.clone(),
-        lock_max_age: from.lock_max_age,
-        this_cluster: from.this_cluster,
         prefix: settings.annotation_prefix.clone(),
+        ..settings.terraform.clone()
     }
 }
 
 pub(super) fn release_sources(settings: &Settings) -> ReleaseLocations {
-    ReleaseLocations {
-        enabled: settings.sources.contains(&Source::Helm),
-        scope: settings.helm.scope.clone(),
-        pending_max_age: settings.helm.pending_max_age,
-    }
+    ReleaseLocations { enabled: settings.sources.contains(&Source::Helm), ..settings.helm.clone() }
 }
 
 pub(super) fn manifest_sources(settings: &Settings) -> ManifestLocations {
-    ManifestLocations {
-        enabled: settings.sources.contains(&Source::Manifest),
-        paths: settings.manifest.paths.clone(),
-        namespace: settings.manifest.namespace.clone(),
-    }
+    ManifestLocations { enabled: settings.sources.contains(&Source::Manifest), ..settings.manifest.clone() }
 }
 
 /// The parts of objects that rules, series and declared objects need.

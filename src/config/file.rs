@@ -236,15 +236,16 @@ pub struct ApiEntry {
     /// shown.
     pub values: Option<ShownValues>,
     /// What things cost, for `estimatedMonthlyCost` and `driftMonthlyCost`. Without it these are null.
-    pub prices: Option<PricesEntry>,
+    pub prices: Option<Prices>,
     /// Where Grafana is, such as `https://grafana.example.com`: the page of an object links to its dashboard there.
     pub grafana_url: Option<String>,
 }
 
 /// What things cost. What has no price counts nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PricesEntry {
+#[schemars(rename = "PricesEntry")]
+pub struct Prices {
     /// What the prices are in: `EUR`.
     pub currency: String,
     /// One CPU core for an hour.

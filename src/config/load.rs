@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::{
-    HelmSettings, ManifestSettings, Overrides, Prices, Settings, ShownLabel, TeamRulesSettings,
-    TerraformSettings,
+    ManifestLocations, Overrides, Prices, ReleaseLocations, Settings, ShownLabel, StateLocations,
+    TeamRulesSettings,
     file::{
-        AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, PricesEntry, SettingsFile, ShownResources,
-        SourcesEntry, StatusHashEntry, TeamRulesEntry, TerraformEntry, TerraformJobsEntry,
+        AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry,
+        StatusHashEntry, TeamRulesEntry, TerraformEntry, TerraformJobsEntry,
     },
     settings::is_label_name,
     yaml::{Problem, read_yaml, with_positions},
@@ -88,7 +88,9 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         problems.push(invalid("metrics.max_series", "0 would hide every series; want at least 1".to_owned()));
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
-    let prices = file.api.prices.as_ref().map(|entry| prices(entry, problems));
+    if let Some(prices) = &file.api.prices {
+        check_prices(prices, problems);
+    }
     let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
     let teams = file.team_rules.as_ref();
     let team_rules = teams.and_then(|entry| team_rules(entry, &annotation_prefix, problems));
@@ -123,7 +125,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(defaults.health_series),
         shown_values: file.api.values.unwrap_or(defaults.shown_values),
-        prices,
+        prices: file.api.prices,
         grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(defaults.log_level),
     })
@@ -200,64 +202,66 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
     labels
 }
 
-fn prices(entry: &PricesEntry, problems: &mut Vec<Problem>) -> Prices {
-    let currency = entry.currency.as_str();
+fn check_prices(prices: &Prices, problems: &mut Vec<Problem>) {
+    let currency = prices.currency.as_str();
     if !(1..=8).contains(&currency.len()) || !currency.chars().all(|c| c.is_ascii_alphabetic()) {
         let message = format!("invalid currency `{currency}`; want letters such as EUR");
         problems.push(invalid("api.prices.currency", message));
     }
-    let given =
-        [entry.cpu_core_hour, entry.memory_gib_hour, entry.storage_gib_month, entry.load_balancer_hour];
-    if given.iter().all(Option::is_none) {
+    let given = [
+        ("cpu_core_hour", prices.cpu_core_hour),
+        ("memory_gib_hour", prices.memory_gib_hour),
+        ("storage_gib_month", prices.storage_gib_month),
+        ("load_balancer_hour", prices.load_balancer_hour),
+    ];
+    if given.iter().all(|(_, price)| price.is_none()) {
         let message = "no price is set; want at least one, such as cpu_core_hour".to_owned();
         problems.push(invalid("api.prices", message));
     }
-    let mut price = |key: &str, given: Option<f64>| {
-        if let Some(price) = given.filter(|price| !price.is_finite() || *price < 0.0) {
+    for (key, price) in given {
+        if let Some(price) = price.filter(|price| !price.is_finite() || *price < 0.0) {
             let message = format!("invalid price `{price}`; want a number that is not negative");
             problems.push(invalid(&format!("api.prices.{key}"), message));
         }
-        given.unwrap_or(0.0)
-    };
-    Prices {
-        currency: currency.into(),
-        cpu_core_hour: price("cpu_core_hour", entry.cpu_core_hour),
-        memory_gib_hour: price("memory_gib_hour", entry.memory_gib_hour),
-        storage_gib_month: price("storage_gib_month", entry.storage_gib_month),
-        load_balancer_hour: price("load_balancer_hour", entry.load_balancer_hour),
     }
 }
 
-fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> TerraformSettings {
+fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> StateLocations {
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
     let lock_max_age = duration("sources.terraform.lock_max_age", entry.lock_max_age.as_deref(), problems);
-    TerraformSettings {
+    let defaults = StateLocations::default();
+    StateLocations {
         scope: Scope::new(&entry.namespaces, &[]),
         files: entry.files.iter().map(Into::into).collect(),
-        lock_max_age: lock_max_age.unwrap_or(TerraformSettings::default().lock_max_age),
+        lock_max_age: lock_max_age.unwrap_or(defaults.lock_max_age),
         this_cluster: entry.this_cluster,
+        ..defaults
     }
 }
 
-fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestSettings {
+fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestLocations {
     check_namespaces("sources.manifest.namespace", entry.namespace.as_slice(), problems);
     if entry.paths.is_empty() {
         let message = "no path is set; want at least one file or directory".to_owned();
         problems.push(invalid("sources.manifest.paths", message));
     }
-    ManifestSettings {
+    let defaults = ManifestLocations::default();
+    ManifestLocations {
         paths: entry.paths.iter().map(Into::into).collect(),
-        namespace: entry.namespace.as_deref().map_or(ManifestSettings::default().namespace, Into::into),
+        namespace: entry.namespace.as_deref().map_or(defaults.namespace, Into::into),
+        ..defaults
     }
 }
 
-fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> HelmSettings {
+fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> ReleaseLocations {
     check_namespaces("sources.helm.namespaces", &entry.namespaces, problems);
     let pending_max_age =
         duration("sources.helm.pending_max_age", entry.pending_max_age.as_deref(), problems);
-    HelmSettings {
+    let defaults = ReleaseLocations::default();
+    ReleaseLocations {
         scope: Scope::new(&entry.namespaces, &[]),
-        pending_max_age: pending_max_age.unwrap_or(HelmSettings::default().pending_max_age),
+        pending_max_age: pending_max_age.unwrap_or(defaults.pending_max_age),
+        ..defaults
     }
 }
 
