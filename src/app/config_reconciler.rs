@@ -247,7 +247,7 @@ impl TeamRuleReader {
         if let Some(from) = &settings.team_rules
             && let Ok(teams) = timeout(FIRST_TEAM_LIST_TIMEOUT, self.read(&settings, from)).await
         {
-            self.publish(teams);
+            send_if_changed(&self.teams, teams);
         }
     }
 
@@ -258,10 +258,10 @@ impl TeamRuleReader {
             let settings = settings_changes.borrow_and_update().clone();
             let read = async {
                 let Some(from) = &settings.team_rules else {
-                    self.publish(TeamConfig::default());
+                    send_if_changed(&self.teams, TeamConfig::default());
                     return future::pending().await;
                 };
-                self.publish(self.read(&settings, from).await);
+                send_if_changed(&self.teams, self.read(&settings, from).await);
                 sleep(TEAM_LIST_INTERVAL).await;
             };
             // Changed settings interrupt a read and the interval.
@@ -272,14 +272,6 @@ impl TeamRuleReader {
                 }
             }
         }
-    }
-
-    fn publish(&self, teams: TeamConfig) {
-        self.teams.send_if_modified(|current| {
-            let changed = **current != teams;
-            *current = Arc::new(teams);
-            changed
-        });
     }
 
     /// Lists the ConfigMaps of all teams. If the list of a namespace fails, its rules stay as they are.
