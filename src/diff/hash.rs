@@ -260,7 +260,7 @@ pub fn judge_record(record: &ControllerStatus, in_grace_period: bool) -> Judgeme
             Judgement::InSync
         }
         ObservedState::Generation { observed: Some(observed), current, owner } => {
-            drifted(format!("generation {observed}"), format!("generation {current}"), owner.as_ref())
+            drifted(&format!("generation {observed}"), &format!("generation {current}"), owner.as_ref())
         }
     }
 }
@@ -271,22 +271,17 @@ fn judge_baseline(baseline: &HashBaseline) -> Judgement {
         HashBaseline::Unusable(reason) => Judgement::Unknown(*reason),
         HashBaseline::Match(_) => Judgement::InSync,
         HashBaseline::Mismatch(mismatch) => drifted(
-            mismatch.expected.to_string(),
-            mismatch.actual.to_string(),
+            &mismatch.expected.to_string(),
+            &mismatch.actual.to_string(),
             mismatch.responsible_manager(),
         ),
     }
 }
 
 /// A hash does not reveal which field differs: the finding is on the whole `spec`.
-fn drifted(expected: String, actual: String, owner: Option<&FieldManager>) -> Judgement {
-    Judgement::Drifted(vec![Finding {
-        path: "spec".into(),
-        class: FieldClass::Hash,
-        expected: expected.into(),
-        actual: actual.into(),
-        owner: owner.cloned(),
-    }])
+fn drifted(expected: &str, actual: &str, owner: Option<&FieldManager>) -> Judgement {
+    let finding = Finding::new("spec", FieldClass::Hash, expected, actual);
+    Judgement::Drifted(vec![Finding { owner: owner.cloned(), ..finding }])
 }
 
 #[cfg(test)]

@@ -200,18 +200,8 @@ fn parse_suffix(suffix: &str) -> Option<(Format, i32)> {
 }
 
 fn decimal_suffix(exponent: i32) -> &'static str {
-    match exponent {
-        -9 => "n",
-        -6 => "u",
-        -3 => "m",
-        3 => "k",
-        6 => "M",
-        9 => "G",
-        12 => "T",
-        15 => "P",
-        18 => "E",
-        _ => "",
-    }
+    const SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    usize::try_from((exponent + 9) / 3).ok().and_then(|at| SUFFIXES.get(at)).unwrap_or(&"")
 }
 
 /// `value × 10^places`, rounded up.

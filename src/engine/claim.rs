@@ -160,12 +160,6 @@ pub(super) struct Rater<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Findings after rating: an episode if any of them counts.
-enum RatedDrift {
-    Episode(Episode),
-    Ignored(Ignored),
-}
-
 impl Rater<'_> {
     /// Rates findings. A known onset never moves later, whatever rules said about the difference in the
     /// meantime.
@@ -181,7 +175,7 @@ impl Rater<'_> {
             }
             differences.push(difference);
         }
-        self.split_ignored(kind, differences, previous_onset(previous)).into()
+        self.split_ignored(kind, differences, previous_onset(previous)).into_verdict()
     }
 
     /// Rates the differences of a verdict again, including those of the last known one.
@@ -196,19 +190,21 @@ impl Rater<'_> {
             previous.episode().map(|episode| episode.drift_kind).or(of_ignored).unwrap_or(DriftKind::Drifted);
         let rated = self.split_ignored(kind, differences, previous_onset(&previous));
         match previous {
-            Verdict::InFlight(_) => Verdict::InFlight(rated.into()),
-            Verdict::Unknown(reason, _) => Verdict::Unknown(reason, rated.into()),
-            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InSync | Verdict::NoBaseline => rated.into(),
+            Verdict::InFlight(_) => Verdict::InFlight(rated),
+            Verdict::Unknown(reason, _) => Verdict::Unknown(reason, rated),
+            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InSync | Verdict::NoBaseline => {
+                rated.into_verdict()
+            }
         }
     }
 
-    /// Sorts the differences, the worst first, and separates the ignored ones.
+    /// Sorts the differences, the worst first, and separates the ignored ones. They are an episode if any of them counts.
     fn split_ignored(
         &self,
         kind: DriftKind,
         mut differences: Vec<Difference>,
         previous_onset: Option<Timestamp>,
-    ) -> RatedDrift {
+    ) -> LastKnown {
         differences.sort_by(|a, b| {
             (b.severity, b.expectation, b.onset)
                 .cmp(&(a.severity, a.expectation, a.onset))
@@ -221,33 +217,12 @@ impl Rater<'_> {
         ignored.shrink_to_fit();
         differences.shrink_to_fit();
         if differences.is_empty() && !ignored.is_empty() {
-            return RatedDrift::Ignored(Ignored {
-                drift_kind: kind,
-                differences: ignored,
-                onset: previous_onset,
-            });
+            let ignored = Ignored { drift_kind: kind, differences: ignored, onset: previous_onset };
+            return LastKnown::Ignored(Box::new(ignored));
         }
         let onset = differences.iter().map(|difference| difference.onset).chain(previous_onset).min();
         let onset = onset.unwrap_or(self.now);
-        RatedDrift::Episode(Episode { drift_kind: kind, onset, differences, ignored })
-    }
-}
-
-impl From<RatedDrift> for Verdict {
-    fn from(rated: RatedDrift) -> Self {
-        match rated {
-            RatedDrift::Episode(episode) => Self::Drifted(Box::new(episode)),
-            RatedDrift::Ignored(ignored) => Self::Ignored(Box::new(ignored)),
-        }
-    }
-}
-
-impl From<RatedDrift> for LastKnown {
-    fn from(rated: RatedDrift) -> Self {
-        match rated {
-            RatedDrift::Episode(episode) => Self::Episode(Box::new(episode)),
-            RatedDrift::Ignored(ignored) => Self::Ignored(Box::new(ignored)),
-        }
+        LastKnown::Episode(Box::new(Episode { drift_kind: kind, onset, differences, ignored }))
     }
 }
 
@@ -296,17 +271,8 @@ mod tests {
     }
 
     fn finding(path: &str, written: Option<i64>) -> Finding {
-        Finding {
-            path: path.into(),
-            class: FieldClass::Hash,
-            expected: "a".into(),
-            actual: "b".into(),
-            owner: written.map(|second| FieldManager {
-                manager: "kubectl-edit".into(),
-                subresource: "".into(),
-                time: Some(at(second)),
-            }),
-        }
+        let owner = written.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
+        Finding { owner, ..Finding::new(path, FieldClass::Hash, "a", "b") }
     }
 
     fn drifted(written: Option<i64>) -> Judgement {

@@ -290,23 +290,12 @@ fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
 }
 
 fn missing(declared: &DeclaredObject) -> Finding {
-    Finding {
-        path: "metadata.name".into(),
-        class: FieldClass::Existence,
-        expected: declared.object.name.clone(),
-        actual: Box::default(),
-        owner: None,
-    }
+    Finding::new("metadata.name", FieldClass::Existence, &declared.object.name, "")
 }
 
 fn replaced(uid: &str, object: &LiveObject) -> Finding {
-    Finding {
-        path: "metadata.uid".into(),
-        class: FieldClass::Existence,
-        expected: uid.into(),
-        actual: object.uid.clone(),
-        owner: object.document.as_deref().and_then(creator),
-    }
+    let owner = object.document.as_deref().and_then(creator);
+    Finding { owner, ..Finding::new("metadata.uid", FieldClass::Existence, uid, &object.uid) }
 }
 
 #[cfg(test)]
@@ -314,12 +303,8 @@ mod tests {
     use super::{FieldClass, Finding, Judgement, merge_judgements};
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
-        let finding = |(path, expected, actual): &(&str, &str, &str)| Finding {
-            path: (*path).into(),
-            class: FieldClass::Other,
-            expected: (*expected).into(),
-            actual: (*actual).into(),
-            owner: None,
+        let finding = |(path, expected, actual): &(&str, &str, &str)| {
+            Finding::new(path, FieldClass::Other, expected, actual)
         };
         Judgement::Drifted(values.iter().map(finding).collect())
     }

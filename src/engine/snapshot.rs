@@ -244,13 +244,7 @@ mod tests {
         Arc::new(DeclaredObject {
             address: format!("kubernetes_deployment_v1.{namespace}").into(),
             resource_type: "kubernetes_deployment_v1".into(),
-            object: ObjectRef {
-                group: "apps".into(),
-                version: "v1".into(),
-                kind: "Deployment".into(),
-                namespace: namespace.into(),
-                name: "web".into(),
-            },
+            object: ObjectRef::new("apps", "v1", "Deployment", namespace, "web"),
             uid: None,
             sensitive: Vec::new(),
             key: RedactionKey::new([1; 32]),

@@ -110,17 +110,10 @@ mod tests {
 
     fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
         let owner = |manager: &str| FieldManager {
-            manager: manager.into(),
             subresource: subresource.into(),
-            time: None,
+            ..FieldManager::new(manager, None)
         };
-        Finding {
-            path: "spec".into(),
-            class,
-            expected: "3".into(),
-            actual: actual.into(),
-            owner: manager.map(owner),
-        }
+        Finding { owner: manager.map(owner), ..Finding::new("spec", class, "3", actual) }
     }
 
     #[track_caller]

@@ -19,6 +19,11 @@ pub struct FieldManager {
 const JUST_WRITTEN: SignedDuration = SignedDuration::from_secs(60);
 
 impl FieldManager {
+    /// A manager of the main resource.
+    pub fn new(manager: &str, time: Option<Timestamp>) -> Self {
+        Self { manager: manager.into(), subresource: Box::default(), time }
+    }
+
     /// Whether this manager may have made the change that the watch has just delivered.
     pub(super) fn has_just_written(&self, now: Timestamp) -> bool {
         self.time.is_some_and(|time| now.duration_since(time) <= JUST_WRITTEN)
@@ -38,6 +43,12 @@ pub struct Finding {
     pub actual: Box<str>,
     /// The field manager that last set the field; none if no manager owns it.
     pub owner: Option<FieldManager>,
+}
+
+impl Finding {
+    pub fn new(path: &str, class: FieldClass, expected: &str, actual: &str) -> Self {
+        Self { path: path.into(), class, expected: expected.into(), actual: actual.into(), owner: None }
+    }
 }
 
 /// A finding that the rules have rated.

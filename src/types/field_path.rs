@@ -33,9 +33,9 @@ impl FieldPath {
         &self.0
     }
 
-    /// The name of the last segment that is a field.
-    pub fn last_field(&self) -> Option<&str> {
-        self.0.iter().rev().find_map(|segment| match segment {
+    /// The names of all segments that are fields.
+    pub fn field_names(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.iter().filter_map(|segment| match segment {
             Segment::Field(name) => Some(&**name),
             Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
         })
@@ -401,7 +401,7 @@ impl Cursor<'_> {
         if self.peek() == Some('=') {
             self.take();
             let value = self.bracket_word()?;
-            self.close()?;
+            self.expect(']')?;
             return Ok(PartKind::Value(value));
         }
         let first = self.bracket_word()?;
@@ -422,32 +422,22 @@ impl Cursor<'_> {
                 }
             };
         }
-        self.equals()?;
+        self.expect('=')?;
         let mut keys = vec![(first, self.bracket_word()?)];
         while self.peek() == Some(',') {
             self.take();
             let key = self.bracket_word()?;
-            self.equals()?;
+            self.expect('=')?;
             keys.push((key, self.bracket_word()?));
         }
-        self.close()?;
+        self.expect(']')?;
         Ok(PartKind::Element(keys))
     }
 
-    fn equals(&mut self) -> Result<(), PathError> {
+    /// Takes this character within brackets.
+    fn expect(&mut self, wanted: char) -> Result<(), PathError> {
         match self.peek() {
-            Some('=') => {
-                self.take();
-                Ok(())
-            }
-            Some(other) => Err(self.unexpected(other)),
-            None => Err(PathError::new(self.column, "the bracket is not closed")),
-        }
-    }
-
-    fn close(&mut self) -> Result<(), PathError> {
-        match self.peek() {
-            Some(']') => {
+            Some(found) if found == wanted => {
                 self.take();
                 Ok(())
             }

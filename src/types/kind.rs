@@ -148,15 +148,11 @@ impl WantedKind {
         if kind != "*" && (kind.is_empty() || !kind.chars().all(|c| c.is_ascii_alphanumeric())) {
             return Err(format!("invalid kind `{kind}`; want a name such as Deployment, or *"));
         }
+        let named = Self::exactly(&Kind::undiscovered(group, version, kind));
         Ok(Self {
-            group: group.into(),
-            version: (version != "*").then(|| version.into()),
-            kind: if kind == "*" { KindName::Any } else { KindName::Named(kind.into()) },
-            scope: Scope::default(),
-            selector: None,
-            name: None,
-            versions: Arc::default(),
-            implicit: false,
+            version: named.version.filter(|_| version != "*"),
+            kind: if kind == "*" { KindName::Any } else { named.kind },
+            ..named
         })
     }
 

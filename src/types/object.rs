@@ -238,7 +238,7 @@ mod tests {
 
     fn manager(manager: &str, second: Option<i64>) -> FieldManager {
         let time = second.map(|second| Timestamp::from_second(second).unwrap());
-        FieldManager { manager: manager.into(), subresource: "".into(), time }
+        FieldManager::new(manager, time)
     }
 
     fn mismatch(actual: &str, owner: Option<FieldManager>) -> HashBaseline {

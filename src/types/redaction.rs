@@ -159,8 +159,7 @@ mod tests {
     }
 
     fn object(version: &str) -> ObjectRef {
-        let (group, kind) = ("apps".into(), "Deployment".into());
-        ObjectRef { group, version: version.into(), kind, namespace: "shop".into(), name: "web".into() }
+        ObjectRef::new("apps", version, "Deployment", "shop", "web")
     }
 
     fn policy_of(declared: &[(&str, &[&str])]) -> RedactionPolicy {

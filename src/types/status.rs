@@ -281,11 +281,7 @@ mod tests {
     }
 
     fn behind(current: i64, since: Option<i64>, owner: Option<i64>) -> ControllerStatus {
-        let owner = owner.map(|second| FieldManager {
-            manager: "kubectl-edit".into(),
-            subresource: "".into(),
-            time: Some(at(second)),
-        });
+        let owner = owner.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
         ControllerStatus {
             observed_state: ObservedState::Generation { observed: Some(1), current, owner },
             phase: "".into(),

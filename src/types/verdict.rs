@@ -137,6 +137,18 @@ pub enum LastKnown {
     Episode(Box<Episode>),
 }
 
+impl LastKnown {
+    /// The verdict of a claim that can be compared again with the same result.
+    pub fn into_verdict(self) -> Verdict {
+        match self {
+            Self::NeverJudged => Verdict::NoBaseline,
+            Self::InSync => Verdict::InSync,
+            Self::Ignored(ignored) => Verdict::Ignored(ignored),
+            Self::Episode(episode) => Verdict::Drifted(episode),
+        }
+    }
+}
+
 /// The verdict of a claim. Data of deviating claims is boxed, because most claims are in sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -116,13 +116,7 @@ mod tests {
         let declared = DeclaredObject {
             address: "a".into(),
             resource_type: resource_type.into(),
-            object: ObjectRef {
-                group: "".into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                namespace: "shop".into(),
-                name: "a".into(),
-            },
+            object: ObjectRef::new("", "v1", kind, "shop", "a"),
             uid: None,
             sensitive: attributes.iter().map(|path| (*path).into()).collect(),
             key: RedactionKey::new([1; 32]),
