@@ -82,7 +82,8 @@ pub struct SettingsSource {
 #[derive(Debug)]
 pub struct ReloadReporter {
     status: watch::Sender<Arc<ReloadStatus>>,
-    metrics: ReloadMetrics,
+    successful: Gauge,
+    success_time: Gauge,
 }
 
 impl ReloadReporter {
@@ -93,9 +94,21 @@ impl ReloadReporter {
             problems: Vec::new(),
             warnings: source.map(|source| source.warnings.clone()).unwrap_or_default(),
         };
-        let metrics = ReloadMetrics::register(registry);
-        metrics.update(&status);
-        Self { status: watch::Sender::new(Arc::new(status)), metrics }
+        let (successful, success_time) = (Gauge::default(), Gauge::default());
+        registry.register(
+            "drift_config_last_reload_successful",
+            "Whether the last reload of the settings file succeeded; 0: it is invalid, and the last valid settings are in use",
+            successful.clone(),
+        );
+        registry.register(
+            "drift_config_last_reload_success_timestamp_seconds",
+            "Time of the last successful reload of the settings",
+            success_time.clone(),
+        );
+        let reporter =
+            Self { status: watch::Sender::new(Arc::new(status.clone())), successful, success_time };
+        reporter.report(status);
+        reporter
     }
 
     pub(super) fn status(&self) -> watch::Receiver<Arc<ReloadStatus>> {
@@ -103,36 +116,9 @@ impl ReloadReporter {
     }
 
     fn report(&self, status: ReloadStatus) {
-        self.metrics.update(&status);
-        self.status.send_replace(Arc::new(status));
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-struct ReloadMetrics {
-    successful: Gauge,
-    success_time: Gauge,
-}
-
-impl ReloadMetrics {
-    fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        registry.register(
-            "drift_config_last_reload_successful",
-            "Whether the last reload of the settings file succeeded; 0: it is invalid, and the last valid settings are in use",
-            metrics.successful.clone(),
-        );
-        registry.register(
-            "drift_config_last_reload_success_timestamp_seconds",
-            "Time of the last successful reload of the settings",
-            metrics.success_time.clone(),
-        );
-        metrics
-    }
-
-    fn update(&self, status: &ReloadStatus) {
         self.successful.set(i64::from(status.is_successful()));
         self.success_time.set(status.last_success.as_second());
+        self.status.send_replace(Arc::new(status));
     }
 }
 

@@ -41,7 +41,23 @@ pub struct Problem {
 impl Problem {
     /// A problem of the whole file.
     pub fn whole(message: impl Into<Box<str>>) -> Self {
-        Self { position: None, key: "".into(), message: message.into(), suggestion: None }
+        Self::at("", message)
+    }
+
+    pub(super) fn at(key: &str, message: impl Into<Box<str>>) -> Self {
+        Self { position: None, key: key.into(), message: message.into(), suggestion: None }
+    }
+
+    /// A word that is not one of the `known` ones.
+    pub(super) fn unknown<'w>(
+        key: &str,
+        what: &str,
+        word: &str,
+        known: impl IntoIterator<Item = &'w str>,
+    ) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let message = format!("unknown {what} `{word}`; want one of {}", known.join(", "));
+        Self { suggestion: nearest(word, known).map(Into::into), ..Self::at(key, message) }
     }
 }
 

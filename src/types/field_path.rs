@@ -297,7 +297,8 @@ impl Word {
 }
 
 /// A syntax error in a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (at character {column})")]
 pub struct PathError {
     /// In characters, from 1.
     pub column: usize,
@@ -309,14 +310,6 @@ impl PathError {
         Self { column, message: message.into() }
     }
 }
-
-impl fmt::Display for PathError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} (at character {})", self.message, self.column)
-    }
-}
-
-impl std::error::Error for PathError {}
 
 /// Parses the common syntax of paths and patterns.
 fn parse_parts(text: &str) -> Result<Vec<Part>, PathError> {
