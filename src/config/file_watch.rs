@@ -14,9 +14,7 @@ use std::{
 #[derive(Debug)]
 pub struct FileWatch {
     path: PathBuf,
-    /// The version of the last successful read.
     read: Option<FileVersion>,
-    /// The version of the last poll.
     polled: Option<FileVersion>,
     /// The last error, to report it once.
     failure: Option<String>,

@@ -19,7 +19,6 @@ use crate::{
 /// The default of [`Settings::annotation_prefix`].
 const DEFAULT_PREFIX: &str = "tfdrift.jin.dev";
 
-/// The validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespaces to watch; empty for all.
@@ -27,14 +26,12 @@ pub struct Settings {
     pub excluded_namespaces: Vec<Box<str>>,
     /// Kinds to watch; empty for the defaults of the enabled sources.
     pub kinds: Vec<WantedKind>,
-    /// The enabled sources.
     pub sources: Vec<Source>,
     /// The prefix of the opt-in label and of the hash annotation.
     pub annotation_prefix: Box<str>,
     pub terraform: StateLocations,
     pub helm: ReleaseLocations,
     pub manifest: ManifestLocations,
-    /// The entries of the source `status_hash`.
     pub status_hashes: Vec<StatusHashSpec>,
     /// None for the Jobs of opr8r, if `status_hash` reads its custom resource.
     pub terraform_jobs: Option<TerraformJobSpec>,
@@ -49,7 +46,6 @@ pub struct Settings {
     pub max_series: usize,
     /// Whether only drifted objects have series of their own.
     pub only_drifted: bool,
-    /// Labels of objects that are copied to their series.
     pub shown_labels: Arc<[ShownLabel]>,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
@@ -64,7 +60,6 @@ pub struct Settings {
 /// The source `terraform`: where to find states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateLocations {
-    /// Whether this source is used at all.
     pub enabled: bool,
     /// The namespaces of state Secrets, their locks and published baselines.
     pub scope: Scope,
@@ -94,9 +89,7 @@ impl Default for StateLocations {
 /// The source `helm`: where to find releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseLocations {
-    /// Whether this source is used at all.
     pub enabled: bool,
-    /// The namespaces of the releases.
     pub scope: Scope,
     /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
@@ -111,7 +104,6 @@ impl Default for ReleaseLocations {
 /// The source `manifest`: where to find manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestLocations {
-    /// Whether this source is used at all.
     pub enabled: bool,
     /// Files and directories. Each is a baseline.
     pub paths: Vec<PathBuf>,
@@ -130,7 +122,6 @@ impl Default for ManifestLocations {
 pub struct TeamRulesSettings {
     /// Namespaces whose ConfigMaps are read.
     pub scope: Scope,
-    /// Selects the ConfigMaps.
     pub selector: Selector,
 }
 
@@ -145,7 +136,6 @@ pub struct Overrides {
     pub log_level: Option<LogLevel>,
 }
 
-/// The result of the last reload of the settings file.
 #[derive(Clone, Debug)]
 pub struct ReloadStatus {
     /// None without a settings file.

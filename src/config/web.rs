@@ -14,7 +14,6 @@ use serde::Deserialize;
 
 use super::yaml::{Problem, read_yaml, with_positions};
 
-/// A validated web configuration file.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WebSettings {
     /// None for plain HTTP.
@@ -53,7 +52,6 @@ pub struct TlsSettings {
     pub own_order: bool,
 }
 
-/// PEM data, in a file or inline.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     File(PathBuf),
@@ -210,7 +208,6 @@ pub fn load_web(text: &str, folder: &Path) -> Result<WebSettings, Vec<Problem>> 
     if validator.problems.is_empty() { Ok(settings) } else { Err(with_positions(text, validator.problems)) }
 }
 
-/// Validates the entries and collects their problems.
 struct Validator<'a> {
     folder: &'a Path,
     problems: Vec<Problem>,

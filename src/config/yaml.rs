@@ -39,7 +39,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of the whole file.
     pub fn whole(message: impl Into<Box<str>>) -> Self {
         Self::at("", message)
     }
@@ -178,7 +177,6 @@ fn without_position(message: &str) -> String {
     message.lines().next().unwrap_or("invalid YAML").to_owned()
 }
 
-/// The positions of all keys of a YAML document.
 #[derive(Debug, Default)]
 struct KeyPositions {
     position: Option<Position>,

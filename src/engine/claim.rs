@@ -14,7 +14,6 @@ use crate::{
     },
 };
 
-/// A claim with the object that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimEntry {
     /// The object as last read, or a placeholder for an object that does not exist.
@@ -44,7 +43,6 @@ pub struct ClaimDetails {
     pub(super) compared_content: Option<u64>,
 }
 
-/// One declaration of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredBy {
     /// The name of the declaration in its tool, for example `kubernetes_deployment_v1.web`.
@@ -152,7 +150,6 @@ pub(super) fn only_baseline_moved(before: &Claim, after: &LiveObject) -> bool {
     episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
 }
 
-/// Rates the findings on one object by the rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rater<'a> {
     pub(super) rules: &'a RuleSet,

@@ -12,7 +12,6 @@ use crate::types::{
     WatchSpec,
 };
 
-/// The state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Increases with each change of the series. Other parts may change without it.
@@ -31,21 +30,17 @@ pub struct Snapshot {
     pub rules: Arc<ActiveRules>,
     /// The health of each enabled source that has baselines of its own.
     pub sources: BTreeMap<Source, WatchHealth>,
-    /// The baselines, by source and name.
     pub baselines: Arc<[BaselineState]>,
 }
 
-/// One watched kind.
 #[derive(Clone, Debug)]
 pub struct KindState {
     pub kind: Arc<Kind>,
     /// Watches that never overlap, and entries for requested parts of the kind that cannot be watched.
     pub watches: Vec<WatchState>,
-    /// The objects of the kind with their claims.
     pub blocks: ClaimBlocks,
 }
 
-/// One watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchState {
     pub spec: Arc<WatchSpec>,
@@ -57,7 +52,6 @@ pub struct WatchState {
 }
 
 impl Snapshot {
-    /// All watches of all kinds.
     pub fn watches(&self) -> impl Iterator<Item = &WatchState> {
         self.kinds.iter().flat_map(|kind| &kind.watches)
     }

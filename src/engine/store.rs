@@ -77,7 +77,6 @@ impl ClaimBlocks {
         })
     }
 
-    /// The number of objects that exist.
     pub fn count(&self) -> usize {
         self.objects
     }
@@ -91,7 +90,6 @@ impl ClaimBlocks {
         &block.entries[block.range(namespace, name)]
     }
 
-    /// The object of this name, if it exists.
     pub fn object(&self, namespace: &str, name: &str) -> Option<&Arc<LiveObject>> {
         self.get(namespace, name).first().map(|entry| &entry.object).filter(|object| object.exists)
     }
@@ -174,7 +172,6 @@ impl ClaimBlocks {
         }
     }
 
-    /// Doubles the number of blocks.
     fn grow(&mut self, version: u64) {
         let old = mem::take(&mut self.blocks);
         let count = (old.len() * 2).max(1);

@@ -6,7 +6,6 @@ use ManagerPattern::{Contains, Is, StartsWith};
 
 use crate::types::{Actor, FieldClass, FieldManager, Finding};
 
-/// Classifies field managers by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Actors {
     /// The classes of the settings, which precede the built-in table. The first match wins.

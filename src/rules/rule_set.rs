@@ -46,7 +46,6 @@ pub struct ObjectView<'a> {
     pub autoscaled: bool,
 }
 
-/// Where a rule comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOrigin {
     BuiltIn,
@@ -57,7 +56,6 @@ pub enum RuleOrigin {
     },
 }
 
-/// One compiled rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) name: Arc<str>,
@@ -104,7 +102,6 @@ impl RuleSet {
         compile(config)
     }
 
-    /// The built-in rules only.
     pub fn built_in() -> Self {
         static BUILT_IN: LazyLock<RuleSet> = LazyLock::new(|| {
             RuleSet::compile(&RuleConfig::default()).expect("a test compiles the built-in rules")
@@ -258,7 +255,6 @@ impl LayerEffects {
     }
 }
 
-/// The result of all rules for one finding.
 struct Rating {
     severity: Severity,
     expectation: Expectation,

@@ -61,7 +61,6 @@ pub struct Difference {
     pub actor: Actor,
     /// Since when the field differs. Never in the future, and never moves to a later time within an episode.
     pub onset: Timestamp,
-    /// The rule that ignores it.
     pub ignored_by: Option<Arc<str>>,
     /// All rules that match it, in the order of the rule set.
     pub matched: Arc<[Arc<str>]>,

@@ -12,7 +12,6 @@ use super::Glob;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(Vec<Segment>);
 
-/// One segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Segment {
     Field(Box<str>),
@@ -296,7 +295,6 @@ impl Word {
     }
 }
 
-/// A syntax error in a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (at character {column})")]
 pub struct PathError {

@@ -65,7 +65,6 @@ impl Kind {
         (&*self.group, &*self.kind) == AUTOSCALER
     }
 
-    /// `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         ApiVersion(self).to_string()
     }
@@ -119,12 +118,10 @@ pub struct WantedKind {
     pub implicit: bool,
 }
 
-/// Which kinds of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KindName {
     /// Every kind that supports `list` and `watch`.
     Any,
-    /// `Deployment`.
     Named(Box<str>),
 }
 

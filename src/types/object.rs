@@ -9,7 +9,6 @@ use super::{
     ShortText, StatusReport, UnknownReason,
 };
 
-/// One live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveObject {
     pub key: ObjectKey,
@@ -24,7 +23,6 @@ pub struct LiveObject {
     pub info: ObjectInfo,
     /// The content, if a source compares fields of this kind.
     pub document: Option<Box<Document>>,
-    /// The parts of the status that a source reads.
     pub report: Option<Box<StatusReport>>,
     /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
     pub applied: Option<Box<LastApplied>>,
@@ -121,7 +119,6 @@ pub struct ObjectInfo {
     pub load_balancer: bool,
     /// The host name, if it does not follow from the name of the object.
     pub endpoint: Option<Box<str>>,
-    /// The first port.
     pub port: Option<u16>,
     /// The name of the Secret with the connection details; never its content.
     pub connection_secret: Option<Box<str>>,

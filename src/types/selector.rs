@@ -238,7 +238,6 @@ impl NameSet {
         self.0.values().map(BTreeSet::len).sum()
     }
 
-    /// Namespaces and names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(namespace, names)| names.iter().map(move |name| (&**namespace, &**name)))
     }
@@ -271,7 +270,6 @@ impl Hash for NameSet {
 /// A set of namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// All namespaces except these.
     AllExcept(BTreeSet<Box<str>>),
     In(BTreeSet<Box<str>>),
 }
@@ -294,7 +292,6 @@ impl Scope {
         if named.is_empty() { Self::AllExcept(excluded) } else { Self::In(&named - &excluded) }
     }
 
-    /// The empty set.
     pub fn nothing() -> Self {
         Self::In(BTreeSet::new())
     }

@@ -9,7 +9,6 @@ use super::{Algorithm, FieldManager, FieldPath, HashBaseline, Kind, Segment, Sel
 pub struct StatusReport {
     /// The status that the controller of the object reports.
     pub record: Option<ControllerStatus>,
-    /// The run of a Job that runs Terraform.
     pub run: Option<JobRun>,
 }
 
@@ -55,7 +54,6 @@ pub enum Progress {
     Failed,
 }
 
-/// One run of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRun {
     /// The value of the Job's label: the custom resource or workspace that it runs for.
@@ -173,9 +171,7 @@ pub struct StatusHashSpec {
     pub message: FieldPath,
     /// A map whose keys are the names of outputs.
     pub outputs: Option<FieldPath>,
-    /// Phases in which the controller is working.
     pub in_flight_phases: Vec<Box<str>>,
-    /// Phases in which the controller has failed.
     pub error_phases: Vec<Box<str>>,
     /// How long the controller may be working or behind before it is reported.
     pub grace: SignedDuration,
@@ -185,11 +181,9 @@ pub struct StatusHashSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusHashAlgorithm {
     Hash(Algorithm),
-    /// The observed generation.
     Generation,
 }
 
-/// Jobs that run Terraform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TerraformJobSpec {
     pub objects: WantedKind,
@@ -201,7 +195,6 @@ impl StatusHashSpec {
     /// The group and kind of opr8r's custom resource.
     pub const SIMPLE_RESOURCE: (&'static str, &'static str) = ("infra.opr8r", "SimpleResource");
 
-    /// opr8r's `SimpleResource`.
     pub fn simple_resource() -> Self {
         let (group, kind) = Self::SIMPLE_RESOURCE;
         Self::with_defaults(

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::{Actor, Difference, Expectation, FieldClass, Finding, Severity, closed_sets::closed_set};
 
 closed_set! {
-    /// The name of a verdict.
     VerdictKind {
         InSync = "in_sync",
         /// Fields differ.
@@ -96,11 +95,8 @@ pub enum Judgement {
 /// How a claim deviates from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriftKind {
-    /// Fields differ.
     Drifted,
-    /// The declared object does not exist.
     Missing,
-    /// An object with another UID has the name of the declared object.
     Replaced,
 }
 
@@ -155,13 +151,10 @@ pub enum Verdict {
     InSync,
     /// Drifted, missing or replaced: see [`DriftKind`].
     Drifted(Box<Episode>),
-    /// Rules ignore every difference.
     Ignored(Box<Ignored>),
-    /// The tool of the baseline is applying it.
     InFlight(LastKnown),
     /// The object opted in, but no source declares it.
     NoBaseline,
-    /// Could not be compared.
     Unknown(UnknownReason, LastKnown),
 }
 

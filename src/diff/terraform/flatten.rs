@@ -43,7 +43,6 @@ struct Flattener<'a> {
     table: &'a ProviderTable,
     /// All attributes of the resource.
     state: &'a Value,
-    /// Whether a provider before 2.0 wrote the state.
     is_before_v2: bool,
     key: &'a RedactionKey,
 }
@@ -178,7 +177,6 @@ impl Flattener<'_> {
     }
 }
 
-/// The keys of tolerations that Kubernetes adds to Pods.
 const ADDED_TOLERATIONS: &[&str] = &[
     "node.kubernetes.io/disk-pressure",
     "node.kubernetes.io/memory-pressure",
@@ -190,7 +188,6 @@ const ADDED_TOLERATIONS: &[&str] = &[
     "node.kubernetes.io/unschedulable",
 ];
 
-/// A scalar as a text attribute.
 fn flatten_scalar(attribute: &Attribute, value: &Value) -> Value {
     match value {
         Value::Number(number) if attribute.is("octal") => {
