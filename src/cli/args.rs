@@ -609,41 +609,26 @@ pub(super) struct RulesTestArgs {
     pub(super) files: Vec<PathBuf>,
 }
 
-impl ValueEnum for ShownResources {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
+/// The words of closed sets as values of flags.
+macro_rules! value_enum {
+    ($($set:ty: $members:expr,)+) => {
+        $(impl ValueEnum for $set {
+            fn value_variants<'a>() -> &'a [Self] {
+                $members
+            }
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                Some(PossibleValue::new(self.as_str()))
+            }
+        })+
+    };
 }
 
-impl ValueEnum for LogLevel {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
-}
-
-/// Only the sources that can be enabled.
-impl ValueEnum for Source {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
-}
-
-impl ValueEnum for Algorithm {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
+value_enum! {
+    ShownResources: Self::ALL,
+    LogLevel: Self::ALL,
+    Algorithm: Self::ALL,
+    // Only the sources that can be enabled.
+    Source: &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash],
 }
 
 /// Accepts an empty name, which templates render for an unset value.
