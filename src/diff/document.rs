@@ -235,9 +235,7 @@ mod tests {
 
     fn declared_object(body: DeclaredBody) -> DeclaredObject {
         let object = ObjectRef::new("", "v1", "ConfigMap", "shop", "a");
-        let (address, resource_type) = ("a".into(), "kubernetes_config_map_v1".into());
-        let key = RedactionKey::new([3; 32]);
-        DeclaredObject { address, resource_type, object, uid: None, sensitive: Vec::new(), key, body }
+        DeclaredObject::new("kubernetes_config_map_v1", object, RedactionKey::new([3; 32]), body)
     }
 
     #[track_caller]

@@ -87,10 +87,6 @@ impl DriftCounters {
         }
     }
 
-    pub(super) fn contains(&self, key: &CounterKey) -> bool {
-        self.detections.contains_key(key)
-    }
-
     /// Exposes the counters of a key with the value zero.
     pub(super) fn init_key(&mut self, key: CounterKey) {
         if key.source != Source::Unclaimed {

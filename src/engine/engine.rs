@@ -255,7 +255,7 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = counter_key(entry);
-        if !self.snapshot.counters.contains(&counter) {
+        if !self.snapshot.counters.detections.contains_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(counter.clone());
         }
         let old = before.and_then(|entry| entry.claim.verdict.episode());

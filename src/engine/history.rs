@@ -79,26 +79,20 @@ mod flat_key {
 
     #[derive(Serialize, Deserialize)]
     struct FlatKey {
-        group: Box<str>,
-        version: Box<str>,
-        kind: Box<str>,
-        plural: Box<str>,
-        namespaced: bool,
+        #[serde(flatten)]
+        kind: Kind,
         namespace: Box<str>,
         name: Box<str>,
     }
 
     pub(super) fn serialize<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
-        let Kind { group, version, kind, plural, namespaced } = Kind::clone(&key.kind);
         let (namespace, name) = (key.namespace.as_str().into(), key.name.as_str().into());
-        FlatKey { group, version, kind, plural, namespaced, namespace, name }.serialize(serializer)
+        FlatKey { kind: Kind::clone(&key.kind), namespace, name }.serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
-        let FlatKey { group, version, kind, plural, namespaced, namespace, name } =
-            FlatKey::deserialize(deserializer)?;
-        let kind = Arc::new(Kind { group, version, kind, plural, namespaced });
-        Ok(ObjectKey { kind, namespace: (*namespace).into(), name: (*name).into() })
+        let FlatKey { kind, namespace, name } = FlatKey::deserialize(deserializer)?;
+        Ok(ObjectKey { kind: Arc::new(kind), namespace: (*namespace).into(), name: (*name).into() })
     }
 }
 

@@ -235,15 +235,9 @@ mod tests {
     };
 
     fn declared(namespace: &str) -> Arc<DeclaredObject> {
-        Arc::new(DeclaredObject {
-            address: format!("kubernetes_deployment_v1.{namespace}").into(),
-            resource_type: "kubernetes_deployment_v1".into(),
-            object: ObjectRef::new("apps", "v1", "Deployment", namespace, "web"),
-            uid: None,
-            sensitive: Vec::new(),
-            key: RedactionKey::new([1; 32]),
-            body: DeclaredBody::Opaque(UnknownReason::TooLarge),
-        })
+        let object = ObjectRef::new("apps", "v1", "Deployment", namespace, "web");
+        let body = DeclaredBody::Opaque(UnknownReason::TooLarge);
+        Arc::new(DeclaredObject::new("kubernetes_deployment_v1", object, RedactionKey::new([1; 32]), body))
     }
 
     fn baseline(name: &str, namespaces: &[&str]) -> Arc<Baseline> {

@@ -15,8 +15,7 @@ use super::{
     spec::Effects,
 };
 use crate::types::{
-    Actor, Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity,
-    Source,
+    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity, Source,
 };
 
 /// Compiled rules.
@@ -152,18 +151,23 @@ impl RuleSet {
     /// server may be ahead, so the onset is never later than `now`.
     pub fn rate(&self, object: &ObjectView<'_>, finding: Finding, now: Timestamp) -> Difference {
         let onset = finding.owner.as_ref().and_then(|owner| owner.time).map_or(now, |time| time.min(now));
-        self.rating(object, &finding, now).into_difference(finding, onset)
+        self.difference(object, finding, onset, now)
     }
 
     /// Rates a difference again, after the rules or the time changed. The onset stays.
     pub fn rate_again(&self, object: &ObjectView<'_>, difference: &Difference, now: Timestamp) -> Difference {
-        let finding = difference.finding.clone();
-        self.rating(object, &finding, now).into_difference(finding, difference.onset)
+        self.difference(object, difference.finding.clone(), difference.onset, now)
     }
 
-    fn rating(&self, object: &ObjectView<'_>, finding: &Finding, now: Timestamp) -> Rating {
-        let actor = self.actors.classify(finding, object.autoscaled);
-        let input = MatchInput::new(object, finding, actor);
+    fn difference(
+        &self,
+        object: &ObjectView<'_>,
+        finding: Finding,
+        onset: Timestamp,
+        now: Timestamp,
+    ) -> Difference {
+        let actor = self.actors.classify(&finding, object.autoscaled);
+        let input = MatchInput::new(object, &finding, actor);
         let mut matched = Vec::new();
         let [mut base, mut settings, mut team] = std::array::from_fn(|_| LayerEffects::default());
         for at in self.index.candidates(&object.key.namespace, &object.key.name) {
@@ -196,7 +200,9 @@ impl RuleSet {
             team.expectation = team.expectation.filter(|expectation| *expectation == Expectation::Unexpected);
         }
         let expectation = team.expectation.or(settings.expectation).or(base.expectation);
-        Rating {
+        Difference {
+            finding,
+            onset,
             severity,
             expectation: expectation.unwrap_or(Expectation::Unexpected),
             // Without a rule, a person has to review the difference.
@@ -252,22 +258,6 @@ impl LayerEffects {
         if effects.ignore && self.ignored_by.as_ref().is_none_or(|other| rule.name < *other) {
             self.ignored_by = Some(rule.name.clone());
         }
-    }
-}
-
-struct Rating {
-    severity: Severity,
-    expectation: Expectation,
-    advice: Advice,
-    actor: Actor,
-    ignored_by: Option<Arc<str>>,
-    matched: Arc<[Arc<str>]>,
-}
-
-impl Rating {
-    fn into_difference(self, finding: Finding, onset: Timestamp) -> Difference {
-        let Self { severity, expectation, advice, actor, ignored_by, matched } = self;
-        Difference { finding, severity, expectation, advice, actor, onset, ignored_by, matched }
     }
 }
 

@@ -165,6 +165,12 @@ pub struct DeclaredObject {
 }
 
 impl DeclaredObject {
+    /// Without an address, a UID and sensitive attributes.
+    pub fn new(resource_type: &str, object: ObjectRef, key: RedactionKey, body: DeclaredBody) -> Self {
+        let (address, resource_type) = (Box::default(), resource_type.into());
+        Self { address, resource_type, object, uid: None, sensitive: Vec::new(), key, body }
+    }
+
     /// Whether other owners may declare the rest of the object.
     pub fn is_partial(&self) -> bool {
         matches!(self.body, DeclaredBody::Parts(_))

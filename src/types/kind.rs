@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use super::{NameSet, Scope, Selector};
 
 /// A resource type as the API server names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Kind {
     /// API group; empty for the core group.
     pub group: Box<str>,

@@ -216,14 +216,7 @@ pub struct NameSet(BTreeMap<Box<str>, BTreeSet<Box<str>>>);
 
 impl NameSet {
     pub fn insert(&mut self, namespace: &str, name: &str) {
-        match self.0.get_mut(namespace) {
-            Some(names) => {
-                names.insert(name.into());
-            }
-            None => {
-                self.0.insert(namespace.into(), [name.into()].into());
-            }
-        }
+        self.0.entry(namespace.into()).or_default().insert(name.into());
     }
 
     pub fn has(&self, namespace: &str, name: &str) -> bool {

@@ -52,15 +52,8 @@ fn declared_object(
     key: &RedactionKey,
 ) -> DeclaredObject {
     let Kind { group, kind, .. } = &*object_key.kind;
-    DeclaredObject {
-        address: Box::default(),
-        resource_type: kind.clone(),
-        object: ObjectRef::new(group, version, kind, &object_key.namespace, &object_key.name),
-        uid: None,
-        sensitive: Vec::new(),
-        key: key.clone(),
-        body,
-    }
+    let object = ObjectRef::new(group, version, kind, &object_key.namespace, &object_key.name);
+    DeclaredObject::new(kind, object, key.clone(), body)
 }
 
 /// Whether a manifest declares this object: a copied annotation declares another one. The API server ignores the namespace
