@@ -35,7 +35,6 @@ pub struct Exporter {
     pub reload_reporter: ReloadReporter,
 }
 
-/// Watches, sources and engine.
 #[derive(Debug)]
 pub struct Ingest {
     config: ConfigPipeline,

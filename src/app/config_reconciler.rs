@@ -39,7 +39,6 @@ const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
 const TEAM_LIST_INTERVAL: Duration = Duration::from_secs(5);
 const TEAM_LIST_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_TEAM_LIST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The key of the rules in a team's ConfigMap.
 const TEAM_RULES_KEY: &str = "rules.yaml";
 /// The most team rules in one namespace: each costs a series, and time for every difference.
 const MAX_TEAM_RULES: usize = 200;
@@ -68,7 +67,6 @@ impl SettingsHandle {
     }
 }
 
-/// The settings file of a running exporter.
 #[derive(Debug)]
 pub struct SettingsSource {
     pub file: FileWatch,
@@ -184,16 +182,13 @@ impl SettingsReloader {
     }
 }
 
-/// The rules of all teams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TeamConfig {
     /// The last valid content of each ConfigMap.
     config_maps: Vec<TeamConfigMap>,
-    /// Errors of the last read.
     problems: Vec<String>,
 }
 
-/// The rules in one ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TeamConfigMap {
     name: ConfigMapName,
@@ -329,7 +324,6 @@ fn list_namespaces(scope: &Scope) -> Vec<Option<&str>> {
 pub(super) struct ConfigReconciler {
     settings: watch::Receiver<Arc<Settings>>,
     teams: watch::Receiver<Arc<TeamConfig>>,
-    /// The objects that each source declares.
     declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
     redaction_key: RedactionKey,
     outputs: ConfigOutputs,
@@ -561,7 +555,6 @@ pub(super) fn decode_config(
     }
 }
 
-/// Whether `current` decodes everything that `needed` decodes.
 fn covers(current: &DecodeConfig, needed: &DecodeConfig) -> bool {
     current.annotation_prefix == needed.annotation_prefix
         && current.honor_ignore_annotation == needed.honor_ignore_annotation

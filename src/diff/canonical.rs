@@ -118,7 +118,6 @@ fn remove_assigned(document: &mut Value, kind: &Kind) {
 /// `*` is every element of a list.
 type Path = &'static [&'static str];
 
-/// The server-assigned fields by group and kind.
 const ASSIGNED: &[(&str, &str, &[Path])] = &[
     (
         "",

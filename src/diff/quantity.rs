@@ -31,7 +31,6 @@ const NANOS: i128 = 1_000_000_000;
 const MAX_INT64_DIGITS: usize = 18;
 
 impl Quantity {
-    /// Parses a quantity like the API server.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let invalid = || QuantityError(text.chars().take(64).collect());
         if text == "0" {
@@ -58,7 +57,6 @@ impl Quantity {
         matches!((thousandths(one), thousandths(other)), (Ok(one), Ok(other)) if one == other)
     }
 
-    /// The value in billionths.
     pub(super) fn nanos(&self) -> i128 {
         self.nanos
     }
@@ -107,7 +105,6 @@ struct QuantityParts<'a> {
     negative: bool,
     /// Digits before the point, without leading zeros; `0` if none remain.
     whole: &'a str,
-    /// Digits after the point.
     fraction: &'a str,
     suffix: &'a str,
 }

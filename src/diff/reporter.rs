@@ -70,7 +70,6 @@ impl<'a> DiffReporter<'a> {
         self.path = outer;
     }
 
-    /// The number of findings so far.
     pub(super) fn count(&self) -> usize {
         self.findings.len()
     }
@@ -138,7 +137,6 @@ impl<'a> DiffReporter<'a> {
         self.report(&list(expected), &list(actual));
     }
 
-    /// Reports a difference at the current path.
     pub(super) fn report(&mut self, expected: &str, actual: &str) {
         let attribute = self.attributes.join(".");
         let is_last_applied =
@@ -156,7 +154,6 @@ impl<'a> DiffReporter<'a> {
         self.finding_attributes.push(attribute.into());
     }
 
-    /// The findings, and the attribute of each.
     pub(super) fn finish(self) -> (Vec<Finding>, Vec<Box<str>>) {
         (self.findings, self.finding_attributes)
     }

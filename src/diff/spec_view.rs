@@ -25,7 +25,6 @@ impl<'a> SpecView<'a> {
     pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
     pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
 
-    /// Decodes the JSON text of a spec.
     pub fn read(kind: &Kind, spec: &'a str) -> Result<Self, serde_json::Error> {
         match (&*kind.group, &*kind.kind) {
             Self::DEPLOYMENT => serde_json::from_str(spec).map(Self::Deployment),
@@ -232,7 +231,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A Pod template.
 #[derive(Debug, Deserialize)]
 pub struct TemplateView<'a> {
     #[serde(borrow)]
@@ -247,7 +245,6 @@ impl TemplateView<'_> {
     }
 }
 
-/// The `spec` of a Pod.
 #[derive(Debug, Deserialize)]
 pub struct PodView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]

@@ -42,7 +42,6 @@ pub struct EpisodeSummary {
     pub actor: Actor,
     pub manager: Option<Box<str>>,
     pub field: FieldClass,
-    /// The paths that differ.
     pub paths: Vec<Box<str>>,
 }
 

@@ -20,7 +20,6 @@ use crate::{
     },
 };
 
-/// The circumstances of one reconciliation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReconcileContext {
     /// Whether an episode that is detected now started while we watched. Only such episodes are counted.
@@ -76,7 +75,6 @@ pub(super) fn find_kind<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<
     kinds.iter().find(|state| state.kind.is_same_type(kind))
 }
 
-/// The judgement of one source on an object.
 #[derive(Debug)]
 pub(super) struct SourceVerdict {
     pub(super) source: Source,
@@ -170,7 +168,6 @@ fn baseline_verdict(
     Some(SourceVerdict { source, judgement, details: Some(details) })
 }
 
-/// The verdict of kubectl's last-applied annotation.
 fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceVerdict> {
     let (applied, document) = (object.applied.as_ref()?, object.document.as_ref()?);
     let declared = &applied.declared;

@@ -185,7 +185,6 @@ impl ClaimBlocks {
     }
 }
 
-/// Whether two versions of a claim have the same series.
 fn has_same_series(a: &ClaimEntry, b: &ClaimEntry) -> bool {
     a.claim == b.claim
         && a.object.info.health == b.object.info.health
@@ -212,7 +211,6 @@ pub(super) struct StagedList {
     changed: Vec<Arc<LiveObject>>,
 }
 
-/// The difference between a complete list and the cache.
 #[derive(Debug)]
 pub(super) struct ListDiff {
     /// Objects that are new or differ from the cached ones.
