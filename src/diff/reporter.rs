@@ -86,20 +86,18 @@ impl<'a> DiffReporter<'a> {
 
     /// Whether two texts, plain or redacted, are the same. A text that is redacted with other keys only is assumed to be.
     pub(super) fn is_same(&self, expected: &str, actual: &str) -> bool {
-        if has_unknown_key(self.key, actual) {
-            self.unknown_key.set(true);
-            return true;
-        }
-        is_same(self.key, expected, actual)
+        self.is_incomparable(actual) || is_same(self.key, expected, actual)
     }
 
     /// Whether two texts, plain or redacted, are the same bytes. A text that is redacted with other keys only is assumed to be.
     pub(super) fn is_same_bytes(&self, expected: &str, actual: &str) -> bool {
-        if has_unknown_key(self.key, actual) {
-            self.unknown_key.set(true);
-            return true;
-        }
-        is_same_bytes(self.key, expected, actual)
+        self.is_incomparable(actual) || is_same_bytes(self.key, expected, actual)
+    }
+
+    fn is_incomparable(&self, actual: &str) -> bool {
+        let is_incomparable = has_unknown_key(self.key, actual);
+        self.unknown_key.set(self.unknown_key.get() || is_incomparable);
+        is_incomparable
     }
 
     pub(super) fn are_same(&self, expected: &[String], actual: &[String]) -> bool {

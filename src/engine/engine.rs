@@ -877,7 +877,8 @@ impl Engine {
 
 /// The kind of a watch. None for a watch that is closed: its last events arrive too late.
 fn kind_of_watch<'a>(snapshot: &'a Snapshot, watch: &WatchSpec) -> Option<&'a Arc<KindState>> {
-    snapshot.kinds.iter().find(|kind| kind.has_watch(watch))
+    let kind = find_kind(&snapshot.kinds, &watch.kind)?;
+    kind.watches.iter().any(|state| *state.spec == *watch).then_some(kind)
 }
 
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {

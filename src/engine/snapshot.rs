@@ -121,10 +121,6 @@ impl Snapshot {
 }
 
 impl KindState {
-    pub(super) fn has_watch(&self, watch: &WatchSpec) -> bool {
-        self.kind.is_same_type(&watch.kind) && self.watches.iter().any(|state| *state.spec == *watch)
-    }
-
     /// The verdict to report: a claim whose watch is down is `unknown`, whatever its last verdict.
     pub fn reported_verdict(&self, entry: &ClaimEntry) -> (VerdictKind, Option<UnknownReason>) {
         if self.is_stale(&entry.object.key.namespace, &entry.object.key.name) {

@@ -93,12 +93,7 @@ impl fmt::Display for FieldPath {
 
 fn segment(part: Part) -> Result<Segment, PathError> {
     let column = part.column;
-    let text = |word: Word| {
-        if word.has_star() {
-            return Err(PathError::new(column, STAR_OUTSIDE_PATTERN));
-        }
-        Ok(word.text)
-    };
+    let text = |word: Word| word.literal(column, STAR_OUTSIDE_PATTERN);
     Ok(match part.kind {
         PartKind::Field(name) => Segment::Field(text(name)?),
         PartKind::Index(index) => Segment::Index(index),
@@ -234,25 +229,22 @@ fn step(part: Part) -> Result<Step, PathError> {
         }
         Ok(Glob::new(&word.text))
     };
-    let literal = |word: Word, message: &str| {
-        if word.has_star() { Err(PathError::new(column, message)) } else { Ok(word.text) }
-    };
     Ok(match part.kind {
         PartKind::Field(name) if !name.quoted && &*name.text == "*" => Step::AnySegment,
         PartKind::Field(name) if !name.quoted && &*name.text == "**" => Step::AnyNumber,
         PartKind::Field(name) => {
             let message = "a star matches whole segments: `*` one, `**` any number";
-            Step::Exactly(Segment::Field(literal(name, message)?))
+            Step::Exactly(Segment::Field(name.literal(column, message)?))
         }
         PartKind::Index(index) => Step::Exactly(Segment::Index(index)),
         PartKind::AnyElement => Step::AnyElement,
-        PartKind::Value(value) => Step::Exactly(Segment::Value(literal(
-            value,
-            "a set element cannot contain a star; want `[*]` for any element",
-        )?)),
+        PartKind::Value(value) => Step::Exactly(Segment::Value(
+            value.literal(column, "a set element cannot contain a star; want `[*]` for any element")?,
+        )),
         PartKind::Element(keys) => {
             let keys = keys.into_iter().map(|(key, value)| {
-                Ok((literal(key, "the name of a key cannot contain a star; its value can")?, glob(value)?))
+                let message = "the name of a key cannot contain a star; its value can";
+                Ok((key.literal(column, message)?, glob(value)?))
             });
             Step::Element(keys.collect::<Result<_, _>>()?)
         }
@@ -289,9 +281,10 @@ struct Word {
 }
 
 impl Word {
-    /// Whether it has an unquoted star.
-    fn has_star(&self) -> bool {
-        !self.quoted && self.text.contains('*')
+    /// The text, unless it has an unquoted star.
+    fn literal(self, column: usize, message: &str) -> Result<Box<str>, PathError> {
+        let has_star = !self.quoted && self.text.contains('*');
+        if has_star { Err(PathError::new(column, message)) } else { Ok(self.text) }
     }
 }
 
