@@ -87,9 +87,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         problems.push(Problem::at("metrics.max_series", "0 would hide every series; want at least 1"));
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
-    if let Some(prices) = &file.api.prices {
-        check_prices(prices, problems);
-    }
+    file.api.prices.iter().for_each(|prices| check_prices(prices, problems));
     let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
     let teams = file.team_rules.as_ref();
     let team_rules = teams.and_then(|entry| team_rules(entry, &annotation_prefix, problems));
