@@ -14,17 +14,12 @@ use super::{
     },
 };
 use crate::{
-    config::Settings,
+    config::{ManifestLocations, ReleaseLocations, Settings, StateLocations},
     diff::manifest::ClusterSchemas,
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
     rules::RuleSet,
     server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
-    sources::{
-        KindRequirements, SourceContext, SourceDeclarations,
-        helm::{self, ReleaseLocations},
-        manifest::{self, ManifestLocations},
-        terraform::{self, StateLocations},
-    },
+    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
     types::{Clock, Event, WantedKind, WatchPlan},
     watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
 };
@@ -40,7 +35,6 @@ pub struct Exporter {
     pub reload_reporter: ReloadReporter,
 }
 
-/// Watches, sources and engine.
 #[derive(Debug)]
 pub struct Ingest {
     config: ConfigPipeline,
@@ -134,32 +128,28 @@ impl ConfigPipeline {
         let first = &deps.settings;
         let no_declared = KindRequirements::default();
         let first_decode = decode_config(first, &first.rules, &no_declared, &deps.redaction_key);
-        let (rules_sender, rules) = watch::channel(first.rules.clone());
-        let (decode_sender, decode) = watch::channel(Arc::new(first_decode));
-        let (kinds_sender, kinds) = watch::channel(Arc::new(wanted_kinds(first, &no_declared)));
-        let (terraform_sender, terraform) = watch::channel(Arc::new(state_sources(first)));
-        let (helm_sender, helm) = watch::channel(Arc::new(release_sources(first)));
-        let (manifest_sender, manifest) = watch::channel(Arc::new(manifest_sources(first)));
         let (teams_sender, teams) = watch::channel(Arc::default());
-        let (team_problems_sender, team_problems) = watch::channel(Arc::default());
         let outputs = ConfigOutputs {
-            rules: rules_sender,
-            decode: decode_sender,
-            kinds: kinds_sender,
-            terraform: terraform_sender,
-            helm: helm_sender,
-            manifest: manifest_sender,
-            team_problems: team_problems_sender,
+            rules: watch::Sender::new(first.rules.clone()),
+            decode: watch::Sender::new(Arc::new(first_decode)),
+            kinds: watch::Sender::new(Arc::new(wanted_kinds(first, &no_declared))),
+            terraform: watch::Sender::new(Arc::new(state_sources(first))),
+            helm: watch::Sender::new(Arc::new(release_sources(first))),
+            manifest: watch::Sender::new(Arc::new(manifest_sources(first))),
+            team_problems: watch::Sender::default(),
         };
-        let (by_terraform, declared_by_terraform) = watch::channel(Arc::default());
-        let (by_helm, declared_by_helm) = watch::channel(Arc::default());
-        let (by_manifest, declared_by_manifest) = watch::channel(Arc::default());
         let sources = SourceReaders {
-            terraform: source_context(deps, events, terraform, by_terraform),
-            helm: source_context(deps, events, helm, by_helm),
-            manifest: source_context(deps, events, manifest, by_manifest),
+            terraform: source_context(deps, events, outputs.terraform.subscribe()),
+            helm: source_context(deps, events, outputs.helm.subscribe()),
+            manifest: source_context(deps, events, outputs.manifest.subscribe()),
         };
-        let declared = vec![declared_by_terraform, declared_by_helm, declared_by_manifest];
+        let declared = vec![
+            sources.terraform.declarations.subscribe(),
+            sources.helm.declarations.subscribe(),
+            sources.manifest.declarations.subscribe(),
+        ];
+        let (kinds, rules) = (outputs.kinds.subscribe(), outputs.rules.subscribe());
+        let (decode, team_problems) = (outputs.decode.subscribe(), outputs.team_problems.subscribe());
         let (client, redaction_key) = (deps.client.clone(), deps.redaction_key.clone());
         let pipeline = Self {
             team_rule_reader: TeamRuleReader { client, settings: settings.clone(), teams: teams_sender },
@@ -199,13 +189,12 @@ fn source_context<S>(
     deps: &ExporterDeps,
     events: &mpsc::Sender<Event>,
     sources: watch::Receiver<Arc<S>>,
-    declares: watch::Sender<Arc<SourceDeclarations>>,
 ) -> SourceContext<S> {
     SourceContext {
         client: deps.client.clone(),
         settings: sources,
         events: events.clone(),
-        declarations: declares,
+        declarations: watch::Sender::default(),
         clock: deps.clock.clone(),
         watch_mode: deps.timing.mode,
         key: deps.redaction_key.clone(),

@@ -22,14 +22,11 @@ use tracing::{info, warn};
 use super::telemetry::LogHandle;
 use crate::{
     config::{
-        FileWatch, LoadedSettings, Overrides, Problem, ReloadStatus, Settings, TeamRulesSettings, load,
-        read_yaml,
+        FileWatch, LoadedSettings, ManifestLocations, Overrides, Problem, ReleaseLocations, ReloadStatus,
+        Settings, StateLocations, TeamRulesSettings, load, read_yaml,
     },
     rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
-    sources::{
-        KindRequirements, SourceDeclarations, helm::ReleaseLocations, manifest::ManifestLocations,
-        terraform::StateLocations,
-    },
+    sources::{KindRequirements, SourceDeclarations},
     types::{Clock, RedactionKey, RedactionPolicy, Scope, Source, WantedKind},
     watch::DecodeConfig,
 };
@@ -42,7 +39,6 @@ const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
 const TEAM_LIST_INTERVAL: Duration = Duration::from_secs(5);
 const TEAM_LIST_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_TEAM_LIST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The key of the rules in a team's ConfigMap.
 const TEAM_RULES_KEY: &str = "rules.yaml";
 /// The most team rules in one namespace: each costs a series, and time for every difference.
 const MAX_TEAM_RULES: usize = 200;
@@ -71,7 +67,6 @@ impl SettingsHandle {
     }
 }
 
-/// The settings file of a running exporter.
 #[derive(Debug)]
 pub struct SettingsSource {
     pub file: FileWatch,
@@ -85,7 +80,8 @@ pub struct SettingsSource {
 #[derive(Debug)]
 pub struct ReloadReporter {
     status: watch::Sender<Arc<ReloadStatus>>,
-    metrics: ReloadMetrics,
+    successful: Gauge,
+    success_time: Gauge,
 }
 
 impl ReloadReporter {
@@ -96,9 +92,21 @@ impl ReloadReporter {
             problems: Vec::new(),
             warnings: source.map(|source| source.warnings.clone()).unwrap_or_default(),
         };
-        let metrics = ReloadMetrics::register(registry);
-        metrics.update(&status);
-        Self { status: watch::Sender::new(Arc::new(status)), metrics }
+        let (successful, success_time) = (Gauge::default(), Gauge::default());
+        registry.register(
+            "drift_config_last_reload_successful",
+            "Whether the last reload of the settings file succeeded; 0: it is invalid, and the last valid settings are in use",
+            successful.clone(),
+        );
+        registry.register(
+            "drift_config_last_reload_success_timestamp_seconds",
+            "Time of the last successful reload of the settings",
+            success_time.clone(),
+        );
+        let reporter =
+            Self { status: watch::Sender::new(Arc::new(status.clone())), successful, success_time };
+        reporter.report(status);
+        reporter
     }
 
     pub(super) fn status(&self) -> watch::Receiver<Arc<ReloadStatus>> {
@@ -106,36 +114,9 @@ impl ReloadReporter {
     }
 
     fn report(&self, status: ReloadStatus) {
-        self.metrics.update(&status);
-        self.status.send_replace(Arc::new(status));
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-struct ReloadMetrics {
-    successful: Gauge,
-    success_time: Gauge,
-}
-
-impl ReloadMetrics {
-    fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        registry.register(
-            "drift_config_last_reload_successful",
-            "Whether the last reload of the settings file succeeded; 0: it is invalid, and the last valid settings are in use",
-            metrics.successful.clone(),
-        );
-        registry.register(
-            "drift_config_last_reload_success_timestamp_seconds",
-            "Time of the last successful reload of the settings",
-            metrics.success_time.clone(),
-        );
-        metrics
-    }
-
-    fn update(&self, status: &ReloadStatus) {
         self.successful.set(i64::from(status.is_successful()));
         self.success_time.set(status.last_success.as_second());
+        self.status.send_replace(Arc::new(status));
     }
 }
 
@@ -201,16 +182,13 @@ impl SettingsReloader {
     }
 }
 
-/// The rules of all teams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TeamConfig {
     /// The last valid content of each ConfigMap.
     config_maps: Vec<TeamConfigMap>,
-    /// Errors of the last read.
     problems: Vec<String>,
 }
 
-/// The rules in one ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TeamConfigMap {
     name: ConfigMapName,
@@ -250,7 +228,7 @@ impl TeamRuleReader {
         if let Some(from) = &settings.team_rules
             && let Ok(teams) = timeout(FIRST_TEAM_LIST_TIMEOUT, self.read(&settings, from)).await
         {
-            self.publish(teams);
+            send_if_changed(&self.teams, teams);
         }
     }
 
@@ -261,10 +239,10 @@ impl TeamRuleReader {
             let settings = settings_changes.borrow_and_update().clone();
             let read = async {
                 let Some(from) = &settings.team_rules else {
-                    self.publish(TeamConfig::default());
+                    send_if_changed(&self.teams, TeamConfig::default());
                     return future::pending().await;
                 };
-                self.publish(self.read(&settings, from).await);
+                send_if_changed(&self.teams, self.read(&settings, from).await);
                 sleep(TEAM_LIST_INTERVAL).await;
             };
             // Changed settings interrupt a read and the interval.
@@ -275,14 +253,6 @@ impl TeamRuleReader {
                 }
             }
         }
-    }
-
-    fn publish(&self, teams: TeamConfig) {
-        self.teams.send_if_modified(|current| {
-            let changed = **current != teams;
-            *current = Arc::new(teams);
-            changed
-        });
     }
 
     /// Lists the ConfigMaps of all teams. If the list of a namespace fails, its rules stay as they are.
@@ -354,7 +324,6 @@ fn list_namespaces(scope: &Scope) -> Vec<Option<&str>> {
 pub(super) struct ConfigReconciler {
     settings: watch::Receiver<Arc<Settings>>,
     teams: watch::Receiver<Arc<TeamConfig>>,
-    /// The objects that each source declares.
     declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
     redaction_key: RedactionKey,
     outputs: ConfigOutputs,
@@ -549,31 +518,19 @@ pub(super) fn wanted_kinds(settings: &Settings, declared: &KindRequirements) -> 
 }
 
 pub(super) fn state_sources(settings: &Settings) -> StateLocations {
-    let from = &settings.terraform;
     StateLocations {
         enabled: settings.sources.contains(&Source::Terraform),
-        scope: from.scope.clone(),
-        files: from.files.clone(),
-        lock_max_age: from.lock_max_age,
-        this_cluster: from.this_cluster,
         prefix: settings.annotation_prefix.clone(),
+        ..settings.terraform.clone()
     }
 }
 
 pub(super) fn release_sources(settings: &Settings) -> ReleaseLocations {
-    ReleaseLocations {
-        enabled: settings.sources.contains(&Source::Helm),
-        scope: settings.helm.scope.clone(),
-        pending_max_age: settings.helm.pending_max_age,
-    }
+    ReleaseLocations { enabled: settings.sources.contains(&Source::Helm), ..settings.helm.clone() }
 }
 
 pub(super) fn manifest_sources(settings: &Settings) -> ManifestLocations {
-    ManifestLocations {
-        enabled: settings.sources.contains(&Source::Manifest),
-        paths: settings.manifest.paths.clone(),
-        namespace: settings.manifest.namespace.clone(),
-    }
+    ManifestLocations { enabled: settings.sources.contains(&Source::Manifest), ..settings.manifest.clone() }
 }
 
 /// The parts of objects that rules, series and declared objects need.
@@ -598,7 +555,6 @@ pub(super) fn decode_config(
     }
 }
 
-/// Whether `current` decodes everything that `needed` decodes.
 fn covers(current: &DecodeConfig, needed: &DecodeConfig) -> bool {
     current.annotation_prefix == needed.annotation_prefix
         && current.honor_ignore_annotation == needed.honor_ignore_annotation

@@ -30,7 +30,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 #[derive(Debug)]
 pub struct Demo {
-    /// The listener of the exporter.
     pub page: TcpListener,
     /// The most connections to the embedded API server.
     pub connections: usize,
@@ -41,7 +40,6 @@ pub struct Demo {
     pub stop: CancellationToken,
 }
 
-/// Why the embedded cluster cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("cannot create the shop in the demo's cluster: {0}")]

@@ -30,7 +30,6 @@ use crate::{
 /// A watch that keeps failing is reported as down after this time. Schemas get the same time after all lists.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(15);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// The most namespaces that are checked at the same time.
 const CONCURRENT_CHECKS: usize = 16;
 
 /// An exporter without a listener. Dropping it stops it.
@@ -46,7 +45,6 @@ pub struct InProcessExporter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncProgress {
-    /// Baselines that were read.
     pub read: usize,
     /// Watches whose first list was answered.
     pub done: usize,
@@ -253,7 +251,6 @@ pub struct ReadableSecrets {
 #[derive(Debug, PartialEq, Eq)]
 pub enum UnreadableNamespaces {
     Nothing,
-    /// This number of namespaces.
     Namespaces(usize),
     /// All except the requested one.
     Others,

@@ -18,7 +18,6 @@ const MAX_LINES: usize = 10_000;
 /// No history file is larger than this.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The open file.
 #[derive(Debug)]
 pub(super) struct HistoryFile {
     path: PathBuf,

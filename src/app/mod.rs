@@ -51,7 +51,6 @@ pub struct ExporterDeps {
     pub timing: WatcherConfig,
     /// Whether each episode creates a Warning Event. The exporter writes nothing else to the cluster.
     pub events: bool,
-    /// Keeps the history across restarts.
     pub history_file: Option<PathBuf>,
     pub auth: Auth,
     pub stop: CancellationToken,
@@ -63,7 +62,6 @@ impl fmt::Debug for ExporterDeps {
     }
 }
 
-/// Why an exporter cannot start or stops unexpectedly.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     #[error("cannot use history file {path}: {source}")]

@@ -609,50 +609,26 @@ pub(super) struct RulesTestArgs {
     pub(super) files: Vec<PathBuf>,
 }
 
-impl ValueEnum for ShownResources {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Tracked, Self::Drifted]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Tracked => "tracked",
-            Self::Drifted => "drifted",
-        }))
-    }
+/// The words of closed sets as values of flags.
+macro_rules! value_enum {
+    ($($set:ty: $members:expr,)+) => {
+        $(impl ValueEnum for $set {
+            fn value_variants<'a>() -> &'a [Self] {
+                $members
+            }
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                Some(PossibleValue::new(self.as_str()))
+            }
+        })+
+    };
 }
 
-impl ValueEnum for LogLevel {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }))
-    }
-}
-
-/// Only the sources that can be enabled.
-impl ValueEnum for Source {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
-}
-
-impl ValueEnum for Algorithm {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
+value_enum! {
+    ShownResources: Self::ALL,
+    LogLevel: Self::ALL,
+    Algorithm: Self::ALL,
+    // Only the sources that can be enabled.
+    Source: &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash],
 }
 
 /// Accepts an empty name, which templates render for an unset value.

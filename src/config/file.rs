@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{ActorSpec, RuleSpec, SeveritySpec};
+use crate::{
+    rules::{ActorSpec, RuleSpec, SeveritySpec},
+    types::closed_set,
+};
 
 /// What namespaces may be called.
 const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
@@ -213,14 +216,15 @@ pub struct MetricsEntry {
     pub health: Option<bool>,
 }
 
-/// Which objects have series of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ShownResources {
-    /// All that take part.
-    Tracked,
-    /// Only those that drift.
-    Drifted,
+closed_set! {
+    /// Which objects have series of their own.
+    #[derive(JsonSchema)]
+    ShownResources {
+        /// All that take part.
+        Tracked = "tracked",
+        /// Only those that drift.
+        Drifted = "drifted",
+    }
 }
 
 /// What API and page show.
@@ -232,15 +236,16 @@ pub struct ApiEntry {
     /// shown.
     pub values: Option<ShownValues>,
     /// What things cost, for `estimatedMonthlyCost` and `driftMonthlyCost`. Without it these are null.
-    pub prices: Option<PricesEntry>,
+    pub prices: Option<Prices>,
     /// Where Grafana is, such as `https://grafana.example.com`: the page of an object links to its dashboard there.
     pub grafana_url: Option<String>,
 }
 
 /// What things cost. What has no price counts nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PricesEntry {
+#[schemars(rename = "PricesEntry")]
+pub struct Prices {
     /// What the prices are in: `EUR`.
     pub currency: String,
     /// One CPU core for an hour.
@@ -253,14 +258,15 @@ pub struct PricesEntry {
     pub load_balancer_hour: Option<f64>,
 }
 
-/// Which values of fields are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ShownValues {
-    /// Those of fields that cannot hold secrets; the others as digests.
-    Digest,
-    /// All that may be told.
-    Full,
+closed_set! {
+    /// Which values of fields are shown.
+    #[derive(JsonSchema)]
+    ShownValues {
+        /// Those of fields that cannot hold secrets; the others as digests.
+        Digest = "digest",
+        /// All that may be told.
+        Full = "full",
+    }
 }
 
 /// What is logged.
@@ -271,19 +277,20 @@ pub struct LogEntry {
     pub level: Option<LogLevel>,
 }
 
-/// The least severe messages that are logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LogLevel {
-    /// What went wrong and will not heal by itself.
-    Error,
-    /// What went wrong and is tried again.
-    Warn,
-    /// What an operator wants to know.
-    #[default]
-    Info,
-    /// What a developer wants to know.
-    Debug,
-    /// Everything.
-    Trace,
+closed_set! {
+    /// The least severe messages that are logged.
+    #[derive(Default, JsonSchema)]
+    LogLevel {
+        /// What went wrong and will not heal by itself.
+        Error = "error",
+        /// What went wrong and is tried again.
+        Warn = "warn",
+        /// What an operator wants to know.
+        #[default]
+        Info = "info",
+        /// What a developer wants to know.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
 }

@@ -14,9 +14,7 @@ use std::{
 #[derive(Debug)]
 pub struct FileWatch {
     path: PathBuf,
-    /// The version of the last successful read.
     read: Option<FileVersion>,
-    /// The version of the last poll.
     polled: Option<FileVersion>,
     /// The last error, to report it once.
     failure: Option<String>,
@@ -142,25 +140,24 @@ mod tests {
         watch.poll().map(|read| read.map_err(|_| ()))
     }
 
+    /// The results of this many polls.
+    fn polls<const N: usize>(watch: &mut FileWatch) -> [Option<Result<String, ()>>; N] {
+        std::array::from_fn(|_| content(watch))
+    }
+
     #[test]
     fn file_is_read_when_stable_and_again_after_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.yaml");
         fs::write(&path, "a").unwrap();
         let mut watch = FileWatch::new(path.clone());
-        assert_eq!(
-            [content(&mut watch), content(&mut watch), content(&mut watch)],
-            [None, Some(Ok("a".into())), None]
-        );
+        assert_eq!(polls(&mut watch), [None, Some(Ok("a".into())), None]);
         fs::write(&path, "half").unwrap();
         assert_eq!(content(&mut watch), None);
         fs::write(&path, "whole").unwrap();
-        assert_eq!([content(&mut watch), content(&mut watch)], [None, Some(Ok("whole".into()))]);
+        assert_eq!(polls(&mut watch), [None, Some(Ok("whole".into()))]);
         fs::remove_file(&path).unwrap();
-        assert_eq!(
-            [content(&mut watch), content(&mut watch), content(&mut watch)],
-            [None, Some(Err(())), None]
-        );
+        assert_eq!(polls(&mut watch), [None, Some(Err(())), None]);
     }
 
     #[test]
@@ -182,13 +179,10 @@ mod tests {
             assert_eq!(read_settings(&path).unwrap_err().to_string(), wanted);
         }
         let mut watch = FileWatch::new(inside("pipe"));
-        assert_eq!(
-            [content(&mut watch), content(&mut watch), content(&mut watch)],
-            [None, Some(Err(())), None]
-        );
+        assert_eq!(polls(&mut watch), [None, Some(Err(())), None]);
         fs::write(inside("good"), "good").unwrap();
         fs::rename(inside("good"), inside("pipe")).unwrap();
-        assert_eq!([content(&mut watch), content(&mut watch)], [None, Some(Ok("good".into()))]);
+        assert_eq!(polls(&mut watch), [None, Some(Ok("good".into()))]);
     }
 
     #[test]
@@ -198,9 +192,9 @@ mod tests {
         fs::write(&path, "a").unwrap();
         let mut watch = FileWatch::new(path.clone());
         assert_eq!(watch.read_now().unwrap().unwrap(), "a");
-        assert_eq!([content(&mut watch), content(&mut watch)], [None, None]);
+        assert_eq!(polls(&mut watch), [None, None]);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert_eq!([content(&mut watch), content(&mut watch)], [None, Some(Ok("a".into()))]);
+        assert_eq!(polls(&mut watch), [None, Some(Ok("a".into()))]);
     }
 
     #[test]
@@ -220,7 +214,7 @@ mod tests {
             watch.read_with(broken).is_some_and(|read| read.is_err()),
             "an explicit read reports the error again"
         );
-        assert_eq!([content(&mut watch), content(&mut watch)], [Some(Ok("a".into())), None]);
+        assert_eq!(polls(&mut watch), [Some(Ok("a".into())), None]);
         assert!(watch.read_with(denied).is_some());
         assert_eq!(content(&mut watch), Some(Ok("a".into())), "the file is readable again");
     }
@@ -239,6 +233,6 @@ mod tests {
         assert_eq!(watch.read_now().unwrap().unwrap(), "v1");
         symlink("v2", inside("..data_tmp")).unwrap();
         fs::rename(inside("..data_tmp"), inside("..data")).unwrap();
-        assert_eq!([content(&mut watch), content(&mut watch)], [None, Some(Ok("v2".into()))]);
+        assert_eq!(polls(&mut watch), [None, Some(Ok("v2".into()))]);
     }
 }

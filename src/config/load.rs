@@ -5,17 +5,17 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::{
-    HelmSettings, ManifestSettings, Overrides, Prices, Settings, ShownLabel, TeamRulesSettings,
-    TerraformSettings,
+    ManifestLocations, Overrides, Prices, ReleaseLocations, Settings, ShownLabel, StateLocations,
+    TeamRulesSettings,
     file::{
-        AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, PricesEntry, SettingsFile, ShownResources,
-        SourcesEntry, StatusHashEntry, TeamRulesEntry, TerraformEntry, TerraformJobsEntry,
+        AnnotationEntry, HelmEntry, KindEntry, ManifestEntry, SettingsFile, ShownResources, SourcesEntry,
+        StatusHashEntry, TeamRulesEntry, TerraformEntry, TerraformJobsEntry,
     },
     settings::is_label_name,
     yaml::{Problem, read_yaml, with_positions},
 };
 use crate::{
-    rules::{RuleConfig, RuleProblem, RuleSet, nearest},
+    rules::{RuleConfig, RuleProblem, RuleSet},
     types::{
         Algorithm, FieldPath, Scope, Selector, Source, StatusHashAlgorithm, StatusHashSpec, TerraformJobSpec,
         WantedKind,
@@ -51,7 +51,7 @@ fn lower_case_kinds(entries: &[KindEntry]) -> Vec<Problem> {
         let first = entry.kind.chars().next().filter(char::is_ascii_lowercase)?;
         let suggestion = entry.kind.replacen(first, &first.to_ascii_uppercase().to_string(), 1);
         let message = format!("`{}`: names of kinds begin with an upper-case letter", entry.kind);
-        let problem = invalid(&format!("kinds[{at}].kind"), message);
+        let problem = Problem::at(&format!("kinds[{at}].kind"), message);
         Some(Problem { suggestion: Some(suggestion.into()), ..problem })
     });
     warnings.collect()
@@ -61,7 +61,7 @@ fn unwatched_teams(namespaces: &[String], watched: &Scope) -> Vec<Problem> {
     let unwatched = namespaces.iter().enumerate().filter(|(_, name)| !watched.has(name));
     let warnings = unwatched.map(|(at, name)| {
         let message = format!("`{name}` is not watched, so its rules are not read");
-        invalid(&format!("team_rules.namespaces[{at}]"), message)
+        Problem::at(&format!("team_rules.namespaces[{at}]"), message)
     });
     warnings.collect()
 }
@@ -81,14 +81,13 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
     let status_hashes = entries.status_hash.map(|entries| status_hashes(&entries, problems));
     let terraform_jobs = file.terraform_jobs.as_ref().map(|entry| terraform_jobs(entry, problems));
     if sources.is_empty() {
-        let message = "no source is enabled; want at least `annotation: {}`";
-        problems.push(invalid("sources", message.to_owned()));
+        problems.push(Problem::at("sources", "no source is enabled; want at least `annotation: {}`"));
     }
     if file.metrics.max_series == Some(0) {
-        problems.push(invalid("metrics.max_series", "0 would hide every series; want at least 1".to_owned()));
+        problems.push(Problem::at("metrics.max_series", "0 would hide every series; want at least 1"));
     }
     let shown_labels = shown_labels(&file.metrics.labels, problems);
-    let prices = file.api.prices.as_ref().map(|entry| prices(entry, problems));
+    file.api.prices.iter().for_each(|prices| check_prices(prices, problems));
     let grafana_url = file.api.grafana_url.as_deref().and_then(|url| grafana_url(url, problems));
     let teams = file.team_rules.as_ref();
     let team_rules = teams.and_then(|entry| team_rules(entry, &annotation_prefix, problems));
@@ -123,7 +122,7 @@ fn settings(file: SettingsFile, overrides: &Overrides, problems: &mut Vec<Proble
         shown_labels: shown_labels.into(),
         health_series: overrides.health.or(file.metrics.health).unwrap_or(defaults.health_series),
         shown_values: file.api.values.unwrap_or(defaults.shown_values),
-        prices,
+        prices: file.api.prices,
         grafana_url,
         log_level: overrides.log_level.or(file.log.level).unwrap_or(defaults.log_level),
     })
@@ -135,7 +134,7 @@ fn grafana_url(url: &str, problems: &mut Vec<Problem>) -> Option<Box<str>> {
         |uri: &http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
     if url.contains('#') || !parsed.as_ref().is_some_and(is_http) {
         let message = format!("invalid URL `{url}`; want `https://grafana.example.com`");
-        problems.push(invalid("api.grafana_url", message));
+        problems.push(Problem::at("api.grafana_url", message));
         return None;
     }
     Some(url.trim_end_matches('/').into())
@@ -145,7 +144,7 @@ fn annotation_prefix(entry: &AnnotationEntry, problems: &mut Vec<Problem>) -> Op
     let prefix = entry.prefix.as_deref()?;
     if !is_label_prefix(prefix) {
         let message = format!("invalid prefix `{prefix}`; want a DNS name such as example.com");
-        problems.push(invalid("sources.annotation.prefix", message));
+        problems.push(Problem::at("sources.annotation.prefix", message));
     }
     Some(prefix.into())
 }
@@ -176,7 +175,7 @@ fn kinds(entries: &[KindEntry], problems: &mut Vec<Problem>) -> Vec<WantedKind> 
                 selector: selector.flatten(),
                 ..kind
             }),
-            Err(message) => problems.push(invalid(&format!("kinds[{at}]"), message)),
+            Err(message) => problems.push(Problem::at(&format!("kinds[{at}]"), message)),
         }
     }
     kinds
@@ -190,74 +189,76 @@ fn shown_labels(keys: &[String], problems: &mut Vec<Problem>) -> Vec<ShownLabel>
             Ok(label) => match labels.iter().find(|other| other.name == label.name) {
                 Some(other) => {
                     let message = format!("`{key}` would become the same label as `{}`", other.key);
-                    problems.push(invalid(&position, message));
+                    problems.push(Problem::at(&position, message));
                 }
                 None => labels.push(label),
             },
-            Err(message) => problems.push(invalid(&position, message)),
+            Err(message) => problems.push(Problem::at(&position, message)),
         }
     }
     labels
 }
 
-fn prices(entry: &PricesEntry, problems: &mut Vec<Problem>) -> Prices {
-    let currency = entry.currency.as_str();
+fn check_prices(prices: &Prices, problems: &mut Vec<Problem>) {
+    let currency = prices.currency.as_str();
     if !(1..=8).contains(&currency.len()) || !currency.chars().all(|c| c.is_ascii_alphabetic()) {
         let message = format!("invalid currency `{currency}`; want letters such as EUR");
-        problems.push(invalid("api.prices.currency", message));
+        problems.push(Problem::at("api.prices.currency", message));
     }
-    let given =
-        [entry.cpu_core_hour, entry.memory_gib_hour, entry.storage_gib_month, entry.load_balancer_hour];
-    if given.iter().all(Option::is_none) {
-        let message = "no price is set; want at least one, such as cpu_core_hour".to_owned();
-        problems.push(invalid("api.prices", message));
+    let given = [
+        ("cpu_core_hour", prices.cpu_core_hour),
+        ("memory_gib_hour", prices.memory_gib_hour),
+        ("storage_gib_month", prices.storage_gib_month),
+        ("load_balancer_hour", prices.load_balancer_hour),
+    ];
+    if given.iter().all(|(_, price)| price.is_none()) {
+        let message = "no price is set; want at least one, such as cpu_core_hour";
+        problems.push(Problem::at("api.prices", message));
     }
-    let mut price = |key: &str, given: Option<f64>| {
-        if let Some(price) = given.filter(|price| !price.is_finite() || *price < 0.0) {
+    for (key, price) in given {
+        if let Some(price) = price.filter(|price| !price.is_finite() || *price < 0.0) {
             let message = format!("invalid price `{price}`; want a number that is not negative");
-            problems.push(invalid(&format!("api.prices.{key}"), message));
+            problems.push(Problem::at(&format!("api.prices.{key}"), message));
         }
-        given.unwrap_or(0.0)
-    };
-    Prices {
-        currency: currency.into(),
-        cpu_core_hour: price("cpu_core_hour", entry.cpu_core_hour),
-        memory_gib_hour: price("memory_gib_hour", entry.memory_gib_hour),
-        storage_gib_month: price("storage_gib_month", entry.storage_gib_month),
-        load_balancer_hour: price("load_balancer_hour", entry.load_balancer_hour),
     }
 }
 
-fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> TerraformSettings {
+fn terraform(entry: &TerraformEntry, problems: &mut Vec<Problem>) -> StateLocations {
     check_namespaces("sources.terraform.namespaces", &entry.namespaces, problems);
     let lock_max_age = duration("sources.terraform.lock_max_age", entry.lock_max_age.as_deref(), problems);
-    TerraformSettings {
+    let defaults = StateLocations::default();
+    StateLocations {
         scope: Scope::new(&entry.namespaces, &[]),
         files: entry.files.iter().map(Into::into).collect(),
-        lock_max_age: lock_max_age.unwrap_or(TerraformSettings::default().lock_max_age),
+        lock_max_age: lock_max_age.unwrap_or(defaults.lock_max_age),
         this_cluster: entry.this_cluster,
+        ..defaults
     }
 }
 
-fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestSettings {
+fn manifest(entry: &ManifestEntry, problems: &mut Vec<Problem>) -> ManifestLocations {
     check_namespaces("sources.manifest.namespace", entry.namespace.as_slice(), problems);
     if entry.paths.is_empty() {
-        let message = "no path is set; want at least one file or directory".to_owned();
-        problems.push(invalid("sources.manifest.paths", message));
+        let message = "no path is set; want at least one file or directory";
+        problems.push(Problem::at("sources.manifest.paths", message));
     }
-    ManifestSettings {
+    let defaults = ManifestLocations::default();
+    ManifestLocations {
         paths: entry.paths.iter().map(Into::into).collect(),
-        namespace: entry.namespace.as_deref().map_or(ManifestSettings::default().namespace, Into::into),
+        namespace: entry.namespace.as_deref().map_or(defaults.namespace, Into::into),
+        ..defaults
     }
 }
 
-fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> HelmSettings {
+fn helm(entry: &HelmEntry, problems: &mut Vec<Problem>) -> ReleaseLocations {
     check_namespaces("sources.helm.namespaces", &entry.namespaces, problems);
     let pending_max_age =
         duration("sources.helm.pending_max_age", entry.pending_max_age.as_deref(), problems);
-    HelmSettings {
+    let defaults = ReleaseLocations::default();
+    ReleaseLocations {
         scope: Scope::new(&entry.namespaces, &[]),
-        pending_max_age: pending_max_age.unwrap_or(HelmSettings::default().pending_max_age),
+        pending_max_age: pending_max_age.unwrap_or(defaults.pending_max_age),
+        ..defaults
     }
 }
 
@@ -280,7 +281,7 @@ fn terraform_jobs(entry: &TerraformJobsEntry, problems: &mut Vec<Problem>) -> Te
     let is_valid = |label: &str| is_label_name(label) && label.matches('/').count() <= 1;
     if let Some(label) = entry.label.as_deref().filter(|label| !is_valid(label)) {
         let message = format!("invalid label name `{label}`; want for example example.com/workspace");
-        problems.push(invalid("terraform_jobs.label", message));
+        problems.push(Problem::at("terraform_jobs.label", message));
     }
     let selector = match &entry.selector {
         Some(text) => parse_selector("terraform_jobs.selector", text, problems),
@@ -302,23 +303,23 @@ fn status_hash(prefix: &str, entry: &StatusHashEntry, problems: &mut Vec<Problem
     let grace = duration(&key("grace"), entry.grace.as_deref(), problems);
     let mut path = |name: &str, text: &Option<String>| {
         let parsed = FieldPath::from_json_path(text.as_deref()?);
-        parsed.map_err(|message| problems.push(invalid(&key(name), message))).ok()
+        parsed.map_err(|message| problems.push(Problem::at(&key(name), message))).ok()
     };
     let (recorded, hashed) = (path("recorded", &entry.recorded), path("hashed", &entry.hashed));
     let (phase, message) = (path("phase", &entry.phase), path("message", &entry.message));
     let outputs = path("outputs", &entry.outputs);
     let kind = WantedKind::parse(&entry.api_version, &entry.kind);
-    let kind = kind.map_err(|message| problems.push(invalid(prefix, message))).ok();
+    let kind = kind.map_err(|message| problems.push(Problem::at(prefix, message))).ok();
     let algorithm = status_hash_algorithm(&key("algorithm"), entry, problems);
     let (kind, algorithm) = (kind?, algorithm?);
     if entry.hashed.is_some() && algorithm != StatusHashAlgorithm::Hash(Algorithm::Sha256Jcs) {
         let message = format!("only sha256-jcs has a configurable field, not {}", algorithm.name());
-        problems.push(invalid(&key("hashed"), message));
+        problems.push(Problem::at(&key("hashed"), message));
     }
     let Some(recorded) = recorded.or_else(|| algorithm.default_path()) else {
         if entry.recorded.is_none() {
             let message = format!("missing field `recorded`: {} has no default", algorithm.name());
-            problems.push(invalid(prefix, message));
+            problems.push(Problem::at(prefix, message));
         }
         return None;
     };
@@ -348,10 +349,8 @@ fn status_hash_algorithm(
 ) -> Option<StatusHashAlgorithm> {
     let (name, kind) = (entry.algorithm.as_str(), entry.kind.as_str());
     let Some(algorithm) = StatusHashAlgorithm::all().find(|algorithm| algorithm.name() == name) else {
-        let names: Vec<&str> = StatusHashAlgorithm::all().map(StatusHashAlgorithm::name).collect();
-        let message = format!("unknown algorithm `{name}`; want one of {}", names.join(", "));
-        let suggestion = nearest(name, names.iter().copied()).map(Into::into);
-        problems.push(Problem { suggestion, ..invalid(key, message) });
+        let names = StatusHashAlgorithm::all().map(StatusHashAlgorithm::name);
+        problems.push(Problem::unknown(key, "algorithm", name, names));
         return None;
     };
     let kinds: &[&str] = match algorithm {
@@ -364,7 +363,7 @@ fn status_hash_algorithm(
     };
     if !kinds.contains(&kind) {
         let message = format!("{name} supports {} only, not {kind}", kinds.join(" and "));
-        problems.push(invalid(key, message));
+        problems.push(Problem::at(key, message));
         return None;
     }
     Some(algorithm)
@@ -374,7 +373,7 @@ fn duration(key: &str, text: Option<&str>, problems: &mut Vec<Problem>) -> Optio
     let text = text?;
     let parsed = text.parse().ok().filter(SignedDuration::is_positive);
     if parsed.is_none() {
-        problems.push(invalid(key, format!("invalid duration `{text}`; want for example 30m or 1h")));
+        problems.push(Problem::at(key, format!("invalid duration `{text}`; want for example 30m or 1h")));
     }
     parsed
 }
@@ -384,7 +383,7 @@ fn parse_selector(key: &str, text: &str, problems: &mut Vec<Problem>) -> Option<
     match Selector::parse(text) {
         Ok(selector) => Some(selector).filter(|selector| !selector.is_empty()),
         Err(message) => {
-            problems.push(invalid(key, message));
+            problems.push(Problem::at(key, message));
             None
         }
     }
@@ -394,7 +393,7 @@ fn check_namespaces(key: &str, names: &[String], problems: &mut Vec<Problem>) {
     for (at, name) in names.iter().enumerate() {
         if !is_namespace(name) {
             let message = format!("invalid namespace `{name}`; want lower-case letters, digits and `-` only");
-            problems.push(invalid(&format!("{key}[{at}]"), message));
+            problems.push(Problem::at(&format!("{key}[{at}]"), message));
         }
     }
 }
@@ -413,14 +412,10 @@ fn is_label_prefix(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_namespace)
 }
 
-pub(super) fn invalid(key: &str, message: String) -> Problem {
-    Problem { position: None, key: key.into(), message: message.into(), suggestion: None }
-}
-
 fn from_rule_problem(problem: RuleProblem) -> Problem {
     let message = match &problem.rule {
         Some(rule) => format!("rule {rule}: {}", problem.message).into(),
         None => problem.message,
     };
-    Problem { position: None, key: problem.key, message, suggestion: problem.suggestion }
+    Problem { suggestion: problem.suggestion, ..Problem::at(&problem.key, message) }
 }

@@ -7,12 +7,12 @@ mod settings;
 mod web;
 mod yaml;
 
-pub use file::{LogLevel, SettingsFile, ShownResources, ShownValues};
+pub use file::{LogLevel, Prices, SettingsFile, ShownResources, ShownValues};
 pub use file_watch::{FileVersion, FileWatch, file_version, read_settings};
 pub use load::{LoadedSettings, is_namespace, load};
 pub use settings::{
-    HelmSettings, ManifestSettings, Overrides, Prices, ReloadStatus, Settings, ShownLabel, TeamRulesSettings,
-    TerraformSettings,
+    ManifestLocations, Overrides, ReleaseLocations, ReloadStatus, Settings, ShownLabel, StateLocations,
+    TeamRulesSettings,
 };
 pub use web::{ClientCertificates, Pem, RateLimit, TlsSettings, WebSettings, load_web};
 pub use yaml::{Position, Problem, read_yaml, with_positions};

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Problem, ShownValues,
+    Prices, Problem, ShownValues,
     file::{LogLevel, ShownResources},
 };
 use crate::{
@@ -16,7 +16,9 @@ use crate::{
     },
 };
 
-/// The validated settings.
+/// The default of [`Settings::annotation_prefix`].
+const DEFAULT_PREFIX: &str = "tfdrift.jin.dev";
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespaces to watch; empty for all.
@@ -24,14 +26,12 @@ pub struct Settings {
     pub excluded_namespaces: Vec<Box<str>>,
     /// Kinds to watch; empty for the defaults of the enabled sources.
     pub kinds: Vec<WantedKind>,
-    /// The enabled sources.
     pub sources: Vec<Source>,
     /// The prefix of the opt-in label and of the hash annotation.
     pub annotation_prefix: Box<str>,
-    pub terraform: TerraformSettings,
-    pub helm: HelmSettings,
-    pub manifest: ManifestSettings,
-    /// The entries of the source `status_hash`.
+    pub terraform: StateLocations,
+    pub helm: ReleaseLocations,
+    pub manifest: ManifestLocations,
     pub status_hashes: Vec<StatusHashSpec>,
     /// None for the Jobs of opr8r, if `status_hash` reads its custom resource.
     pub terraform_jobs: Option<TerraformJobSpec>,
@@ -46,7 +46,6 @@ pub struct Settings {
     pub max_series: usize,
     /// Whether only drifted objects have series of their own.
     pub only_drifted: bool,
-    /// Labels of objects that are copied to their series.
     pub shown_labels: Arc<[ShownLabel]>,
     /// Whether `drift_resource_health` is exposed.
     pub health_series: bool,
@@ -58,57 +57,63 @@ pub struct Settings {
     pub log_level: LogLevel,
 }
 
-/// The source `terraform`.
+/// The source `terraform`: where to find states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerraformSettings {
-    /// Namespaces of states and published baselines.
+pub struct StateLocations {
+    pub enabled: bool,
+    /// The namespaces of state Secrets, their locks and published baselines.
     pub scope: Scope,
-    /// State files and directories of state files.
+    /// State files, and directories with state files.
     pub files: Vec<PathBuf>,
     /// After this time a lock no longer explains differences.
     pub lock_max_age: SignedDuration,
-    /// Whether all states declare objects of this cluster.
+    /// Whether all states belong to this cluster, so that no uid has to match.
     pub this_cluster: bool,
+    /// The prefix of the labels and annotations of published baselines, without a slash.
+    pub prefix: Box<str>,
 }
 
-impl Default for TerraformSettings {
+impl Default for StateLocations {
     fn default() -> Self {
         Self {
+            enabled: false,
             scope: Scope::default(),
             files: Vec::new(),
             lock_max_age: SignedDuration::from_mins(30),
             this_cluster: false,
+            prefix: DEFAULT_PREFIX.into(),
         }
     }
 }
 
-/// The source `helm`.
+/// The source `helm`: where to find releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HelmSettings {
-    /// Namespaces of releases.
+pub struct ReleaseLocations {
+    pub enabled: bool,
     pub scope: Scope,
     /// After this time a pending install, upgrade or rollback no longer explains differences.
     pub pending_max_age: SignedDuration,
 }
 
-impl Default for HelmSettings {
+impl Default for ReleaseLocations {
     fn default() -> Self {
-        Self { scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
+        Self { enabled: false, scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
     }
 }
 
-/// The source `manifest`.
+/// The source `manifest`: where to find manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestSettings {
-    /// Files and directories.
+pub struct ManifestLocations {
+    pub enabled: bool,
+    /// Files and directories. Each is a baseline.
     pub paths: Vec<PathBuf>,
     /// The namespace of objects that do not set one.
     pub namespace: Box<str>,
 }
 
-impl Default for ManifestSettings {
+impl Default for ManifestLocations {
     fn default() -> Self {
-        Self { paths: Vec::new(), namespace: "default".into() }
+        Self { enabled: false, paths: Vec::new(), namespace: "default".into() }
     }
 }
 
@@ -117,18 +122,7 @@ impl Default for ManifestSettings {
 pub struct TeamRulesSettings {
     /// Namespaces whose ConfigMaps are read.
     pub scope: Scope,
-    /// Selects the ConfigMaps.
     pub selector: Selector,
-}
-
-/// Prices for the estimated cost of objects. A price that is not set is 0.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prices {
-    pub currency: Box<str>,
-    pub cpu_core_hour: f64,
-    pub memory_gib_hour: f64,
-    pub storage_gib_month: f64,
-    pub load_balancer_hour: f64,
 }
 
 /// Values of flags and environment variables, which override the settings file.
@@ -142,7 +136,6 @@ pub struct Overrides {
     pub log_level: Option<LogLevel>,
 }
 
-/// The result of the last reload of the settings file.
 #[derive(Clone, Debug)]
 pub struct ReloadStatus {
     /// None without a settings file.
@@ -167,10 +160,10 @@ impl Default for Settings {
             excluded_namespaces: Vec::new(),
             kinds: Vec::new(),
             sources: vec![Source::Annotation],
-            annotation_prefix: "tfdrift.jin.dev".into(),
-            terraform: TerraformSettings::default(),
-            helm: HelmSettings::default(),
-            manifest: ManifestSettings::default(),
+            annotation_prefix: DEFAULT_PREFIX.into(),
+            terraform: StateLocations::default(),
+            helm: ReleaseLocations::default(),
+            manifest: ManifestLocations::default(),
             status_hashes: vec![StatusHashSpec::simple_resource()],
             terraform_jobs: None,
             rules: Arc::new(RuleSet::built_in()),

@@ -12,15 +12,8 @@ use bcrypt::HashParts;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use crate::{
-    config::{
-        load::invalid,
-        yaml::{Problem, read_yaml, with_positions},
-    },
-    rules::nearest,
-};
+use super::yaml::{Problem, read_yaml, with_positions};
 
-/// A validated web configuration file.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WebSettings {
     /// None for plain HTTP.
@@ -59,7 +52,6 @@ pub struct TlsSettings {
     pub own_order: bool,
 }
 
-/// PEM data, in a file or inline.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     File(PathBuf),
@@ -216,15 +208,14 @@ pub fn load_web(text: &str, folder: &Path) -> Result<WebSettings, Vec<Problem>> 
     if validator.problems.is_empty() { Ok(settings) } else { Err(with_positions(text, validator.problems)) }
 }
 
-/// Validates the entries and collects their problems.
 struct Validator<'a> {
     folder: &'a Path,
     problems: Vec<Problem>,
 }
 
 impl Validator<'_> {
-    fn problem(&mut self, key: &str, message: impl Into<String>) {
-        self.problems.push(invalid(key, message.into()));
+    fn problem(&mut self, key: &str, message: impl Into<Box<str>>) {
+        self.problems.push(Problem::at(key, message));
     }
 
     fn tls(&mut self, entry: TlsEntry) -> Option<TlsSettings> {
@@ -241,7 +232,7 @@ impl Validator<'_> {
             let known = CLIENT_CERTIFICATES.iter().find(|(name, _)| *name == word);
             let names = CLIENT_CERTIFICATES.iter().map(|(name, _)| *name);
             known.map(|(_, mode)| *mode).or_else(|| {
-                self.unknown(&key("client_auth_type"), &word, names.collect());
+                self.unknown(&key("client_auth_type"), &word, names);
                 None
             })
         });
@@ -301,7 +292,7 @@ impl Validator<'_> {
             let version = version.unwrap_or_else(|| default.to_owned());
             let index = VERSIONS.iter().position(|known| *known == version);
             if index.is_none() {
-                self.unknown(&format!("tls_server_config.{name}"), &version, VERSIONS.to_vec());
+                self.unknown(&format!("tls_server_config.{name}"), &version, VERSIONS.iter().copied());
             }
             index
         };
@@ -320,15 +311,13 @@ impl Validator<'_> {
     fn words(&mut self, key: &str, words: Option<Vec<String>>, known: &[&'static str]) -> Vec<Box<str>> {
         let words = words.unwrap_or_default();
         for (at, word) in words.iter().enumerate().filter(|(_, word)| !known.contains(&word.as_str())) {
-            self.unknown(&format!("{key}[{at}]"), word, known.to_vec());
+            self.unknown(&format!("{key}[{at}]"), word, known.iter().copied());
         }
         words.into_iter().map(Into::into).collect()
     }
 
-    fn unknown(&mut self, key: &str, word: &str, known: Vec<&'static str>) {
-        let message = format!("unknown value `{word}`; want one of {}", known.join(", "));
-        let suggestion = nearest(word, known).map(Into::into);
-        self.problems.push(Problem { suggestion, ..invalid(key, message) });
+    fn unknown(&mut self, key: &str, word: &str, known: impl IntoIterator<Item = &'static str>) {
+        self.problems.push(Problem::unknown(key, "value", word, known));
     }
 
     fn pem(&self, file: Option<String>, text: Option<String>) -> Option<Pem> {
@@ -342,11 +331,11 @@ impl Validator<'_> {
             let key = format!("http_server_config.headers.{name}");
             let value = value.unwrap_or_default();
             let Some((_, allowed)) = HEADERS.iter().find(|(header, _)| *header == name) else {
-                self.unknown(&key, &name, HEADERS.iter().map(|(header, _)| *header).collect());
+                self.unknown(&key, &name, HEADERS.iter().map(|(header, _)| *header));
                 continue;
             };
             if !allowed.is_empty() && !allowed.contains(&value.as_str()) {
-                self.unknown(&key, &value, allowed.to_vec());
+                self.unknown(&key, &value, allowed.iter().copied());
             } else if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
                 self.problem(&key, "invalid header value; want one line of printable ASCII");
             } else if !value.is_empty() {

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor},
+use serde::de::DeserializeOwned;
+use serde_saphyr::{
+    Error, Location,
+    granit_parser::{Event, Parser},
 };
-use serde_saphyr::{Error, Location, Spanned};
 
 use crate::rules::nearest;
 
@@ -39,9 +39,24 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of the whole file.
     pub fn whole(message: impl Into<Box<str>>) -> Self {
-        Self { position: None, key: "".into(), message: message.into(), suggestion: None }
+        Self::at("", message)
+    }
+
+    pub(super) fn at(key: &str, message: impl Into<Box<str>>) -> Self {
+        Self { position: None, key: key.into(), message: message.into(), suggestion: None }
+    }
+
+    /// A word that is not one of the `known` ones.
+    pub(super) fn unknown<'w>(
+        key: &str,
+        what: &str,
+        word: &str,
+        known: impl IntoIterator<Item = &'w str>,
+    ) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let message = format!("unknown {what} `{word}`; want one of {}", known.join(", "));
+        Self { suggestion: nearest(word, known).map(Into::into), ..Self::at(key, message) }
     }
 }
 
@@ -162,103 +177,62 @@ fn without_position(message: &str) -> String {
     message.lines().next().unwrap_or("invalid YAML").to_owned()
 }
 
-/// The positions of all keys of a YAML document.
-#[derive(Debug, Default)]
-struct KeyPositions {
-    position: Option<Position>,
-    members: BTreeMap<String, Self>,
+/// The position of each value of a YAML document, by its key: `rules[2].match.paths[0]`.
+#[derive(Debug)]
+struct KeyPositions(BTreeMap<String, Position>);
+
+/// A map or a list whose members are being read.
+enum Container {
+    Map { key: String, member: Option<String> },
+    List { key: String, length: usize },
 }
 
 impl KeyPositions {
-    /// Empty if the text is not valid YAML.
+    /// Only the positions before the first error if the text is not valid YAML.
     fn of(text: &str) -> Self {
-        serde_saphyr::from_str::<Spanned<Node>>(text).map(Self::from).unwrap_or_default()
-    }
-
-    /// The position of a key such as `rules[2].match.paths[0]`, or of its nearest existing parent.
-    fn find(&self, key: &str) -> Option<Position> {
-        let mut node = self;
-        for part in key.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
-            match node.members.get(part) {
-                Some(member) => node = member,
-                None => break,
+        let mut positions = BTreeMap::new();
+        let mut open: Vec<Container> = Vec::new();
+        for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+            match event {
+                Event::MappingEnd | Event::SequenceEnd => {
+                    open.pop();
+                    continue;
+                }
+                Event::MappingStart(..) | Event::SequenceStart(..) | Event::Scalar(..) | Event::Alias(_) => {}
+                _ => continue,
+            }
+            let key = match (open.last_mut(), &event) {
+                (None, _) => String::new(),
+                (Some(Container::Map { member: member @ None, .. }), Event::Scalar(name, ..)) => {
+                    *member = Some(name.to_string());
+                    continue;
+                }
+                (Some(Container::Map { key, member }), _) => match member.take().unwrap_or_default() {
+                    name if key.is_empty() => name,
+                    name => format!("{key}.{name}"),
+                },
+                (Some(Container::List { key, length }), _) => {
+                    *length += 1;
+                    format!("{key}[{}]", *length - 1)
+                }
+            };
+            let position = Position { line: span.start.line(), column: span.start.col() + 1 };
+            positions.insert(key.clone(), position);
+            match event {
+                Event::MappingStart(..) => open.push(Container::Map { key, member: None }),
+                Event::SequenceStart(..) => open.push(Container::List { key, length: 0 }),
+                _ => {}
             }
         }
-        node.position
-    }
-}
-
-impl From<Spanned<Node>> for KeyPositions {
-    fn from(node: Spanned<Node>) -> Self {
-        let members = node.value.0.into_iter().map(|(name, member)| (name, member.into())).collect();
-        Self { position: Position::of(node.referenced), members }
-    }
-}
-
-/// The members of a map by key, or of a list by index; empty for a scalar.
-struct Node(Vec<(String, Spanned<Self>)>);
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("any value")
+        Self(positions)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut members = Vec::new();
-        while let Some(name) = map.next_key::<String>()? {
-            members.push((name, map.next_value()?));
+    /// The position of a key, or of its nearest existing parent.
+    fn find(&self, mut key: &str) -> Option<Position> {
+        while !self.0.contains_key(key) && !key.is_empty() {
+            key = &key[..key.rfind(['.', '[']).unwrap_or(0)];
         }
-        Ok(Node(members))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-        let mut members = Vec::new();
-        while let Some(element) = list.next_element()? {
-            members.push((members.len().to_string(), element));
-        }
-        Ok(Node(members))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node(Vec::new()))
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
-        Ok(Node(Vec::new()))
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
-        Ok(Node(Vec::new()))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
-        Ok(Node(Vec::new()))
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Node, E> {
-        Ok(Node(Vec::new()))
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node(Vec::new()))
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        IgnoredAny::deserialize(deserializer).map(|_| Node(Vec::new()))
+        self.0.get(key).copied()
     }
 }
 

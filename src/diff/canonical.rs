@@ -95,7 +95,8 @@ fn canonicalize_quantity(value: &mut Value) {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Whether a value is null, or an empty text, list or object.
+pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -117,7 +118,6 @@ fn remove_assigned(document: &mut Value, kind: &Kind) {
 /// `*` is every element of a list.
 type Path = &'static [&'static str];
 
-/// The server-assigned fields by group and kind.
 const ASSIGNED: &[(&str, &str, &[Path])] = &[
     (
         "",

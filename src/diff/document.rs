@@ -129,8 +129,8 @@ pub fn creator(document: &Document) -> Option<FieldManager> {
     let created = object["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
     let owners = FieldOwners::of(&object);
     let first = owners.managers().filter(|owner| owner.time.is_some()).min_by_key(|owner| owner.time);
-    let manager = first.map(|owner| owner.manager.clone()).unwrap_or_default();
-    Some(FieldManager { manager, subresource: Box::default(), time: Some(created) })
+    let manager = first.map_or("", |owner| &*owner.manager);
+    Some(FieldManager::new(manager, Some(created)))
 }
 
 /// The declared labels of an object that are not redacted. The document may be malformed.
@@ -234,16 +234,8 @@ mod tests {
     }
 
     fn declared_object(body: DeclaredBody) -> DeclaredObject {
-        let object = ObjectRef {
-            group: "".into(),
-            version: "v1".into(),
-            kind: "ConfigMap".into(),
-            namespace: "shop".into(),
-            name: "a".into(),
-        };
-        let (address, resource_type) = ("a".into(), "kubernetes_config_map_v1".into());
-        let key = RedactionKey::new([3; 32]);
-        DeclaredObject { address, resource_type, object, uid: None, sensitive: Vec::new(), key, body }
+        let object = ObjectRef::new("", "v1", "ConfigMap", "shop", "a");
+        DeclaredObject::new("kubernetes_config_map_v1", object, RedactionKey::new([3; 32]), body)
     }
 
     #[track_caller]

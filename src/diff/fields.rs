@@ -6,14 +6,7 @@ use crate::types::{FieldClass, FieldPath, Segment};
 
 /// The class of the field at `path`, for objects of any kind.
 pub fn class_of(path: &FieldPath) -> FieldClass {
-    let fields: Vec<&str> = path
-        .segments()
-        .iter()
-        .filter_map(|segment| match segment {
-            Segment::Field(name) => Some(&**name),
-            Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
-        })
-        .collect();
+    let fields: Vec<&str> = path.field_names().collect();
     if let ["rules" | "subjects" | "roleRef" | "aggregationRule", ..] = *fields.as_slice() {
         return FieldClass::Rbac;
     }

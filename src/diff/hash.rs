@@ -1,16 +1,18 @@
 //! Hash baselines: the hash of an object by each algorithm, the hash that was recorded, and the judgement on both.
 
-use std::io::Write as _;
+use std::io::{self, Write};
 
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde::{Deserialize, Serialize};
+use serde_json::{
+    Value,
+    ser::{Formatter, Serializer},
+    value::RawValue,
+};
 
 use super::{
     canonical::canonical_document,
-    quantity::{Quantity, QuantityError},
     spec_view::{
-        Container, DeploymentView, IntOrText, Pairs, QuantityText, ServiceView, SpecView, Strategy, Text,
-        or_default,
+        Container, DeploymentView, Pairs, ServiceView, SpecView, Strategy, TemplateMetadata, Text, or_default,
     },
 };
 use crate::types::{
@@ -31,8 +33,8 @@ pub enum FingerprintError {
     NoDefinition { algorithm: &'static str, kind: String },
     #[error("not a valid {kind}: {source}")]
     Invalid { kind: String, source: serde_json::Error },
-    #[error(transparent)]
-    Quantity(#[from] QuantityError),
+    #[error("{0}")]
+    Quantity(serde_json::Error),
     /// tfdrift-operator sorts these elements in an undefined order.
     #[error(
         "two {what} sort alike in a list of more than {MAX_STABLE_SORT}, so tfdrift-v1 gives no fixed hash"
@@ -60,10 +62,7 @@ impl RecordedHash {
         let text = text.trim();
         let (algorithm, hex) = match text.split_once(':') {
             None => (Algorithm::TfdriftV1, text),
-            Some((name, hex)) => {
-                let named = Algorithm::ALL.iter().find(|algorithm| algorithm.name() == name);
-                (*named.ok_or(UnknownReason::UnknownAlgorithm)?, hex)
-            }
+            Some((name, hex)) => (Algorithm::parse(name).ok_or(UnknownReason::UnknownAlgorithm)?, hex),
         };
         let digest = Digest::parse(hex).ok_or(UnknownReason::BadHash)?;
         Ok(Self { algorithm, digest })
@@ -74,7 +73,7 @@ impl RecordedHash {
         let text = text.trim();
         let hex = match text.split_once(':') {
             None => text,
-            Some((name, hex)) if name == algorithm.name() || name == "sha256" => hex,
+            Some((name, hex)) if name == algorithm.as_str() || name == "sha256" => hex,
             Some(_) => return Err(UnknownReason::UnknownAlgorithm),
         };
         let digest = Digest::parse(hex).ok_or(UnknownReason::BadHash)?;
@@ -96,7 +95,7 @@ pub fn fingerprint(
     }
     let invalid = |source| FingerprintError::Invalid { kind: kind.kind.to_string(), source };
     let no_definition =
-        || FingerprintError::NoDefinition { algorithm: algorithm.name(), kind: kind.kind.to_string() };
+        || FingerprintError::NoDefinition { algorithm: algorithm.as_str(), kind: kind.kind.to_string() };
     let spec = || {
         let object: WithSpec<'_> = serde_json::from_str(object)?;
         Ok(object.spec.map_or("{}", RawValue::get))
@@ -132,62 +131,45 @@ pub fn tfdrift(spec: &mut SpecView<'_>) -> Option<Result<Digest, FingerprintErro
     }
 }
 
+/// The parts of a Deployment that are hashed, in the order of their members.
+#[derive(Serialize)]
+struct HashedDeployment<'v, 'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<i32>,
+    strategy: &'v Strategy<'a>,
+    template: HashedTemplate<'v, 'a>,
+}
+
+#[derive(Serialize)]
+struct HashedTemplate<'v, 'a> {
+    #[serde(flatten)]
+    metadata: Option<&'v TemplateMetadata<'a>>,
+    containers: &'v [Container<'a>],
+}
+
 fn tfdrift_deployment(spec: &mut DeploymentView<'_>) -> Result<Digest, FingerprintError> {
-    let mut containers = Vec::new();
-    let mut metadata = None;
-    if let Some(template) = &mut spec.template {
-        metadata = template.metadata.as_ref();
-        if let Some(pod) = &mut template.spec {
+    let mut template = HashedTemplate { metadata: None, containers: &[] };
+    if let Some(view) = &mut spec.template {
+        template.metadata = view.metadata.as_ref();
+        if let Some(pod) = &mut view.spec {
             sort_like_go(&mut pod.containers, "containers", |a, b| a.name.cmp(&b.name))?;
             for container in &mut pod.containers {
                 sort_like_go(&mut container.env, "variables", |a, b| a.name.cmp(&b.name))?;
                 sort_like_go(&mut container.ports, "ports", |a, b| {
                     a.number.cmp(&b.number).then_with(|| a.name.cmp(&b.name))
                 })?;
-                containers.push(ContainerResources::read(container)?);
             }
+            template.containers = &pod.containers;
         }
     }
-    let mut json = GoJson::default();
-    json.object(|json| {
-        if let Some(replicas) = spec.replicas {
-            json.key("replicas").number(replicas);
-        }
-        write_strategy(json.key("strategy"), spec.strategy.as_ref());
-        json.key("template").object(|json| {
-            if let Some(metadata) = metadata {
-                write_trimmed(json, "labels", &metadata.labels);
-                write_trimmed(json, "annotations", &metadata.annotations);
-            }
-            json.key("containers").list(containers, write_container);
-        });
-    });
-    Ok(Digest::of(&json.finish()))
+    let no_strategy = Strategy::default();
+    let strategy = spec.strategy.as_ref().unwrap_or(&no_strategy);
+    go_digest(&HashedDeployment { replicas: spec.replicas, strategy, template })
 }
 
 fn tfdrift_service(spec: &mut ServiceView<'_>) -> Result<Digest, FingerprintError> {
     sort_like_go(&mut spec.ports, "ports", |a, b| a.port.cmp(&b.port).then_with(|| a.name.cmp(&b.name)))?;
-    let mut json = GoJson::default();
-    json.object(|json| {
-        json.key("type").string(&spec.service_type.0);
-        write_trimmed(json, "selector", &spec.selector);
-        json.key("ports").list(&spec.ports, |json, port| {
-            json.object(|json| {
-                json.text_unless_empty("name", &port.name.0);
-                json.text_unless_empty("protocol", &port.protocol.0);
-                json.key("port").number(port.port);
-                match &port.target_port {
-                    None => json.key("targetPort").string("0"),
-                    Some(IntOrText::Int(number)) => json.key("targetPort").string(&number.to_string()),
-                    Some(IntOrText::Text(name)) => json.key("targetPort").string(name),
-                }
-                if port.node_port != 0 {
-                    json.key("nodePort").number(port.node_port);
-                }
-            });
-        });
-    });
-    Ok(Digest::of(&json.finish()))
+    go_digest(spec)
 }
 
 /// Sorts like tfdrift-operator; fails if the order is undefined.
@@ -200,108 +182,6 @@ fn sort_like_go<T: PartialEq>(
     let ambiguous = list.len() > MAX_STABLE_SORT
         && list.windows(2).any(|pair| compare(&pair[0], &pair[1]).is_eq() && pair[0] != pair[1]);
     if ambiguous { Err(FingerprintError::Ambiguous { what }) } else { Ok(()) }
-}
-
-/// A container with its parsed resource quantities.
-struct ContainerResources<'v, 'a> {
-    container: &'v Container<'a>,
-    limits: Vec<(&'v str, Quantity)>,
-    requests: Vec<(&'v str, Quantity)>,
-}
-
-impl<'v, 'a> ContainerResources<'v, 'a> {
-    fn read(container: &'v Container<'a>) -> Result<Self, QuantityError> {
-        let Some(resources) = &container.resources else {
-            return Ok(Self { container, limits: Vec::new(), requests: Vec::new() });
-        };
-        Ok(Self {
-            container,
-            limits: parse_quantities(&resources.limits)?,
-            requests: parse_quantities(&resources.requests)?,
-        })
-    }
-}
-
-fn parse_quantities<'v>(
-    pairs: &'v Pairs<'_, QuantityText<'_>>,
-) -> Result<Vec<(&'v str, Quantity)>, QuantityError> {
-    pairs.0.iter().map(|(name, amount)| Ok((&*name.0, Quantity::parse(&amount.text())?))).collect()
-}
-
-fn write_container(json: &mut GoJson, resources: ContainerResources<'_, '_>) {
-    let container = resources.container;
-    json.object(|json| {
-        json.key("name").string(&container.name.0);
-        json.key("image").string(&container.image.0);
-        if !container.env.is_empty() {
-            json.key("env").list(&container.env, |json, variable| {
-                json.object(|json| {
-                    json.key("name").string(&variable.name.0);
-                    json.text_unless_empty("value", &variable.value.0);
-                });
-            });
-        }
-        if !container.ports.is_empty() {
-            json.key("ports").list(&container.ports, |json, port| {
-                json.object(|json| {
-                    json.text_unless_empty("name", &port.name.0);
-                    json.key("containerPort").number(port.number);
-                    json.text_unless_empty("protocol", &port.protocol.0);
-                });
-            });
-        }
-        json.key("resources").object(|json| {
-            write_quantities(json, "limits", resources.limits);
-            write_quantities(json, "requests", resources.requests);
-            let claims = container.resources.as_ref().map_or(&[][..], |resources| &resources.claims);
-            if !claims.is_empty() {
-                json.key("claims").list(claims, |json, claim| {
-                    json.object(|json| {
-                        json.key("name").string(&claim.name.0);
-                        json.text_unless_empty("request", &claim.request.0);
-                    });
-                });
-            }
-        });
-    });
-}
-
-fn write_quantities(json: &mut GoJson, name: &str, quantities: Vec<(&str, Quantity)>) {
-    if !quantities.is_empty() {
-        json.key(name).object(|json| {
-            for (resource, quantity) in quantities {
-                json.key(resource).string(&quantity.to_string());
-            }
-        });
-    }
-}
-
-fn write_trimmed(json: &mut GoJson, name: &str, pairs: &Pairs<'_, Text<'_>>) {
-    if !pairs.0.is_empty() {
-        json.key(name).object(|json| {
-            for (key, value) in &pairs.0 {
-                json.key(&key.0).string(value.0.trim());
-            }
-        });
-    }
-}
-
-fn write_strategy(json: &mut GoJson, strategy: Option<&Strategy<'_>>) {
-    let write_bound = |json: &mut GoJson, name: &str, bound: Option<&IntOrText<'_>>| match bound {
-        None => {}
-        Some(IntOrText::Int(number)) => json.key(name).number(*number),
-        Some(IntOrText::Text(text)) => json.key(name).string(text),
-    };
-    json.object(|json| {
-        let Some(strategy) = strategy else { return };
-        json.text_unless_empty("type", &strategy.kind.0);
-        if let Some(rolling) = &strategy.rolling_update {
-            json.key("rollingUpdate").object(|json| {
-                write_bound(json, "maxUnavailable", rolling.max_unavailable.as_ref());
-                write_bound(json, "maxSurge", rolling.max_surge.as_ref());
-            });
-        }
-    });
 }
 
 /// The `spec` of a `SimpleResource`, as the typed client of opr8r decodes it.
@@ -327,88 +207,35 @@ fn opr8r(spec: &str) -> Result<Digest, serde_json::Error> {
     Ok(Digest::of(text.as_bytes()))
 }
 
-/// Writes JSON exactly as Go's `encoding/json`. The last byte decides whether a comma follows.
-#[derive(Debug, Default)]
-struct GoJson {
-    out: Vec<u8>,
+fn go_digest(spec: &impl Serialize) -> Result<Digest, FingerprintError> {
+    go_json(spec).map(|text| Digest::of(&text)).map_err(FingerprintError::Quantity)
 }
 
-impl GoJson {
-    fn finish(self) -> Vec<u8> {
-        self.out
-    }
+/// Writes JSON exactly as Go's `encoding/json`.
+fn go_json(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut text = Vec::with_capacity(1024);
+    value.serialize(&mut Serializer::with_formatter(&mut text, GoFormatter))?;
+    Ok(text)
+}
 
-    fn object(&mut self, members: impl FnOnce(&mut Self)) {
-        self.out.push(b'{');
-        members(self);
-        self.out.push(b'}');
-    }
+struct GoFormatter;
 
-    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut element: impl FnMut(&mut Self, T)) {
-        self.out.push(b'[');
-        for item in items {
-            self.separate(b'[');
-            element(self, item);
-        }
-        self.out.push(b']');
-    }
-
-    fn key(&mut self, name: &str) -> &mut Self {
-        self.separate(b'{');
-        self.string(name);
-        self.out.push(b':');
-        self
-    }
-
-    /// Like `omitempty`.
-    fn text_unless_empty(&mut self, name: &str, text: &str) {
-        if !text.is_empty() {
-            self.key(name).string(text);
-        }
-    }
-
-    fn number(&mut self, number: impl Into<i64>) {
-        write!(self.out, "{}", number.into()).expect("writing to memory cannot fail");
-    }
-
+impl Formatter for GoFormatter {
     /// Escapes HTML too, as Go does by default.
-    fn string(&mut self, text: &str) {
-        self.out.push(b'"');
-        if text.bytes().all(is_plain) {
-            self.out.extend_from_slice(text.as_bytes());
-            self.out.push(b'"');
-            return;
-        }
-        let mut utf8 = [0; 4];
-        for c in text.chars() {
-            match c {
-                '"' => self.out.extend(br#"\""#),
-                '\\' => self.out.extend(br"\\"),
-                '\n' => self.out.extend(br"\n"),
-                '\r' => self.out.extend(br"\r"),
-                '\t' => self.out.extend(br"\t"),
-                '\u{8}' => self.out.extend(br"\b"),
-                '\u{c}' => self.out.extend(br"\f"),
-                '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                    write!(self.out, "\\u{:04x}", u32::from(c)).expect("writing to memory cannot fail");
-                }
-                _ => self.out.extend(c.encode_utf8(&mut utf8).as_bytes()),
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        // 0xe2 is the first byte of U+2028 and U+2029. Most strings contain none of these bytes.
+        if fragment.bytes().any(|byte| matches!(byte, b'<' | b'>' | b'&' | 0xe2)) {
+            while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+                let (plain, escaped) = rest.split_at(at);
+                let mut escaped = escaped.chars();
+                let code = escaped.next().map_or(0, u32::from);
+                write!(writer, "{plain}\\u{code:04x}")?;
+                rest = escaped.as_str();
             }
         }
-        self.out.push(b'"');
+        writer.write_all(rest.as_bytes())
     }
-
-    fn separate(&mut self, opening: u8) {
-        if self.out.last() != Some(&opening) {
-            self.out.push(b',');
-        }
-    }
-}
-
-/// Whether a byte needs no escape. Most strings contain no other byte and are copied at once.
-fn is_plain(byte: u8) -> bool {
-    // 0xe2 is the first byte of U+2028 and U+2029, which Go escapes.
-    byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
 }
 
 /// Judges an object against the hash in its annotation.
@@ -433,7 +260,7 @@ pub fn judge_record(record: &ControllerStatus, in_grace_period: bool) -> Judgeme
             Judgement::InSync
         }
         ObservedState::Generation { observed: Some(observed), current, owner } => {
-            drifted(format!("generation {observed}"), format!("generation {current}"), owner.as_ref())
+            drifted(&format!("generation {observed}"), &format!("generation {current}"), owner.as_ref())
         }
     }
 }
@@ -444,27 +271,22 @@ fn judge_baseline(baseline: &HashBaseline) -> Judgement {
         HashBaseline::Unusable(reason) => Judgement::Unknown(*reason),
         HashBaseline::Match(_) => Judgement::InSync,
         HashBaseline::Mismatch(mismatch) => drifted(
-            mismatch.expected.to_string(),
-            mismatch.actual.to_string(),
+            &mismatch.expected.to_string(),
+            &mismatch.actual.to_string(),
             mismatch.responsible_manager(),
         ),
     }
 }
 
 /// A hash does not reveal which field differs: the finding is on the whole `spec`.
-fn drifted(expected: String, actual: String, owner: Option<&FieldManager>) -> Judgement {
-    Judgement::Drifted(vec![Finding {
-        path: "spec".into(),
-        class: FieldClass::Hash,
-        expected: expected.into(),
-        actual: actual.into(),
-        owner: owner.cloned(),
-    }])
+fn drifted(expected: &str, actual: &str, owner: Option<&FieldManager>) -> Judgement {
+    let finding = Finding::new("spec", FieldClass::Hash, expected, actual);
+    Judgement::Drifted(vec![Finding { owner: owner.cloned(), ..finding }])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{GoJson, opr8r};
+    use super::{go_json, opr8r};
 
     /// A comment is the hashed text: `printf %s TEXT | sha256sum`.
     #[test]
@@ -518,22 +340,10 @@ mod tests {
 
     #[test]
     fn go_json_escapes_strings_like_go() {
-        let mut json = GoJson::default();
-        json.string("a<b>&\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}\u{2028}é");
+        let text = go_json(&"a<b>&\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}\u{2028}é").unwrap();
         assert_eq!(
-            String::from_utf8(json.finish()).unwrap(),
+            String::from_utf8(text).unwrap(),
             "\"a\\u003cb\\u003e\\u0026\\\"\\\\\\n\\r\\t\\b\\f\\u0001\u{7f}\\u2028é\""
         );
-    }
-
-    #[test]
-    fn go_json_separates_members_and_elements() {
-        let mut json = GoJson::default();
-        json.object(|json| {
-            json.key("a").list([1, 2], GoJson::number);
-            json.key("b").object(|_| ());
-            json.text_unless_empty("c", "");
-        });
-        assert_eq!(json.finish(), br#"{"a":[1,2],"b":{}}"#);
     }
 }

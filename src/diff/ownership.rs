@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use crate::types::{FieldManager, FieldPath, Segment};
 
-/// The field managers of an object, each with the fields that it owns.
 #[derive(Debug)]
 pub struct FieldOwners<'a> {
     entries: Vec<ManagedFieldsEntry<'a>>,

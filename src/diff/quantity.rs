@@ -31,7 +31,6 @@ const NANOS: i128 = 1_000_000_000;
 const MAX_INT64_DIGITS: usize = 18;
 
 impl Quantity {
-    /// Parses a quantity like the API server.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let invalid = || QuantityError(text.chars().take(64).collect());
         if text == "0" {
@@ -58,7 +57,6 @@ impl Quantity {
         matches!((thousandths(one), thousandths(other)), (Ok(one), Ok(other)) if one == other)
     }
 
-    /// The value in billionths.
     pub(super) fn nanos(&self) -> i128 {
         self.nanos
     }
@@ -87,7 +85,7 @@ impl fmt::Display for Quantity {
         let binary = self.format == Format::BinarySi && !small && self.nanos % NANOS == 0;
         if binary {
             let (amount, times) = strip_factor(self.nanos / NANOS, 1024);
-            return write!(formatter, "{amount}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][times]);
+            return write!(formatter, "{amount}{}", BINARY_SUFFIXES[times]);
         }
         let (mut amount, times) = strip_factor(self.nanos, 10);
         let mut exponent = i32::try_from(times).unwrap_or(i32::MAX) - 9;
@@ -107,7 +105,6 @@ struct QuantityParts<'a> {
     negative: bool,
     /// Digits before the point, without leading zeros; `0` if none remain.
     whole: &'a str,
-    /// Digits after the point.
     fraction: &'a str,
     suffix: &'a str,
 }
@@ -177,41 +174,24 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
+/// From 10⁻⁹, in steps of 10³.
+const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// From 2⁰, in steps of 2¹⁰.
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
 fn parse_suffix(suffix: &str) -> Option<(Format, i32)> {
-    Some(match suffix {
-        "n" => (Format::DecimalSi, -9),
-        "u" => (Format::DecimalSi, -6),
-        "m" => (Format::DecimalSi, -3),
-        "" => (Format::DecimalSi, 0),
-        "k" => (Format::DecimalSi, 3),
-        "M" => (Format::DecimalSi, 6),
-        "G" => (Format::DecimalSi, 9),
-        "T" => (Format::DecimalSi, 12),
-        "P" => (Format::DecimalSi, 15),
-        "E" => (Format::DecimalSi, 18),
-        "Ki" => (Format::BinarySi, 10),
-        "Mi" => (Format::BinarySi, 20),
-        "Gi" => (Format::BinarySi, 30),
-        "Ti" => (Format::BinarySi, 40),
-        "Pi" => (Format::BinarySi, 50),
-        "Ei" => (Format::BinarySi, 60),
-        _ => (Format::DecimalExponent, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
-    })
+    let index_in = |suffixes: &[&str]| suffixes.iter().position(|known| *known == suffix);
+    if let Some(at) = index_in(&DECIMAL_SUFFIXES) {
+        return Some((Format::DecimalSi, i32::try_from(at).ok()? * 3 - 9));
+    }
+    if let Some(at) = index_in(&BINARY_SUFFIXES) {
+        return Some((Format::BinarySi, i32::try_from(at).ok()? * 10));
+    }
+    Some((Format::DecimalExponent, suffix.strip_prefix(['e', 'E'])?.parse().ok()?))
 }
 
 fn decimal_suffix(exponent: i32) -> &'static str {
-    match exponent {
-        -9 => "n",
-        -6 => "u",
-        -3 => "m",
-        3 => "k",
-        6 => "M",
-        9 => "G",
-        12 => "T",
-        15 => "P",
-        18 => "E",
-        _ => "",
-    }
+    usize::try_from((exponent + 9) / 3).ok().and_then(|at| DECIMAL_SUFFIXES.get(at)).unwrap_or(&"")
 }
 
 /// `value × 10^places`, rounded up.

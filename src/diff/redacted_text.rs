@@ -19,7 +19,6 @@ const PREFIX: char = '\u{1}';
 /// File modes are numbers in objects, and octal digits in Terraform states.
 const MAX_FILE_MODE: i64 = 0o7777;
 
-/// Replaces a text by its digest.
 pub fn redact(key: &RedactionKey, text: &str) -> String {
     redact_text(std::slice::from_ref(key), text)
 }

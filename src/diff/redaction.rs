@@ -9,7 +9,7 @@ use super::{
     manifest::NOT_DECLARED,
     redacted_text::{is_redacted, redact_base64, redact_member, redact_text, redact_value},
 };
-use crate::types::{FieldClass, FieldPath, Finding, Kind, RedactionKey, RedactionPolicy, Segment, is_within};
+use crate::types::{FieldClass, FieldPath, Finding, Kind, RedactionKey, RedactionPolicy, is_within};
 
 /// The annotation of `kubectl apply`, which contains the whole manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -267,11 +267,7 @@ pub fn redact_findings(findings: &mut [Finding], fields: &[Box<str>], key: &Reda
 /// The field names in a path. An invalid path has no names, and so contains every field.
 fn without_indices(path: &str) -> String {
     let Ok(path) = path.parse::<FieldPath>() else { return String::new() };
-    let names = path.segments().iter().filter_map(|segment| match segment {
-        Segment::Field(name) => Some(&**name),
-        Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
-    });
-    names.collect::<Vec<_>>().join(".")
+    path.field_names().collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]
@@ -323,8 +319,7 @@ mod tests {
     fn redacted(mut live: Value, fields: &[&str]) -> Value {
         live["metadata"]["name"] = "web".into();
         live["metadata"]["namespace"] = "shop".into();
-        let Kind { group, version, kind, .. } = Kind::deployment();
-        let object = ObjectRef { group, version, kind, namespace: "shop".into(), name: "web".into() };
+        let object = ObjectRef::new("apps", "v1", "Deployment", "shop", "web");
         let mut policy = RedactionPolicy::new(keys()[0].clone());
         policy.add_key(&keys()[1]);
         policy.add_fields(&object, fields.iter().map(|field| (*field).into()));
@@ -430,8 +425,7 @@ mod tests {
     }
 
     fn is_plain_of(class: FieldClass, path: &str, fields: &[&str]) -> bool {
-        let (expected, actual) = ("canary".into(), Box::default());
-        let mut found = [Finding { path: path.into(), class, expected, actual, owner: None }];
+        let mut found = [Finding::new(path, class, "canary", "")];
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         redact_findings(&mut found, &fields, &RedactionKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;

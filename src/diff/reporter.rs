@@ -70,7 +70,6 @@ impl<'a> DiffReporter<'a> {
         self.path = outer;
     }
 
-    /// The number of findings so far.
     pub(super) fn count(&self) -> usize {
         self.findings.len()
     }
@@ -87,20 +86,18 @@ impl<'a> DiffReporter<'a> {
 
     /// Whether two texts, plain or redacted, are the same. A text that is redacted with other keys only is assumed to be.
     pub(super) fn is_same(&self, expected: &str, actual: &str) -> bool {
-        if has_unknown_key(self.key, actual) {
-            self.unknown_key.set(true);
-            return true;
-        }
-        is_same(self.key, expected, actual)
+        self.is_incomparable(actual) || is_same(self.key, expected, actual)
     }
 
     /// Whether two texts, plain or redacted, are the same bytes. A text that is redacted with other keys only is assumed to be.
     pub(super) fn is_same_bytes(&self, expected: &str, actual: &str) -> bool {
-        if has_unknown_key(self.key, actual) {
-            self.unknown_key.set(true);
-            return true;
-        }
-        is_same_bytes(self.key, expected, actual)
+        self.is_incomparable(actual) || is_same_bytes(self.key, expected, actual)
+    }
+
+    fn is_incomparable(&self, actual: &str) -> bool {
+        let is_incomparable = has_unknown_key(self.key, actual);
+        self.unknown_key.set(self.unknown_key.get() || is_incomparable);
+        is_incomparable
     }
 
     pub(super) fn are_same(&self, expected: &[String], actual: &[String]) -> bool {
@@ -138,7 +135,6 @@ impl<'a> DiffReporter<'a> {
         self.report(&list(expected), &list(actual));
     }
 
-    /// Reports a difference at the current path.
     pub(super) fn report(&mut self, expected: &str, actual: &str) {
         let attribute = self.attributes.join(".");
         let is_last_applied =
@@ -156,7 +152,6 @@ impl<'a> DiffReporter<'a> {
         self.finding_attributes.push(attribute.into());
     }
 
-    /// The findings, and the attribute of each.
     pub(super) fn finish(self) -> (Vec<Finding>, Vec<Box<str>>) {
         (self.findings, self.finding_attributes)
     }

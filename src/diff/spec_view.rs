@@ -1,14 +1,17 @@
 //! Borrowed views of Deployments, Services and Pods, with the fields that are hashed or shown.
 //!
-//! They decode like a typed Go client: absent and null are the zero value, unknown fields are ignored.
+//! They decode like a typed Go client: absent and null are the zero value, unknown fields are ignored. Those that `tfdrift-v1`
+//! hashes are encoded like it, too.
 
 use std::{borrow::Cow, fmt};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, Visitor},
+    ser::{Error as _, SerializeMap as _},
 };
 
+use super::quantity::Quantity;
 use crate::types::Kind;
 
 #[derive(Debug)]
@@ -22,7 +25,6 @@ impl<'a> SpecView<'a> {
     pub(super) const DEPLOYMENT: (&'static str, &'static str) = ("apps", "Deployment");
     pub(super) const SERVICE: (&'static str, &'static str) = ("", "Service");
 
-    /// Decodes the JSON text of a spec.
     pub fn read(kind: &Kind, spec: &'a str) -> Result<Self, serde_json::Error> {
         match (&*kind.group, &*kind.kind) {
             Self::DEPLOYMENT => serde_json::from_str(spec).map(Self::Deployment),
@@ -44,15 +46,15 @@ pub struct DeploymentView<'a> {
     pub template: Option<TemplateView<'a>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", expecting = "spec must be an object")]
 pub struct ServiceView<'a> {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     #[serde(borrow, default, rename = "type")]
     pub service_type: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing)]
     pub external_name: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "is_default", serialize_with = "trimmed")]
     pub(super) selector: Pairs<'a, Text<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(super) ports: Vec<ServicePort<'a>>,
@@ -68,41 +70,41 @@ impl ServiceView<'_> {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Strategy<'a> {
-    #[serde(borrow, default, rename = "type")]
-    pub(super) kind: Text<'a>,
-    #[serde(borrow)]
-    pub(super) rolling_update: Option<RollingUpdate<'a>>,
+    #[serde(borrow, default, rename = "type", skip_serializing_if = "is_default")]
+    kind: Text<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    rolling_update: Option<RollingUpdate<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RollingUpdate<'a> {
-    #[serde(borrow)]
-    pub(super) max_unavailable: Option<IntOrText<'a>>,
-    #[serde(borrow)]
-    pub(super) max_surge: Option<IntOrText<'a>>,
+struct RollingUpdate<'a> {
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    max_unavailable: Option<IntOrText<'a>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    max_surge: Option<IntOrText<'a>>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServicePort<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "is_default")]
     pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) protocol: Text<'a>,
+    #[serde(borrow, default, skip_serializing_if = "is_default")]
+    protocol: Text<'a>,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) port: i32,
-    #[serde(borrow)]
-    pub(super) target_port: Option<IntOrText<'a>>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) node_port: i32,
+    #[serde(borrow, serialize_with = "int_as_text")]
+    target_port: Option<IntOrText<'a>>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    node_port: i32,
 }
 
 /// A string, borrowed where it has no escapes; null is the empty string.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
 /// A quantity, which may be a number in JSON.
@@ -114,7 +116,7 @@ pub(super) enum QuantityText<'a> {
 }
 
 impl QuantityText<'_> {
-    pub(super) fn text(&self) -> Cow<'_, str> {
+    fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text.trim()),
             Self::Number(number) => Cow::Owned(number.to_string()),
@@ -122,9 +124,9 @@ impl QuantityText<'_> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(super) enum IntOrText<'a> {
+enum IntOrText<'a> {
     Int(i64),
     Text(#[serde(borrow)] Cow<'a, str>),
 }
@@ -150,6 +152,36 @@ pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Like `omitempty` in Go.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn trimmed<S: Serializer>(pairs: &Pairs<'_, Text<'_>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value.trim())))
+}
+
+fn canonical<S: Serializer>(
+    quantities: &Pairs<'_, QuantityText<'_>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(quantities.0.len()))?;
+    for (name, amount) in &quantities.0 {
+        let quantity = Quantity::parse(&amount.text()).map_err(S::Error::custom)?;
+        map.serialize_entry(name, &quantity.to_string())?;
+    }
+    map.end()
+}
+
+#[expect(clippy::ref_option, reason = "the signature that serde calls")]
+fn int_as_text<S: Serializer>(value: &Option<IntOrText<'_>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        None => serializer.serialize_str("0"),
+        Some(IntOrText::Int(number)) => serializer.collect_str(number),
+        Some(IntOrText::Text(text)) => serializer.serialize_str(text),
+    }
 }
 
 impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Pairs<'a, V> {
@@ -199,7 +231,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A Pod template.
 #[derive(Debug, Deserialize)]
 pub struct TemplateView<'a> {
     #[serde(borrow)]
@@ -214,7 +245,6 @@ impl TemplateView<'_> {
     }
 }
 
-/// The `spec` of a Pod.
 #[derive(Debug, Deserialize)]
 pub struct PodView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
@@ -228,8 +258,7 @@ impl PodView<'_> {
     pub fn requests(&self, resource: &str) -> impl Iterator<Item = Cow<'_, str>> {
         self.containers
             .iter()
-            .filter_map(|container| container.resources.as_ref())
-            .flat_map(|resources| &resources.requests.0)
+            .flat_map(|container| &container.resources.requests.0)
             .filter(move |(name, _)| *name.0 == *resource)
             .map(|(_, amount)| amount.text())
     }
@@ -252,68 +281,68 @@ impl PodView<'_> {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct TemplateMetadata<'a> {
-    #[serde(borrow, default)]
-    pub(super) labels: Pairs<'a, Text<'a>>,
-    #[serde(borrow, default)]
-    pub(super) annotations: Pairs<'a, Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "is_default", serialize_with = "trimmed")]
+    labels: Pairs<'a, Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "is_default", serialize_with = "trimmed")]
+    annotations: Pairs<'a, Text<'a>>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Container<'a> {
     #[serde(borrow, default)]
     pub(super) name: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) image: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    image: Text<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub(super) env: Vec<EnvVar<'a>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(borrow, default, deserialize_with = "or_default", skip_serializing)]
     env_from: Unhashed<Vec<EnvFrom<'a>>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(borrow, default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub(super) ports: Vec<ContainerPort<'a>>,
-    #[serde(borrow)]
-    pub(super) resources: Option<Resources<'a>>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    resources: Resources<'a>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EnvVar<'a> {
     #[serde(borrow, default)]
     pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) value: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "is_default")]
+    value: Text<'a>,
+    #[serde(borrow, default, skip_serializing)]
     value_from: Unhashed<Option<ValueFrom<'a>>>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct ContainerPort<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "is_default")]
     pub(super) name: Text<'a>,
     #[serde(default, rename = "containerPort", deserialize_with = "or_default")]
     pub(super) number: i32,
-    #[serde(borrow, default)]
-    pub(super) protocol: Text<'a>,
+    #[serde(borrow, default, skip_serializing_if = "is_default")]
+    protocol: Text<'a>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Resources<'a> {
-    #[serde(borrow, default)]
-    pub(super) limits: Pairs<'a, QuantityText<'a>>,
-    #[serde(borrow, default)]
-    pub(super) requests: Pairs<'a, QuantityText<'a>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(super) claims: Vec<ResourceClaim<'a>>,
+#[derive(Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+struct Resources<'a> {
+    #[serde(borrow, default, skip_serializing_if = "is_default", serialize_with = "canonical")]
+    limits: Pairs<'a, QuantityText<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "is_default", serialize_with = "canonical")]
+    requests: Pairs<'a, QuantityText<'a>>,
+    #[serde(borrow, default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    claims: Vec<ResourceClaim<'a>>,
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct ResourceClaim<'a> {
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
+struct ResourceClaim<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) request: Text<'a>,
+    name: Text<'a>,
+    #[serde(borrow, default, skip_serializing_if = "is_default")]
+    request: Text<'a>,
 }
 
 /// A field that is shown and not hashed: it does not take part in comparisons.

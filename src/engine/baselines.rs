@@ -13,10 +13,8 @@ use crate::{
     types::{Baseline, DeclaredObject, Kind, LiveObject, ObjectKey, RedactionKey, Source},
 };
 
-/// A source, and the name of a baseline in it.
 pub(super) type BaselineId = (Source, Arc<str>);
 
-/// All baselines, and their declarations by object.
 #[derive(Debug, Default)]
 pub(super) struct Baselines {
     states: BTreeMap<BaselineId, BaselineState>,
@@ -25,10 +23,8 @@ pub(super) struct Baselines {
     kinds: Vec<Arc<Kind>>,
 }
 
-/// A baseline with its derived state.
 #[derive(Clone, Debug)]
 pub struct BaselineState {
-    /// The baseline as last read.
     pub baseline: Arc<Baseline>,
     pub cluster_match: ClusterMatch,
     /// Whether its lock is held and not stale: an apply may be changing its objects.
@@ -48,16 +44,13 @@ pub enum ClusterMatch {
     Elsewhere,
 }
 
-/// The result of [`Baselines::decide_cluster`].
 #[derive(Debug, Default)]
 pub(super) struct ClusterDecision {
-    /// Baselines of other clusters.
     pub(super) elsewhere: Vec<BaselineId>,
     /// Objects that have to be reconciled.
     pub(super) affected: Vec<ObjectKey>,
 }
 
-/// The declaration of an object in one baseline.
 #[derive(Clone, Debug)]
 struct Declaration {
     baseline: BaselineId,
@@ -109,7 +102,6 @@ impl Baselines {
         self.declarations.contains_key(key)
     }
 
-    /// All declared objects of a kind.
     pub(super) fn keys_of_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
         self.declarations.keys().filter(|key| key.kind.is_same_type(kind)).cloned().collect()
     }

@@ -14,7 +14,6 @@ use crate::{
     },
 };
 
-/// A claim with the object that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimEntry {
     /// The object as last read, or a placeholder for an object that does not exist.
@@ -44,7 +43,6 @@ pub struct ClaimDetails {
     pub(super) compared_content: Option<u64>,
 }
 
-/// One declaration of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredBy {
     /// The name of the declaration in its tool, for example `kubernetes_deployment_v1.web`.
@@ -152,18 +150,11 @@ pub(super) fn only_baseline_moved(before: &Claim, after: &LiveObject) -> bool {
     episode.differences.first().is_some_and(|difference| *difference.finding.actual == *digest.to_string())
 }
 
-/// Rates the findings on one object by the rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rater<'a> {
     pub(super) rules: &'a RuleSet,
     pub(super) object: ObjectView<'a>,
     pub(super) now: Timestamp,
-}
-
-/// Findings after rating: an episode if any of them counts.
-enum RatedDrift {
-    Episode(Episode),
-    Ignored(Ignored),
 }
 
 impl Rater<'_> {
@@ -181,7 +172,7 @@ impl Rater<'_> {
             }
             differences.push(difference);
         }
-        self.split_ignored(kind, differences, previous_onset(previous)).into()
+        self.split_ignored(kind, differences, previous_onset(previous)).into_verdict()
     }
 
     /// Rates the differences of a verdict again, including those of the last known one.
@@ -196,19 +187,21 @@ impl Rater<'_> {
             previous.episode().map(|episode| episode.drift_kind).or(of_ignored).unwrap_or(DriftKind::Drifted);
         let rated = self.split_ignored(kind, differences, previous_onset(&previous));
         match previous {
-            Verdict::InFlight(_) => Verdict::InFlight(rated.into()),
-            Verdict::Unknown(reason, _) => Verdict::Unknown(reason, rated.into()),
-            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InSync | Verdict::NoBaseline => rated.into(),
+            Verdict::InFlight(_) => Verdict::InFlight(rated),
+            Verdict::Unknown(reason, _) => Verdict::Unknown(reason, rated),
+            Verdict::Drifted(_) | Verdict::Ignored(_) | Verdict::InSync | Verdict::NoBaseline => {
+                rated.into_verdict()
+            }
         }
     }
 
-    /// Sorts the differences, the worst first, and separates the ignored ones.
+    /// Sorts the differences, the worst first, and separates the ignored ones. They are an episode if any of them counts.
     fn split_ignored(
         &self,
         kind: DriftKind,
         mut differences: Vec<Difference>,
         previous_onset: Option<Timestamp>,
-    ) -> RatedDrift {
+    ) -> LastKnown {
         differences.sort_by(|a, b| {
             (b.severity, b.expectation, b.onset)
                 .cmp(&(a.severity, a.expectation, a.onset))
@@ -221,33 +214,12 @@ impl Rater<'_> {
         ignored.shrink_to_fit();
         differences.shrink_to_fit();
         if differences.is_empty() && !ignored.is_empty() {
-            return RatedDrift::Ignored(Ignored {
-                drift_kind: kind,
-                differences: ignored,
-                onset: previous_onset,
-            });
+            let ignored = Ignored { drift_kind: kind, differences: ignored, onset: previous_onset };
+            return LastKnown::Ignored(Box::new(ignored));
         }
         let onset = differences.iter().map(|difference| difference.onset).chain(previous_onset).min();
         let onset = onset.unwrap_or(self.now);
-        RatedDrift::Episode(Episode { drift_kind: kind, onset, differences, ignored })
-    }
-}
-
-impl From<RatedDrift> for Verdict {
-    fn from(rated: RatedDrift) -> Self {
-        match rated {
-            RatedDrift::Episode(episode) => Self::Drifted(Box::new(episode)),
-            RatedDrift::Ignored(ignored) => Self::Ignored(Box::new(ignored)),
-        }
-    }
-}
-
-impl From<RatedDrift> for LastKnown {
-    fn from(rated: RatedDrift) -> Self {
-        match rated {
-            RatedDrift::Episode(episode) => Self::Episode(Box::new(episode)),
-            RatedDrift::Ignored(ignored) => Self::Ignored(Box::new(ignored)),
-        }
+        LastKnown::Episode(Box::new(Episode { drift_kind: kind, onset, differences, ignored }))
     }
 }
 
@@ -296,17 +268,8 @@ mod tests {
     }
 
     fn finding(path: &str, written: Option<i64>) -> Finding {
-        Finding {
-            path: path.into(),
-            class: FieldClass::Hash,
-            expected: "a".into(),
-            actual: "b".into(),
-            owner: written.map(|second| FieldManager {
-                manager: "kubectl-edit".into(),
-                subresource: "".into(),
-                time: Some(at(second)),
-            }),
-        }
+        let owner = written.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
+        Finding { owner, ..Finding::new(path, FieldClass::Hash, "a", "b") }
     }
 
     fn drifted(written: Option<i64>) -> Judgement {

@@ -20,13 +20,10 @@ pub const AGE_BOUNDS: [u32; 9] = [60, 300, 900, 3_600, 14_400, 86_400, 259_200, 
 /// Episodes of drift since the start.
 #[derive(Clone, Debug, Default)]
 pub struct DriftCounters {
-    /// Episodes that started.
     pub detections: BTreeMap<CounterKey, u64>,
-    /// Episodes that ended.
     pub resolutions: BTreeMap<(CounterKey, ResolutionCause), u64>,
     /// Episodes that started, by the actor and severity of the worst difference.
     pub actors: BTreeMap<(Source, Actor, Severity), u64>,
-    /// The ages of ended episodes.
     pub ages: BTreeMap<(Source, ResolutionCause, Severity), AgeHistogram>,
 }
 
@@ -88,10 +85,6 @@ impl DriftCounters {
                 self.actors.entry((source, *actor, *severity)).or_insert(0);
             }
         }
-    }
-
-    pub(super) fn contains(&self, key: &CounterKey) -> bool {
-        self.detections.contains_key(key)
     }
 
     /// Exposes the counters of a key with the value zero.
@@ -207,12 +200,10 @@ impl ActiveRules {
         rules.filter(|(at, _)| !self.hidden.contains(at)).map(|(_, rule)| rule)
     }
 
-    /// Adds the matches of a claim's differences.
     pub(super) fn add(&mut self, verdict: &Verdict) {
         self.update(verdict, |count| count + 1);
     }
 
-    /// Subtracts the matches of a claim's differences.
     fn subtract(&mut self, verdict: &Verdict) {
         self.update(verdict, |count| count.saturating_sub(1));
     }

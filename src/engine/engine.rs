@@ -36,7 +36,6 @@ use crate::{
 /// A claim keeps its count of episodes for this long after the last one.
 const FLAPPING_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 
-/// The state, and everything that is needed to update it.
 #[derive(Debug)]
 pub struct Engine {
     clock: Clock,
@@ -54,7 +53,6 @@ pub struct Engine {
     block_version: u64,
     /// Desired state that is not stored on the objects themselves.
     baselines: Baselines,
-    /// The schemas of custom resources.
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
     /// Objects in a grace period, by its end.
@@ -257,7 +255,7 @@ impl Engine {
     ) {
         let Some(entry) = after.or(before) else { return };
         let counter = counter_key(entry);
-        if !self.snapshot.counters.contains(&counter) {
+        if !self.snapshot.counters.detections.contains_key(&counter) {
             Arc::make_mut(&mut self.snapshot.counters).init_key(counter.clone());
         }
         let old = before.and_then(|entry| entry.claim.verdict.episode());
@@ -371,7 +369,6 @@ impl Engine {
         ObjectKey { kind: kind.clone(), ..key.clone() }
     }
 
-    /// All claims on an object.
     fn entries(&self, key: &ObjectKey) -> &[Arc<ClaimEntry>] {
         let kind = find_kind(&self.snapshot.kinds, &key.kind);
         kind.map_or(&[], |kind| kind.blocks.get(&key.namespace, &key.name))
@@ -436,7 +433,6 @@ impl Engine {
         self.reconcile(key, &presence, context)
     }
 
-    /// Drops an object and ends all claims on it.
     fn drop_object(&mut self, key: &ObjectKey, cause: ResolutionCause, now: Timestamp) {
         let before = self.entries(key).to_vec();
         if before.is_empty() {
@@ -718,7 +714,6 @@ impl Engine {
         }
     }
 
-    /// Copies the baselines into the snapshot.
     fn share_baselines(&mut self) {
         self.snapshot.baselines = self.baselines.all().cloned().collect();
         self.snapshot.sequence += 1;
@@ -882,7 +877,8 @@ impl Engine {
 
 /// The kind of a watch. None for a watch that is closed: its last events arrive too late.
 fn kind_of_watch<'a>(snapshot: &'a Snapshot, watch: &WatchSpec) -> Option<&'a Arc<KindState>> {
-    snapshot.kinds.iter().find(|kind| kind.has_watch(watch))
+    let kind = find_kind(&snapshot.kinds, &watch.kind)?;
+    kind.watches.iter().any(|state| *state.spec == *watch).then_some(kind)
 }
 
 fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a mut KindState> {

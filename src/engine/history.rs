@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::types::{
-    Actor, ClosedSet, Episode, FieldClass, Kind, ObjectKey, ResolutionCause, Severity, Source, UnknownReason,
+    Actor, Episode, FieldClass, Kind, ObjectKey, ResolutionCause, Severity, Source, UnknownReason,
     VerdictKind,
 };
 
@@ -21,16 +21,12 @@ pub struct Transition {
     #[serde(flatten, with = "flat_key")]
     pub key: ObjectKey,
     pub uid: Box<str>,
-    #[serde(with = "word")]
     pub source: Source,
     /// None for an object that was not known before.
-    #[serde(default, with = "optional_word")]
     pub from: Option<VerdictKind>,
     /// None for an object that was deleted.
-    #[serde(default, with = "optional_word")]
     pub to: Option<VerdictKind>,
     /// Why the verdict is `unknown`.
-    #[serde(default, with = "optional_word")]
     pub reason: Option<UnknownReason>,
     pub episode: Option<EpisodeSummary>,
 }
@@ -42,14 +38,10 @@ pub struct EpisodeSummary {
     pub change: EpisodeChange,
     pub onset: Timestamp,
     /// Severity, actor, field manager and field class are those of the worst difference.
-    #[serde(with = "word")]
     pub severity: Severity,
-    #[serde(with = "word")]
     pub actor: Actor,
     pub manager: Option<Box<str>>,
-    #[serde(with = "word")]
     pub field: FieldClass,
-    /// The paths that differ.
     pub paths: Vec<Box<str>>,
 }
 
@@ -69,75 +61,15 @@ impl EpisodeSummary {
 }
 
 /// The effect of a transition on the episode of its claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EpisodeChange {
+    #[serde(rename = "began")]
     Started,
     /// The episode continues, or there is none.
+    #[serde(rename = "goes_on")]
     Unchanged,
+    #[serde(untagged)]
     Ended(ResolutionCause),
-}
-
-impl Serialize for EpisodeChange {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            Self::Started => "began",
-            Self::Unchanged => "goes_on",
-            Self::Ended(cause) => cause.as_str(),
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for EpisodeChange {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match &*Box::<str>::deserialize(deserializer)? {
-            "began" => Ok(Self::Started),
-            "goes_on" => Ok(Self::Unchanged),
-            cause => parse_word(cause).map(Self::Ended),
-        }
-    }
-}
-
-/// The JSON form of a closed set.
-mod word {
-    use super::{ClosedSet, Deserialize, Deserializer, Serializer, parse_word};
-
-    pub(super) fn serialize<T: ClosedSet, S: Serializer>(
-        member: &T,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(member.word())
-    }
-
-    pub(super) fn deserialize<'de, T: ClosedSet, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<T, D::Error> {
-        parse_word(&Box::<str>::deserialize(deserializer)?)
-    }
-}
-
-/// The same, or null.
-mod optional_word {
-    use super::{ClosedSet, Deserialize, Deserializer, Serialize as _, Serializer, parse_word};
-
-    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
-    pub(super) fn serialize<T: ClosedSet, S: Serializer>(
-        member: &Option<T>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        member.map(T::word).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, T: ClosedSet, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<T>, D::Error> {
-        let word = Option::<Box<str>>::deserialize(deserializer)?;
-        word.map(|word| parse_word(&word)).transpose()
-    }
-}
-
-fn parse_word<T: ClosedSet, E: serde::de::Error>(word: &str) -> Result<T, E> {
-    let member = T::members().iter().copied().find(|member| member.word() == word);
-    member.ok_or_else(|| E::custom(format_args!("unknown value `{word}`")))
 }
 
 /// The JSON form of a key: the fields of the kind and of the object on one level.
@@ -146,26 +78,20 @@ mod flat_key {
 
     #[derive(Serialize, Deserialize)]
     struct FlatKey {
-        group: Box<str>,
-        version: Box<str>,
-        kind: Box<str>,
-        plural: Box<str>,
-        namespaced: bool,
+        #[serde(flatten)]
+        kind: Kind,
         namespace: Box<str>,
         name: Box<str>,
     }
 
     pub(super) fn serialize<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
-        let Kind { group, version, kind, plural, namespaced } = Kind::clone(&key.kind);
         let (namespace, name) = (key.namespace.as_str().into(), key.name.as_str().into());
-        FlatKey { group, version, kind, plural, namespaced, namespace, name }.serialize(serializer)
+        FlatKey { kind: Kind::clone(&key.kind), namespace, name }.serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
-        let FlatKey { group, version, kind, plural, namespaced, namespace, name } =
-            FlatKey::deserialize(deserializer)?;
-        let kind = Arc::new(Kind { group, version, kind, plural, namespaced });
-        Ok(ObjectKey { kind, namespace: (*namespace).into(), name: (*name).into() })
+        let FlatKey { kind, namespace, name } = FlatKey::deserialize(deserializer)?;
+        Ok(ObjectKey { kind: Arc::new(kind), namespace: (*namespace).into(), name: (*name).into() })
     }
 }
 

@@ -20,7 +20,6 @@ use crate::{
     },
 };
 
-/// The circumstances of one reconciliation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReconcileContext {
     /// Whether an episode that is detected now started while we watched. Only such episodes are counted.
@@ -76,7 +75,6 @@ pub(super) fn find_kind<'a>(kinds: &'a [Arc<KindState>], kind: &Kind) -> Option<
     kinds.iter().find(|state| state.kind.is_same_type(kind))
 }
 
-/// The judgement of one source on an object.
 #[derive(Debug)]
 pub(super) struct SourceVerdict {
     pub(super) source: Source,
@@ -170,7 +168,6 @@ fn baseline_verdict(
     Some(SourceVerdict { source, judgement, details: Some(details) })
 }
 
-/// The verdict of kubectl's last-applied annotation.
 fn last_applied_verdict(object: &LiveObject, schemas: &ClusterSchemas) -> Option<SourceVerdict> {
     let (applied, document) = (object.applied.as_ref()?, object.document.as_ref()?);
     let declared = &applied.declared;
@@ -290,23 +287,12 @@ fn merge_judgements(judgements: Vec<Judgement>) -> Option<Judgement> {
 }
 
 fn missing(declared: &DeclaredObject) -> Finding {
-    Finding {
-        path: "metadata.name".into(),
-        class: FieldClass::Existence,
-        expected: declared.object.name.clone(),
-        actual: Box::default(),
-        owner: None,
-    }
+    Finding::new("metadata.name", FieldClass::Existence, &declared.object.name, "")
 }
 
 fn replaced(uid: &str, object: &LiveObject) -> Finding {
-    Finding {
-        path: "metadata.uid".into(),
-        class: FieldClass::Existence,
-        expected: uid.into(),
-        actual: object.uid.clone(),
-        owner: object.document.as_deref().and_then(creator),
-    }
+    let owner = object.document.as_deref().and_then(creator);
+    Finding { owner, ..Finding::new("metadata.uid", FieldClass::Existence, uid, &object.uid) }
 }
 
 #[cfg(test)]
@@ -314,12 +300,8 @@ mod tests {
     use super::{FieldClass, Finding, Judgement, merge_judgements};
 
     fn drifted(values: &[(&str, &str, &str)]) -> Judgement {
-        let finding = |(path, expected, actual): &(&str, &str, &str)| Finding {
-            path: (*path).into(),
-            class: FieldClass::Other,
-            expected: (*expected).into(),
-            actual: (*actual).into(),
-            owner: None,
+        let finding = |(path, expected, actual): &(&str, &str, &str)| {
+            Finding::new(path, FieldClass::Other, expected, actual)
         };
         Judgement::Drifted(values.iter().map(finding).collect())
     }

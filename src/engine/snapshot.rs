@@ -12,7 +12,6 @@ use crate::types::{
     WatchSpec,
 };
 
-/// The state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Increases with each change of the series. Other parts may change without it.
@@ -31,21 +30,17 @@ pub struct Snapshot {
     pub rules: Arc<ActiveRules>,
     /// The health of each enabled source that has baselines of its own.
     pub sources: BTreeMap<Source, WatchHealth>,
-    /// The baselines, by source and name.
     pub baselines: Arc<[BaselineState]>,
 }
 
-/// One watched kind.
 #[derive(Clone, Debug)]
 pub struct KindState {
     pub kind: Arc<Kind>,
     /// Watches that never overlap, and entries for requested parts of the kind that cannot be watched.
     pub watches: Vec<WatchState>,
-    /// The objects of the kind with their claims.
     pub blocks: ClaimBlocks,
 }
 
-/// One watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchState {
     pub spec: Arc<WatchSpec>,
@@ -57,7 +52,6 @@ pub struct WatchState {
 }
 
 impl Snapshot {
-    /// All watches of all kinds.
     pub fn watches(&self) -> impl Iterator<Item = &WatchState> {
         self.kinds.iter().flat_map(|kind| &kind.watches)
     }
@@ -127,10 +121,6 @@ impl Snapshot {
 }
 
 impl KindState {
-    pub(super) fn has_watch(&self, watch: &WatchSpec) -> bool {
-        self.kind.is_same_type(&watch.kind) && self.watches.iter().any(|state| *state.spec == *watch)
-    }
-
     /// The verdict to report: a claim whose watch is down is `unknown`, whatever its last verdict.
     pub fn reported_verdict(&self, entry: &ClaimEntry) -> (VerdictKind, Option<UnknownReason>) {
         if self.is_stale(&entry.object.key.namespace, &entry.object.key.name) {
@@ -241,21 +231,9 @@ mod tests {
     };
 
     fn declared(namespace: &str) -> Arc<DeclaredObject> {
-        Arc::new(DeclaredObject {
-            address: format!("kubernetes_deployment_v1.{namespace}").into(),
-            resource_type: "kubernetes_deployment_v1".into(),
-            object: ObjectRef {
-                group: "apps".into(),
-                version: "v1".into(),
-                kind: "Deployment".into(),
-                namespace: namespace.into(),
-                name: "web".into(),
-            },
-            uid: None,
-            sensitive: Vec::new(),
-            key: RedactionKey::new([1; 32]),
-            body: DeclaredBody::Opaque(UnknownReason::TooLarge),
-        })
+        let object = ObjectRef::new("apps", "v1", "Deployment", namespace, "web");
+        let body = DeclaredBody::Opaque(UnknownReason::TooLarge);
+        Arc::new(DeclaredObject::new("kubernetes_deployment_v1", object, RedactionKey::new([1; 32]), body))
     }
 
     fn baseline(name: &str, namespaces: &[&str]) -> Arc<Baseline> {

@@ -77,7 +77,6 @@ impl ClaimBlocks {
         })
     }
 
-    /// The number of objects that exist.
     pub fn count(&self) -> usize {
         self.objects
     }
@@ -91,7 +90,6 @@ impl ClaimBlocks {
         &block.entries[block.range(namespace, name)]
     }
 
-    /// The object of this name, if it exists.
     pub fn object(&self, namespace: &str, name: &str) -> Option<&Arc<LiveObject>> {
         self.get(namespace, name).first().map(|entry| &entry.object).filter(|object| object.exists)
     }
@@ -174,7 +172,6 @@ impl ClaimBlocks {
         }
     }
 
-    /// Doubles the number of blocks.
     fn grow(&mut self, version: u64) {
         let old = mem::take(&mut self.blocks);
         let count = (old.len() * 2).max(1);
@@ -188,7 +185,6 @@ impl ClaimBlocks {
     }
 }
 
-/// Whether two versions of a claim have the same series.
 fn has_same_series(a: &ClaimEntry, b: &ClaimEntry) -> bool {
     a.claim == b.claim
         && a.object.info.health == b.object.info.health
@@ -215,7 +211,6 @@ pub(super) struct StagedList {
     changed: Vec<Arc<LiveObject>>,
 }
 
-/// The difference between a complete list and the cache.
 #[derive(Debug)]
 pub(super) struct ListDiff {
     /// Objects that are new or differ from the cached ones.

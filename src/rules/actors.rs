@@ -6,7 +6,6 @@ use ManagerPattern::{Contains, Is, StartsWith};
 
 use crate::types::{Actor, FieldClass, FieldManager, Finding};
 
-/// Classifies field managers by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Actors {
     /// The classes of the settings, which precede the built-in table. The first match wins.
@@ -110,17 +109,10 @@ mod tests {
 
     fn finding(manager: Option<&str>, subresource: &str, class: FieldClass, actual: &str) -> Finding {
         let owner = |manager: &str| FieldManager {
-            manager: manager.into(),
             subresource: subresource.into(),
-            time: None,
+            ..FieldManager::new(manager, None)
         };
-        Finding {
-            path: "spec".into(),
-            class,
-            expected: "3".into(),
-            actual: actual.into(),
-            owner: manager.map(owner),
-        }
+        Finding { owner: manager.map(owner), ..Finding::new("spec", class, "3", actual) }
     }
 
     #[track_caller]

@@ -23,7 +23,7 @@ pub(super) fn change_kind(finding: &Finding, path: Option<&FieldPath>) -> Option
 /// Numbers look like versions too, so only certain fields count: 3 replicas are not a major version, 1.5 CPUs not a patch level.
 fn is_version_field(finding: &Finding, path: Option<&FieldPath>) -> bool {
     finding.class == FieldClass::Image
-        || path.and_then(FieldPath::last_field).is_some_and(|name| {
+        || path.and_then(|path| path.field_names().next_back()).is_some_and(|name| {
             let name = name.to_lowercase();
             ["image", "tag", "version"].iter().any(|end| name.ends_with(end))
         })
@@ -112,13 +112,7 @@ mod tests {
     #[track_caller]
     fn check(path: &str, expected: &str, actual: &str, change: Option<ChangeKind>) {
         let class = if path.ends_with("image") { FieldClass::Image } else { FieldClass::Other };
-        let finding = Finding {
-            path: path.into(),
-            class,
-            expected: expected.into(),
-            actual: actual.into(),
-            owner: None,
-        };
+        let finding = Finding::new(path, class, expected, actual);
         assert_eq!(
             change_kind(&finding, path.parse().ok().as_ref()),
             change,

@@ -14,11 +14,9 @@ use super::{
 };
 use crate::types::{Actor, FieldClass, Severity};
 
-/// The limit of a compiled regular expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 const MAX_NAME: usize = 100;
 
-/// The built-in rules, in order.
 pub fn built_in_rules() -> &'static [RuleSpec] {
     static RULES: LazyLock<Vec<RuleSpec>> = LazyLock::new(|| {
         serde_saphyr::from_str(include_str!("built_in.yaml")).expect("a test parses the built-in rules")

@@ -5,7 +5,6 @@ use std::fmt;
 use super::RuleOrigin;
 use crate::types::ClosedSet;
 
-/// An error or a warning in a rule spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
     pub origin: RuleOrigin,
@@ -35,7 +34,6 @@ impl fmt::Display for RuleProblem {
     }
 }
 
-/// Collects the problems of one spec.
 #[derive(Debug)]
 pub(super) struct Reporter<'a> {
     problems: &'a mut Vec<RuleProblem>,
@@ -74,7 +72,6 @@ impl<'a> Reporter<'a> {
         self.unknown(key, message, word, words.iter().copied());
     }
 
-    /// Parses a member of a closed set.
     pub(super) fn member<T: ClosedSet>(&mut self, key: &str, word: &str) -> Option<T> {
         let found = T::members().iter().copied().find(|member| member.word() == word);
         if found.is_none() {

@@ -15,8 +15,7 @@ use super::{
     spec::Effects,
 };
 use crate::types::{
-    Actor, Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity,
-    Source,
+    Advice, Difference, Expectation, FieldClass, FieldPath, Finding, ObjectKey, PathPattern, Severity, Source,
 };
 
 /// Compiled rules.
@@ -46,7 +45,6 @@ pub struct ObjectView<'a> {
     pub autoscaled: bool,
 }
 
-/// Where a rule comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOrigin {
     BuiltIn,
@@ -57,7 +55,6 @@ pub enum RuleOrigin {
     },
 }
 
-/// One compiled rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) name: Arc<str>,
@@ -104,7 +101,6 @@ impl RuleSet {
         compile(config)
     }
 
-    /// The built-in rules only.
     pub fn built_in() -> Self {
         static BUILT_IN: LazyLock<RuleSet> = LazyLock::new(|| {
             RuleSet::compile(&RuleConfig::default()).expect("a test compiles the built-in rules")
@@ -155,18 +151,23 @@ impl RuleSet {
     /// server may be ahead, so the onset is never later than `now`.
     pub fn rate(&self, object: &ObjectView<'_>, finding: Finding, now: Timestamp) -> Difference {
         let onset = finding.owner.as_ref().and_then(|owner| owner.time).map_or(now, |time| time.min(now));
-        self.rating(object, &finding, now).into_difference(finding, onset)
+        self.difference(object, finding, onset, now)
     }
 
     /// Rates a difference again, after the rules or the time changed. The onset stays.
     pub fn rate_again(&self, object: &ObjectView<'_>, difference: &Difference, now: Timestamp) -> Difference {
-        let finding = difference.finding.clone();
-        self.rating(object, &finding, now).into_difference(finding, difference.onset)
+        self.difference(object, difference.finding.clone(), difference.onset, now)
     }
 
-    fn rating(&self, object: &ObjectView<'_>, finding: &Finding, now: Timestamp) -> Rating {
-        let actor = self.actors.classify(finding, object.autoscaled);
-        let input = MatchInput::new(object, finding, actor);
+    fn difference(
+        &self,
+        object: &ObjectView<'_>,
+        finding: Finding,
+        onset: Timestamp,
+        now: Timestamp,
+    ) -> Difference {
+        let actor = self.actors.classify(&finding, object.autoscaled);
+        let input = MatchInput::new(object, &finding, actor);
         let mut matched = Vec::new();
         let [mut base, mut settings, mut team] = std::array::from_fn(|_| LayerEffects::default());
         for at in self.index.candidates(&object.key.namespace, &object.key.name) {
@@ -199,7 +200,9 @@ impl RuleSet {
             team.expectation = team.expectation.filter(|expectation| *expectation == Expectation::Unexpected);
         }
         let expectation = team.expectation.or(settings.expectation).or(base.expectation);
-        Rating {
+        Difference {
+            finding,
+            onset,
             severity,
             expectation: expectation.unwrap_or(Expectation::Unexpected),
             // Without a rule, a person has to review the difference.
@@ -255,23 +258,6 @@ impl LayerEffects {
         if effects.ignore && self.ignored_by.as_ref().is_none_or(|other| rule.name < *other) {
             self.ignored_by = Some(rule.name.clone());
         }
-    }
-}
-
-/// The result of all rules for one finding.
-struct Rating {
-    severity: Severity,
-    expectation: Expectation,
-    advice: Advice,
-    actor: Actor,
-    ignored_by: Option<Arc<str>>,
-    matched: Arc<[Arc<str>]>,
-}
-
-impl Rating {
-    fn into_difference(self, finding: Finding, onset: Timestamp) -> Difference {
-        let Self { severity, expectation, advice, actor, ignored_by, matched } = self;
-        Difference { finding, severity, expectation, advice, actor, onset, ignored_by, matched }
     }
 }
 

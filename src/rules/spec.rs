@@ -173,14 +173,16 @@ fn words<T: ClosedSet>(generator: &mut SchemaGenerator) -> Schema {
 pub struct EffectsSpec(pub Vec<EffectSpec>);
 
 /// One effect: a word, or a map with one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EffectSpec {
-    /// `ignore`, `expected`, `unexpected` or `off`.
-    Word(String),
     /// `{severity: critical}`.
     Severity(String),
     /// `{advice: alert_only}`.
     Advice(String),
+    /// `ignore`, `expected`, `unexpected` or `off`.
+    #[serde(untagged)]
+    Word(String),
 }
 
 /// The compiled effects of a rule.
@@ -304,16 +306,6 @@ impl Serialize for EffectsSpec {
         match &self.0[..] {
             [one] => one.serialize(serializer),
             many => many.serialize(serializer),
-        }
-    }
-}
-
-impl Serialize for EffectSpec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Word(word) => serializer.serialize_str(word),
-            Self::Severity(severity) => serializer.collect_map([("severity", severity)]),
-            Self::Advice(advice) => serializer.collect_map([("advice", advice)]),
         }
     }
 }

@@ -18,7 +18,6 @@ pub struct Baseline {
     /// None if no read has succeeded.
     pub version: Option<BaselineVersion>,
     pub objects: Vec<Arc<DeclaredObject>>,
-    /// Kubernetes resources that cannot be compared.
     pub skipped: Vec<SkippedResource>,
     /// Why the last read failed.
     pub fault: Option<BaselineError>,
@@ -28,7 +27,6 @@ pub struct Baseline {
 }
 
 closed_set! {
-    /// Where a baseline was read from.
     BaselineOrigin {
         /// The Secrets of Terraform's Kubernetes backend.
         StateSecret = "state_secret",
@@ -51,11 +49,9 @@ pub struct BaselineVersion {
     /// The version of the tool that wrote it.
     pub tool_version: Box<str>,
     pub written: Option<Timestamp>,
-    /// The chart of a Helm release.
     pub chart: Option<Chart>,
 }
 
-/// A Helm chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chart {
     pub name: Box<str>,
@@ -71,7 +67,6 @@ impl fmt::Display for Chart {
     }
 }
 
-/// A resource of a baseline that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedResource {
     pub address: Box<str>,
@@ -80,7 +75,6 @@ pub struct SkippedResource {
 }
 
 closed_set! {
-    /// Why a resource is not compared.
     SkipReason {
         /// The table of Terraform types does not have the type.
         UnknownType = "unknown_type",
@@ -95,7 +89,6 @@ closed_set! {
     }
 }
 
-/// Why a baseline could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaselineError {
     pub fault: BaselineFault,
@@ -116,7 +109,6 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The operation of a lock that was just released.
     pub const RELEASED: &'static str = "released";
 
     /// Keeps a released lock for a moment, so that watch events which arrive late are not reported as drift.
@@ -126,7 +118,6 @@ impl Lock {
 }
 
 impl Baseline {
-    /// Counts the skipped resources of each unknown type.
     pub fn unknown_types(&self) -> BTreeMap<&str, usize> {
         let mut types = BTreeMap::new();
         for skipped in self.skipped.iter().filter(|skipped| skipped.reason == SkipReason::UnknownType) {
@@ -174,6 +165,12 @@ pub struct DeclaredObject {
 }
 
 impl DeclaredObject {
+    /// Without an address, a UID and sensitive attributes.
+    pub fn new(resource_type: &str, object: ObjectRef, key: RedactionKey, body: DeclaredBody) -> Self {
+        let (address, resource_type) = (Box::default(), resource_type.into());
+        Self { address, resource_type, object, uid: None, sensitive: Vec::new(), key, body }
+    }
+
     /// Whether other owners may declare the rest of the object.
     pub fn is_partial(&self) -> bool {
         matches!(self.body, DeclaredBody::Parts(_))

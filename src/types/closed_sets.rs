@@ -11,8 +11,8 @@ pub trait ClosedSet: Copy + PartialEq + 'static {
 macro_rules! closed_set {
     ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal,)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$member_doc])* $member,)+ }
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$member_doc])* #[serde(rename = $text)] $member,)+ }
 
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$member,)+];
@@ -43,10 +43,9 @@ macro_rules! closed_set {
         }
     };
 }
-pub(super) use closed_set;
+pub(crate) use closed_set;
 
 closed_set! {
-    /// Where desired state comes from.
     Source {
         /// A hash in an annotation of the object.
         Annotation = "annotation",
@@ -76,18 +75,14 @@ impl Source {
 }
 
 closed_set! {
-    /// The class of a field.
     FieldClass {
         Replicas = "replicas",
-        /// A container image.
         Image = "image",
-        /// An environment variable.
         Env = "env",
         /// Resource requests and limits.
         Resources = "resources",
         /// Ports of a container or a Service.
         Ports = "ports",
-        /// A label selector.
         Selector = "selector",
         Labels = "labels",
         Annotations = "annotations",
@@ -95,7 +90,6 @@ closed_set! {
         Security = "security",
         /// Liveness, readiness and startup probes.
         Probes = "probes",
-        /// Volumes and volume mounts.
         Volumes = "volumes",
         /// Roles, bindings and subjects.
         Rbac = "rbac",
@@ -121,9 +115,7 @@ closed_set! {
         Gitops = "gitops",
         /// A horizontal, vertical or event-driven autoscaler.
         Autoscaler = "autoscaler",
-        /// A controller or operator.
         Controller = "controller",
-        /// A web console.
         Console = "console",
         /// A field manager that is not in the table.
         Other = "other",
@@ -177,7 +169,6 @@ closed_set! {
 }
 
 closed_set! {
-    /// Why an episode ended.
     ResolutionCause {
         /// The live value returned to the declared value.
         Reverted = "reverted",
@@ -191,7 +182,6 @@ closed_set! {
 }
 
 closed_set! {
-    /// Why a baseline could not be read.
     BaselineFault {
         /// Parts are missing, or belong to different versions.
         Incomplete = "torn",
@@ -210,7 +200,6 @@ closed_set! {
 }
 
 closed_set! {
-    /// Why a watch was restarted.
     RestartReason {
         /// The API server closed it after the requested timeout.
         Planned = "planned",
@@ -229,7 +218,6 @@ closed_set! {
 }
 
 closed_set! {
-    /// The type of a received event.
     WatchEvent {
         /// An object of a list.
         Listed = "listed",
@@ -244,12 +232,14 @@ closed_set! {
 
 closed_set! {
     /// The health of an object by its own status.
+    #[derive(Default)]
     Health {
         Healthy = "Healthy",
         /// Available, with less than the desired replicas.
         Degraded = "Degraded",
         Unhealthy = "Unhealthy",
         /// The status does not say.
+        #[default]
         Unknown = "Unknown",
     }
 }

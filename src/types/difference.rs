@@ -19,6 +19,11 @@ pub struct FieldManager {
 const JUST_WRITTEN: SignedDuration = SignedDuration::from_secs(60);
 
 impl FieldManager {
+    /// A manager of the main resource.
+    pub fn new(manager: &str, time: Option<Timestamp>) -> Self {
+        Self { manager: manager.into(), subresource: Box::default(), time }
+    }
+
     /// Whether this manager may have made the change that the watch has just delivered.
     pub(super) fn has_just_written(&self, now: Timestamp) -> bool {
         self.time.is_some_and(|time| now.duration_since(time) <= JUST_WRITTEN)
@@ -40,6 +45,12 @@ pub struct Finding {
     pub owner: Option<FieldManager>,
 }
 
+impl Finding {
+    pub fn new(path: &str, class: FieldClass, expected: &str, actual: &str) -> Self {
+        Self { path: path.into(), class, expected: expected.into(), actual: actual.into(), owner: None }
+    }
+}
+
 /// A finding that the rules have rated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -50,7 +61,6 @@ pub struct Difference {
     pub actor: Actor,
     /// Since when the field differs. Never in the future, and never moves to a later time within an episode.
     pub onset: Timestamp,
-    /// The rule that ignores it.
     pub ignored_by: Option<Arc<str>>,
     /// All rules that match it, in the order of the rule set.
     pub matched: Arc<[Arc<str>]>,

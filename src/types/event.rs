@@ -39,7 +39,6 @@ pub enum Event {
     Tick,
 }
 
-/// The state of one watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchHealth {
     /// The first list is not complete.
@@ -51,7 +50,6 @@ pub enum WatchHealth {
 }
 
 closed_set! {
-    /// Why a watch is down.
     DownReason {
         Forbidden = "forbidden",
         /// The API server does not serve the kind.
@@ -132,7 +130,6 @@ pub struct ObjectFilter {
 }
 
 impl WatchSpec {
-    /// Every object of a kind.
     pub fn all(kind: Arc<Kind>) -> Self {
         Self {
             kind,

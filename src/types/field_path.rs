@@ -12,7 +12,6 @@ use super::Glob;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(Vec<Segment>);
 
-/// One segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Segment {
     Field(Box<str>),
@@ -33,9 +32,9 @@ impl FieldPath {
         &self.0
     }
 
-    /// The name of the last segment that is a field.
-    pub fn last_field(&self) -> Option<&str> {
-        self.0.iter().rev().find_map(|segment| match segment {
+    /// The names of all segments that are fields.
+    pub fn field_names(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.iter().filter_map(|segment| match segment {
             Segment::Field(name) => Some(&**name),
             Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
         })
@@ -94,12 +93,7 @@ impl fmt::Display for FieldPath {
 
 fn segment(part: Part) -> Result<Segment, PathError> {
     let column = part.column;
-    let text = |word: Word| {
-        if word.has_star() {
-            return Err(PathError::new(column, STAR_OUTSIDE_PATTERN));
-        }
-        Ok(word.text)
-    };
+    let text = |word: Word| word.literal(column, STAR_OUTSIDE_PATTERN);
     Ok(match part.kind {
         PartKind::Field(name) => Segment::Field(text(name)?),
         PartKind::Index(index) => Segment::Index(index),
@@ -235,25 +229,22 @@ fn step(part: Part) -> Result<Step, PathError> {
         }
         Ok(Glob::new(&word.text))
     };
-    let literal = |word: Word, message: &str| {
-        if word.has_star() { Err(PathError::new(column, message)) } else { Ok(word.text) }
-    };
     Ok(match part.kind {
         PartKind::Field(name) if !name.quoted && &*name.text == "*" => Step::AnySegment,
         PartKind::Field(name) if !name.quoted && &*name.text == "**" => Step::AnyNumber,
         PartKind::Field(name) => {
             let message = "a star matches whole segments: `*` one, `**` any number";
-            Step::Exactly(Segment::Field(literal(name, message)?))
+            Step::Exactly(Segment::Field(name.literal(column, message)?))
         }
         PartKind::Index(index) => Step::Exactly(Segment::Index(index)),
         PartKind::AnyElement => Step::AnyElement,
-        PartKind::Value(value) => Step::Exactly(Segment::Value(literal(
-            value,
-            "a set element cannot contain a star; want `[*]` for any element",
-        )?)),
+        PartKind::Value(value) => Step::Exactly(Segment::Value(
+            value.literal(column, "a set element cannot contain a star; want `[*]` for any element")?,
+        )),
         PartKind::Element(keys) => {
             let keys = keys.into_iter().map(|(key, value)| {
-                Ok((literal(key, "the name of a key cannot contain a star; its value can")?, glob(value)?))
+                let message = "the name of a key cannot contain a star; its value can";
+                Ok((key.literal(column, message)?, glob(value)?))
             });
             Step::Element(keys.collect::<Result<_, _>>()?)
         }
@@ -290,14 +281,15 @@ struct Word {
 }
 
 impl Word {
-    /// Whether it has an unquoted star.
-    fn has_star(&self) -> bool {
-        !self.quoted && self.text.contains('*')
+    /// The text, unless it has an unquoted star.
+    fn literal(self, column: usize, message: &str) -> Result<Box<str>, PathError> {
+        let has_star = !self.quoted && self.text.contains('*');
+        if has_star { Err(PathError::new(column, message)) } else { Ok(self.text) }
     }
 }
 
-/// A syntax error in a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (at character {column})")]
 pub struct PathError {
     /// In characters, from 1.
     pub column: usize,
@@ -309,14 +301,6 @@ impl PathError {
         Self { column, message: message.into() }
     }
 }
-
-impl fmt::Display for PathError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} (at character {})", self.message, self.column)
-    }
-}
-
-impl std::error::Error for PathError {}
 
 /// Parses the common syntax of paths and patterns.
 fn parse_parts(text: &str) -> Result<Vec<Part>, PathError> {
@@ -401,7 +385,7 @@ impl Cursor<'_> {
         if self.peek() == Some('=') {
             self.take();
             let value = self.bracket_word()?;
-            self.close()?;
+            self.expect(']')?;
             return Ok(PartKind::Value(value));
         }
         let first = self.bracket_word()?;
@@ -422,32 +406,22 @@ impl Cursor<'_> {
                 }
             };
         }
-        self.equals()?;
+        self.expect('=')?;
         let mut keys = vec![(first, self.bracket_word()?)];
         while self.peek() == Some(',') {
             self.take();
             let key = self.bracket_word()?;
-            self.equals()?;
+            self.expect('=')?;
             keys.push((key, self.bracket_word()?));
         }
-        self.close()?;
+        self.expect(']')?;
         Ok(PartKind::Element(keys))
     }
 
-    fn equals(&mut self) -> Result<(), PathError> {
+    /// Takes this character within brackets.
+    fn expect(&mut self, wanted: char) -> Result<(), PathError> {
         match self.peek() {
-            Some('=') => {
-                self.take();
-                Ok(())
-            }
-            Some(other) => Err(self.unexpected(other)),
-            None => Err(PathError::new(self.column, "the bracket is not closed")),
-        }
-    }
-
-    fn close(&mut self) -> Result<(), PathError> {
-        match self.peek() {
-            Some(']') => {
+            Some(found) if found == wanted => {
                 self.take();
                 Ok(())
             }

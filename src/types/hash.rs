@@ -4,37 +4,28 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// How the hash of an object is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// The annotation of tfdrift-operator: some fields of Deployments and Services.
-    TfdriftV1,
-    /// SHA-256 of the RFC 8785 form of the canonical document; any kind.
-    JcsV1,
-    /// The hash that opr8r records of the spec of a `SimpleResource`.
-    Opr8rV1,
-    /// SHA-256 of the RFC 8785 form of a part of the object, usually its spec.
-    Sha256Jcs,
+use super::closed_sets::closed_set;
+
+closed_set! {
+    /// How the hash of an object is computed. The name is the prefix of a recorded hash.
+    Algorithm {
+        /// The annotation of tfdrift-operator: some fields of Deployments and Services.
+        TfdriftV1 = "tfdrift-v1",
+        /// SHA-256 of the RFC 8785 form of the canonical document; any kind.
+        JcsV1 = "jcs-v1",
+        /// The hash that opr8r records of the spec of a `SimpleResource`.
+        Opr8rV1 = "opr8r-v1",
+        /// SHA-256 of the RFC 8785 form of a part of the object, usually its spec.
+        Sha256Jcs = "sha256-jcs",
+    }
 }
 
 impl Algorithm {
-    pub const ALL: &'static [Self] = &[Self::TfdriftV1, Self::JcsV1, Self::Opr8rV1, Self::Sha256Jcs];
-
-    /// The prefix of a recorded hash, and the name in the settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TfdriftV1 => "tfdrift-v1",
-            Self::JcsV1 => "jcs-v1",
-            Self::Opr8rV1 => "opr8r-v1",
-            Self::Sha256Jcs => "sha256-jcs",
-        }
-    }
-
     /// The recorded form of a hash: `<name>:<digest>`, and the digest alone for `tfdrift-v1`.
     pub fn record(self, digest: Digest) -> String {
         match self {
             Self::TfdriftV1 => digest.to_string(),
-            Self::JcsV1 | Self::Opr8rV1 | Self::Sha256Jcs => format!("{}:{digest}", self.name()),
+            Self::JcsV1 | Self::Opr8rV1 | Self::Sha256Jcs => format!("{self}:{digest}"),
         }
     }
 }

@@ -69,6 +69,16 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
+    pub fn new(group: &str, version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
     /// See [`Kind::requires_selector`].
     pub fn requires_selector(&self) -> bool {
         kind::requires_selector(&self.group, &self.kind)

@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use super::{NameSet, Scope, Selector};
 
 /// A resource type as the API server names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Kind {
     /// API group; empty for the core group.
     pub group: Box<str>,
@@ -65,7 +67,6 @@ impl Kind {
         (&*self.group, &*self.kind) == AUTOSCALER
     }
 
-    /// `apps/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         ApiVersion(self).to_string()
     }
@@ -119,12 +120,10 @@ pub struct WantedKind {
     pub implicit: bool,
 }
 
-/// Which kinds of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KindName {
     /// Every kind that supports `list` and `watch`.
     Any,
-    /// `Deployment`.
     Named(Box<str>),
 }
 
@@ -148,15 +147,11 @@ impl WantedKind {
         if kind != "*" && (kind.is_empty() || !kind.chars().all(|c| c.is_ascii_alphanumeric())) {
             return Err(format!("invalid kind `{kind}`; want a name such as Deployment, or *"));
         }
+        let named = Self::exactly(&Kind::undiscovered(group, version, kind));
         Ok(Self {
-            group: group.into(),
-            version: (version != "*").then(|| version.into()),
-            kind: if kind == "*" { KindName::Any } else { KindName::Named(kind.into()) },
-            scope: Scope::default(),
-            selector: None,
-            name: None,
-            versions: Arc::default(),
-            implicit: false,
+            version: named.version.filter(|_| version != "*"),
+            kind: if kind == "*" { KindName::Any } else { named.kind },
+            ..named
         })
     }
 

@@ -20,6 +20,7 @@ pub use baseline::{
     SkipReason, SkippedResource,
 };
 pub use clock::Clock;
+pub(crate) use closed_sets::closed_set;
 pub use closed_sets::{
     Actor, Advice, BaselineFault, ChangeKind, ClosedSet, Expectation, FieldClass, Health, Phase,
     ResolutionCause, RestartReason, Severity, Source, WatchEvent,

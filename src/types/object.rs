@@ -9,7 +9,6 @@ use super::{
     ShortText, StatusReport, UnknownReason,
 };
 
-/// One live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveObject {
     pub key: ObjectKey,
@@ -24,7 +23,6 @@ pub struct LiveObject {
     pub info: ObjectInfo,
     /// The content, if a source compares fields of this kind.
     pub document: Option<Box<Document>>,
-    /// The parts of the status that a source reads.
     pub report: Option<Box<StatusReport>>,
     /// The annotation `last-applied-configuration`, if the source `last_applied` is enabled.
     pub applied: Option<Box<LastApplied>>,
@@ -103,7 +101,7 @@ pub struct LastApplied {
 }
 
 /// Details of an object, taken from its spec and status. They are exposed and never compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectInfo {
     pub health: Health,
     pub phase: Option<Phase>,
@@ -121,7 +119,6 @@ pub struct ObjectInfo {
     pub load_balancer: bool,
     /// The host name, if it does not follow from the name of the object.
     pub endpoint: Option<Box<str>>,
-    /// The first port.
     pub port: Option<u16>,
     /// The name of the Secret with the connection details; never its content.
     pub connection_secret: Option<Box<str>>,
@@ -133,28 +130,6 @@ pub struct ObjectInfo {
     pub scales: Option<Box<ObjectKey>>,
     /// The controller owner reference.
     pub owner: Option<Box<ObjectKey>>,
-}
-
-impl Default for ObjectInfo {
-    fn default() -> Self {
-        Self {
-            health: Health::Unknown,
-            phase: None,
-            message: Box::default(),
-            replicas: None,
-            cpu_request: None,
-            memory_request: None,
-            storage_request: None,
-            load_balancer: false,
-            endpoint: None,
-            port: None,
-            connection_secret: None,
-            labels: LabelSet::default(),
-            instance: None,
-            scales: None,
-            owner: None,
-        }
-    }
 }
 
 /// The parts of an object that only rules and extra series labels read. Objects without any share one value.
@@ -260,7 +235,7 @@ mod tests {
 
     fn manager(manager: &str, second: Option<i64>) -> FieldManager {
         let time = second.map(|second| Timestamp::from_second(second).unwrap());
-        FieldManager { manager: manager.into(), subresource: "".into(), time }
+        FieldManager::new(manager, time)
     }
 
     fn mismatch(actual: &str, owner: Option<FieldManager>) -> HashBaseline {

@@ -130,7 +130,6 @@ impl RedactionPolicy {
         self.fields.get(&object.namespace).is_some_and(|names| names.contains_key(&object.name))
     }
 
-    /// Adds sensitive fields of one object.
     pub fn add_fields(&mut self, object: &ObjectRef, fields: impl IntoIterator<Item = Box<str>>) {
         let ObjectRef { version, namespace, name, .. } = object;
         let names = self.fields.entry(namespace.clone()).or_default();
@@ -159,8 +158,7 @@ mod tests {
     }
 
     fn object(version: &str) -> ObjectRef {
-        let (group, kind) = ("apps".into(), "Deployment".into());
-        ObjectRef { group, version: version.into(), kind, namespace: "shop".into(), name: "web".into() }
+        ObjectRef::new("apps", version, "Deployment", "shop", "web")
     }
 
     fn policy_of(declared: &[(&str, &[&str])]) -> RedactionPolicy {

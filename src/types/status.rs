@@ -2,16 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    Algorithm, FieldManager, FieldPath, HashBaseline, Kind, KindName, Segment, Selector, WantedKind,
-};
+use super::{Algorithm, FieldManager, FieldPath, HashBaseline, Kind, Segment, Selector, WantedKind};
 
 /// The parts of an object's status that a source reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusReport {
     /// The status that the controller of the object reports.
     pub record: Option<ControllerStatus>,
-    /// The run of a Job that runs Terraform.
     pub run: Option<JobRun>,
 }
 
@@ -57,7 +54,6 @@ pub enum Progress {
     Failed,
 }
 
-/// One run of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRun {
     /// The value of the Job's label: the custom resource or workspace that it runs for.
@@ -175,9 +171,7 @@ pub struct StatusHashSpec {
     pub message: FieldPath,
     /// A map whose keys are the names of outputs.
     pub outputs: Option<FieldPath>,
-    /// Phases in which the controller is working.
     pub in_flight_phases: Vec<Box<str>>,
-    /// Phases in which the controller has failed.
     pub error_phases: Vec<Box<str>>,
     /// How long the controller may be working or behind before it is reported.
     pub grace: SignedDuration,
@@ -187,11 +181,9 @@ pub struct StatusHashSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusHashAlgorithm {
     Hash(Algorithm),
-    /// The observed generation.
     Generation,
 }
 
-/// Jobs that run Terraform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TerraformJobSpec {
     pub objects: WantedKind,
@@ -203,7 +195,6 @@ impl StatusHashSpec {
     /// The group and kind of opr8r's custom resource.
     pub const SIMPLE_RESOURCE: (&'static str, &'static str) = ("infra.opr8r", "SimpleResource");
 
-    /// opr8r's `SimpleResource`.
     pub fn simple_resource() -> Self {
         let (group, kind) = Self::SIMPLE_RESOURCE;
         Self::with_defaults(
@@ -238,7 +229,7 @@ impl StatusHashAlgorithm {
     /// The name in the settings.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Hash(algorithm) => algorithm.name(),
+            Self::Hash(algorithm) => algorithm.as_str(),
             Self::Generation => "generation",
         }
     }
@@ -263,12 +254,7 @@ impl Default for TerraformJobSpec {
 impl TerraformJobSpec {
     /// All Jobs that have this label.
     pub fn labelled(label: &str) -> Self {
-        let jobs = WantedKind {
-            group: "batch".into(),
-            version: Some("v1".into()),
-            kind: KindName::Named("Job".into()),
-            ..WantedKind::exactly(&Kind::deployment())
-        };
+        let jobs = WantedKind::exactly(&Kind::undiscovered("batch", "v1", "Job"));
         Self { objects: WantedKind { selector: Some(Selector::exists(label)), ..jobs }, label: label.into() }
     }
 }
@@ -288,11 +274,7 @@ mod tests {
     }
 
     fn behind(current: i64, since: Option<i64>, owner: Option<i64>) -> ControllerStatus {
-        let owner = owner.map(|second| FieldManager {
-            manager: "kubectl-edit".into(),
-            subresource: "".into(),
-            time: Some(at(second)),
-        });
+        let owner = owner.map(|second| FieldManager::new("kubectl-edit", Some(at(second))));
         ControllerStatus {
             observed_state: ObservedState::Generation { observed: Some(1), current, owner },
             phase: "".into(),

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::{Actor, Difference, Expectation, FieldClass, Finding, Severity, closed_sets::closed_set};
 
 closed_set! {
-    /// The name of a verdict.
     VerdictKind {
         InSync = "in_sync",
         /// Fields differ.
@@ -96,11 +95,8 @@ pub enum Judgement {
 /// How a claim deviates from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriftKind {
-    /// Fields differ.
     Drifted,
-    /// The declared object does not exist.
     Missing,
-    /// An object with another UID has the name of the declared object.
     Replaced,
 }
 
@@ -137,19 +133,28 @@ pub enum LastKnown {
     Episode(Box<Episode>),
 }
 
+impl LastKnown {
+    /// The verdict of a claim that can be compared again with the same result.
+    pub fn into_verdict(self) -> Verdict {
+        match self {
+            Self::NeverJudged => Verdict::NoBaseline,
+            Self::InSync => Verdict::InSync,
+            Self::Ignored(ignored) => Verdict::Ignored(ignored),
+            Self::Episode(episode) => Verdict::Drifted(episode),
+        }
+    }
+}
+
 /// The verdict of a claim. Data of deviating claims is boxed, because most claims are in sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     InSync,
     /// Drifted, missing or replaced: see [`DriftKind`].
     Drifted(Box<Episode>),
-    /// Rules ignore every difference.
     Ignored(Box<Ignored>),
-    /// The tool of the baseline is applying it.
     InFlight(LastKnown),
     /// The object opted in, but no source declares it.
     NoBaseline,
-    /// Could not be compared.
     Unknown(UnknownReason, LastKnown),
 }
 

@@ -12,9 +12,10 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
+    config::StateLocations,
     sources::{
         KindRequirements, SourceContext,
-        terraform::{StateLocations, random_key, run},
+        terraform::{random_key, run},
     },
     types::{Baseline, BaselineOrigin, Clock, Event, Scope, WatchHealth, WatchMode},
     watch::{ClusterConnection, client_from},

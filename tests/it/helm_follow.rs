@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    sources::helm::{ReleaseLocations, decode},
+    config::ReleaseLocations,
+    sources::helm::decode,
     types::{Baseline, BaselineFault, BaselineOrigin, DownReason, Event, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
 
 use drift_exporter::{
-    sources::manifest::ManifestLocations,
+    config::ManifestLocations,
     types::{Baseline, BaselineFault, BaselineOrigin, DeclaredBody, SkipReason, UnknownReason, WatchHealth},
 };
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
 use axum::body::Body;
 use drift_exporter::{
-    config::{Settings, TerraformSettings},
+    config::{Settings, StateLocations},
     server::CATALOG,
     types::{Source, TerraformJobSpec},
 };
@@ -236,7 +236,7 @@ fn settings_with_locked_state(api: &ApiServer, folder: &Path) -> Settings {
         json!({"ID": "1", "Operation": "OperationTypePlan", "Who": "ci", "Created": "2026-01-01T00:00:00Z"});
     fs::write(folder.join(".shop.tfstate.lock.info"), lock.to_string()).unwrap();
     let files = vec![folder.join("shop.tfstate")];
-    let terraform = TerraformSettings { files, this_cluster: true, ..TerraformSettings::default() };
+    let terraform = StateLocations { files, this_cluster: true, ..StateLocations::default() };
     Settings { sources: vec![Source::Annotation, Source::Terraform], terraform, ..Settings::default() }
 }
 

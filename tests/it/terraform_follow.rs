@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    sources::terraform::StateLocations,
+    config::StateLocations,
     types::{BaselineFault, BaselineOrigin, DownReason, Event, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;

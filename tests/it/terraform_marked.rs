@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drift_exporter::{
-    config::{Settings, TerraformSettings},
+    config::{Settings, StateLocations},
     diff::unpack,
     types::{Kind, Source, VerdictKind},
 };
@@ -88,7 +88,7 @@ impl SensitiveStateFixture {
         api.put("deployments", deployment("hunter-env"));
         let settings = Settings {
             sources: vec![Source::Terraform],
-            terraform: TerraformSettings { this_cluster: true, ..TerraformSettings::default() },
+            terraform: StateLocations { this_cluster: true, ..StateLocations::default() },
             ..Settings::default()
         };
         let client = states.client_with_fallback(&api.client());

@@ -7,11 +7,12 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
+    config::StateLocations,
     diff::{
         manifest::Schemas,
         terraform::{Comparison, compare},
     },
-    sources::terraform::{PART_LIMIT, PublishedBaseline, StateLocations, decode},
+    sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
     types::{BaselineFault, BaselineOrigin, RedactionKey, SkipReason},
 };
 use serde_json::{Value, json};

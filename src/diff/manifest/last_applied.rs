@@ -33,7 +33,7 @@ pub fn last_applied(object: &Value, object_key: &ObjectKey, key: &RedactionKey) 
             (object_key.kind.version.clone(), DeclaredBody::Opaque(UnknownReason::UnreadableBaseline))
         }
     };
-    let declared = declared_object(object_key, version, body, key);
+    let declared = declared_object(object_key, &version, body, key);
     Some(LastApplied { declared, rest: hash_of_rest(object, key) })
 }
 
@@ -41,32 +41,19 @@ pub fn last_applied(object: &Value, object_key: &ObjectKey, key: &RedactionKey) 
 pub fn unreadable_last_applied(object_key: &ObjectKey, key: &RedactionKey) -> Option<LastApplied> {
     let Kind { group, version, kind, .. } = &*object_key.kind;
     let body = DeclaredBody::Opaque(UnknownReason::Unreadable);
-    let declared = declared_object(object_key, version.clone(), body, key);
+    let declared = declared_object(object_key, version, body, key);
     (!is_secret(group, kind)).then_some(LastApplied { declared, rest: 0 })
 }
 
 fn declared_object(
     object_key: &ObjectKey,
-    version: Box<str>,
+    version: &str,
     body: DeclaredBody,
     key: &RedactionKey,
 ) -> DeclaredObject {
     let Kind { group, kind, .. } = &*object_key.kind;
-    DeclaredObject {
-        address: Box::default(),
-        resource_type: kind.clone(),
-        object: ObjectRef {
-            group: group.clone(),
-            version,
-            kind: kind.clone(),
-            namespace: object_key.namespace.as_str().into(),
-            name: object_key.name.as_str().into(),
-        },
-        uid: None,
-        sensitive: Vec::new(),
-        key: key.clone(),
-        body,
-    }
+    let object = ObjectRef::new(group, version, kind, &object_key.namespace, &object_key.name);
+    DeclaredObject::new(kind, object, key.clone(), body)
 }
 
 /// Whether a manifest declares this object: a copied annotation declares another one. The API server ignores the namespace

@@ -29,7 +29,6 @@ use super::{
 };
 use crate::types::{Finding, RedactionKey};
 
-/// The result of comparing a manifest with a live object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     pub findings: Vec<Finding>,
@@ -104,7 +103,6 @@ pub(super) const NOT_DECLARED: &[&str] = &[
     "deletionGracePeriodSeconds",
 ];
 
-/// Annotations that kubectl and controllers write.
 const NOT_DECLARED_ANNOTATIONS: &[&str] =
     &[LAST_APPLIED, "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"];
 

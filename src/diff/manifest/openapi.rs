@@ -77,7 +77,6 @@ fn api_version_and_kind(schema: &RawValue) -> Option<(String, String)> {
     Some((format!("{group}/{version}").trim_start_matches('/').to_owned(), kind))
 }
 
-/// Whether a schema defines any content.
 fn has_content(schema: &Value) -> bool {
     let is_free_form = |member: &Value| {
         member["x-kubernetes-preserve-unknown-fields"] == true && member.get("properties").is_none()

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::diff::{quantity::Quantity, redacted_text::decode_base64, reporter::scalar_text};
 
-/// The schemas of some kinds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Schemas {
     /// By API version and kind: `apps/v1 Deployment`.
@@ -105,7 +104,6 @@ pub(super) enum FieldRule {
 }
 
 impl Schemas {
-    /// The schemas of the built-in kinds.
     pub fn built_in() -> &'static Self {
         static TABLE: LazyLock<Schemas> = LazyLock::new(|| parse_table(include_str!("table/schemas")));
         &TABLE
@@ -244,7 +242,6 @@ pub(in crate::diff) struct SchemaNode<'a> {
 }
 
 impl<'a> SchemaNode<'a> {
-    /// The node of a whole object.
     pub(super) fn new(schemas: &'a Schemas, field_type: &'a FieldType) -> Self {
         Self { schemas, name: "", field_type, rules: &[], is_atomic: false }
     }
@@ -274,7 +271,6 @@ impl<'a> SchemaNode<'a> {
         Self { field_type, rules: &[], is_atomic, ..self }
     }
 
-    /// Whether the object is of a built-in kind.
     pub(super) fn is_built_in(self) -> bool {
         self.schemas.has_defaults
     }
@@ -376,7 +372,6 @@ impl ClusterSchemas {
         has_dropped || self.0.len() > remaining
     }
 
-    /// The tracked kinds, by API version.
     pub fn tracked(&self) -> BTreeMap<Box<str>, BTreeSet<Box<str>>> {
         let mut versions: BTreeMap<Box<str>, BTreeSet<Box<str>>> = BTreeMap::new();
         for (version, kind) in self.0.keys() {

@@ -216,7 +216,6 @@ fn report_added_elements<'a>(node: SchemaNode<'a>, live: &'a [Value], reporter: 
 /// Fields that identify the elements of a list, each with its value if it is absent.
 type ListKeys<'a> = Vec<(&'a str, &'a str)>;
 
-/// How the elements of two lists are matched.
 enum ElementMatch<'a> {
     Keys(ListKeys<'a>),
     Value,
@@ -234,7 +233,6 @@ fn element_match<'a>(node: SchemaNode<'a>, declared: &[Value], live: &[Value]) -
     }
 }
 
-/// The keys of a list by its schema.
 pub(in crate::diff) fn schema_keys(node: SchemaNode<'_>) -> Option<ListKeys<'_>> {
     match node.field_type {
         FieldType::List(_, ListType::Map(keys)) => {
@@ -279,7 +277,6 @@ fn are_unique(keys: &[(&str, &str)], list: &[Value]) -> bool {
     values.len() == list.len() && values.iter().flatten().all(|value| !value.is_empty())
 }
 
-/// The values of the keys of an element.
 pub(in crate::diff) fn key_values(keys: &[(&str, &str)], element: &Value) -> Vec<String> {
     let value = |(key, default): &(&str, &str)| match scalar_text(&element[*key]) {
         absent if absent.is_empty() => (*default).to_owned(),

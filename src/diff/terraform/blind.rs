@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::table::{Attribute, AttributeType, ProviderTable};
 use crate::{
     diff::{
+        canonical::is_empty,
         ownership::FieldOwners,
         redacted_text::{display_path, is_redacted, is_same},
     },
@@ -169,17 +170,8 @@ impl BlindFieldWalk<'_> {
     }
 
     fn is_set(&self, value: &Value) -> bool {
-        match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::Bool(true) | Value::Number(_) => true,
-            Value::String(text) => !text.is_empty() && !self.is_redacted_false(text),
-            Value::Array(elements) => !elements.is_empty(),
-            Value::Object(members) => !members.is_empty(),
-        }
-    }
-
-    fn is_redacted_false(&self, text: &str) -> bool {
-        is_redacted(text) && is_same(self.key, "false", text)
+        let is_redacted_false = |text: &str| is_redacted(text) && is_same(self.key, "false", text);
+        !is_empty(value) && *value != false && !value.as_str().is_some_and(is_redacted_false)
     }
 }
 

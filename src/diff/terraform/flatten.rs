@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     diff::{
+        canonical::is_empty,
         redacted_text::{is_redacted, is_same, octal_mode},
         reporter::scalar_text,
     },
@@ -42,7 +43,6 @@ struct Flattener<'a> {
     table: &'a ProviderTable,
     /// All attributes of the resource.
     state: &'a Value,
-    /// Whether a provider before 2.0 wrote the state.
     is_before_v2: bool,
     key: &'a RedactionKey,
 }
@@ -177,7 +177,6 @@ impl Flattener<'_> {
     }
 }
 
-/// The keys of tolerations that Kubernetes adds to Pods.
 const ADDED_TOLERATIONS: &[&str] = &[
     "node.kubernetes.io/disk-pressure",
     "node.kubernetes.io/memory-pressure",
@@ -189,7 +188,6 @@ const ADDED_TOLERATIONS: &[&str] = &[
     "node.kubernetes.io/unschedulable",
 ];
 
-/// A scalar as a text attribute.
 fn flatten_scalar(attribute: &Attribute, value: &Value) -> Value {
     match value {
         Value::Number(number) if attribute.is("octal") => {
@@ -207,14 +205,7 @@ fn flatten_scalar(attribute: &Attribute, value: &Value) -> Value {
 }
 
 fn is_zero(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => true,
-        Some(Value::Number(number)) => number.as_f64() == Some(0.0),
-        Some(Value::String(text)) => text.is_empty(),
-        Some(Value::Bool(set)) => !set,
-        Some(Value::Array(elements)) => elements.is_empty(),
-        Some(Value::Object(members)) => members.is_empty(),
-    }
+    value.is_none_or(|value| is_empty(value) || *value == false || value.as_f64() == Some(0.0))
 }
 
 /// Whether the provider takes a label or annotation for internal: its host ends in `kubernetes.io`. Providers before 2.0 have no

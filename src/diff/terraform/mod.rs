@@ -30,7 +30,6 @@ use super::{
 };
 use crate::types::{DeclaredBody, DeclaredObject, FieldPath, Finding, ObjectRef};
 
-/// The result of comparing a declaration with a live object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     pub findings: Vec<Finding>,

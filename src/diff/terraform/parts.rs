@@ -44,7 +44,6 @@ pub(super) fn pod_template_path(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// The block of an environment variable.
 pub(super) fn env_block(table: &ProviderTable) -> Option<usize> {
     table.block_at("kubernetes_deployment", &["spec", "template", "spec", "container", "env"])
 }

@@ -113,21 +113,12 @@ mod tests {
 
     #[track_caller]
     fn check_kind(kind: &str, resource_type: &str, attributes: &[&str], fields: &[&str]) {
+        let object = ObjectRef::new("", "v1", kind, "shop", "a");
+        // An object that cannot be compared may have sensitive attributes too.
+        let body = DeclaredBody::Opaque(UnknownReason::NewerSchema);
         let declared = DeclaredObject {
-            address: "a".into(),
-            resource_type: resource_type.into(),
-            object: ObjectRef {
-                group: "".into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                namespace: "shop".into(),
-                name: "a".into(),
-            },
-            uid: None,
             sensitive: attributes.iter().map(|path| (*path).into()).collect(),
-            key: RedactionKey::new([1; 32]),
-            // An object that cannot be compared may have sensitive attributes too.
-            body: DeclaredBody::Opaque(UnknownReason::NewerSchema),
+            ..DeclaredObject::new(resource_type, object, RedactionKey::new([1; 32]), body)
         };
         let found = sensitive_fields(&declared);
         assert_eq!(found.iter().map(|field| &**field).collect::<Vec<_>>(), fields, "{attributes:?}");

@@ -23,7 +23,6 @@ pub(super) struct ProviderTable {
     blocks: Vec<Block>,
 }
 
-/// The kind of object that a resource type manages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResourceType {
     group: &'static str,

@@ -112,11 +112,12 @@ impl Requests {
     }
 
     fn monthly(self, prices: &Prices) -> f64 {
-        let each = to_f64(self.cpu) / 1000.0 * prices.cpu_core_hour * HOURS_PER_MONTH
-            + to_f64(self.memory) / GIB * prices.memory_gib_hour * HOURS_PER_MONTH
-            + to_f64(self.storage) / GIB * prices.storage_gib_month;
+        let price = |price: Option<f64>| price.unwrap_or(0.0);
+        let each = to_f64(self.cpu) / 1000.0 * price(prices.cpu_core_hour) * HOURS_PER_MONTH
+            + to_f64(self.memory) / GIB * price(prices.memory_gib_hour) * HOURS_PER_MONTH
+            + to_f64(self.storage) / GIB * price(prices.storage_gib_month);
         to_f64(self.replicas) * each
-            + f64::from(self.load_balancers) * prices.load_balancer_hour * HOURS_PER_MONTH
+            + f64::from(self.load_balancers) * price(prices.load_balancer_hour) * HOURS_PER_MONTH
     }
 
     /// The declared requests: these, with the differences reverted. `None` if a difference does not contain its amounts.
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn object_without_requests_has_no_cost() {
-        let prices = Prices { cpu_core_hour: 1.0, ..Prices::default() };
+        let prices = Prices { cpu_core_hour: Some(1.0), ..Prices::default() };
         let replicas = ObjectInfo { replicas: Some(3), ..ObjectInfo::default() };
         assert_eq!(super::monthly_cost(&replicas, &prices), None);
         let asking = ObjectInfo { cpu_request: Some(0), ..replicas };
@@ -345,10 +346,10 @@ mod tests {
     fn monthly_cost_covers_all_replicas() {
         let prices = Prices {
             currency: "EUR".into(),
-            cpu_core_hour: 0.02,
-            memory_gib_hour: 0.003,
-            storage_gib_month: 0.1,
-            load_balancer_hour: 0.01,
+            cpu_core_hour: Some(0.02),
+            memory_gib_hour: Some(0.003),
+            storage_gib_month: Some(0.1),
+            load_balancer_hour: Some(0.01),
         };
         // 3 × (0.5 × 14.6 + 2.19 + 1) + 7.3
         let cost = super::round_to_cents(LIVE.monthly(&prices));

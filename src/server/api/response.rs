@@ -164,7 +164,7 @@ impl ETag {
                 prices;
             currency.hash(&mut hasher);
             for price in [cpu_core_hour, memory_gib_hour, storage_gib_month, load_balancer_hour] {
-                price.to_bits().hash(&mut hasher);
+                price.map(f64::to_bits).hash(&mut hasher);
             }
         }
         // Every process has its own key, so a tag of an earlier process never matches.

@@ -189,8 +189,7 @@ fn explain(key: &ObjectKey) -> String {
 
 /// Declares the live state. The annotation stays as it is if the hash cannot be computed.
 fn annotate_hash(key: &ObjectKey, prefix: &str, algorithm: Option<Algorithm>) -> String {
-    let algorithm =
-        algorithm.map_or_else(String::new, |algorithm| format!("--algorithm {} ", algorithm.name()));
+    let algorithm = algorithm.map_or_else(String::new, |algorithm| format!("--algorithm {algorithm} "));
     format!(
         "hash=$(drift-exporter hash {algorithm}{namespace}{object}) && kubectl {namespace}annotate {kind} {name} {annotation}=\"${{hash%% *}}\" --overwrite",
         object = object_arg(key),

@@ -8,5 +8,5 @@ mod source;
 
 pub use self::{
     release::{Release, decode},
-    source::{ReleaseLocations, run},
+    source::run,
 };

@@ -5,7 +5,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use tokio::{sync::Semaphore, time::timeout};
@@ -16,6 +15,7 @@ use super::{
     revisions::{ReleaseStatus, Revision, RevisionObject, release_status},
 };
 use crate::{
+    config::ReleaseLocations,
     sources::{
         document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
         driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
@@ -25,28 +25,11 @@ use crate::{
         publisher::{DecodedBaseline, Publisher, TrackedBaseline},
         scopes::{KindScopes, SharedScopes},
     },
-    types::{BaselineFault, BaselineOrigin, DownReason, Lock, Scope, Source},
+    types::{BaselineFault, BaselineOrigin, DownReason, Lock, Source},
 };
 
 /// All storage objects of Helm carry this label.
 const LABEL_SELECTOR: &str = "owner=helm";
-
-/// Where to find releases.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReleaseLocations {
-    /// Whether this source is used at all.
-    pub enabled: bool,
-    /// The namespaces of the releases.
-    pub scope: Scope,
-    /// After this time, an install, upgrade or rollback that has not ended is taken for interrupted.
-    pub pending_max_age: SignedDuration,
-}
-
-impl Default for ReleaseLocations {
-    fn default() -> Self {
-        Self { enabled: false, scope: Scope::default(), pending_max_age: SignedDuration::from_mins(30) }
-    }
-}
 
 /// Publishes all releases and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext<ReleaseLocations>) {

@@ -22,25 +22,17 @@ use super::{
     publisher::{DecodedBaseline, Publisher, TrackedBaseline},
     scopes::{KindScopes, SharedScopes},
 };
-use crate::types::{
-    BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, Scope, SkipReason,
-    SkippedResource, Source, UnknownReason,
+use crate::{
+    config::ManifestLocations,
+    types::{
+        BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, Scope, SkipReason,
+        SkippedResource, Source, UnknownReason,
+    },
 };
 
 const MAX_FILE_SIZE: u64 = 32 << 20;
 /// All manifests of one path together.
 const MAX_TOTAL_SIZE: u64 = 512 << 20;
-
-/// Where to find manifests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManifestLocations {
-    /// Whether this source is used at all.
-    pub enabled: bool,
-    /// Files and directories. Each is a baseline.
-    pub paths: Vec<PathBuf>,
-    /// For objects that do not name a namespace.
-    pub namespace: Box<str>,
-}
 
 /// Publishes the manifests at each path and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext<ManifestLocations>) {

@@ -13,7 +13,7 @@ mod state;
 
 pub use self::{
     published::{PART_LIMIT, PublishedBaseline, random_key},
-    source::{StateLocations, run},
+    source::run,
     state::{StateReader, TerraformState, decode},
 };
 pub use super::inflate::{INFLATE_LIMIT, InflateReader, ReadError};

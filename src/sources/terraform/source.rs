@@ -11,7 +11,6 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use jiff::SignedDuration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -21,13 +20,14 @@ use super::{
     state::StateReader,
 };
 use crate::{
+    config::StateLocations,
     sources::{
         driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
         file_system::FileVersion,
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{BaselineFault, BaselineOrigin, Lock, Scope, Source},
+    types::{BaselineFault, BaselineOrigin, Lock, Source},
 };
 
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
@@ -35,36 +35,6 @@ const WRITE_TIME: Duration = Duration::from_secs(5);
 
 /// The label of state Secrets and of the Leases that lock them.
 const STATE_SELECTOR: &str = "tfstate=true";
-
-/// Where to find states.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateLocations {
-    /// Whether this source is used at all.
-    pub enabled: bool,
-    /// The namespaces of state Secrets, their locks and published baselines.
-    pub scope: Scope,
-    /// State files, and directories with state files.
-    pub files: Vec<PathBuf>,
-    /// After this time, a lock is taken for abandoned.
-    pub lock_max_age: SignedDuration,
-    /// Whether all states belong to this cluster, so that no uid has to match.
-    pub this_cluster: bool,
-    /// The prefix of the labels and annotations of published baselines, without a slash.
-    pub prefix: Box<str>,
-}
-
-impl Default for StateLocations {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            scope: Scope::default(),
-            files: Vec::new(),
-            lock_max_age: SignedDuration::from_mins(30),
-            this_cluster: false,
-            prefix: "tfdrift.jin.dev".into(),
-        }
-    }
-}
 
 /// Publishes all states and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext<StateLocations>) {

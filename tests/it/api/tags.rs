@@ -57,7 +57,7 @@ async fn etag_depends_on_settings_and_query() {
     assert!(get_if_changed(&world, object, &tag).await.1);
     let usual = Settings::clone(&world.settings.current());
     let full = Settings { shown_values: ShownValues::Full, ..usual.clone() };
-    let priced = Settings { prices: Some(Prices { cpu_core_hour: 1.0, ..Prices::default() }), ..usual };
+    let priced = Settings { prices: Some(Prices { cpu_core_hour: Some(1.0), ..Prices::default() }), ..usual };
     for settings in [full, priced] {
         world.settings.replace(settings);
         world.wait_idle().await;

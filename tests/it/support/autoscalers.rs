@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use drift_exporter::{
-    config::{Settings, TerraformSettings},
+    config::{Settings, StateLocations},
     types::{Kind, Scope, Source},
 };
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ impl StateFiles {
     pub(crate) fn start_exporter(&self, api: &ApiServer) -> ExporterFixture {
         // The server has no Secrets.
         let (scope, files) = (Scope::nothing(), vec![self.folder.path().into()]);
-        let terraform = TerraformSettings { scope, files, ..TerraformSettings::default() };
+        let terraform = StateLocations { scope, files, ..StateLocations::default() };
         let sources = vec![Source::Terraform];
         ExporterFixture::start_with(api, Settings { sources, terraform, ..Settings::default() })
     }

@@ -3,12 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
-    sources::{
-        KindRequirements, SourceContext, SourceDeclarations,
-        helm::{self, ReleaseLocations},
-        manifest::{self, ManifestLocations},
-        terraform::{self, StateLocations},
-    },
+    config::{ManifestLocations, ReleaseLocations, StateLocations},
+    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
     types::{Baseline, Clock, Event, RedactionKey, WatchHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
