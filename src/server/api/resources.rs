@@ -6,14 +6,16 @@ use axum::{
     extract::{FromRequestParts as _, Request, State},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use jiff::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::{sync::mpsc::Sender, task::yield_now};
 
 use super::{
     drift_details::FieldLabelCache,
-    parallel_body::{BatchWriter, ClientGone, write_in_parallel},
+    parallel_body::write_in_parallel,
     params::{NoQuery, check_namespace, parse_body, parse_query},
     response::{ETag, Problem},
     service_endpoints::ServiceEndpoints,
@@ -30,8 +32,10 @@ use crate::{
     },
 };
 
-/// How many claims are in a batch: about as many as fill a chunk.
+/// How many claims are in a batch.
 const BATCH_SIZE: usize = 32;
+/// A batch of drifted claims mostly fits.
+const CHUNK_CAPACITY: usize = 72 << 10;
 
 // The documentation of the fields is the description of the parameters in `/openapi.json`.
 /// What to look for.
@@ -193,12 +197,12 @@ async fn list(
     drop(found);
     let body = Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page });
     let batches = body.page.len().div_ceil(BATCH_SIZE).max(1);
-    write_in_parallel(batches, |owner| body.clone().write(batches, owner)).await
+    write_in_parallel(batches, |own, chunks| body.clone().write(batches, own, chunks)).await
 }
 
 impl ListBody {
     /// Writes the batches of one writer.
-    async fn write(self: Arc<Self>, batches: usize, mut owner: BatchWriter) -> Result<(), ClientGone> {
+    async fn write(self: Arc<Self>, batches: usize, own: impl Iterator<Item = usize>, chunks: Sender<Bytes>) {
         let Self { request, values, now, settings, snapshot, endpoints, total, page } = &*self;
         let context = ViewContext::new(values, *now, snapshot, settings.prices.as_ref(), endpoints);
         let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
@@ -206,29 +210,33 @@ impl ListBody {
         let envelope = ListView { resources: [(); 0], total: *total, namespace: &request.namespace };
         let envelope = serde_json::to_string(&envelope).expect("a view has only string keys");
         let (head, tail) = envelope.split_once("[]").expect("an empty list is written as []");
-        while let Some(batch) = owner.batch() {
+        for batch in own {
+            let mut chunk = Vec::with_capacity(CHUNK_CAPACITY);
             if batch == 0 {
-                owner.text(head).await?;
-                owner.text("[").await?;
+                chunk.extend([head, "["].concat().bytes());
             }
             for (at, (kind, entry)) in page.iter().enumerate().skip(batch * BATCH_SIZE).take(BATCH_SIZE) {
                 if at > 0 {
-                    owner.text(",").await?;
+                    chunk.push(b',');
                 }
                 let view = ResourceView::new(&kinds[*kind], entry, &context, &mut labels);
                 // Only a selection of fields needs a `Value` tree.
                 match &request.fields {
-                    None => owner.value(&view).await?,
-                    Some(fields) => owner.value(&select(&view, fields)).await?,
+                    None => serde_json::to_writer(&mut chunk, &view),
+                    Some(fields) => serde_json::to_writer(&mut chunk, &select(&view, fields)),
                 }
+                .expect("a view has only string keys");
             }
             if batch + 1 == batches {
-                owner.text("]").await?;
-                owner.text(tail).await?;
+                chunk.extend(["]", tail].concat().bytes());
             }
-            owner.end_batch().await?;
+            if chunks.send(chunk.into()).await.is_err() {
+                // The client has disconnected.
+                return;
+            }
+            // Short requests are answered in between.
+            yield_now().await;
         }
-        Ok(())
     }
 }
 
