@@ -10,20 +10,16 @@ use prometheus_client::registry::Registry;
 
 use super::{
     aggregates,
-    catalog::{
-        ACTORS, AGES, BLIND, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, JOB_DURATION,
-        JOB_RESULT, JOB_START, ONSET, RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP,
-        STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
-    },
+    catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::{Deflater, Fragment, Pages},
     lines::BlockLines,
     process::render_registry,
-    text::{Format, line},
+    text::Format,
 };
 use crate::{
     config::{Settings, ShownLabel},
     engine::{ClaimBlock, KindState, Snapshot},
-    server::{Metric, query::TerraformJobs},
+    server::Metric,
 };
 
 /// The settings of the page.
@@ -180,35 +176,8 @@ fn assemble(
             pages.push(&block.lines.health.fragment);
         }
     }
-    let (counters, runs) = (&snapshot.counters, TerraformJobs::from_snapshot(snapshot));
-    let mut dropped = String::new();
-    line(&mut dropped, DROPPED.name, &[], content.dropped);
-    let rest = [
-        (
-            &RESOURCES,
-            aggregates::resources(
-                content.blocks.iter().map(|block| (block.state, block.block, &*block.lines)),
-            ),
-        ),
-        (&DETECTIONS, aggregates::detections(counters)),
-        (&ACTORS, aggregates::actors(counters)),
-        (&RESOLUTIONS, aggregates::resolutions(counters)),
-        (&AGES, aggregates::ages(counters)),
-        (&STATE_SERIAL, aggregates::state_serials(snapshot)),
-        (&STATE_RESOURCES, aggregates::state_resources(snapshot)),
-        (&STATE_WRITTEN, aggregates::state_last_writes(snapshot)),
-        (&STATE_READABLE, aggregates::state_readable(snapshot)),
-        (&STATE_LOCK, aggregates::state_locks(snapshot)),
-        (&JOB_RESULT, aggregates::job_results(&runs)),
-        (&JOB_START, aggregates::job_starts(&runs)),
-        (&JOB_DURATION, aggregates::job_durations(&runs)),
-        (&SOURCE_UP, aggregates::sources(snapshot)),
-        (&STREAM_UP, aggregates::watches(snapshot)),
-        (&CACHE, aggregates::cache(snapshot)),
-        (&RULE_MATCHES, aggregates::rule_matches(snapshot)),
-        (&RULE_EXPIRY, aggregates::rule_expiries(snapshot)),
-        (&DROPPED, dropped),
-    ];
+    let blocks = content.blocks.iter().map(|block| (block.state, block.block, &*block.lines));
+    let rest = aggregates::families(snapshot, blocks, content.dropped);
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
     pages.push(&deflater.fragment(rest));
     pages
