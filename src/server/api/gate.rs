@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Request, State},
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     drift_details::{FieldLabelCache, drift_details},
-    params::{check_namespace, parse_query},
+    params::{Params, check_namespace},
     response::{Problem, ProblemView, json},
     view::{DifferenceView, OneOf},
 };
@@ -29,7 +26,7 @@ use crate::{
 /// What is about to be deployed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct GateQuery {
+pub(in crate::server) struct GateQuery {
     /// Only this namespace; `*`, or nothing, for all that are watched.
     namespace: Option<String>,
     /// Kind, plural, or either with `.group`.
@@ -95,18 +92,14 @@ struct GateCheck {
     allow_empty: bool,
 }
 
-pub(crate) async fn gate(State(exposed): State<Arc<Exposed>>, caller: Caller, request: Request) -> Response {
-    let query: GateQuery = match parse_query(&mut request.into_parts().0).await {
-        Ok(query) => query,
-        Err(problem) => return problem.into_response(),
-    };
-    check(&exposed, &caller, query).unwrap_or_else(IntoResponse::into_response)
-}
-
-fn check(exposed: &Exposed, caller: &Caller, query: GateQuery) -> Result<Response, Problem> {
+pub(in crate::server) async fn gate(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
+    Params(query): Params<GateQuery>,
+) -> Result<Response, Problem> {
     let check = GateCheck::new(query);
     if let Some(namespace) = &check.filter.namespace {
-        check_namespace(namespace, exposed)?;
+        check_namespace(namespace, &exposed)?;
     }
     let snapshot = caller.snapshot();
     if !snapshot.ready || exposed.stop.is_cancelled() {
@@ -115,11 +108,11 @@ fn check(exposed: &Exposed, caller: &Caller, query: GateQuery) -> Result<Respons
     }
     let mut reasons = check.unhealthy_sources(&snapshot);
     reasons.extend(check.unhealthy_watches(&snapshot));
-    reasons.extend(check.unauthorized_kinds(caller));
+    reasons.extend(check.unauthorized_kinds(&caller));
     let mut checked = 0;
     for row in check.filter.claims(&snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
         checked += 1;
-        reasons.extend(check.closed_by(&row, caller, &snapshot));
+        reasons.extend(check.closed_by(&row, &caller, &snapshot));
     }
     if checked == 0 && reasons.is_empty() && !check.allow_empty {
         let detail = "Nothing is known that this is about; `allowEmpty=true` lets that pass";

@@ -88,7 +88,7 @@ struct IgnoredView<'a> {
     expires: Option<Timestamp>,
 }
 
-pub(crate) async fn object(
+pub(in crate::server) async fn object(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
     path: Result<Path<(String, String, String)>, PathRejection>,

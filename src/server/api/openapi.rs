@@ -11,7 +11,7 @@ use super::{
     gate::{ClosedGate, GateQuery, GateView},
     history::{HistoryQuery, HistoryView},
     object::ObjectView,
-    params::NoQuery,
+    params::{NoParams, Params},
     resources::ResourceQuery,
     response::{ProblemView, json},
     rules::RulesView,
@@ -215,7 +215,7 @@ const fn problem(status: u16, description: &'static str) -> ResponseSpec {
     ResponseSpec { status, description, content: Content::Problem(schema::<ProblemView>) }
 }
 
-pub(crate) async fn openapi(State(exposed): State<Arc<Exposed>>, _: NoQuery) -> Response {
+pub(in crate::server) async fn openapi(State(exposed): State<Arc<Exposed>>, _: Params<NoParams>) -> Response {
     json(&document(exposed.auth.methods()))
 }
 

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -16,7 +17,7 @@ use tokio::{sync::mpsc::Sender, task::yield_now};
 use super::{
     drift_details::FieldLabelCache,
     parallel_body::write_in_parallel,
-    params::{NoQuery, check_namespace, parse_body, parse_query},
+    params::{NoParams, Params, check_namespace, parse_body},
     response::{ETag, Problem},
     service_endpoints::ServiceEndpoints,
     view::{KindView, ListView, ResourceView, ViewContext},
@@ -41,7 +42,7 @@ const CHUNK_CAPACITY: usize = 72 << 10;
 /// What to look for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ResourceQuery {
+pub(in crate::server) struct ResourceQuery {
     /// The namespace; `*` for every one that is watched.
     namespace: Option<String>,
     /// Kind, plural, or either with `.group`: `deployment`, `deployments.apps`.
@@ -72,19 +73,16 @@ struct ListRequest {
     fields: Option<Vec<String>>,
 }
 
-pub(crate) async fn resources(
+pub(in crate::server) async fn resources(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
-    request: Request,
+    Params(query): Params<ResourceQuery>,
+    uri: Uri,
+    headers: HeaderMap,
 ) -> Response {
-    let (mut parts, _) = request.into_parts();
-    let query = match parse_query::<ResourceQuery>(&mut parts).await {
-        Ok(query) => query,
-        Err(problem) => return problem.into_response(),
-    };
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &parts.uri);
-    etag.respond(&parts.headers, async {
+    let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &uri);
+    etag.respond(&headers, async {
         match ListRequest::new(query, &exposed, &caller) {
             Ok(request) => list(request, &exposed, &caller, settings, snapshot).await,
             Err(problem) => problem.into_response(),
@@ -93,13 +91,12 @@ pub(crate) async fn resources(
     .await
 }
 
-pub(crate) async fn post_resources(State(exposed): State<Arc<Exposed>>, request: Request) -> Response {
-    list_from_body(exposed, request).await.unwrap_or_else(IntoResponse::into_response)
-}
-
-async fn list_from_body(exposed: Arc<Exposed>, request: Request) -> Result<Response, Problem> {
+pub(in crate::server) async fn post_resources(
+    State(exposed): State<Arc<Exposed>>,
+    _: Params<NoParams>,
+    request: Request,
+) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
-    NoQuery::from_request_parts(&mut parts, &exposed).await?;
     let query: ResourceQuery = parse_body(&parts.headers, body).await?;
     // The caller is authorized for the namespace in the body as for one in the URL.
     parts.extensions.insert(BodyNamespace(query.namespace.clone().unwrap_or_default()));

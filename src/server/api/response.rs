@@ -128,13 +128,13 @@ impl IntoResponse for Problem {
 }
 
 /// The response to an unknown path.
-pub(crate) async fn not_found(uri: Uri) -> Response {
+pub(in crate::server) async fn not_found(uri: Uri) -> Response {
     let detail = format!("there is no {}; the page at `/` links to what there is", uri.path());
     Problem::new(StatusCode::NOT_FOUND, detail).into_response()
 }
 
 /// The response to a method that a path does not support.
-pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
+pub(in crate::server) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
     let detail = format!("{} does not take {method}", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).into_response()
 }
