@@ -161,10 +161,10 @@ impl Query {
         settings.shown_values = ShownValues::Full;
         let direct = start_in_process(client, settings, mode, stderr).await?;
         if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
-            gaps.push(CoverageGap::never_compared("last-applied configurations of Secrets".to_owned()));
+            gaps.push(CoverageGap::new("last-applied configurations of Secrets", "never compared"));
         }
         if direct.awaits_schemas() {
-            gaps.push(CoverageGap::stalled("schemas of custom resources".to_owned()));
+            gaps.push(CoverageGap::new("schemas of custom resources", "stalled"));
         }
         let targets = resources.into_iter().zip(&kinds).map(|(resource, kind)| {
             let scope = if kind.namespaced { scope.clone() } else { NamespaceScope::ClusterScoped };
@@ -231,7 +231,7 @@ async fn limit_settings(
     limit_sources(settings, &readable);
     let baselines = if namespace.is_none() { "releases and states" } else { "states" };
     let gap = describe_missed(&missed)
-        .map(|namespaces| CoverageGap::forbidden(format!("{baselines} in {namespaces}")));
+        .map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
     Ok(gap.into_iter().collect())
 }
 

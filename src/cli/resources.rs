@@ -247,7 +247,7 @@ impl LabelFilter {
         let mut matching: BTreeMap<KindKey, BTreeSet<NamespacedName>> = BTreeMap::new();
         for (key, kind, found) in lists {
             if found.is_forbidden {
-                gaps.push(CoverageGap::forbidden(format!("labels of {}", kind.kind)));
+                gaps.push(CoverageGap::new(format!("labels of {}", kind.kind), "forbidden"));
             }
             matching.insert(key, found.names);
         }
@@ -409,16 +409,8 @@ pub(super) struct CoverageGap {
 }
 
 impl CoverageGap {
-    pub(super) fn forbidden(what: String) -> Self {
-        Self { what, reason: "forbidden" }
-    }
-
-    pub(super) fn never_compared(what: String) -> Self {
-        Self { what, reason: "never compared" }
-    }
-
-    pub(super) fn stalled(what: String) -> Self {
-        Self { what, reason: "stalled" }
+    pub(super) fn new(what: impl Into<String>, reason: &'static str) -> Self {
+        Self { what: what.into(), reason }
     }
 }
 
@@ -597,7 +589,7 @@ mod tests {
         );
         let mut complete = status(&json!([up]), &json!([]));
         assert_eq!(complete.gap_summary(), None);
-        complete.gaps = vec![CoverageGap::forbidden("releases and states in 37 namespaces".to_owned())];
+        complete.gaps = vec![CoverageGap::new("releases and states in 37 namespaces", "forbidden")];
         assert_eq!(
             complete.gap_summary().unwrap(),
             "not seen: releases and states in 37 namespaces (forbidden)"

@@ -366,20 +366,8 @@ fn path_parameters(path: &str) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OPERATIONS, document};
-    use crate::server::{ROUTES, auth::AuthMethods};
-
-    #[test]
-    fn every_api_route_has_an_operation() {
-        for route in ROUTES.iter().filter(|route| route.path.starts_with("/v1/")) {
-            let is_described = OPERATIONS.iter().any(|operation| operation.path == route.path);
-            assert!(is_described, "{} is not described", route.path);
-        }
-        for operation in OPERATIONS {
-            let exists = ROUTES.iter().any(|route| route.path == operation.path);
-            assert!(exists, "there is no {}", operation.path);
-        }
-    }
+    use super::document;
+    use crate::server::auth::AuthMethods;
 
     #[test]
     fn every_parameter_has_a_description_and_every_reference_resolves() {

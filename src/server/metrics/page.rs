@@ -135,7 +135,7 @@ impl Cache {
                     Some(_) | None => Arc::new(BlockLines::render(block.entries(), options, deflater)),
                 };
                 self.blocks.insert((kind, index), (version, lines.clone()));
-                all.push(RenderedBlock { state, block, lines });
+                all.push((&**state, &**block, lines));
             }
         }
         all
@@ -184,11 +184,7 @@ fn assemble(
 }
 
 /// A block with its cached lines.
-struct RenderedBlock<'a> {
-    state: &'a KindState,
-    block: &'a ClaimBlock,
-    lines: Arc<BlockLines>,
-}
+type RenderedBlock<'a> = (&'a KindState, &'a ClaimBlock, Arc<BlockLines>);
 
 /// The blocks that fit within the limit.
 struct PageContent<'a> {
@@ -216,7 +212,7 @@ fn within_limit<'a>(
 ) -> PageContent<'a> {
     let mut room = options.max_series;
     let mut content = PageContent { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
-    for RenderedBlock { state, block, lines } in rendered {
+    for (state, block, lines) in rendered {
         let series = lines.drifting();
         let drifting = if series <= room {
             lines.clone()
