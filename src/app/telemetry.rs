@@ -79,13 +79,7 @@ pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, String> {
 
 /// Restricts kube and hyper: kube logs whole response bodies on some errors, and those may contain Secrets.
 fn env_filter(level: LogLevel) -> EnvFilter {
-    let level = match level {
-        LogLevel::Error => "error",
-        LogLevel::Warn => "warn",
-        LogLevel::Info => "info",
-        LogLevel::Debug => "debug",
-        LogLevel::Trace => "trace",
-    };
+    let level = level.as_str();
     EnvFilter::new(format!(
         "{level},kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn"
     ))

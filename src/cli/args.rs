@@ -230,52 +230,35 @@ impl WebArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Whom to ask")]
 pub(super) struct ExporterArgs {
     /// Ask the running exporter at this address [default: none, which looks at the cluster itself].
-    #[arg(long, value_name = "URL", env = "DRIFT_SERVER", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "URL", env = "DRIFT_SERVER")]
     pub(super) server: Option<String>,
     /// Look at the cluster itself, once, with your own rights; also where `DRIFT_SERVER` names an exporter.
-    #[arg(long, help_heading = "Whom to ask")]
+    #[arg(long)]
     pub(super) direct: bool,
     /// Token for the exporter. Others on this machine may see it here; a file or the environment keeps it.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "DRIFT_TOKEN",
-        hide_env_values = true,
-        help_heading = "Whom to ask"
-    )]
+    #[arg(long, value_name = "TOKEN", env = "DRIFT_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
     /// File with the token for the exporter.
-    #[arg(long, value_name = "FILE", env = "DRIFT_TOKEN_FILE", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "FILE", env = "DRIFT_TOKEN_FILE")]
     pub(super) token_file: Option<PathBuf>,
     /// File with USER:PASSWORD for the exporter.
-    #[arg(long, value_name = "FILE", env = "DRIFT_BASIC_AUTH_FILE", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "FILE", env = "DRIFT_BASIC_AUTH_FILE")]
     pub(super) basic_auth_file: Option<PathBuf>,
     /// Certificates, PEM, that the exporter's own is signed by [default: those of the system].
-    #[arg(long, value_name = "FILE", env = "DRIFT_CA_FILE", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "FILE", env = "DRIFT_CA_FILE")]
     pub(super) ca_file: Option<PathBuf>,
     /// Certificate, PEM, that we show to the exporter.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "DRIFT_CERT_FILE",
-        requires = "key_file",
-        help_heading = "Whom to ask"
-    )]
+    #[arg(long, value_name = "FILE", env = "DRIFT_CERT_FILE", requires = "key_file")]
     pub(super) cert_file: Option<PathBuf>,
     /// Its key, PEM.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "DRIFT_KEY_FILE",
-        requires = "cert_file",
-        help_heading = "Whom to ask"
-    )]
+    #[arg(long, value_name = "FILE", env = "DRIFT_KEY_FILE", requires = "cert_file")]
     pub(super) key_file: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None::<&str>)]
     pub(super) cluster: ClusterArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None::<&str>)]
     pub(super) config: ConfigArgs,
 }
 
@@ -297,6 +280,9 @@ pub(super) struct ObjectArgs {
     /// Its name, where it stands apart, as kubectl takes it too: deployment web.
     #[arg(value_name = "NAME", hide = true)]
     name: Option<String>,
+    /// Namespace of the object; - for objects without one [default: the context's].
+    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace_or_none)]
+    pub(super) namespace: Option<String>,
 }
 
 impl ObjectArgs {
@@ -408,9 +394,6 @@ Exit codes: 0 nothing drifted, 1 something did, 2 could not look; of another pro
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     pub(super) object: ObjectArgs,
-    /// Namespace of the object; - for objects without one [default: the context's].
-    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace_or_none)]
-    pub(super) namespace: Option<String>,
     /// How it is told: for people, or as the API says it.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(super) output: ExplainFormat,
@@ -564,9 +547,6 @@ pub(super) struct CheckArgs {
 pub(super) struct AcceptArgs {
     #[command(flatten)]
     pub(super) object: ObjectArgs,
-    /// Namespace of the object; - for objects without one [default: the context's].
-    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace_or_none)]
-    pub(super) namespace: Option<String>,
     /// For how long, such as 14d or 12h.
     #[arg(long = "for", value_name = "TIME", value_parser = period)]
     pub(super) period: SignedDuration,
@@ -609,50 +589,32 @@ pub(super) struct RulesTestArgs {
     pub(super) files: Vec<PathBuf>,
 }
 
-impl ValueEnum for ShownResources {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Tracked, Self::Drifted]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Tracked => "tracked",
-            Self::Drifted => "drifted",
-        }))
-    }
+/// Implements `ValueEnum` for types of other modules.
+macro_rules! value_enum {
+    ($($type:ident: $variants:expr, $name:expr;)+) => {$(
+        impl ValueEnum for $type {
+            fn value_variants<'a>() -> &'a [Self] {
+                $variants
+            }
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                let name: fn(Self) -> &'static str = $name;
+                Some(PossibleValue::new(name(*self)))
+            }
+        }
+    )+};
 }
 
-impl ValueEnum for LogLevel {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }))
-    }
-}
-
-/// Only the sources that can be enabled.
-impl ValueEnum for Source {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash]
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
-}
-
-impl ValueEnum for Algorithm {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
+value_enum! {
+    Algorithm: Self::ALL, Self::name;
+    LogLevel: Self::ALL, Self::as_str;
+    ShownResources: &[Self::Tracked, Self::Drifted], |shown| match shown {
+        Self::Tracked => "tracked",
+        Self::Drifted => "drifted",
+    };
+    // Only the sources that can be enabled.
+    Source: &[
+        Self::Annotation, Self::Terraform, Self::Helm, Self::LastApplied, Self::Manifest, Self::StatusHash,
+    ], Self::as_str;
 }
 
 /// Accepts an empty name, which templates render for an unset value.

@@ -287,3 +287,17 @@ pub enum LogLevel {
     /// Everything.
     Trace,
 }
+
+impl LogLevel {
+    pub const ALL: &[Self] = &[Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}

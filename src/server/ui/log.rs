@@ -19,14 +19,6 @@ use crate::{
     server::{Exposed, LogLine, LogLines},
 };
 
-const LEVELS: [(LogLevel, &str); 5] = [
-    (LogLevel::Error, "error"),
-    (LogLevel::Warn, "warn"),
-    (LogLevel::Info, "info"),
-    (LogLevel::Debug, "debug"),
-    (LogLevel::Trace, "trace"),
-];
-
 /// The query string as it was sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -50,7 +42,8 @@ pub(crate) async fn log(
         Err(rejection) => return bad_request(&rejection.body_text()),
     };
     let Some(least) = parse_level(&query.level) else {
-        let valid = LEVELS.map(|(_, name)| name).join(", ");
+        let valid: Vec<&str> = LogLevel::ALL.iter().map(|level| level.as_str()).collect();
+        let valid = valid.join(", ");
         return bad_request(&format!("There is no level “{}”. There are {valid}.", query.level));
     };
     let text = query.q.trim().to_lowercase();
@@ -59,7 +52,7 @@ pub(crate) async fn log(
         text.is_empty() || line.text.to_lowercase().contains(&text) || line.target.contains(&text)
     };
     let shown: Vec<&LogLine> = all.iter().filter(|line| line.level <= least).filter(has_text).collect();
-    let kept = level_name(LogLines::level(exposed.settings().log_level));
+    let kept = LogLines::level(exposed.settings().log_level).as_str();
     let main = html! {
         main.log data-poll="1000" {
             h1 { "Log" }
@@ -79,11 +72,7 @@ fn parse_level(name: &str) -> Option<LogLevel> {
     if name.is_empty() {
         return Some(LogLevel::Trace);
     }
-    LEVELS.iter().find(|(_, level_name)| *level_name == name).map(|(level, _)| *level)
-}
-
-fn level_name(level: LogLevel) -> &'static str {
-    LEVELS.iter().find(|(named, _)| *named == level).map_or("", |(_, name)| name)
+    LogLevel::ALL.iter().copied().find(|level| level.as_str() == name)
 }
 
 fn filter_form(query: &LogQuery) -> Markup {
@@ -93,7 +82,7 @@ fn filter_form(query: &LogQuery) -> Markup {
                 spellcheck="false" placeholder="Lines that have this text";
             select name="level" aria-label="Least severe level" {
                 option value="" { "Every level" }
-                @for (_, name) in LEVELS {
+                @for name in LogLevel::ALL.iter().map(|level| level.as_str()) {
                     option value=(name) selected[query.level == name] { (name) @if name != "error" { " and worse" } }
                 }
             }
@@ -122,9 +111,9 @@ fn line_table(shown: &[&LogLine]) -> Markup {
 
 fn line_row(line: &LogLine) -> Markup {
     html! {
-        tr id={ "line-" (line.number) } class={ "level-" (level_name(line.level)) } {
+        tr id={ "line-" (line.number) } class={ "level-" (line.level.as_str()) } {
             td { time datetime=(line.time) { (line.time.strftime("%m-%d %H:%M:%S%.3f")) } }
-            td { (level_name(line.level)) }
+            td { (line.level.as_str()) }
             td { (line.text) span.detail { (line.target) } }
         }
     }
