@@ -186,13 +186,8 @@ fn missing_rbac_rules(checks: &[PermissionCheck]) -> String {
 }
 
 fn missing(access: &PermissionCheck) -> Option<&RequiredPermission> {
-    match &access.status {
-        PermissionStatus::Denied { required, .. } => Some(required),
-        PermissionStatus::Granted
-        | PermissionStatus::NotServed(_)
-        | PermissionStatus::Refused(_)
-        | PermissionStatus::Unknown(_) => None,
-    }
+    let PermissionStatus::Denied { required, .. } = &access.status else { return None };
+    Some(required)
 }
 
 /// Resources of one API group with the same verbs share a rule.

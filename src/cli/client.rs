@@ -91,10 +91,7 @@ impl NamespaceScope {
     }
 
     pub(super) fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::All | Self::ClusterScoped => None,
-            Self::Namespace(name) => Some(name),
-        }
+        if let Self::Namespace(name) = self { Some(name) } else { None }
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -299,13 +299,8 @@ impl LabelFilter {
     }
 
     async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<MatchingObjects, RequestError> {
-        let resource = ApiResource {
-            group: kind.group.to_string(),
-            version: kind.version.to_string(),
-            api_version: kind.api_version(),
-            kind: kind.kind.to_string(),
-            plural: kind.plural.to_string(),
-        };
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.plural);
         let objects: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),

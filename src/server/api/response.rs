@@ -96,21 +96,6 @@ impl Problem {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         response
     }
-
-    /// The raw HTTP/1.1 response for a connection that failed before a request could be parsed. It closes the
-    /// connection.
-    pub(in crate::server) fn into_closing_answer(self) -> Vec<u8> {
-        let status = self.status;
-        let body = serde_json::to_vec(&self.into_view()).expect("a view has only string keys");
-        let mut response = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        )
-        .into_bytes();
-        response.extend(body);
-        response
-    }
 }
 
 impl IntoResponse for Problem {

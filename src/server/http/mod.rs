@@ -4,12 +4,12 @@ mod connections;
 mod health;
 mod routes;
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Router, response::IntoResponse as _};
 use http::Request;
 use http_body::Body as _;
-use http_body_util::{BodyExt as _, combinators::MapErr};
+use http_body_util::{BodyExt as _, Limited, combinators::MapErr};
 use hyper::{
     body::Incoming,
     server::conn::http1::Builder,
@@ -21,7 +21,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
@@ -147,7 +147,7 @@ impl Session {
         };
         let handshake = async {
             if is_plain_http(&tcp).await {
-                return reject_plain_http(tcp).await.map(|()| None);
+                return reject_plain_http(self.http.clone(), tcp).await.map(|()| None);
             }
             TlsAcceptor::from(config).accept(with_timeout(tcp)).await.map(Some)
         };
@@ -179,7 +179,7 @@ impl Session {
             async move {
                 let response = response.await?;
                 active.start_response(response.extensions().get::<UnendingResponse>());
-                Ok::<_, std::convert::Infallible>(response.map(|body| holding(body, active)))
+                Ok::<_, Infallible>(response.map(|body| holding(body, active)))
             }
         });
         let served = self.watcher.watch(self.http.serve_connection(TokioIo::new(stream), service));
@@ -195,17 +195,19 @@ async fn is_plain_http(stream: &TcpStream) -> bool {
     stream.peek(&mut first).await.is_ok_and(|read| read > 0 && first[0].is_ascii_alphabetic())
 }
 
-/// Answers 400, and reads the rest of the request: closing a socket with unread input resets the connection before the client
-/// has read the response.
-async fn reject_plain_http(mut stream: TcpStream) -> io::Result<()> {
-    const MAX_DISCARDED: u64 = 4 << 20;
+/// Answers 400, after reading the request: closing a socket with unread input resets the connection before the client has read
+/// the response.
+async fn reject_plain_http(mut http: Builder, stream: TcpStream) -> io::Result<()> {
+    const MAX_DISCARDED: usize = 4 << 20;
     const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-    let problem = Problem::bad_request("this port serves TLS; use https://");
-    stream.write_all(&problem.into_closing_answer()).await?;
-    stream.shutdown().await?;
-    let mut rest = stream.take(MAX_DISCARDED);
-    let _ = timeout(DISCARD_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
-    Ok(())
+    let reject = service_fn(async |request: Request<Incoming>| {
+        let mut body = Limited::new(request.into_body(), MAX_DISCARDED);
+        let discard = async { while let Some(Ok(_)) = body.frame().await {} };
+        let _ = timeout(DISCARD_TIMEOUT, discard).await;
+        Ok::<_, Infallible>(Problem::bad_request("this port serves TLS; use https://").into_response())
+    });
+    let served = http.keep_alive(false).serve_connection(TokioIo::new(stream), reject).await;
+    served.map_err(io::Error::other)
 }
 
 /// Reports that a request body was received, or is no longer read.

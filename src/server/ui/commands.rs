@@ -184,13 +184,8 @@ fn suggested_rules(
 
 /// The algorithm of the object's current hash annotation, which a new hash keeps.
 fn hash_algorithm(hash: &HashBaseline) -> Option<Algorithm> {
-    match hash {
-        HashBaseline::Mismatch(mismatch) => Some(mismatch.algorithm),
-        HashBaseline::NotRequested
-        | HashBaseline::Absent
-        | HashBaseline::Unusable(_)
-        | HashBaseline::Match(_) => None,
-    }
+    let HashBaseline::Mismatch(mismatch) = hash else { return None };
+    Some(mismatch.algorithm)
 }
 
 fn kubectl_get(key: &ObjectKey) -> String {

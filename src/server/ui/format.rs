@@ -179,15 +179,7 @@ pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {
 }
 
 pub(super) fn baseline_word(source: Source) -> &'static str {
-    match source {
-        Source::Helm => "release",
-        Source::Terraform
-        | Source::Annotation
-        | Source::LastApplied
-        | Source::Manifest
-        | Source::StatusHash
-        | Source::Unclaimed => "state",
-    }
+    if source == Source::Helm { "release" } else { "state" }
 }
 
 /// A number with its noun.
