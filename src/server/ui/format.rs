@@ -81,17 +81,10 @@ fn to_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-pub(super) fn verdict_word(verdict: VerdictKind) -> &'static str {
-    match verdict {
-        VerdictKind::InSync => "In sync",
-        VerdictKind::Drifted => "Drifted",
-        VerdictKind::Missing => "Missing",
-        VerdictKind::Replaced => "Replaced",
-        VerdictKind::Ignored => "Ignored",
-        VerdictKind::InFlight => "In flight",
-        VerdictKind::NoBaseline => "No baseline",
-        VerdictKind::Unknown => "Unknown",
-    }
+/// `In sync`.
+pub(super) fn verdict_word(verdict: VerdictKind) -> String {
+    let words = verdict.as_str().replace('_', " ");
+    words[..1].to_uppercase() + &words[1..]
 }
 
 /// The verdict with its shape, for readers who cannot distinguish the colours.
