@@ -212,13 +212,8 @@ impl WebArgs {
     }
 
     pub(super) fn required_permissions(&self) -> Vec<RequiredPermission> {
-        let create = |group: &str, resource: &str| RequiredPermission {
-            group: group.into(),
-            resource: resource.into(),
-            verbs: &["create"],
-            scope: Scope::default(),
-            optional: false,
-        };
+        let create =
+            |group, resource| RequiredPermission::new(group, resource, &["create"], Scope::default());
         let reviews = |WebAuth::Kubernetes| {
             [
                 create("authentication.k8s.io", "tokenreviews"),

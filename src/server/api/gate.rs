@@ -57,7 +57,6 @@ pub(super) struct GateView {
 
 /// A gate that is closed, as a problem that has its reasons beside it.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ClosedGate")]
 pub(super) struct ClosedGate {
     #[serde(flatten)]
     problem: ProblemView,
@@ -67,7 +66,6 @@ pub(super) struct ClosedGate {
 
 /// One thing that keeps the gate closed.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "GateReason")]
 struct GateReason {
     group: Option<String>,
     kind: Option<String>,

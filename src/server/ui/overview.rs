@@ -182,11 +182,7 @@ impl OverviewQuery {
     }
 
     fn is_filtered(&self) -> bool {
-        self.verdict.is_some()
-            || self.severity.is_some()
-            || self.source.is_some()
-            || !self.namespace.is_empty()
-            || !self.text.is_empty()
+        self.with(|_| ()).url() != self.without_filter().url()
     }
 
     /// The filter without verdict and severity, which the summary counts.
