@@ -300,7 +300,6 @@ pub(super) enum ApiResponse {
     NotFound(String),
 }
 
-/// Why there is no usable response.
 #[derive(Debug)]
 pub(super) struct RequestError {
     message: String,
@@ -333,7 +332,6 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// The body of an error (RFC 9457).
 #[derive(Deserialize)]
 struct ProblemDetails {
     detail: String,
@@ -364,7 +362,6 @@ impl ExporterClient {
         }
     }
 
-    /// Server-sent events of changes.
     pub(super) async fn events(&self) -> Result<Body, RequestError> {
         let response = self.send("/v1/events").await?;
         match response.status() {

@@ -251,7 +251,6 @@ impl Table {
         self.line(self.columns.iter().map(|column| column.title.to_owned()))
     }
 
-    /// Widens columns for these claims.
     fn fit<'a>(&mut self, claims: impl IntoIterator<Item = &'a ClaimView>) {
         for claim in claims {
             let widths: Vec<usize> = self.cells(claim).map(|cell| cell.chars().count()).collect();
@@ -428,7 +427,6 @@ impl ChangeStream {
     }
 }
 
-/// Retries transient errors with exponential backoff.
 async fn retry<T>(
     mut request: impl AsyncFnMut() -> Result<T, RequestError>,
     stderr: &mut dyn Write,

@@ -218,7 +218,6 @@ type NamespacedName = (String, String);
 #[derive(Default)]
 struct MatchingObjects {
     names: BTreeSet<NamespacedName>,
-    /// At least one list is forbidden.
     is_forbidden: bool,
 }
 
@@ -365,7 +364,6 @@ const SHORT_NAMES: &[(&str, &str)] = &[
     ("svc", "service"),
 ];
 
-/// The least Jaro-Winkler similarity of a suggestion.
 const SUGGESTION_THRESHOLD: f64 = 0.75;
 
 pub(super) fn expand_short_name(kind: &str) -> String {
@@ -419,7 +417,6 @@ pub(super) struct ExporterStatus {
     gaps: Vec<CoverageGap>,
 }
 
-/// The status of a watch or a source.
 #[derive(Deserialize)]
 struct ComponentStatus {
     #[serde(default)]

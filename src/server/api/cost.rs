@@ -153,7 +153,6 @@ impl Requests {
     }
 }
 
-/// A field that affects the cost of an object.
 enum CostField<'a> {
     Replicas,
     ServiceType,
@@ -194,7 +193,6 @@ impl<'a> CostField<'a> {
     }
 }
 
-/// The paths to pod specs.
 const POD_SPECS: &[&[&str]] =
     &[&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
 

@@ -100,7 +100,6 @@ fn truncate(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A field in words.
 #[derive(Debug)]
 struct FieldLabel {
     name: String,

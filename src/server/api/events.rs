@@ -33,12 +33,10 @@ const MAX_STREAMS: usize = 256;
 const RETRY: &str = "retry: 1000\n\n";
 /// Proxies close idle connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The shortest time between two `changed` events.
 const CHANGED_INTERVAL: Duration = Duration::from_millis(100);
 /// Transitions per frame. The others stay in the history, which all streams share.
 const MAX_TRANSITIONS: usize = 64;
 
-/// Limits the number of event streams that are open at a time.
 #[derive(Clone, Debug)]
 pub struct EventStreamLimit(Arc<Semaphore>);
 

@@ -196,7 +196,6 @@ fn unhealthy_watches(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
     reasons.collect()
 }
 
-/// Whether the watch may deliver objects of the namespace.
 fn may_deliver(filter: &Filter, watch: &WatchState) -> bool {
     let namespaces = filter.namespace.as_deref().zip(watch.spec.namespace.as_deref());
     namespaces.is_none_or(|(selected, watched)| selected == watched)

@@ -141,7 +141,6 @@ pub(in crate::server) async fn object(
     .await
 }
 
-/// The chain of owners, as far as owners are watched.
 fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {
     let mut owners = Vec::new();
     let mut next = first.cloned();

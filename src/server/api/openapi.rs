@@ -55,7 +55,6 @@ enum Content {
     EventStream,
 }
 
-/// The defaults of an operation.
 const GET: Operation = Operation {
     path: "",
     method: "get",
@@ -179,7 +178,6 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// Responses to requests without valid credentials.
 const UNAUTHORIZED: ResponseSpec = problem(401, "The credentials are missing or not good");
 
 /// Responses to requests with a valid token, unless an operation describes the status itself.
@@ -188,7 +186,6 @@ const TOKEN_ERRORS: &[ResponseSpec] = &[
     problem(503, "The API server does not say who may ask for what"),
 ];
 
-/// Descriptions of path parameters.
 const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("kind", "Kind or plural, with or without `.group`: `deployment`, `deployments.apps`"),
     ("namespace", "The namespace; `-` for objects without one"),

@@ -11,7 +11,6 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::response::Problem;
 use crate::server::Exposed;
 
-/// The query parameters of a request.
 #[derive(Debug)]
 pub(in crate::server) struct Params<T>(pub(super) T);
 

@@ -33,7 +33,6 @@ use crate::{
     },
 };
 
-/// How many claims are in a batch.
 const BATCH_SIZE: usize = 32;
 /// A batch of drifted claims mostly fits.
 const CHUNK_CAPACITY: usize = 72 << 10;

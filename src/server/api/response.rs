@@ -35,7 +35,6 @@ pub(super) fn with_nosniff(mut response: Response) -> Response {
     response
 }
 
-/// An error response.
 #[derive(Debug)]
 pub(in crate::server) struct Problem {
     status: StatusCode,
@@ -112,13 +111,11 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The response to an unknown path.
 pub(in crate::server) async fn not_found(uri: Uri) -> Response {
     let detail = format!("there is no {}; the page at `/` links to what there is", uri.path());
     Problem::new(StatusCode::NOT_FOUND, detail).into_response()
 }
 
-/// The response to a method that a path does not support.
 pub(in crate::server) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
     let detail = format!("{} does not take {method}", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).into_response()

@@ -19,15 +19,12 @@ use crate::{
     types::{Clock, RedactionKey},
 };
 
-/// The state that handlers read.
 #[derive(Debug)]
 pub struct Exposed {
     pub state: SnapshotReader,
     pub metrics: MetricsPage,
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// The result of the last reload of the settings.
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
-    /// Problems in the rules of teams.
     pub team_problems: watch::Receiver<Arc<[String]>>,
     pub log: LogLines,
     /// Redacts values in responses.
@@ -41,7 +38,6 @@ pub struct Exposed {
 }
 
 impl Exposed {
-    /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.borrow().clone()
     }
@@ -69,7 +65,6 @@ impl Protection {
     }
 }
 
-/// One path.
 #[derive(Debug)]
 pub struct Route {
     /// With parameters in braces.
@@ -88,7 +83,6 @@ impl Route {
     }
 }
 
-/// All routes of the server.
 pub const ROUTES: &[Route] = &[
     Route::new("/livez", Protection::Open, || get(health::livez)),
     Route::new("/readyz", Protection::Brief, || get(health::readyz)),

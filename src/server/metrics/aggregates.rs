@@ -20,7 +20,6 @@ use crate::{
     types::{Baseline, Kind, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
-/// A metric and its sample lines.
 pub(super) type Family = (&'static Metric, String);
 
 /// All families, in the order of the page.
@@ -61,7 +60,6 @@ pub(super) fn families<'a>(
     families
 }
 
-/// A family from the labels and values of its samples.
 fn family<'a, const N: usize>(
     metric: &'static Metric,
     samples: impl IntoIterator<Item = ([(&'a str, &'a str); N], impl Display)>,

@@ -1,6 +1,5 @@
 //! Every metric there is. Tests compare this table with the page, the documentation, dashboards and alerts.
 
-/// One metric family.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Counters end in `_total`.

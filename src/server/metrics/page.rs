@@ -22,14 +22,12 @@ use crate::{
     server::Metric,
 };
 
-/// The settings of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MetricsOptions {
     /// The limit on series of single objects; series of drifted objects come first.
     pub(super) max_series: usize,
     /// No series for objects that do not drift.
     pub(super) only_drifted: bool,
-    /// Render `drift_resource_health`.
     pub(super) health: bool,
     /// Object labels that become series labels.
     pub(super) labels: Arc<[ShownLabel]>,
@@ -44,7 +42,6 @@ pub struct MetricsPage {
 
 #[derive(Debug, Default)]
 struct Cache {
-    /// The options of the cached lines.
     options: Option<MetricsOptions>,
     /// By index of kind and block, with the version of the block.
     blocks: HashMap<(usize, usize), (u64, Arc<BlockLines>)>,
@@ -183,7 +180,6 @@ fn assemble(
     pages
 }
 
-/// A block with its cached lines.
 type RenderedBlock<'a> = (&'a KindState, &'a ClaimBlock, Arc<BlockLines>);
 
 /// The blocks that fit within the limit.

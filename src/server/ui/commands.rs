@@ -13,7 +13,6 @@ use crate::{
     types::{Algorithm, HashBaseline, ObjectKey, Source, VerdictKind},
 };
 
-/// The expiry of the suggested rules.
 const RULES_EXPIRE_AFTER: SignedDuration = SignedDuration::from_hours(30 * 24);
 const MAX_RULES: usize = 20;
 

@@ -121,7 +121,6 @@ pub(super) fn tool(actor: Actor, manager: Option<&str>) -> Markup {
     }
 }
 
-/// A tool as part of a sentence.
 pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
     let class = match actor {
         Actor::Terraform => "Terraform",
@@ -161,7 +160,6 @@ pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
     }
 }
 
-/// How an episode ended.
 pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {
     match cause {
         ResolutionCause::Reverted => "put back to what was declared",
@@ -175,7 +173,6 @@ pub(super) fn baseline_word(source: Source) -> &'static str {
     if source == Source::Helm { "release" } else { "state" }
 }
 
-/// A number with its noun.
 pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }

@@ -15,7 +15,6 @@ use crate::{
     types::{Actor, Episode, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
 };
 
-/// The subject of the sentences about transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// A link to the object.
@@ -85,7 +84,6 @@ fn verdict_sentence(transition: &Transition, object: &Markup) -> Markup {
     }
 }
 
-/// The episodes and transitions of one object.
 pub(super) fn history_sections(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
     let had_episode = current.is_some() || history.iter().any(|transition| transition.episode.is_some());
     html! {
@@ -169,7 +167,6 @@ struct Lane {
     onsets: Vec<Timestamp>,
 }
 
-/// The period that the timeline covers.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     start: Timestamp,

@@ -24,7 +24,6 @@ use crate::{
 const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NavPage {
     Objects,
@@ -178,7 +177,6 @@ impl Asset {
     }
 }
 
-/// `GET /assets/{name}`.
 pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
     let (media_type, content, caching) =
         match [&*STYLE, &*SCRIPT].into_iter().find(|asset| asset.name == name) {

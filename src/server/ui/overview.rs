@@ -89,7 +89,6 @@ pub(crate) async fn overview(
     page(StatusCode::OK, &headline, Some(NavPage::Objects), now, &main)
 }
 
-/// The query string as it was sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OverviewParams {
@@ -212,12 +211,10 @@ fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, Strin
     if text.is_empty() { Ok(None) } else { parse_member(what, text).map(Some) }
 }
 
-/// The severity of a claim that is drifted now.
 fn current_severity(row: &ClaimRow<'_>) -> Option<Severity> {
     row.worst().filter(|_| row.is_drifted()).map(|worst| worst.severity)
 }
 
-/// A column of the table of objects.
 #[derive(Debug, PartialEq, Eq)]
 struct Column {
     title: &'static str,
@@ -247,7 +244,6 @@ const COLUMNS: &[Column] = &[
     Column::ascending("Health", SortKey::Health),
 ];
 
-/// The column that the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TableSort {
     column: &'static Column,
@@ -287,7 +283,6 @@ impl fmt::Display for TableSort {
     }
 }
 
-/// What the overview lists and counts.
 #[derive(Debug)]
 struct Overview<'a> {
     /// The claims that the query selects, sorted.
@@ -300,9 +295,7 @@ struct Overview<'a> {
     sources: BTreeMap<Source, VerdictCounts>,
     /// The claim that has been drifted for longest, whatever the query.
     oldest: Option<ClaimRow<'a>>,
-    /// Every namespace that has an object.
     namespaces: BTreeSet<&'a str>,
-    /// The kinds that are watched.
     kinds: BTreeSet<String>,
     /// Claims that cannot be judged now, and had drifted when they were last judged.
     had_drifted: usize,
@@ -420,7 +413,6 @@ fn verdict_summary(overview: &Overview<'_>, query: &OverviewQuery) -> Markup {
     }
 }
 
-/// Severities, the oldest drift, sources and watches.
 fn summary(overview: &Overview<'_>, query: &OverviewQuery, snapshot: &Snapshot, now: Timestamp) -> Markup {
     html! {
         section #glance .glance aria-label="At a glance" data-live data-keyed {
@@ -529,7 +521,6 @@ fn filter_form(overview: &Overview<'_>, query: &OverviewQuery) -> Markup {
     }
 }
 
-/// One page of the table of objects.
 fn results(overview: &Overview<'_>, query: &OverviewQuery, settings: &Settings, now: Timestamp) -> Markup {
     let total = overview.rows.len();
     let pages = total.div_ceil(query.rows).max(1);
