@@ -21,12 +21,10 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let AcceptArgs { object, namespace, exporter, .. } = arguments;
-    let json = match block_on(look_up(object.resource()?, namespace.as_deref(), exporter, stderr))? {
-        Lookup::Found(json) => json,
+    let explained = match block_on(look_up(&arguments.object, &arguments.exporter, stderr))? {
+        Lookup::Found(_, explained) => explained,
         Lookup::NotFound(outcome) => return Ok(outcome),
     };
-    let explained = ExplainedObject::from_json(&json)?;
     if explained.claims.iter().all(|claim| claim.view.differences.is_empty()) {
         let reason = escape_control(&why_nothing_differs(&explained));
         writeln!(stderr, "drift-exporter: nothing to accept: {reason}").map_err(write_error)?;

@@ -212,13 +212,8 @@ impl WebArgs {
     }
 
     pub(super) fn required_permissions(&self) -> Vec<RequiredPermission> {
-        let create = |group: &str, resource: &str| RequiredPermission {
-            group: group.into(),
-            resource: resource.into(),
-            verbs: &["create"],
-            scope: Scope::default(),
-            optional: false,
-        };
+        let create =
+            |group, resource| RequiredPermission::new(group, resource, &["create"], Scope::default());
         let reviews = |WebAuth::Kubernetes| {
             [
                 create("authentication.k8s.io", "tokenreviews"),
@@ -230,52 +225,35 @@ impl WebArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Whom to ask")]
 pub(super) struct ExporterArgs {
     /// Ask the running exporter at this address [default: none, which looks at the cluster itself].
-    #[arg(long, value_name = "URL", env = "DRIFT_SERVER", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "URL", env = "DRIFT_SERVER")]
     pub(super) server: Option<String>,
     /// Look at the cluster itself, once, with your own rights; also where `DRIFT_SERVER` names an exporter.
-    #[arg(long, help_heading = "Whom to ask")]
+    #[arg(long)]
     pub(super) direct: bool,
     /// Token for the exporter. Others on this machine may see it here; a file or the environment keeps it.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "DRIFT_TOKEN",
-        hide_env_values = true,
-        help_heading = "Whom to ask"
-    )]
+    #[arg(long, value_name = "TOKEN", env = "DRIFT_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
     /// File with the token for the exporter.
-    #[arg(long, value_name = "FILE", env = "DRIFT_TOKEN_FILE", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "FILE", env = "DRIFT_TOKEN_FILE")]
     pub(super) token_file: Option<PathBuf>,
     /// File with USER:PASSWORD for the exporter.
-    #[arg(long, value_name = "FILE", env = "DRIFT_BASIC_AUTH_FILE", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "FILE", env = "DRIFT_BASIC_AUTH_FILE")]
     pub(super) basic_auth_file: Option<PathBuf>,
     /// Certificates, PEM, that the exporter's own is signed by [default: those of the system].
-    #[arg(long, value_name = "FILE", env = "DRIFT_CA_FILE", help_heading = "Whom to ask")]
+    #[arg(long, value_name = "FILE", env = "DRIFT_CA_FILE")]
     pub(super) ca_file: Option<PathBuf>,
     /// Certificate, PEM, that we show to the exporter.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "DRIFT_CERT_FILE",
-        requires = "key_file",
-        help_heading = "Whom to ask"
-    )]
+    #[arg(long, value_name = "FILE", env = "DRIFT_CERT_FILE", requires = "key_file")]
     pub(super) cert_file: Option<PathBuf>,
     /// Its key, PEM.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "DRIFT_KEY_FILE",
-        requires = "cert_file",
-        help_heading = "Whom to ask"
-    )]
+    #[arg(long, value_name = "FILE", env = "DRIFT_KEY_FILE", requires = "cert_file")]
     pub(super) key_file: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None::<&str>)]
     pub(super) cluster: ClusterArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None::<&str>)]
     pub(super) config: ConfigArgs,
 }
 
@@ -297,6 +275,9 @@ pub(super) struct ObjectArgs {
     /// Its name, where it stands apart, as kubectl takes it too: deployment web.
     #[arg(value_name = "NAME", hide = true)]
     name: Option<String>,
+    /// Namespace of the object; - for objects without one [default: the context's].
+    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace_or_none)]
+    pub(super) namespace: Option<String>,
 }
 
 impl ObjectArgs {
@@ -408,9 +389,6 @@ Exit codes: 0 nothing drifted, 1 something did, 2 could not look; of another pro
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     pub(super) object: ObjectArgs,
-    /// Namespace of the object; - for objects without one [default: the context's].
-    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace_or_none)]
-    pub(super) namespace: Option<String>,
     /// How it is told: for people, or as the API says it.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(super) output: ExplainFormat,
@@ -564,9 +542,6 @@ pub(super) struct CheckArgs {
 pub(super) struct AcceptArgs {
     #[command(flatten)]
     pub(super) object: ObjectArgs,
-    /// Namespace of the object; - for objects without one [default: the context's].
-    #[arg(short, long, value_name = "NAME", env = "DRIFT_NAMESPACE", value_parser = namespace_or_none)]
-    pub(super) namespace: Option<String>,
     /// For how long, such as 14d or 12h.
     #[arg(long = "for", value_name = "TIME", value_parser = period)]
     pub(super) period: SignedDuration,

@@ -71,20 +71,13 @@ async fn query_permissions(
     settings: &Settings,
 ) -> Result<Vec<PermissionCheck>, String> {
     let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
-    let team_rules = settings.team_rules.as_ref().map(|from| RequiredPermission {
-        group: "".into(),
-        resource: "configmaps".into(),
-        verbs: &["list"],
-        scope: from.scope.within(&settings.scope()),
-        optional: false,
+    let team_rules = settings.team_rules.as_ref().map(|from| {
+        RequiredPermission::new("", "configmaps", &["list"], from.scope.within(&settings.scope()))
     });
-    let events = arguments.permissions.events.then(|| RequiredPermission {
-        group: "events.k8s.io".into(),
-        resource: "events".into(),
-        verbs: &["create", "patch"],
-        scope: settings.scope(),
-        optional: false,
-    });
+    let events = arguments
+        .permissions
+        .events
+        .then(|| RequiredPermission::new("events.k8s.io", "events", &["create", "patch"], settings.scope()));
     let sources = terraform_permissions(settings).into_iter().chain(helm_permissions(settings));
     let permissions: Vec<RequiredPermission> = team_rules
         .into_iter()
@@ -100,12 +93,8 @@ fn terraform_permissions(settings: &Settings) -> Vec<RequiredPermission> {
     if !settings.sources.contains(&Source::Terraform) {
         return Vec::new();
     }
-    let read = |group: &str, resource: &str| RequiredPermission {
-        group: group.into(),
-        resource: resource.into(),
-        verbs: &["list", "watch"],
-        scope: settings.terraform.scope.clone(),
-        optional: false,
+    let read = |group: &str, resource: &str| {
+        RequiredPermission::new(group, resource, &["list", "watch"], settings.terraform.scope.clone())
     };
     let Kind { group, plural, .. } = Kind::autoscaler();
     let autoscalers = RequiredPermission { scope: settings.scope(), optional: true, ..read(&group, &plural) };
@@ -117,12 +106,8 @@ fn helm_permissions(settings: &Settings) -> Vec<RequiredPermission> {
     if !settings.sources.contains(&Source::Helm) {
         return Vec::new();
     }
-    let read = |resource: &str| RequiredPermission {
-        group: "".into(),
-        resource: resource.into(),
-        verbs: &["get", "list", "watch"],
-        scope: settings.helm.scope.clone(),
-        optional: false,
+    let read = |resource| {
+        RequiredPermission::new("", resource, &["get", "list", "watch"], settings.helm.scope.clone())
     };
     vec![read("secrets"), read("configmaps")]
 }
@@ -186,13 +171,8 @@ fn missing_rbac_rules(checks: &[PermissionCheck]) -> String {
 }
 
 fn missing(access: &PermissionCheck) -> Option<&RequiredPermission> {
-    match &access.status {
-        PermissionStatus::Denied { required, .. } => Some(required),
-        PermissionStatus::Granted
-        | PermissionStatus::NotServed(_)
-        | PermissionStatus::Refused(_)
-        | PermissionStatus::Unknown(_) => None,
-    }
+    let PermissionStatus::Denied { required, .. } = &access.status else { return None };
+    Some(required)
 }
 
 /// Resources of one API group with the same verbs share a rule.
@@ -220,13 +200,7 @@ mod tests {
         namespace: Option<&str>,
     ) -> PermissionCheck {
         let scope = Scope::new(namespace, None);
-        let required = RequiredPermission {
-            group: group.into(),
-            resource: resource.into(),
-            verbs,
-            scope: scope.clone(),
-            optional: false,
-        };
+        let required = RequiredPermission::new(group, resource, verbs, scope.clone());
         PermissionCheck {
             resource: resource.to_owned(),
             scope,

@@ -91,10 +91,7 @@ impl NamespaceScope {
     }
 
     pub(super) fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::All | Self::ClusterScoped => None,
-            Self::Namespace(name) => Some(name),
-        }
+        if let Self::Namespace(name) = self { Some(name) } else { None }
     }
 }
 
@@ -161,10 +158,10 @@ impl Query {
         settings.shown_values = ShownValues::Full;
         let direct = start_in_process(client, settings, mode, stderr).await?;
         if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
-            gaps.push(CoverageGap::never_compared("last-applied configurations of Secrets".to_owned()));
+            gaps.push(CoverageGap::new("last-applied configurations of Secrets", "never compared"));
         }
         if direct.awaits_schemas() {
-            gaps.push(CoverageGap::stalled("schemas of custom resources".to_owned()));
+            gaps.push(CoverageGap::new("schemas of custom resources", "stalled"));
         }
         let targets = resources.into_iter().zip(&kinds).map(|(resource, kind)| {
             let scope = if kind.namespaced { scope.clone() } else { NamespaceScope::ClusterScoped };
@@ -231,7 +228,7 @@ async fn limit_settings(
     limit_sources(settings, &readable);
     let baselines = if namespace.is_none() { "releases and states" } else { "states" };
     let gap = describe_missed(&missed)
-        .map(|namespaces| CoverageGap::forbidden(format!("{baselines} in {namespaces}")));
+        .map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
     Ok(gap.into_iter().collect())
 }
 
@@ -303,7 +300,6 @@ pub(super) enum ApiResponse {
     NotFound(String),
 }
 
-/// Why there is no usable response.
 #[derive(Debug)]
 pub(super) struct RequestError {
     message: String,
@@ -336,7 +332,6 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// The body of an error (RFC 9457).
 #[derive(Deserialize)]
 struct ProblemDetails {
     detail: String,
@@ -367,7 +362,6 @@ impl ExporterClient {
         }
     }
 
-    /// Server-sent events of changes.
     pub(super) async fn events(&self) -> Result<Body, RequestError> {
         let response = self.send("/v1/events").await?;
         match response.status() {

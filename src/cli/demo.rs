@@ -17,7 +17,6 @@ use crate::{
     types::Clock,
 };
 
-/// The limit of open files that the demo requests.
 const OPEN_FILES: u64 = 4096 + RESERVED_FILES;
 /// Files that are not connections to the demo's API server: connections to the web page, and a few others.
 const RESERVED_FILES: u64 = 640;

@@ -281,7 +281,6 @@ impl FieldTree {
         &mut self.elements[index].1
     }
 
-    /// `None` if no field has a value.
     fn into_value(self) -> Option<Value> {
         if !self.elements.is_empty() {
             let elements = self.elements.into_iter().filter_map(|(keys, tree)| tree.into_element(&keys));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Outcome,
-    args::{ExplainArgs, ExplainFormat, ExporterArgs, ResourceArg, ScopeArgs},
+    args::{ExplainArgs, ExplainFormat, ExporterArgs, ObjectArgs, ResourceArg, ScopeArgs},
     client::{ApiResponse, NamespaceScope, Query, QueryTarget},
     get::outcome,
     output::{block_on, escape_control, escape_control_in_json, write_error},
@@ -23,12 +23,11 @@ pub(super) fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<Outcome, String> {
-    let ExplainArgs { object, namespace, exporter, output } = arguments;
-    let json = match block_on(look_up(object.resource()?, namespace.as_deref(), exporter, stderr))? {
-        Lookup::Found(json) => json,
+    let ExplainArgs { object, exporter, output } = arguments;
+    let (json, explained) = match block_on(look_up(object, exporter, stderr))? {
+        Lookup::Found(json, explained) => (json, explained),
         Lookup::NotFound(outcome) => return Ok(outcome),
     };
-    let explained = ExplainedObject::from_json(&json)?;
     match output {
         ExplainFormat::Text => stdout.write_all(escape_control(&format_text(&explained)).as_bytes()),
         ExplainFormat::Json => writeln!(stdout, "{}", escape_control_in_json(&json.to_string())),
@@ -39,21 +38,21 @@ pub(super) fn run(
 }
 
 pub(super) enum Lookup {
-    /// The object of the API.
-    Found(Value),
+    /// The object of the API, and the JSON that it was read from.
+    Found(Value, ExplainedObject),
     /// A message has been printed to `stderr`.
     NotFound(Outcome),
 }
 
 pub(super) async fn look_up(
-    object: ResourceArg,
-    namespace: Option<&str>,
+    object: &ObjectArgs,
     exporter: &ExporterArgs,
     stderr: &mut dyn Write,
 ) -> Result<Lookup, String> {
-    let scope = ScopeArgs { namespace: namespace.map(str::to_owned), all_namespaces: false };
+    let resource = object.resource()?;
+    let scope = ScopeArgs { namespace: object.namespace.clone(), all_namespaces: false };
     let scope = NamespaceScope::from_args(&scope, exporter).await;
-    let query = Query::open(exporter, scope, vec![object], None, WatchMode::Once, stderr).await?;
+    let query = Query::open(exporter, scope, vec![resource], None, WatchMode::Once, stderr).await?;
     let Some(query) = query else { return Ok(Lookup::NotFound(Outcome::Error)) };
     let body = match get_object(&query).await? {
         ApiResponse::Found(body) => body,
@@ -66,13 +65,11 @@ pub(super) async fn look_up(
             return Ok(Lookup::NotFound(outcome));
         }
     };
-    let mut json: Value = serde_json::from_slice(&body).map_err(|error| unexpected_response(&error))?;
+    let unexpected = |error: serde_json::Error| format!("unexpected response of the exporter: {error}");
+    let mut json: Value = serde_json::from_slice(&body).map_err(unexpected)?;
     clear_unknown_onsets(&mut json, query.list_started);
-    Ok(Lookup::Found(json))
-}
-
-fn unexpected_response(error: &serde_json::Error) -> String {
-    format!("unexpected response of the exporter: {error}")
+    let explained = ExplainedObject::deserialize(&json).map_err(unexpected)?;
+    Ok(Lookup::Found(json, explained))
 }
 
 /// A remote exporter does not report whether a kind is namespaced, so a cluster-scoped object is tried second.
@@ -104,10 +101,6 @@ pub(super) struct ExplainedObject {
 }
 
 impl ExplainedObject {
-    pub(super) fn from_json(json: &Value) -> Result<Self, String> {
-        Self::deserialize(json).map_err(|error| unexpected_response(&error))
-    }
-
     /// `Deployment shop/web`.
     pub(super) fn display_name(&self) -> String {
         let Self { kind, namespace, name, .. } = self;

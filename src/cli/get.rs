@@ -251,7 +251,6 @@ impl Table {
         self.line(self.columns.iter().map(|column| column.title.to_owned()))
     }
 
-    /// Widens columns for these claims.
     fn fit<'a>(&mut self, claims: impl IntoIterator<Item = &'a ClaimView>) {
         for claim in claims {
             let widths: Vec<usize> = self.cells(claim).map(|cell| cell.chars().count()).collect();
@@ -428,7 +427,6 @@ impl ChangeStream {
     }
 }
 
-/// Retries transient errors with exponential backoff.
 async fn retry<T>(
     mut request: impl AsyncFnMut() -> Result<T, RequestError>,
     stderr: &mut dyn Write,
@@ -455,12 +453,21 @@ mod tests {
 
     use super::{ClaimView, Table, format_age, summary};
 
-    fn config_map(name: &str, verdict: &str) -> ClaimView {
+    fn claim(name: &str, verdict: &str, paths: &[&str]) -> ClaimView {
+        let difference = |path| {
+            json!({"path": path, "expected": "3", "actual": "7", "actor": "kubectl", "manager": "kubectl-edit",
+                "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null})
+        };
+        let differences: Vec<_> = paths.iter().map(difference).collect();
+        let if_drifted = |value: &'static str| (!paths.is_empty()).then_some(value);
         serde_json::from_value(json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "resourceName": name, "source": "helm",
-            "verdict": verdict, "reason": null, "driftDetected": verdict == "drifted", "onset": null, "severity": null,
-            "expectation": null, "advice": null, "actor": null, "manager": null, "declaredBy": [], "differences": [],
-            "ignored": [], "blindFields": [],
+            "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "resourceName": name,
+            "source": "terraform", "verdict": verdict, "reason": (verdict == "unknown").then_some("stale"),
+            "driftDetected": verdict == "drifted", "onset": if_drifted("2026-01-01T00:00:00Z"),
+            "severity": if_drifted("warning"), "expectation": null, "advice": "alert_only",
+            "actor": if_drifted("kubectl"), "manager": "kubectl-edit",
+            "declaredBy": [{"address": "kubernetes_deployment.web", "state": "ops/default/shop"}],
+            "differences": differences, "ignored": [], "blindFields": [],
         }))
         .unwrap()
     }
@@ -468,39 +475,20 @@ mod tests {
     #[test]
     fn summary_counts_undecided_claims_separately() {
         let claims = [("a", "in_sync"), ("b", "in_flight"), ("c", "in_flight"), ("d", "unknown")];
-        let claims = claims.map(|(name, verdict)| config_map(name, verdict));
+        let claims = claims.map(|(name, verdict)| claim(name, verdict, &[]));
         assert_eq!(
             summary(&claims.iter().collect::<Vec<_>>()),
             "none of 4 declared objects drifted, 1 unknown, 2 in flight"
         );
-        assert_eq!(summary(&[&claims[0], &config_map("e", "drifted")]), "1 of 2 declared objects drifted");
+        assert_eq!(summary(&[&claims[0], &claim("e", "drifted", &[])]), "1 of 2 declared objects drifted");
         assert_eq!(summary(&[]), "nothing found");
-    }
-
-    fn deployment(name: &str, paths: &[&str]) -> ClaimView {
-        let difference = |path| {
-            json!({"path": path, "expected": "3", "actual": "7", "actor": "kubectl", "manager": "kubectl-edit",
-                "onset": "2026-01-01T00:00:00Z", "rules": [], "ignoredBy": null})
-        };
-        let differences: Vec<_> = paths.iter().map(difference).collect();
-        serde_json::from_value(json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "resourceName": name,
-            "source": "terraform", "verdict": if paths.is_empty() { "unknown" } else { "drifted" },
-            "reason": paths.is_empty().then_some("stale"), "driftDetected": !paths.is_empty(),
-            "onset": (!paths.is_empty()).then_some("2026-01-01T00:00:00Z"),
-            "severity": (!paths.is_empty()).then_some("warning"), "expectation": null, "advice": "alert_only",
-            "actor": (!paths.is_empty()).then_some("kubectl"), "manager": "kubectl-edit",
-            "declaredBy": [{"address": "kubernetes_deployment.web", "state": "ops/default/shop"}],
-            "differences": differences, "ignored": [], "blindFields": [],
-        }))
-        .unwrap()
     }
 
     fn table(with_namespaces: bool, wide: bool) -> String {
         let now: Timestamp = "2026-01-01T00:05:12Z".parse().unwrap();
         let claims = [
-            deployment("web", &["spec.replicas", "spec.paused"]),
-            deployment("a-longer-\u{1b}[31mname", &[]),
+            claim("web", "drifted", &["spec.replicas", "spec.paused"]),
+            claim("a-longer-\u{1b}[31mname", "unknown", &[]),
         ];
         let mut table = Table::new(with_namespaces, wide, now);
         table.fit(&claims);

@@ -24,13 +24,11 @@ use clap::FromArgMatches as _;
 use args::{Arguments, Command};
 use output::{PipeWriter, escape_control};
 
-/// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Success = 0,
     /// The command ran and found drift, a failed check or an invalid object.
     Negative = 1,
-    /// The command could not run.
     Error = 2,
 }
 

@@ -85,7 +85,6 @@ fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Runs a command on the current thread.
 pub(super) fn block_on<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(command)

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -218,7 +218,6 @@ type NamespacedName = (String, String);
 #[derive(Default)]
 struct MatchingObjects {
     names: BTreeSet<NamespacedName>,
-    /// At least one list is forbidden.
     is_forbidden: bool,
 }
 
@@ -247,7 +246,7 @@ impl LabelFilter {
         let mut matching: BTreeMap<KindKey, BTreeSet<NamespacedName>> = BTreeMap::new();
         for (key, kind, found) in lists {
             if found.is_forbidden {
-                gaps.push(CoverageGap::forbidden(format!("labels of {}", kind.kind)));
+                gaps.push(CoverageGap::new(format!("labels of {}", kind.kind), "forbidden"));
             }
             matching.insert(key, found.names);
         }
@@ -299,13 +298,8 @@ impl LabelFilter {
     }
 
     async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<MatchingObjects, RequestError> {
-        let resource = ApiResource {
-            group: kind.group.to_string(),
-            version: kind.version.to_string(),
-            api_version: kind.api_version(),
-            kind: kind.kind.to_string(),
-            plural: kind.plural.to_string(),
-        };
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.plural);
         let objects: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
@@ -370,7 +364,6 @@ const SHORT_NAMES: &[(&str, &str)] = &[
     ("svc", "service"),
 ];
 
-/// The least Jaro-Winkler similarity of a suggestion.
 const SUGGESTION_THRESHOLD: f64 = 0.75;
 
 pub(super) fn expand_short_name(kind: &str) -> String {
@@ -409,16 +402,8 @@ pub(super) struct CoverageGap {
 }
 
 impl CoverageGap {
-    pub(super) fn forbidden(what: String) -> Self {
-        Self { what, reason: "forbidden" }
-    }
-
-    pub(super) fn never_compared(what: String) -> Self {
-        Self { what, reason: "never compared" }
-    }
-
-    pub(super) fn stalled(what: String) -> Self {
-        Self { what, reason: "stalled" }
+    pub(super) fn new(what: impl Into<String>, reason: &'static str) -> Self {
+        Self { what: what.into(), reason }
     }
 }
 
@@ -432,7 +417,6 @@ pub(super) struct ExporterStatus {
     gaps: Vec<CoverageGap>,
 }
 
-/// The status of a watch or a source.
 #[derive(Deserialize)]
 struct ComponentStatus {
     #[serde(default)]
@@ -597,7 +581,7 @@ mod tests {
         );
         let mut complete = status(&json!([up]), &json!([]));
         assert_eq!(complete.gap_summary(), None);
-        complete.gaps = vec![CoverageGap::forbidden("releases and states in 37 namespaces".to_owned())];
+        complete.gaps = vec![CoverageGap::new("releases and states in 37 namespaces", "forbidden")];
         assert_eq!(
             complete.gap_summary().unwrap(),
             "not seen: releases and states in 37 namespaces (forbidden)"

@@ -71,7 +71,7 @@ impl ObjectRef {
     }
 }
 
-/// The transitions of one object, newest first.
+/// Newest first.
 pub(super) fn transitions_of<'a>(
     snapshot: &'a Snapshot,
     key: &'a ObjectKey,
@@ -108,7 +108,6 @@ pub(super) struct ClaimRow<'a> {
     pub(super) state: &'a KindState,
     pub(super) entry: &'a Arc<ClaimEntry>,
     pub(super) verdict: VerdictKind,
-    /// Why the verdict is `unknown`.
     pub(super) reason: Option<UnknownReason>,
 }
 
@@ -134,7 +133,6 @@ impl<'a> ClaimRow<'a> {
         self.episode().map(|episode| episode.onset)
     }
 
-    /// Whether the claim is known to differ now.
     pub(super) fn is_drifted(&self) -> bool {
         matches!(self.verdict, VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced)
     }
@@ -233,7 +231,6 @@ impl Filter {
     }
 }
 
-/// The number of claims by verdict.
 pub(super) type VerdictCounts = BTreeMap<VerdictKind, usize>;
 
 pub(super) fn count_by_source<'a>(
@@ -373,7 +370,6 @@ fn sort_by_rank<'a, R: Ord>(
 #[derive(Debug, Default)]
 pub(super) struct TerraformJobs<'a>(BTreeMap<(&'a str, &'a str), LatestJobs<'a>>);
 
-/// The newest Jobs of one custom resource.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LatestJobs<'a> {
     pub(super) newest: TerraformJob<'a>,
@@ -439,7 +435,6 @@ impl<'a> TerraformJobs<'a> {
     }
 }
 
-/// A difference for tests.
 #[cfg(test)]
 pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
     Difference {

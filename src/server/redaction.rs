@@ -17,7 +17,6 @@ pub(super) struct ValueRedactor {
     key: RedactionKey,
 }
 
-/// Both values of a finding as a response shows them.
 #[derive(Debug)]
 pub(super) struct DisplayedValues<'a> {
     pub(super) expected: Cow<'a, str>,

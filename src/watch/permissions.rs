@@ -115,6 +115,10 @@ pub async fn check_permissions(
 }
 
 impl RequiredPermission {
+    pub fn new(group: &str, resource: &str, verbs: &'static [&'static str], scope: Scope) -> Self {
+        Self { group: group.into(), resource: resource.into(), verbs, scope, optional: false }
+    }
+
     /// A review is about one namespace or about all of them.
     fn by_namespace(&self) -> Vec<Self> {
         let scopes = match &self.scope {

@@ -154,7 +154,6 @@ impl Requests {
     }
 }
 
-/// A field that affects the cost of an object.
 enum CostField<'a> {
     Replicas,
     ServiceType,
@@ -195,7 +194,6 @@ impl<'a> CostField<'a> {
     }
 }
 
-/// The paths to pod specs.
 const POD_SPECS: &[&[&str]] =
     &[&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
 

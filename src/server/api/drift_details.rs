@@ -100,7 +100,6 @@ fn truncate(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A field in words.
 #[derive(Debug)]
 struct FieldLabel {
     name: String,
@@ -136,10 +135,7 @@ impl FieldLabel {
 }
 
 fn field_name(segment: &Segment) -> Option<&str> {
-    match segment {
-        Segment::Field(name) => Some(name),
-        Segment::Element(_) | Segment::Index(_) | Segment::Value(_) => None,
-    }
+    if let Segment::Field(name) = segment { Some(name) } else { None }
 }
 
 /// The name of a list element: its keys, or its position counted from 1.
@@ -182,14 +178,7 @@ fn field_label(path: &str, segments: &[Segment], class: FieldClass) -> String {
             labelled("Data", ["data", "binaryData", "stringData"].iter().find_map(|name| after(name)))
         }
         FieldClass::Volumes => labelled("Volume", after("volumes")).filter(|_| last == "volumes"),
-        FieldClass::Image
-        | FieldClass::Selector
-        | FieldClass::Security
-        | FieldClass::Probes
-        | FieldClass::Rbac
-        | FieldClass::Existence
-        | FieldClass::Hash
-        | FieldClass::Other => None,
+        _ => None,
     };
     label.unwrap_or_else(|| format!("Field {path}"))
 }

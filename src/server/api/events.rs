@@ -2,11 +2,7 @@
 
 use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    response::{IntoResponse, Response},
-};
+use axum::{body::Body, extract::State, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{
@@ -22,7 +18,7 @@ use tokio::{
 
 use super::{
     history::TransitionView,
-    params::parse_query,
+    params::Params,
     response::{Problem, with_nosniff},
 };
 use crate::{
@@ -37,12 +33,10 @@ const MAX_STREAMS: usize = 256;
 const RETRY: &str = "retry: 1000\n\n";
 /// Proxies close idle connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The shortest time between two `changed` events.
 const CHANGED_INTERVAL: Duration = Duration::from_millis(100);
 /// Transitions per frame. The others stay in the history, which all streams share.
 const MAX_TRANSITIONS: usize = 64;
 
-/// Limits the number of event streams that are open at a time.
 #[derive(Clone, Debug)]
 pub struct EventStreamLimit(Arc<Semaphore>);
 
@@ -55,30 +49,22 @@ impl Default for EventStreamLimit {
 /// Where to begin.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EventsQuery {
+pub(in crate::server) struct EventsQuery {
     /// As `Last-Event-ID`, for clients that cannot set headers.
     since: Option<u64>,
 }
 
-pub(crate) async fn events(
+pub(in crate::server) async fn events(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
-    request: Request,
-) -> Response {
-    let (mut parts, _) = request.into_parts();
-    let since = match parse_query::<EventsQuery>(&mut parts).await {
-        Ok(query) => query.since,
-        Err(problem) => return problem.into_response(),
-    };
-    let last_sent = match last_event_id(&parts.headers) {
-        // A browser reconnects to its first URL, so the header is newer than the query.
-        Ok(last) => last.or(since),
-        Err(problem) => return problem.into_response(),
-    };
-    let Ok(permit) = exposed.listeners.0.clone().try_acquire_owned() else {
-        let detail = format!("{MAX_STREAMS} clients listen already");
-        return Problem::unavailable(detail, 5).into_response();
-    };
+    Params(query): Params<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    // A browser reconnects to its first URL, so the header is newer than the query.
+    let last_sent = last_event_id(&headers)?.or(query.since);
+    let permit = exposed.listeners.0.clone().try_acquire_owned();
+    let permit =
+        permit.map_err(|_| Problem::unavailable(format!("{MAX_STREAMS} clients listen already"), 5))?;
     let events = EventStream::new(exposed, caller, last_sent, permit);
     let frames = stream::unfold(events, async |mut events| {
         let frame = events.next().await?;
@@ -93,7 +79,7 @@ pub(crate) async fn events(
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    response
+    Ok(response)
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {

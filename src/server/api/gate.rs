@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Request, State},
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     drift_details::{FieldLabelCache, drift_details},
-    params::{check_namespace, parse_query},
+    params::{Params, check_namespace},
     response::{Problem, ProblemView, json},
     view::{DifferenceView, OneOf},
 };
@@ -29,7 +26,7 @@ use crate::{
 /// What is about to be deployed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct GateQuery {
+pub(in crate::server) struct GateQuery {
     /// Only this namespace; `*`, or nothing, for all that are watched.
     namespace: Option<String>,
     /// Kind, plural, or either with `.group`.
@@ -60,7 +57,6 @@ pub(super) struct GateView {
 
 /// A gate that is closed, as a problem that has its reasons beside it.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ClosedGate")]
 pub(super) struct ClosedGate {
     #[serde(flatten)]
     problem: ProblemView,
@@ -70,7 +66,6 @@ pub(super) struct ClosedGate {
 
 /// One thing that keeps the gate closed.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "GateReason")]
 struct GateReason {
     group: Option<String>,
     kind: Option<String>,
@@ -86,42 +81,29 @@ struct GateReason {
     details: Vec<String>,
 }
 
-/// A valid [`GateQuery`].
-struct GateCheck {
-    filter: Filter,
-    /// The least severity that closes the gate.
-    severity: Option<Severity>,
-    expectation: Option<Expectation>,
-    allow_empty: bool,
-}
-
-pub(crate) async fn gate(State(exposed): State<Arc<Exposed>>, caller: Caller, request: Request) -> Response {
-    let query: GateQuery = match parse_query(&mut request.into_parts().0).await {
-        Ok(query) => query,
-        Err(problem) => return problem.into_response(),
-    };
-    check(&exposed, &caller, query).unwrap_or_else(IntoResponse::into_response)
-}
-
-fn check(exposed: &Exposed, caller: &Caller, query: GateQuery) -> Result<Response, Problem> {
-    let check = GateCheck::new(query);
-    if let Some(namespace) = &check.filter.namespace {
-        check_namespace(namespace, exposed)?;
+pub(in crate::server) async fn gate(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
+    Params(query): Params<GateQuery>,
+) -> Result<Response, Problem> {
+    let filter = query.filter();
+    if let Some(namespace) = &filter.namespace {
+        check_namespace(namespace, &exposed)?;
     }
     let snapshot = caller.snapshot();
     if !snapshot.ready || exposed.stop.is_cancelled() {
         let detail = "not everything was looked at yet; /readyz says what is waited for";
         return Err(Problem::unavailable(detail, 5));
     }
-    let mut reasons = check.unhealthy_sources(&snapshot);
-    reasons.extend(check.unhealthy_watches(&snapshot));
-    reasons.extend(check.unauthorized_kinds(caller));
+    let mut reasons = unhealthy_sources(&filter, &snapshot);
+    reasons.extend(unhealthy_watches(&filter, &snapshot));
+    reasons.extend(unauthorized_kinds(&filter, &caller));
     let mut checked = 0;
-    for row in check.filter.claims(&snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
+    for row in filter.claims(&snapshot).filter(|row| row.entry.claim.source != Source::Unclaimed) {
         checked += 1;
-        reasons.extend(check.closed_by(&row, caller, &snapshot));
+        reasons.extend(query.closed_by(&row, &caller, &snapshot));
     }
-    if checked == 0 && reasons.is_empty() && !check.allow_empty {
+    if checked == 0 && reasons.is_empty() && query.allow_empty != Some(true) {
         let detail = "Nothing is known that this is about; `allowEmpty=true` lets that pass";
         reasons.push(GateReason::unknown(detail.to_owned()));
     }
@@ -137,60 +119,16 @@ fn check(exposed: &Exposed, caller: &Caller, query: GateQuery) -> Result<Respons
     Ok(Problem::respond(StatusCode::CONFLICT, &ClosedGate { problem, gate }))
 }
 
-impl GateCheck {
-    fn new(query: GateQuery) -> Self {
-        let filter = Filter {
-            kind: query.kind,
-            namespace: query.namespace.filter(|namespace| namespace != "*" && !namespace.is_empty()),
-            name: query.name,
-            source: query.source.map(|OneOf(source)| source),
+impl GateQuery {
+    fn filter(&self) -> Filter {
+        let namespace = self.namespace.clone();
+        Filter {
+            kind: self.kind.clone(),
+            namespace: namespace.filter(|namespace| namespace != "*" && !namespace.is_empty()),
+            name: self.name.clone(),
+            source: self.source.map(|OneOf(source)| source),
             ..Filter::default()
-        };
-        Self {
-            filter,
-            severity: query.severity.map(|OneOf(severity)| severity),
-            expectation: query.expectation.map(|OneOf(expectation)| expectation),
-            allow_empty: query.allow_empty == Some(true),
         }
-    }
-
-    fn unhealthy_sources(&self, snapshot: &Snapshot) -> Vec<GateReason> {
-        let is_selected = |source: Source| self.filter.source.is_none_or(|selected| selected == source);
-        let sources = snapshot.sources.iter().filter(|(source, _)| is_selected(**source));
-        let reasons = sources.filter_map(|(source, health)| {
-            let detail = format!("Not all of source {source} can be read: {}", why_unhealthy(health)?);
-            Some(GateReason { source: Some(OneOf(*source)), ..GateReason::unknown(detail) })
-        });
-        reasons.collect()
-    }
-
-    fn unhealthy_watches(&self, snapshot: &Snapshot) -> Vec<GateReason> {
-        let watches = self.filter.kinds(snapshot).flat_map(|(_, state)| &state.watches);
-        let reasons = watches.filter(|watch| self.may_deliver(watch)).filter_map(|watch| {
-            let detail = format!("{} cannot be watched: {}", watch.spec, why_unhealthy(&watch.health)?);
-            let reason = Some(OneOf(UnknownReason::Stale));
-            Some(GateReason { reason, ..GateReason::unknown(detail) }.with_kind(&watch.spec.kind))
-        });
-        reasons.collect()
-    }
-
-    /// Whether the watch may deliver objects of the namespace.
-    fn may_deliver(&self, watch: &WatchState) -> bool {
-        let namespaces = self.filter.namespace.as_deref().zip(watch.spec.namespace.as_deref());
-        namespaces.is_none_or(|(selected, watched)| selected == watched)
-    }
-
-    /// The kinds that the caller may not list. Their objects count as unknown.
-    fn unauthorized_kinds(&self, caller: &Caller) -> Vec<GateReason> {
-        let namespace = self.filter.namespace.as_deref();
-        let scope = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
-        let kinds = caller.hidden_kinds(namespace).into_iter();
-        let reasons = kinds.filter(|kind| self.filter.selects_kind(kind)).map(|kind| {
-            let detail = format!("This account may not list {} in {scope}", kind.plural);
-            GateReason { namespace: namespace.map(str::to_owned), ..GateReason::unknown(detail) }
-                .with_kind(&kind)
-        });
-        reasons.collect()
     }
 
     /// Why a claim closes the gate. `None` if it does not.
@@ -202,8 +140,8 @@ impl GateCheck {
             VerdictKind::Unknown | VerdictKind::InFlight => {}
             VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced => {
                 let counts = |difference: &Difference| {
-                    self.severity.is_none_or(|least| difference.severity >= least)
-                        && self.expectation.is_none_or(|selected| difference.expectation == selected)
+                    self.severity.is_none_or(|OneOf(least)| difference.severity >= least)
+                        && self.expectation.is_none_or(|OneOf(selected)| difference.expectation == selected)
                 };
                 if !episode.is_some_and(|episode| episode.differences.iter().any(counts)) {
                     return None;
@@ -236,6 +174,43 @@ impl GateCheck {
             details,
         })
     }
+}
+
+fn unhealthy_sources(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
+    let is_selected = |source: Source| filter.source.is_none_or(|selected| selected == source);
+    let sources = snapshot.sources.iter().filter(|(source, _)| is_selected(**source));
+    let reasons = sources.filter_map(|(source, health)| {
+        let detail = format!("Not all of source {source} can be read: {}", why_unhealthy(health)?);
+        Some(GateReason { source: Some(OneOf(*source)), ..GateReason::unknown(detail) })
+    });
+    reasons.collect()
+}
+
+fn unhealthy_watches(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
+    let watches = filter.kinds(snapshot).flat_map(|(_, state)| &state.watches);
+    let reasons = watches.filter(|watch| may_deliver(filter, watch)).filter_map(|watch| {
+        let detail = format!("{} cannot be watched: {}", watch.spec, why_unhealthy(&watch.health)?);
+        let reason = Some(OneOf(UnknownReason::Stale));
+        Some(GateReason { reason, ..GateReason::unknown(detail) }.with_kind(&watch.spec.kind))
+    });
+    reasons.collect()
+}
+
+fn may_deliver(filter: &Filter, watch: &WatchState) -> bool {
+    let namespaces = filter.namespace.as_deref().zip(watch.spec.namespace.as_deref());
+    namespaces.is_none_or(|(selected, watched)| selected == watched)
+}
+
+/// The kinds that the caller may not list. Their objects count as unknown.
+fn unauthorized_kinds(filter: &Filter, caller: &Caller) -> Vec<GateReason> {
+    let namespace = filter.namespace.as_deref();
+    let scope = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
+    let kinds = caller.hidden_kinds(namespace).into_iter();
+    let reasons = kinds.filter(|kind| filter.selects_kind(kind)).map(|kind| {
+        let detail = format!("This account may not list {} in {scope}", kind.plural);
+        GateReason { namespace: namespace.map(str::to_owned), ..GateReason::unknown(detail) }.with_kind(&kind)
+    });
+    reasons.collect()
 }
 
 impl GateReason {

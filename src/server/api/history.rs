@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Request, State},
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{
-    params::{check_namespace, parse_query},
+    params::{Params, check_namespace},
     response::{Problem, json},
     view::OneOf,
 };
@@ -26,7 +23,7 @@ const DEFAULT_LIMIT: usize = 100;
 /// Which transitions to show.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct HistoryQuery {
+pub(in crate::server) struct HistoryQuery {
     /// Only those in this namespace; `-` for objects without one, `*` for all.
     namespace: Option<String>,
     /// Kind, plural, or either with `.group`.
@@ -124,21 +121,16 @@ impl HistoryPosition {
     }
 }
 
-pub(crate) async fn history(
+pub(in crate::server) async fn history(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
-    request: Request,
-) -> Response {
-    list_transitions(&exposed, &caller, request).await.unwrap_or_else(IntoResponse::into_response)
-}
-
-async fn list_transitions(exposed: &Exposed, caller: &Caller, request: Request) -> Result<Response, Problem> {
-    let query: HistoryQuery = parse_query(&mut request.into_parts().0).await?;
+    Params(query): Params<HistoryQuery>,
+) -> Result<Response, Problem> {
     let namespace = match query.namespace.as_deref() {
         None | Some("*") => None,
         Some("" | "-") => Some(String::new()),
         Some(namespace) => {
-            check_namespace(namespace, exposed)?;
+            check_namespace(namespace, &exposed)?;
             Some(namespace.to_owned())
         }
     };

@@ -88,7 +88,7 @@ struct IgnoredView<'a> {
     expires: Option<Timestamp>,
 }
 
-pub(crate) async fn object(
+pub(in crate::server) async fn object(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
     path: Result<Path<(String, String, String)>, PathRejection>,
@@ -141,7 +141,6 @@ pub(crate) async fn object(
     .await
 }
 
-/// The chain of owners, as far as owners are watched.
 fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {
     let mut owners = Vec::new();
     let mut next = first.cloned();

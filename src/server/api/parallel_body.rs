@@ -2,8 +2,10 @@
 //!
 //! Serializing 10,000 drifted objects on one worker takes longer than the 50 ms that the benchmark allows. So each worker
 //! of the runtime has a writer, and the writers take batches in turn: of three writers, the first writes batches 0, 3, 6
-//! and so on. [`OrderedChunks`] joins the chunks in the order of the batches. Each writer may be a few chunks ahead, so a
-//! slow client costs a bounded amount of memory, however long the list is.
+//! and so on. Each writer may be a few batches ahead, so a slow client costs a bounded amount of memory, however long the
+//! list is.
+
+use std::{iter::StepBy, ops::Range};
 
 use axum::{
     body::Body,
@@ -12,133 +14,50 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
-use serde::Serialize;
 use tokio::{
     runtime::Handle,
     sync::mpsc::{self, Receiver, Sender},
-    task::yield_now,
 };
 
 use super::response::{Problem, with_nosniff};
 
-/// A chunk is sent once it is at least this long.
-const CHUNK_SIZE: usize = 64 << 10;
-/// A chunk exceeds its size by the value that fills it.
-const CHUNK_CAPACITY: usize = CHUNK_SIZE + CHUNK_SIZE / 8;
-/// How many chunks of one writer may wait to be sent. With fewer, writers wait for each other and one worker does all
+/// How many batches of one writer may wait to be sent. With fewer, writers wait for each other and one worker does all
 /// the work.
-const CHUNKS_AHEAD: usize = 4;
+const BATCHES_AHEAD: usize = 4;
 
-/// Writes every n-th batch of a body, where n is the number of writers.
-#[derive(Debug)]
-pub(super) struct BatchWriter {
-    next_batch: usize,
-    writers: usize,
+/// A JSON response whose body consists of `batches`. `write` sends the given batches of one writer, in order. A body of one
+/// batch has a `Content-Length`.
+pub(super) async fn write_in_parallel<F>(
     batches: usize,
-    buffer: Vec<u8>,
-    chunks: Sender<Chunk>,
-}
-
-#[derive(Debug)]
-struct Chunk {
-    bytes: Bytes,
-    /// Whether the next chunk of the body comes from the next writer.
-    ends_batch: bool,
-}
-
-/// The client closed the connection, so the rest of the body is not written.
-#[derive(Debug)]
-pub(super) struct ClientGone;
-
-impl BatchWriter {
-    /// The batch to write next. `None` if this writer has written all of its batches.
-    pub(super) fn batch(&self) -> Option<usize> {
-        Some(self.next_batch).filter(|batch| *batch < self.batches)
-    }
-
-    pub(super) async fn end_batch(&mut self) -> Result<(), ClientGone> {
-        self.send(true).await?;
-        self.next_batch += self.writers;
-        Ok(())
-    }
-
-    /// Appends text that is already JSON.
-    pub(super) async fn text(&mut self, text: &str) -> Result<(), ClientGone> {
-        self.buffer.extend_from_slice(text.as_bytes());
-        self.send_if_full().await
-    }
-
-    pub(super) async fn value(&mut self, value: &impl Serialize) -> Result<(), ClientGone> {
-        serde_json::to_writer(&mut self.buffer, value).expect("a view has only string keys");
-        self.send_if_full().await
-    }
-
-    async fn send_if_full(&mut self) -> Result<(), ClientGone> {
-        if self.buffer.len() < CHUNK_SIZE { Ok(()) } else { self.send(false).await }
-    }
-
-    async fn send(&mut self, ends_batch: bool) -> Result<(), ClientGone> {
-        let bytes = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK_CAPACITY)).into();
-        self.chunks.send(Chunk { bytes, ends_batch }).await.map_err(|_| ClientGone)?;
-        // Short requests are answered in between.
-        yield_now().await;
-        Ok(())
-    }
-}
-
-/// A JSON response whose body consists of `batches`, which `write` writes. A body of one chunk has a `Content-Length`.
-pub(super) async fn write_in_parallel<F>(batches: usize, write: impl Fn(BatchWriter) -> F) -> Response
+    write: impl Fn(StepBy<Range<usize>>, Sender<Bytes>) -> F,
+) -> Response
 where
-    F: Future<Output = Result<(), ClientGone>> + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
-    let writers = Handle::current().metrics().num_workers().min(batches);
-    let spawn = |next_batch| {
-        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-        let buffer = Vec::new();
-        tokio::spawn(write(BatchWriter { next_batch, writers, batches, buffer, chunks: sender }));
+    let writers = Handle::current().metrics().num_workers().min(batches).max(1);
+    let spawn = |first| {
+        let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+        tokio::spawn(write((first..batches).step_by(writers), sender));
         receiver
     };
-    let mut chunks = OrderedChunks { writers: (0..writers).map(spawn).collect(), batch: 0, batches };
-    let body = match (chunks.next().await, chunks.next().await) {
-        (None, _) => Body::empty(),
-        (Some(Ok(only)), None) => Body::from(only),
-        (Some(Ok(first)), Some(second)) => {
-            let head = stream::iter([Ok(first), second]);
-            Body::from_stream(head.chain(stream::unfold(chunks, async |mut chunks| {
-                let next = chunks.next().await?;
-                Some((next, chunks))
-            })))
-        }
-        (Some(Err(why)), _) => return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response(),
+    let receivers: Vec<Receiver<Bytes>> = (0..writers).map(spawn).collect();
+    // If a writer stops early, the last item is an error, so that the client never takes a truncated body for a complete one.
+    let chunks = stream::unfold((receivers, 0..batches), async |(mut receivers, mut rest)| {
+        let (batch, writers) = (rest.next()?, receivers.len());
+        let chunk = receivers[batch % writers].recv().await.ok_or("the answer could not be made");
+        let rest = if chunk.is_ok() { rest } else { 0..0 };
+        Some((chunk, (receivers, rest)))
+    });
+    let mut chunks = Box::pin(chunks);
+    let body = match chunks.next().await {
+        None => Body::empty(),
+        Some(Err(why)) => return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response(),
+        Some(Ok(only)) if batches == 1 => Body::from(only),
+        Some(first) => Body::from_stream(stream::iter([first]).chain(chunks)),
     };
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     with_nosniff(response)
-}
-
-struct OrderedChunks {
-    writers: Vec<Receiver<Chunk>>,
-    batch: usize,
-    batches: usize,
-}
-
-impl OrderedChunks {
-    /// The next chunk of the body. If a writer stops early, the last item is an error, so that the client never takes a
-    /// truncated body for a complete one.
-    async fn next(&mut self) -> Option<Result<Bytes, &'static str>> {
-        while self.batch < self.batches {
-            let owner = self.batch % self.writers.len();
-            let Some(Chunk { bytes, ends_batch }) = self.writers[owner].recv().await else {
-                self.batch = self.batches;
-                return Some(Err("the answer could not be made"));
-            };
-            self.batch += usize::from(ends_batch);
-            if !bytes.is_empty() {
-                return Some(Ok(bytes));
-            }
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -147,49 +66,32 @@ mod tests {
     use http_body_util::BodyExt as _;
     use tokio::sync::mpsc;
 
-    use super::{CHUNK_SIZE, write_in_parallel};
+    use super::write_in_parallel;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-    async fn short_body_has_content_length_and_long_body_is_streamed_in_order() {
-        for (batches, count, has_length) in [
-            (0, 0, true),
-            (1, 0, true),
-            (1, 10, true),
-            (1, CHUNK_SIZE, false),
-            (7, 10, false),
-            (7, CHUNK_SIZE, false),
-        ] {
-            let response = write_in_parallel(batches, |mut owner| async move {
-                while let Some(batch) = owner.batch() {
-                    for _ in 0..count {
-                        owner.value(&batch).await?;
-                    }
-                    owner.text("end").await?;
-                    owner.end_batch().await?;
+    async fn single_batch_has_content_length_and_several_are_streamed_in_order() {
+        for (batches, has_length) in [(0, true), (1, true), (2, false), (70, false)] {
+            let response = write_in_parallel(batches, |own, chunks| async move {
+                for batch in own {
+                    chunks.send(format!("{batch} ").into()).await.unwrap();
                 }
-                Ok(())
             });
             let body = response.await.into_body();
-            assert_eq!(body.size_hint().exact().is_some(), has_length, "{batches} {count}");
+            assert_eq!(body.size_hint().exact().is_some(), has_length, "{batches}");
             let received = body.collect().await.unwrap().to_bytes();
-            let expected: Vec<String> =
-                (0..batches).map(|batch| format!("{}end", batch.to_string().repeat(count))).collect();
-            assert!(received == expected.concat(), "{batches} {count}");
+            let expected: Vec<String> = (0..batches).map(|batch| format!("{batch} ")).collect();
+            assert_eq!(received, expected.concat());
         }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn writers_stop_when_the_client_disconnects() {
         let (stopped, mut stops) = mpsc::unbounded_channel();
-        let response = write_in_parallel(2, |mut owner| {
+        let response = write_in_parallel(2, |_, chunks| {
             let stopped = stopped.clone();
             async move {
-                loop {
-                    if let Err(gone) = owner.value(&"abc").await {
-                        stopped.send(()).unwrap();
-                        return Err(gone);
-                    }
-                }
+                while chunks.send("abc".into()).await.is_ok() {}
+                stopped.send(()).unwrap();
             }
         });
         drop(response.await);
@@ -200,24 +102,20 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn truncated_body_is_an_error() {
-        for (batches, count) in [(1, 1), (1, 4 * CHUNK_SIZE), (5, 1), (5, CHUNK_SIZE)] {
-            let response = write_in_parallel(batches, |mut owner| async move {
-                while let Some(batch) = owner.batch() {
-                    for _ in 0..count {
-                        owner.text("abc").await?;
-                    }
+        for batches in [1, 5] {
+            let response = write_in_parallel(batches, |own, chunks| async move {
+                for batch in own {
                     assert!(batch + 1 < batches, "the last writer panics");
-                    owner.end_batch().await?;
+                    chunks.send("abc".into()).await.unwrap();
                 }
-                Ok(())
             });
             let response = response.await;
-            if (batches, count) == (1, 1) {
+            if batches == 1 {
                 // Nothing was sent yet, so the status can still be an error.
                 assert_eq!(response.status(), 500);
                 assert_eq!(response.headers()["content-type"], "application/problem+json");
             } else {
-                assert!(response.into_body().collect().await.is_err(), "{batches} {count}");
+                assert!(response.into_body().collect().await.is_err());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    extract::{FromRequestParts, Query, rejection::QueryRejection},
+    extract::{FromRequestParts, Query},
 };
 use http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts};
 use http_body_util::BodyExt as _;
@@ -11,12 +11,24 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::response::Problem;
 use crate::server::Exposed;
 
-pub(super) async fn parse_query<T: DeserializeOwned>(parts: &mut Parts) -> Result<T, Problem> {
-    let query = Query::<T>::from_request_parts(parts, &()).await;
-    query
-        .map(|Query(query)| query)
-        .map_err(|rejection: QueryRejection| Problem::bad_request(rephrase(&rejection.body_text())))
+#[derive(Debug)]
+pub(in crate::server) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, &()).await {
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(rejection) => Err(Problem::bad_request(rephrase(&rejection.body_text()))),
+        }
+    }
 }
+
+/// Rejects every query parameter.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::server) struct NoParams {}
 
 /// Parses a JSON object. The guard has already limited the length of the body and the time that it may take to arrive.
 pub(super) async fn parse_body<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T, Problem> {
@@ -40,19 +52,6 @@ pub(super) fn check_namespace(namespace: &str, exposed: &Exposed) -> Result<(), 
     }
     let detail = format!("namespace `{namespace}` is not among those this exporter watches");
     Err(Problem::new(StatusCode::FORBIDDEN, detail))
-}
-
-/// Rejects every query parameter.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::server) struct NoQuery {}
-
-impl<S: Sync> FromRequestParts<S> for NoQuery {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parse_query(parts).await
-    }
 }
 
 /// Replaces the terms of serde and axum with ours.

@@ -6,15 +6,18 @@ use axum::{
     extract::{FromRequestParts as _, Request, State},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
+use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::{sync::mpsc::Sender, task::yield_now};
 
 use super::{
     drift_details::FieldLabelCache,
-    parallel_body::{BatchWriter, ClientGone, write_in_parallel},
-    params::{NoQuery, check_namespace, parse_body, parse_query},
+    parallel_body::write_in_parallel,
+    params::{NoParams, Params, check_namespace, parse_body},
     response::{ETag, Problem},
     service_endpoints::ServiceEndpoints,
     view::{KindView, ListView, ResourceView, ViewContext},
@@ -30,14 +33,15 @@ use crate::{
     },
 };
 
-/// How many claims are in a batch: about as many as fill a chunk.
 const BATCH_SIZE: usize = 32;
+/// A batch of drifted claims mostly fits.
+const CHUNK_CAPACITY: usize = 72 << 10;
 
 // The documentation of the fields is the description of the parameters in `/openapi.json`.
 /// What to look for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ResourceQuery {
+pub(in crate::server) struct ResourceQuery {
     /// The namespace; `*` for every one that is watched.
     namespace: Option<String>,
     /// Kind, plural, or either with `.group`: `deployment`, `deployments.apps`.
@@ -68,19 +72,16 @@ struct ListRequest {
     fields: Option<Vec<String>>,
 }
 
-pub(crate) async fn resources(
+pub(in crate::server) async fn resources(
     State(exposed): State<Arc<Exposed>>,
     caller: Caller,
-    request: Request,
+    Params(query): Params<ResourceQuery>,
+    uri: Uri,
+    headers: HeaderMap,
 ) -> Response {
-    let (mut parts, _) = request.into_parts();
-    let query = match parse_query::<ResourceQuery>(&mut parts).await {
-        Ok(query) => query,
-        Err(problem) => return problem.into_response(),
-    };
     let (settings, snapshot) = (exposed.settings(), caller.snapshot());
-    let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &parts.uri);
-    etag.respond(&parts.headers, async {
+    let etag = ETag::new(&exposed, &caller, &snapshot, settings.prices.as_ref(), &uri);
+    etag.respond(&headers, async {
         match ListRequest::new(query, &exposed, &caller) {
             Ok(request) => list(request, &exposed, &caller, settings, snapshot).await,
             Err(problem) => problem.into_response(),
@@ -89,13 +90,12 @@ pub(crate) async fn resources(
     .await
 }
 
-pub(crate) async fn post_resources(State(exposed): State<Arc<Exposed>>, request: Request) -> Response {
-    list_from_body(exposed, request).await.unwrap_or_else(IntoResponse::into_response)
-}
-
-async fn list_from_body(exposed: Arc<Exposed>, request: Request) -> Result<Response, Problem> {
+pub(in crate::server) async fn post_resources(
+    State(exposed): State<Arc<Exposed>>,
+    _: Params<NoParams>,
+    request: Request,
+) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
-    NoQuery::from_request_parts(&mut parts, &exposed).await?;
     let query: ResourceQuery = parse_body(&parts.headers, body).await?;
     // The caller is authorized for the namespace in the body as for one in the URL.
     parts.extensions.insert(BodyNamespace(query.namespace.clone().unwrap_or_default()));
@@ -193,12 +193,12 @@ async fn list(
     drop(found);
     let body = Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page });
     let batches = body.page.len().div_ceil(BATCH_SIZE).max(1);
-    write_in_parallel(batches, |owner| body.clone().write(batches, owner)).await
+    write_in_parallel(batches, |own, chunks| body.clone().write(batches, own, chunks)).await
 }
 
 impl ListBody {
     /// Writes the batches of one writer.
-    async fn write(self: Arc<Self>, batches: usize, mut owner: BatchWriter) -> Result<(), ClientGone> {
+    async fn write(self: Arc<Self>, batches: usize, own: impl Iterator<Item = usize>, chunks: Sender<Bytes>) {
         let Self { request, values, now, settings, snapshot, endpoints, total, page } = &*self;
         let context = ViewContext::new(values, *now, snapshot, settings.prices.as_ref(), endpoints);
         let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
@@ -206,29 +206,33 @@ impl ListBody {
         let envelope = ListView { resources: [(); 0], total: *total, namespace: &request.namespace };
         let envelope = serde_json::to_string(&envelope).expect("a view has only string keys");
         let (head, tail) = envelope.split_once("[]").expect("an empty list is written as []");
-        while let Some(batch) = owner.batch() {
+        for batch in own {
+            let mut chunk = Vec::with_capacity(CHUNK_CAPACITY);
             if batch == 0 {
-                owner.text(head).await?;
-                owner.text("[").await?;
+                chunk.extend([head, "["].concat().bytes());
             }
             for (at, (kind, entry)) in page.iter().enumerate().skip(batch * BATCH_SIZE).take(BATCH_SIZE) {
                 if at > 0 {
-                    owner.text(",").await?;
+                    chunk.push(b',');
                 }
                 let view = ResourceView::new(&kinds[*kind], entry, &context, &mut labels);
                 // Only a selection of fields needs a `Value` tree.
                 match &request.fields {
-                    None => owner.value(&view).await?,
-                    Some(fields) => owner.value(&select(&view, fields)).await?,
+                    None => serde_json::to_writer(&mut chunk, &view),
+                    Some(fields) => serde_json::to_writer(&mut chunk, &select(&view, fields)),
                 }
+                .expect("a view has only string keys");
             }
             if batch + 1 == batches {
-                owner.text("]").await?;
-                owner.text(tail).await?;
+                chunk.extend(["]", tail].concat().bytes());
             }
-            owner.end_batch().await?;
+            if chunks.send(chunk.into()).await.is_err() {
+                // The client has disconnected.
+                return;
+            }
+            // Short requests are answered in between.
+            yield_now().await;
         }
-        Ok(())
     }
 }
 

@@ -35,7 +35,6 @@ pub(super) fn with_nosniff(mut response: Response) -> Response {
     response
 }
 
-/// An error response.
 #[derive(Debug)]
 pub(in crate::server) struct Problem {
     status: StatusCode,
@@ -96,21 +95,6 @@ impl Problem {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         response
     }
-
-    /// The raw HTTP/1.1 response for a connection that failed before a request could be parsed. It closes the
-    /// connection.
-    pub(in crate::server) fn into_closing_answer(self) -> Vec<u8> {
-        let status = self.status;
-        let body = serde_json::to_vec(&self.into_view()).expect("a view has only string keys");
-        let mut response = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        )
-        .into_bytes();
-        response.extend(body);
-        response
-    }
 }
 
 impl IntoResponse for Problem {
@@ -127,14 +111,12 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The response to an unknown path.
-pub(crate) async fn not_found(uri: Uri) -> Response {
+pub(in crate::server) async fn not_found(uri: Uri) -> Response {
     let detail = format!("there is no {}; the page at `/` links to what there is", uri.path());
     Problem::new(StatusCode::NOT_FOUND, detail).into_response()
 }
 
-/// The response to a method that a path does not support.
-pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
+pub(in crate::server) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
     let detail = format!("{} does not take {method}", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).into_response()
 }

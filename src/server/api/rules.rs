@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{params::NoQuery, response::json};
+use super::{
+    params::{NoParams, Params},
+    response::json,
+};
 use crate::{
     rules::{EffectsSpec, MatchSpec, Rule, RuleOrigin},
     server::{Exposed, auth::Caller},
@@ -87,7 +90,11 @@ impl<'a> RuleView<'a> {
     }
 }
 
-pub(crate) async fn rules(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
+pub(in crate::server) async fn rules(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
+    _: Params<NoParams>,
+) -> Response {
     let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
     let rules: Vec<_> =
         snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now)).collect();

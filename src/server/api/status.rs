@@ -7,7 +7,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{params::NoQuery, response::json, view::OneOf};
+use super::{
+    params::{NoParams, Params},
+    response::json,
+    view::OneOf,
+};
 use crate::{
     config::{Problem, ReloadStatus},
     engine::{BaselineState, ClusterMatch, WatchState},
@@ -180,7 +184,11 @@ struct LockView<'a> {
     age_seconds: Option<i64>,
 }
 
-pub(crate) async fn status(State(exposed): State<Arc<Exposed>>, caller: Caller, _: NoQuery) -> Response {
+pub(in crate::server) async fn status(
+    State(exposed): State<Arc<Exposed>>,
+    caller: Caller,
+    _: Params<NoParams>,
+) -> Response {
     let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
     let reload = exposed.reload_status.borrow().clone();
     let team_problems = exposed.team_problems.borrow().clone();

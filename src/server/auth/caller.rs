@@ -83,10 +83,7 @@ impl Caller {
 
     /// When an event stream of this caller ends; none for no limit.
     pub(in crate::server) fn stream_lifetime(&self) -> Option<Duration> {
-        match self.identity {
-            Identity::Anonymous => None,
-            Identity::Unauthenticated | Identity::User | Identity::Account(..) => Some(STREAM_LIFETIME),
-        }
+        (!matches!(self.identity, Identity::Anonymous)).then_some(STREAM_LIFETIME)
     }
 }
 

@@ -1,16 +1,16 @@
 //! TokenReviews and SubjectAccessReviews: who a bearer token belongs to, and what that account may do.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use http::Request;
 use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec},
+    authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo},
     authorization::v1::{
         NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+        SubjectAccessReviewStatus,
     },
 };
 use kube::Client;
@@ -61,14 +61,7 @@ impl std::fmt::Debug for Reviews {
 }
 
 /// The user that a token authenticates.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(super) struct Account {
-    username: String,
-    uid: Option<String>,
-    groups: Option<Vec<String>>,
-    extra: Option<BTreeMap<String, Vec<String>>>,
-}
+pub(super) type Account = UserInfo;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Permission<'a> {
@@ -82,19 +75,6 @@ pub(super) enum Permission<'a> {
 #[derive(Deserialize)]
 struct Review<S> {
     status: Option<S>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TokenReviewStatus {
-    authenticated: bool,
-    user: Option<Account>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AccessReviewStatus {
-    allowed: bool,
 }
 
 impl Reviews {
@@ -120,8 +100,9 @@ impl Reviews {
             let reviewed = self.create::<TokenReviewStatus>(TOKEN_REVIEWS, to_json(&review));
             async move {
                 let status = reviewed.await?;
-                let user = status.user.filter(|user| !user.username.is_empty());
-                Ok(user.filter(|_| status.authenticated).map(Arc::new))
+                let is_named = |user: &Account| user.username.as_ref().is_some_and(|name| !name.is_empty());
+                let user = status.user.filter(is_named);
+                Ok(user.filter(|_| status.authenticated == Some(true)).map(Arc::new))
             }
         };
         self.tokens.get(digest(key, &[b"token", token.as_bytes()]), deadline, review).await
@@ -139,7 +120,7 @@ impl Reviews {
         let cache_key = digest(key, &[b"right", &to_json(&spec)]);
         let review = || {
             let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-            let reviewed = self.create::<AccessReviewStatus>(SUBJECT_ACCESS_REVIEWS, to_json(&review));
+            let reviewed = self.create::<SubjectAccessReviewStatus>(SUBJECT_ACCESS_REVIEWS, to_json(&review));
             async move { Ok(reviewed.await?.allowed.then_some(())) }
         };
         let allowed = self.permissions.get(cache_key, deadline, review).await?;
@@ -174,7 +155,7 @@ impl Reviews {
 impl Permission<'_> {
     fn review_spec(self, account: &Account) -> SubjectAccessReviewSpec {
         let spec = SubjectAccessReviewSpec {
-            user: Some(account.username.clone()),
+            user: account.username.clone(),
             uid: account.uid.clone(),
             groups: account.groups.clone(),
             extra: account.extra.clone(),

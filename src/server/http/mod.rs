@@ -4,19 +4,12 @@ mod connections;
 mod health;
 mod routes;
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body};
-use bytes::Bytes;
+use axum::{Router, response::IntoResponse as _};
 use http::Request;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, Limited, combinators::MapErr};
 use hyper::{
     body::Incoming,
     server::conn::http1::Builder,
@@ -28,7 +21,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
@@ -154,7 +147,7 @@ impl Session {
         };
         let handshake = async {
             if is_plain_http(&tcp).await {
-                return reject_plain_http(tcp).await.map(|()| None);
+                return reject_plain_http(self.http.clone(), tcp).await.map(|()| None);
             }
             TlsAcceptor::from(config).accept(with_timeout(tcp)).await.map(Some)
         };
@@ -181,11 +174,12 @@ impl Session {
         let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let active = Arc::new(connection.start_request());
-            let response = app.call(request.map(|body| RequestBody::new(body, active.clone())));
+            let received = Some(RequestReceived(active.clone())).filter(|_| !request.body().is_end_stream());
+            let response = app.call(request.map(|body| holding(body, received)));
             async move {
                 let response = response.await?;
                 active.start_response(response.extensions().get::<UnendingResponse>());
-                Ok::<_, std::convert::Infallible>(response.map(|body| ResponseBody { body, _active: active }))
+                Ok::<_, Infallible>(response.map(|body| holding(body, active)))
             }
         });
         let served = self.watcher.watch(self.http.serve_connection(TokioIo::new(stream), service));
@@ -201,90 +195,37 @@ async fn is_plain_http(stream: &TcpStream) -> bool {
     stream.peek(&mut first).await.is_ok_and(|read| read > 0 && first[0].is_ascii_alphabetic())
 }
 
-/// Answers 400, and reads the rest of the request: closing a socket with unread input resets the connection before the client
-/// has read the response.
-async fn reject_plain_http(mut stream: TcpStream) -> io::Result<()> {
-    const MAX_DISCARDED: u64 = 4 << 20;
+/// Answers 400, after reading the request: closing a socket with unread input resets the connection before the client has read
+/// the response.
+async fn reject_plain_http(mut http: Builder, stream: TcpStream) -> io::Result<()> {
+    const MAX_DISCARDED: usize = 4 << 20;
     const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-    let problem = Problem::bad_request("this port serves TLS; use https://");
-    stream.write_all(&problem.into_closing_answer()).await?;
-    stream.shutdown().await?;
-    let mut rest = stream.take(MAX_DISCARDED);
-    let _ = timeout(DISCARD_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
-    Ok(())
+    let reject = service_fn(async |request: Request<Incoming>| {
+        let mut body = Limited::new(request.into_body(), MAX_DISCARDED);
+        let discard = async { while let Some(Ok(_)) = body.frame().await {} };
+        let _ = timeout(DISCARD_TIMEOUT, discard).await;
+        Ok::<_, Infallible>(Problem::bad_request("this port serves TLS; use https://").into_response())
+    });
+    let served = http.keep_alive(false).serve_connection(TokioIo::new(stream), reject).await;
+    served.map_err(io::Error::other)
 }
 
-/// Reports when the request body was received, or is no longer read.
-struct RequestBody {
-    body: Incoming,
-    /// None once reported.
-    active: Option<Arc<ActiveRequest>>,
-}
+/// Reports that a request body was received, or is no longer read.
+struct RequestReceived(Arc<ActiveRequest>);
 
-impl RequestBody {
-    fn new(body: Incoming, active: Arc<ActiveRequest>) -> Self {
-        let mut request = Self { body, active: Some(active) };
-        if request.body.is_end_stream() {
-            request.report_received();
-        }
-        request
-    }
-
-    fn report_received(&mut self) {
-        if let Some(active) = self.active.take() {
-            active.start_handler();
-        }
-    }
-}
-
-impl http_body::Body for RequestBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for RequestBody {
+impl Drop for RequestReceived {
     fn drop(&mut self) {
-        self.report_received();
+        self.0.start_handler();
     }
 }
 
-/// Ends the active request when the response was sent or dropped.
-struct ResponseBody {
-    body: Body,
-    _active: Arc<ActiveRequest>,
-}
-
-impl http_body::Body for ResponseBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+/// A body that holds `value` until it was sent or received, or is dropped.
+fn holding<B: http_body::Body>(
+    body: B,
+    value: impl Send + 'static,
+) -> MapErr<B, impl FnMut(B::Error) -> B::Error> {
+    body.map_err(move |error| {
+        let _held = &value;
+        error
+    })
 }

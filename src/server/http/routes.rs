@@ -19,15 +19,12 @@ use crate::{
     types::{Clock, RedactionKey},
 };
 
-/// The state that handlers read.
 #[derive(Debug)]
 pub struct Exposed {
     pub state: SnapshotReader,
     pub metrics: MetricsPage,
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// The result of the last reload of the settings.
     pub reload_status: watch::Receiver<Arc<ReloadStatus>>,
-    /// Problems in the rules of teams.
     pub team_problems: watch::Receiver<Arc<[String]>>,
     pub log: LogLines,
     /// Redacts values in responses.
@@ -41,7 +38,6 @@ pub struct Exposed {
 }
 
 impl Exposed {
-    /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.borrow().clone()
     }
@@ -69,7 +65,6 @@ impl Protection {
     }
 }
 
-/// One path.
 #[derive(Debug)]
 pub struct Route {
     /// With parameters in braces.
@@ -79,43 +74,34 @@ pub struct Route {
 }
 
 impl Route {
-    const fn open(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
-        Self { path, protection: Protection::Open, methods }
-    }
-
-    const fn brief(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
-        Self { path, protection: Protection::Brief, methods }
-    }
-
-    const fn guarded(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
-        Self { path, protection: Protection::Guarded, methods }
-    }
-
-    const fn whole(path: &'static str, methods: fn() -> MethodRouter<Arc<Exposed>>) -> Self {
-        Self { path, protection: Protection::Whole, methods }
+    const fn new(
+        path: &'static str,
+        protection: Protection,
+        methods: fn() -> MethodRouter<Arc<Exposed>>,
+    ) -> Self {
+        Self { path, protection, methods }
     }
 }
 
-/// All routes of the server.
 pub const ROUTES: &[Route] = &[
-    Route::open("/livez", || get(health::livez)),
-    Route::brief("/readyz", || get(health::readyz)),
-    Route::guarded("/healthz", || get(health::livez)),
-    Route::whole("/metrics", || get(metrics::metrics)),
-    Route::guarded("/", || get(ui::overview)),
-    Route::guarded("/objects/{kind}/{namespace}/{name}", || get(ui::object)),
-    Route::guarded("/sources", || get(ui::sources)),
-    Route::whole("/rules", || get(ui::rules)),
-    Route::whole("/log", || get(ui::log)),
-    Route::guarded("/assets/{name}", || get(ui::asset)),
-    Route::guarded("/v1/resources", || get(api::resources).post(api::post_resources)),
-    Route::guarded("/v1/resources/{kind}/{namespace}/{name}", || get(api::object)),
-    Route::guarded("/v1/history", || get(api::history)),
-    Route::guarded("/v1/events", || get(api::events)),
-    Route::whole("/v1/rules", || get(api::rules)),
-    Route::guarded("/v1/gate", || get(api::gate)),
-    Route::whole("/v1/status", || get(api::status)),
-    Route::guarded("/openapi.json", || get(api::openapi)),
+    Route::new("/livez", Protection::Open, || get(health::livez)),
+    Route::new("/readyz", Protection::Brief, || get(health::readyz)),
+    Route::new("/healthz", Protection::Guarded, || get(health::livez)),
+    Route::new("/metrics", Protection::Whole, || get(metrics::metrics)),
+    Route::new("/", Protection::Guarded, || get(ui::overview)),
+    Route::new("/objects/{kind}/{namespace}/{name}", Protection::Guarded, || get(ui::object)),
+    Route::new("/sources", Protection::Guarded, || get(ui::sources)),
+    Route::new("/rules", Protection::Whole, || get(ui::rules)),
+    Route::new("/log", Protection::Whole, || get(ui::log)),
+    Route::new("/assets/{name}", Protection::Guarded, || get(ui::asset)),
+    Route::new("/v1/resources", Protection::Guarded, || get(api::resources).post(api::post_resources)),
+    Route::new("/v1/resources/{kind}/{namespace}/{name}", Protection::Guarded, || get(api::object)),
+    Route::new("/v1/history", Protection::Guarded, || get(api::history)),
+    Route::new("/v1/events", Protection::Guarded, || get(api::events)),
+    Route::new("/v1/rules", Protection::Whole, || get(api::rules)),
+    Route::new("/v1/gate", Protection::Guarded, || get(api::gate)),
+    Route::new("/v1/status", Protection::Whole, || get(api::status)),
+    Route::new("/openapi.json", Protection::Guarded, || get(api::openapi)),
 ];
 
 /// The router of [`ROUTES`], behind the guard.

@@ -1,12 +1,12 @@
 //! Metric families that are not about single objects: counts, counters, watches, sources, states, Jobs and rules.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display, sync::Arc};
 
 use super::{
     catalog::{
-        ACTORS, AGES, CACHE, DETECTIONS, JOB_DURATION, JOB_RESULT, JOB_START, RESOLUTIONS, RESOURCES,
-        RULE_EXPIRY, RULE_MATCHES, SOURCE_UP, STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL,
-        STATE_WRITTEN, STREAM_UP,
+        ACTORS, AGES, CACHE, DETECTIONS, DROPPED, JOB_DURATION, JOB_RESULT, JOB_START, RESOLUTIONS,
+        RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP, STATE_LOCK, STATE_READABLE, STATE_RESOURCES,
+        STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
     },
     lines::{BlockLines, TallyKey},
     text::line,
@@ -20,10 +20,59 @@ use crate::{
     types::{Baseline, Kind, Source, UnknownReason, VerdictKind, WatchHealth},
 };
 
-/// `drift_resources`, summed over the blocks of each kind. Claims whose watch is down are `unknown`.
-pub(super) fn resources<'a>(
+pub(super) type Family = (&'static Metric, String);
+
+/// All families, in the order of the page.
+pub(super) fn families<'a>(
+    snapshot: &Snapshot,
     blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'a BlockLines)>,
-) -> String {
+    dropped: usize,
+) -> Vec<Family> {
+    let (counters, jobs) = (&snapshot.counters, TerraformJobs::from_snapshot(snapshot));
+    let mut families = vec![resources(blocks)];
+    families.extend(counter_families(counters));
+    families.extend(state_families(snapshot));
+    families.extend(job_families(&jobs));
+    families.extend([
+        family(
+            &SOURCE_UP,
+            snapshot.sources.iter().map(|(source, health)| {
+                ([("source", source.as_str())], u8::from(*health == WatchHealth::Up))
+            }),
+        ),
+        watches(snapshot),
+        cache(snapshot),
+        family(
+            &RULE_MATCHES,
+            snapshot.rules.matches().map(|(rule, count)| ([("rule", &**rule.name())], count)),
+        ),
+        family(
+            &RULE_EXPIRY,
+            snapshot
+                .rules
+                .set()
+                .rules()
+                .iter()
+                .filter_map(|rule| Some(([("rule", &**rule.name())], rule.expires()?.as_second()))),
+        ),
+        family(&DROPPED, [([], dropped)]),
+    ]);
+    families
+}
+
+fn family<'a, const N: usize>(
+    metric: &'static Metric,
+    samples: impl IntoIterator<Item = ([(&'a str, &'a str); N], impl Display)>,
+) -> Family {
+    let mut out = String::new();
+    for (labels, value) in samples {
+        line(&mut out, metric.name, &labels, value);
+    }
+    (metric, out)
+}
+
+/// Sums over the blocks of each kind. Claims whose watch is down are `unknown`.
+fn resources<'a>(blocks: impl Iterator<Item = (&'a KindState, &'a ClaimBlock, &'a BlockLines)>) -> Family {
     let mut totals: BTreeMap<(&str, &str, TallyKey), u64> = BTreeMap::new();
     for (state, block, lines) in blocks {
         let mut add = |namespace: &str, source, (verdict, reason), count| {
@@ -43,50 +92,39 @@ pub(super) fn resources<'a>(
             add(namespace, *source, reported, *count);
         }
     }
-    let mut out = String::new();
-    for ((group, kind, (namespace, source, verdict, reason)), count) in totals {
+    let samples = totals.iter().map(|((group, kind, (namespace, source, verdict, reason)), count)| {
         let labels = [
-            ("group", group),
-            ("kind", kind),
-            ("namespace", &*namespace),
+            ("group", *group),
+            ("kind", *kind),
+            ("namespace", &**namespace),
             ("source", source.as_str()),
             ("verdict", verdict.as_str()),
             ("reason", reason.map_or("", UnknownReason::as_str)),
         ];
-        line(&mut out, RESOURCES.name, &labels, count);
-    }
-    out
+        (labels, count)
+    });
+    family(&RESOURCES, samples)
 }
 
-pub(super) fn detections(counters: &DriftCounters) -> String {
-    let mut out = String::new();
-    for (key, count) in &counters.detections {
-        line(&mut out, DETECTIONS.name, &counter_labels(key), count);
-    }
-    out
-}
-
-pub(super) fn actors(counters: &DriftCounters) -> String {
-    let mut out = String::new();
-    for ((source, actor, severity), count) in &counters.actors {
+fn counter_families(counters: &DriftCounters) -> [Family; 4] {
+    let actors = counters.actors.iter().map(|((source, actor, severity), count)| {
         let labels =
             [("source", source.as_str()), ("actor", actor.as_str()), ("severity", severity.as_str())];
-        line(&mut out, ACTORS.name, &labels, count);
-    }
-    out
-}
-
-pub(super) fn resolutions(counters: &DriftCounters) -> String {
-    let mut out = String::new();
-    for ((key, cause), count) in &counters.resolutions {
+        (labels, count)
+    });
+    let resolutions = counters.resolutions.iter().map(|((key, cause), count)| {
         let [group, kind, namespace, source] = counter_labels(key);
-        let labels = [group, kind, namespace, source, ("cause", cause.as_str())];
-        line(&mut out, RESOLUTIONS.name, &labels, count);
-    }
-    out
+        ([group, kind, namespace, source, ("cause", cause.as_str())], count)
+    });
+    [
+        family(&DETECTIONS, counters.detections.iter().map(|(key, count)| (counter_labels(key), count))),
+        family(&ACTORS, actors),
+        family(&RESOLUTIONS, resolutions),
+        (&AGES, ages(counters)),
+    ]
 }
 
-pub(super) fn ages(counters: &DriftCounters) -> String {
+fn ages(counters: &DriftCounters) -> String {
     let mut out = String::new();
     for ((source, cause, severity), ages) in &counters.ages {
         let labels =
@@ -110,48 +148,28 @@ pub(super) fn ages(counters: &DriftCounters) -> String {
     out
 }
 
-pub(super) fn watches(snapshot: &Snapshot) -> String {
+fn watches(snapshot: &Snapshot) -> Family {
     // Watches of single objects in one namespace share a series, which is 1 if all of them are up.
     let mut all_up: BTreeMap<(&Kind, &str), bool> = BTreeMap::new();
     for watch in snapshot.watches() {
         let up = watch.health == WatchHealth::Up;
         all_up.entry((&watch.spec.kind, watch.spec.scope())).and_modify(|all| *all &= up).or_insert(up);
     }
-    let mut out = String::new();
-    for ((kind, scope), up) in all_up {
+    let samples = all_up.into_iter().map(|((kind, scope), up)| {
         let labels =
             [("group", &*kind.group), ("version", &kind.version), ("kind", &kind.kind), ("scope", scope)];
-        line(&mut out, STREAM_UP.name, &labels, u8::from(up));
-    }
-    out
+        (labels, u8::from(up))
+    });
+    family(&STREAM_UP, samples)
 }
 
-pub(super) fn cache(snapshot: &Snapshot) -> String {
-    let mut out = String::new();
-    let watched = |state: &KindState| state.watches.iter().any(|watch| !watch.spec.matches_nothing());
-    for state in snapshot.kinds.iter().filter(|state| watched(state)) {
-        let labels = [("group", &*state.kind.group), ("kind", &*state.kind.kind)];
-        line(&mut out, CACHE.name, &labels, state.blocks.count());
-    }
-    out
-}
-
-pub(super) fn rule_matches(snapshot: &Snapshot) -> String {
-    let mut out = String::new();
-    for (rule, count) in snapshot.rules.matches() {
-        line(&mut out, RULE_MATCHES.name, &[("rule", rule.name())], count);
-    }
-    out
-}
-
-pub(super) fn rule_expiries(snapshot: &Snapshot) -> String {
-    let mut out = String::new();
-    for rule in snapshot.rules.set().rules() {
-        if let Some(expires) = rule.expires() {
-            line(&mut out, RULE_EXPIRY.name, &[("rule", rule.name())], expires.as_second());
-        }
-    }
-    out
+fn cache(snapshot: &Snapshot) -> Family {
+    let watched = |state: &&Arc<KindState>| state.watches.iter().any(|watch| !watch.spec.matches_nothing());
+    let samples =
+        snapshot.kinds.iter().filter(watched).map(|state| {
+            ([("group", &*state.kind.group), ("kind", &*state.kind.kind)], state.blocks.count())
+        });
+    family(&CACHE, samples)
 }
 
 fn counter_labels(key: &CounterKey) -> [(&str, &str); 4] {
@@ -163,75 +181,38 @@ fn counter_labels(key: &CounterKey) -> [(&str, &str); 4] {
     ]
 }
 
-pub(super) fn state_serials(snapshot: &Snapshot) -> String {
-    state_lines(snapshot, &STATE_SERIAL, |state| i64::try_from(state.version.as_ref()?.serial).ok())
+fn state_families(snapshot: &Snapshot) -> [Family; 5] {
+    let states = || {
+        let states = snapshot.baselines.iter().map(|tracked| &tracked.baseline);
+        states.filter(|state| state.source == Source::Terraform)
+    };
+    let gauge = |metric, value: fn(&Baseline) -> Option<i64>| {
+        family(metric, states().filter_map(|state| Some(([("state", &*state.name)], value(state)?))))
+    };
+    [
+        gauge(&STATE_SERIAL, |state| i64::try_from(state.version.as_ref()?.serial).ok()),
+        // Kubernetes resources, compared or not.
+        gauge(&STATE_RESOURCES, |state| i64::try_from(state.objects.len() + state.skipped.len()).ok()),
+        gauge(&STATE_WRITTEN, |state| Some(state.version.as_ref()?.written?.as_second())),
+        gauge(&STATE_READABLE, |state| Some(i64::from(state.fault.is_none()))),
+        gauge(&STATE_LOCK, |state| Some(state.lock.as_ref()?.created?.as_second())),
+    ]
 }
 
-/// Kubernetes resources, compared or not.
-pub(super) fn state_resources(snapshot: &Snapshot) -> String {
-    state_lines(snapshot, &STATE_RESOURCES, |state| {
-        i64::try_from(state.objects.len() + state.skipped.len()).ok()
-    })
-}
-
-pub(super) fn state_last_writes(snapshot: &Snapshot) -> String {
-    state_lines(snapshot, &STATE_WRITTEN, |state| Some(state.version.as_ref()?.written?.as_second()))
-}
-
-pub(super) fn state_readable(snapshot: &Snapshot) -> String {
-    state_lines(snapshot, &STATE_READABLE, |state| Some(i64::from(state.fault.is_none())))
-}
-
-pub(super) fn state_locks(snapshot: &Snapshot) -> String {
-    state_lines(snapshot, &STATE_LOCK, |state| Some(state.lock.as_ref()?.created?.as_second()))
-}
-
-pub(super) fn sources(snapshot: &Snapshot) -> String {
-    let mut out = String::new();
-    for (source, health) in &snapshot.sources {
-        let up = u8::from(*health == WatchHealth::Up);
-        line(&mut out, SOURCE_UP.name, &[("source", source.as_str())], up);
-    }
-    out
-}
-
-fn state_lines(snapshot: &Snapshot, metric: &Metric, value: impl Fn(&Baseline) -> Option<i64>) -> String {
-    let mut out = String::new();
-    let states = snapshot.baselines.iter().map(|tracked| &tracked.baseline);
-    for state in states.filter(|state| state.source == Source::Terraform) {
-        if let Some(value) = value(state) {
-            line(&mut out, metric.name, &[("state", &*state.name)], value);
-        }
-    }
-    out
-}
-
-/// The result of the last finished run.
-pub(super) fn job_results(runs: &TerraformJobs<'_>) -> String {
-    job_lines(runs, &JOB_RESULT, |latest| Some(if latest.ended?.1.succeeded { 1.0 } else { 0.0 }))
-}
-
-pub(super) fn job_starts(runs: &TerraformJobs<'_>) -> String {
-    job_lines(runs, &JOB_START, |latest| Some(latest.newest.run.started?.as_duration().as_secs_f64()))
-}
-
-/// The duration of the newest run, once it has finished.
-pub(super) fn job_durations(runs: &TerraformJobs<'_>) -> String {
-    job_lines(runs, &JOB_DURATION, |latest| Some(latest.newest.run.duration()?.as_secs_f64()))
-}
-
-fn job_lines(
-    runs: &TerraformJobs<'_>,
-    metric: &Metric,
-    value: impl Fn(&LatestJobs<'_>) -> Option<f64>,
-) -> String {
-    let mut out = String::new();
-    for (namespace, name, latest) in runs.iter() {
-        if let Some(value) = value(latest) {
-            line(&mut out, metric.name, &[("namespace", namespace), ("name", name)], value);
-        }
-    }
-    out
+fn job_families(jobs: &TerraformJobs<'_>) -> [Family; 3] {
+    let gauge = |metric, value: fn(&LatestJobs<'_>) -> Option<f64>| {
+        let samples = jobs.iter().filter_map(|(namespace, name, latest)| {
+            Some(([("namespace", namespace), ("name", name)], value(latest)?))
+        });
+        family(metric, samples)
+    };
+    [
+        // The last finished run.
+        gauge(&JOB_RESULT, |latest| Some(if latest.ended?.1.succeeded { 1.0 } else { 0.0 })),
+        gauge(&JOB_START, |latest| Some(latest.newest.run.started?.as_duration().as_secs_f64())),
+        // The newest run, once it has finished.
+        gauge(&JOB_DURATION, |latest| Some(latest.newest.run.duration()?.as_secs_f64())),
+    ]
 }
 
 #[cfg(test)]
@@ -257,6 +238,6 @@ mod tests {
         let state = KindState { kind: kind.clone(), watches: both, blocks: ClaimBlocks::default() };
         let snapshot = Snapshot { kinds: vec![Arc::new(state)], ..Snapshot::default() };
         let line = "drift_watch_stream_up{group=\"\",version=\"v1\",kind=\"Service\",scope=\"shop\"} 0\n";
-        assert_eq!(watches(&snapshot), line);
+        assert_eq!(watches(&snapshot).1, line);
     }
 }

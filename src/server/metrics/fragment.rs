@@ -18,7 +18,6 @@ pub(super) struct Fragment {
     checksum: Hasher,
 }
 
-/// A sequence of fragments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     plain: Vec<Bytes>,

@@ -1,19 +1,14 @@
 //! `GET /metrics`: content negotiation and the response body.
 
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{body::Body, extract::State, response::Response};
 use bytes::Bytes;
+use futures_util::stream;
 use http::{
     HeaderMap, HeaderValue,
-    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, VARY},
 };
-use http_body::{Frame, SizeHint};
 
 use super::{MetricsOptions, text::Format};
 use crate::server::Exposed;
@@ -25,50 +20,17 @@ pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: Header
     let snapshot = exposed.state.snapshot();
     let options = MetricsOptions::of(&exposed.settings());
     let fragments = exposed.metrics.render(&snapshot, &options, format, gzip);
-    let mut response = Response::new(Body::new(Fragments::new(fragments)));
+    let length: usize = fragments.iter().map(Bytes::len).sum();
+    let mut response =
+        Response::new(Body::from_stream(stream::iter(fragments.into_iter().map(Ok::<_, Infallible>))));
     let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, length.into());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
     if gzip {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     response
-}
-
-/// A body of rendered fragments: none is copied, and the length is known.
-struct Fragments {
-    rest: std::vec::IntoIter<Bytes>,
-    remaining: u64,
-}
-
-impl Fragments {
-    fn new(fragments: Vec<Bytes>) -> Self {
-        let remaining = fragments.iter().map(|fragment| fragment.len() as u64).sum();
-        Self { rest: fragments.into_iter(), remaining }
-    }
-}
-
-impl http_body::Body for Fragments {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.rest.next().map(|fragment| {
-            self.remaining -= fragment.len() as u64;
-            Ok(Frame::data(fragment))
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.remaining == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.remaining)
-    }
 }
 
 /// The accepted format of the highest quality; text 0.0.4 without an `Accept` header.

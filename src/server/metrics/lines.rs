@@ -14,20 +14,15 @@ use crate::{
     types::{DriftKind, Episode, ShortText, Source, UnknownReason, VerdictKind},
 };
 
-/// The rendered series of one block.
 #[derive(Debug)]
 pub(super) struct BlockLines {
     /// `drift_resource_drifted` at 1.
     pub(super) drifted: Lines,
     /// `drift_resource_drifted` at 0.
     pub(super) clean: Lines,
-    /// `drift_resource_drifted_timestamp_seconds`.
     pub(super) onset: Lines,
-    /// `drift_resource_drifted_fields`.
     pub(super) fields: Lines,
-    /// `drift_resource_blind_fields`.
     pub(super) blind: Lines,
-    /// `drift_resource_episodes_total`.
     pub(super) episodes: Lines,
     /// `drift_resource_health`, if enabled.
     pub(super) health: Lines,
@@ -35,10 +30,8 @@ pub(super) struct BlockLines {
     pub(super) tally: BTreeMap<TallyKey, u64>,
 }
 
-/// Namespace, source, verdict, reason.
 pub(super) type TallyKey = (ShortText, Source, VerdictKind, Option<UnknownReason>);
 
-/// Lines of one metric family.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) count: usize,

@@ -10,30 +10,24 @@ use prometheus_client::registry::Registry;
 
 use super::{
     aggregates,
-    catalog::{
-        ACTORS, AGES, BLIND, CACHE, DETECTIONS, DRIFTED, DROPPED, EPISODES, FIELDS, HEALTH, JOB_DURATION,
-        JOB_RESULT, JOB_START, ONSET, RESOLUTIONS, RESOURCES, RULE_EXPIRY, RULE_MATCHES, SOURCE_UP,
-        STATE_LOCK, STATE_READABLE, STATE_RESOURCES, STATE_SERIAL, STATE_WRITTEN, STREAM_UP,
-    },
+    catalog::{BLIND, DRIFTED, EPISODES, FIELDS, HEALTH, ONSET},
     fragment::{Deflater, Fragment, Pages},
     lines::BlockLines,
     process::render_registry,
-    text::{Format, line},
+    text::Format,
 };
 use crate::{
     config::{Settings, ShownLabel},
     engine::{ClaimBlock, KindState, Snapshot},
-    server::{Metric, query::TerraformJobs},
+    server::Metric,
 };
 
-/// The settings of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MetricsOptions {
     /// The limit on series of single objects; series of drifted objects come first.
     pub(super) max_series: usize,
     /// No series for objects that do not drift.
     pub(super) only_drifted: bool,
-    /// Render `drift_resource_health`.
     pub(super) health: bool,
     /// Object labels that become series labels.
     pub(super) labels: Arc<[ShownLabel]>,
@@ -48,7 +42,6 @@ pub struct MetricsPage {
 
 #[derive(Debug, Default)]
 struct Cache {
-    /// The options of the cached lines.
     options: Option<MetricsOptions>,
     /// By index of kind and block, with the version of the block.
     blocks: HashMap<(usize, usize), (u64, Arc<BlockLines>)>,
@@ -139,7 +132,7 @@ impl Cache {
                     Some(_) | None => Arc::new(BlockLines::render(block.entries(), options, deflater)),
                 };
                 self.blocks.insert((kind, index), (version, lines.clone()));
-                all.push(RenderedBlock { state, block, lines });
+                all.push((&**state, &**block, lines));
             }
         }
         all
@@ -180,46 +173,14 @@ fn assemble(
             pages.push(&block.lines.health.fragment);
         }
     }
-    let (counters, runs) = (&snapshot.counters, TerraformJobs::from_snapshot(snapshot));
-    let mut dropped = String::new();
-    line(&mut dropped, DROPPED.name, &[], content.dropped);
-    let rest = [
-        (
-            &RESOURCES,
-            aggregates::resources(
-                content.blocks.iter().map(|block| (block.state, block.block, &*block.lines)),
-            ),
-        ),
-        (&DETECTIONS, aggregates::detections(counters)),
-        (&ACTORS, aggregates::actors(counters)),
-        (&RESOLUTIONS, aggregates::resolutions(counters)),
-        (&AGES, aggregates::ages(counters)),
-        (&STATE_SERIAL, aggregates::state_serials(snapshot)),
-        (&STATE_RESOURCES, aggregates::state_resources(snapshot)),
-        (&STATE_WRITTEN, aggregates::state_last_writes(snapshot)),
-        (&STATE_READABLE, aggregates::state_readable(snapshot)),
-        (&STATE_LOCK, aggregates::state_locks(snapshot)),
-        (&JOB_RESULT, aggregates::job_results(&runs)),
-        (&JOB_START, aggregates::job_starts(&runs)),
-        (&JOB_DURATION, aggregates::job_durations(&runs)),
-        (&SOURCE_UP, aggregates::sources(snapshot)),
-        (&STREAM_UP, aggregates::watches(snapshot)),
-        (&CACHE, aggregates::cache(snapshot)),
-        (&RULE_MATCHES, aggregates::rule_matches(snapshot)),
-        (&RULE_EXPIRY, aggregates::rule_expiries(snapshot)),
-        (&DROPPED, dropped),
-    ];
+    let blocks = content.blocks.iter().map(|block| (block.state, block.block, &*block.lines));
+    let rest = aggregates::families(snapshot, blocks, content.dropped);
     let rest: String = rest.into_iter().map(|(metric, lines)| format.header(metric) + &lines).collect();
     pages.push(&deflater.fragment(rest));
     pages
 }
 
-/// A block with its cached lines.
-struct RenderedBlock<'a> {
-    state: &'a KindState,
-    block: &'a ClaimBlock,
-    lines: Arc<BlockLines>,
-}
+type RenderedBlock<'a> = (&'a KindState, &'a ClaimBlock, Arc<BlockLines>);
 
 /// The blocks that fit within the limit.
 struct PageContent<'a> {
@@ -247,7 +208,7 @@ fn within_limit<'a>(
 ) -> PageContent<'a> {
     let mut room = options.max_series;
     let mut content = PageContent { blocks: Vec::with_capacity(rendered.len()), dropped: 0 };
-    for RenderedBlock { state, block, lines } in rendered {
+    for (state, block, lines) in rendered {
         let series = lines.drifting();
         let drifting = if series <= room {
             lines.clone()

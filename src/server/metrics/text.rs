@@ -39,7 +39,6 @@ impl Format {
     }
 }
 
-/// Writes one sample line.
 pub(super) fn line(out: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
     out.push_str(name);
     if !labels.is_empty() {

@@ -13,7 +13,6 @@ use crate::{
     types::{Algorithm, HashBaseline, ObjectKey, Source, VerdictKind},
 };
 
-/// The expiry of the suggested rules.
 const RULES_EXPIRE_AFTER: SignedDuration = SignedDuration::from_hours(30 * 24);
 const MAX_RULES: usize = 20;
 
@@ -77,21 +76,19 @@ fn source_commands(row: &ClaimRow<'_>, snapshot: &Snapshot, prefix: &str) -> Vec
     let (claim, object) = (&row.entry.claim, &row.entry.object);
     let key = &object.key;
     let mut commands = match (claim.source, claim.declared_by().first()) {
-        (Source::Terraform, Some(declared)) => terraform_commands(declared),
-        (Source::Helm, Some(declared)) => helm_commands(declared, snapshot),
+        (Source::Terraform, Some(declared)) => terraform_commands(&declared.address),
+        (Source::Helm, Some(declared)) => {
+            helm_commands(&declared.baseline, deployed_revision(declared, snapshot))
+        }
         (Source::Manifest, Some(declared)) => {
-            let file = manifest_file(declared);
+            let file = quote(&manifest_file(declared));
             let description = "See how the cluster differs from the file, where it lies:";
             vec![
-                inspect(description, kubectl_diff_file(&file)),
-                revert("Apply the file once more:", kubectl_apply_file(&file)),
+                inspect(description, format!("kubectl diff -f {file}")),
+                revert("Apply the file once more:", format!("kubectl apply -f {file}")),
             ]
         }
-        (Source::LastApplied, _) => vec![
-            inspect("See how it differs from what was applied last:", last_applied_diff(key)),
-            revert("Apply once more what was applied last:", reapply_last_applied(key)),
-            accept("Write down as applied what is there:", edit_last_applied(key)),
-        ],
+        (Source::LastApplied, _) => last_applied_commands(key),
         (Source::Annotation | Source::Unclaimed, _) => vec![accept(
             "Record its hash as it is now:",
             annotate_hash(key, prefix, hash_algorithm(&object.hash_baseline)),
@@ -111,31 +108,52 @@ fn manifest_file(declared: &DeclaredBy) -> String {
     path.display().to_string()
 }
 
-fn terraform_commands(declared: &DeclaredBy) -> Vec<Command> {
+fn terraform_commands(address: &str) -> Vec<Command> {
+    let target = format!("-target={}", quote(address));
     vec![
-        inspect("See what Terraform would do about it:", terraform_plan(&declared.address)),
-        revert("Have Terraform put it back:", terraform_apply(&declared.address)),
+        inspect("See what Terraform would do about it:", format!("terraform plan {target}")),
+        revert("Have Terraform put it back:", format!("terraform apply {target}")),
         accept(
             "Take it over into the state; the configuration has to follow:",
-            terraform_refresh(&declared.address),
+            format!("terraform apply -refresh-only {target}"),
         ),
     ]
 }
 
-fn helm_commands(declared: &DeclaredBy, snapshot: &Snapshot) -> Vec<Command> {
-    let release = &declared.baseline;
+fn deployed_revision(declared: &DeclaredBy, snapshot: &Snapshot) -> Option<u64> {
     let declares = |state: &&BaselineState| {
         state.baseline.source == Source::Helm && state.baseline.name == declared.baseline
     };
     let baseline = snapshot.baselines.iter().find(declares);
-    let revision = baseline.and_then(|state| state.baseline.version.as_ref()).map(|version| version.serial);
-    let mut commands =
-        vec![inspect("See how the cluster differs from what Helm declares:", helm_diff(release))];
-    if let Some(revision) = revision {
+    baseline.and_then(|state| state.baseline.version.as_ref()).map(|version| version.serial)
+}
+
+/// `release` is the name of a baseline: `<namespace>/<name>`, and a note in parentheses.
+fn helm_commands(release: &str, revision: Option<u64>) -> Vec<Command> {
+    let (namespace, name) = release.split_once('/').unwrap_or(("default", release));
+    let name = quote(name.split(' ').next().unwrap_or(name));
+    let flag = format!("-n {}", quote(namespace));
+    let mut commands = vec![inspect(
+        "See how the cluster differs from what Helm declares:",
+        format!("helm get manifest {flag} {name} | kubectl {flag} diff -f -"),
+    )];
+    // A rollback to the deployed revision reverts changes by other tools.
+    commands.extend(revision.map(|revision| {
         let description = "Have Helm put back what others changed in the release:";
-        commands.push(revert(description, helm_rollback(release, revision)));
-    }
+        revert(description, format!("helm rollback {flag} {name} {revision}"))
+    }));
     commands
+}
+
+fn last_applied_commands(key: &ObjectKey) -> Vec<Command> {
+    let (namespace, object) = (namespace_flag(key), object_arg(key));
+    let view = format!("kubectl {namespace}apply view-last-applied {object} -o yaml");
+    let edit = format!("kubectl {namespace}apply edit-last-applied {object}");
+    vec![
+        inspect("See how it differs from what was applied last:", format!("{view} | kubectl diff -f -")),
+        revert("Apply once more what was applied last:", format!("{view} | kubectl apply -f -")),
+        accept("Write down as applied what is there:", edit),
+    ]
 }
 
 /// Rules that ignore the current differences for a while. A rule does not contain a redacted value, so that its digest
@@ -165,13 +183,8 @@ fn suggested_rules(
 
 /// The algorithm of the object's current hash annotation, which a new hash keeps.
 fn hash_algorithm(hash: &HashBaseline) -> Option<Algorithm> {
-    match hash {
-        HashBaseline::Mismatch(mismatch) => Some(mismatch.algorithm),
-        HashBaseline::NotRequested
-        | HashBaseline::Absent
-        | HashBaseline::Unusable(_)
-        | HashBaseline::Match(_) => None,
-    }
+    let HashBaseline::Mismatch(mismatch) = hash else { return None };
+    Some(mismatch.algorithm)
 }
 
 fn kubectl_get(key: &ObjectKey) -> String {
@@ -200,68 +213,6 @@ fn annotate_hash(key: &ObjectKey, prefix: &str, algorithm: Option<Algorithm>) ->
     )
 }
 
-fn terraform_plan(address: &str) -> String {
-    format!("terraform plan -target={}", quote(address))
-}
-
-fn terraform_apply(address: &str) -> String {
-    format!("terraform apply -target={}", quote(address))
-}
-
-fn terraform_refresh(address: &str) -> String {
-    format!("terraform apply -refresh-only -target={}", quote(address))
-}
-
-fn helm_diff(release: &str) -> String {
-    let HelmRelease { namespace_flag, name } = HelmRelease::parse(release);
-    format!("helm get manifest {namespace_flag} {name} | kubectl {namespace_flag} diff -f -")
-}
-
-/// A rollback to the deployed revision reverts changes by other tools.
-fn helm_rollback(release: &str, revision: u64) -> String {
-    let HelmRelease { namespace_flag, name } = HelmRelease::parse(release);
-    format!("helm rollback {namespace_flag} {name} {revision}")
-}
-
-/// The quoted arguments that name a release.
-struct HelmRelease {
-    namespace_flag: String,
-    name: String,
-}
-
-impl HelmRelease {
-    /// Parses the name of a baseline: `<namespace>/<name>`, and a note in parentheses.
-    fn parse(baseline: &str) -> Self {
-        let (namespace, name) = baseline.split_once('/').unwrap_or(("default", baseline));
-        let name = name.split(' ').next().unwrap_or(name);
-        Self { namespace_flag: format!("-n {}", quote(namespace)), name: quote(name) }
-    }
-}
-
-fn last_applied_diff(key: &ObjectKey) -> String {
-    format!("{} | kubectl diff -f -", view_last_applied(key))
-}
-
-fn reapply_last_applied(key: &ObjectKey) -> String {
-    format!("{} | kubectl apply -f -", view_last_applied(key))
-}
-
-fn edit_last_applied(key: &ObjectKey) -> String {
-    format!("kubectl {}apply edit-last-applied {}", namespace_flag(key), object_arg(key))
-}
-
-fn view_last_applied(key: &ObjectKey) -> String {
-    format!("kubectl {}apply view-last-applied {} -o yaml", namespace_flag(key), object_arg(key))
-}
-
-fn kubectl_diff_file(file: &str) -> String {
-    format!("kubectl diff -f {}", quote(file))
-}
-
-fn kubectl_apply_file(file: &str) -> String {
-    format!("kubectl apply -f {}", quote(file))
-}
-
 /// `deployments.apps/web`.
 fn object_arg(key: &ObjectKey) -> String {
     quote(&format!("{}/{}", key.kind, key.name))
@@ -287,8 +238,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::{
-        annotate_hash, explain, helm_diff, helm_rollback, kubectl_get, quote, reapply_last_applied,
-        terraform_plan,
+        Command, annotate_hash, explain, helm_commands, kubectl_get, last_applied_commands, quote,
+        terraform_commands,
     };
     use crate::types::{Algorithm, Kind, ObjectKey};
 
@@ -296,21 +247,25 @@ mod tests {
         ObjectKey { kind: Arc::new(kind), namespace: namespace.into(), name: name.into() }
     }
 
+    fn texts(commands: Vec<Command>) -> Vec<String> {
+        commands.into_iter().map(|command| command.text).collect()
+    }
+
     #[test]
     fn terraform_address_is_quoted_for_the_shell() {
-        assert_eq!(terraform_plan("a_b.c"), "terraform plan -target=a_b.c");
-        assert_eq!(
-            terraform_plan("module.x[\"eu\"].a_b.c"),
-            "terraform plan -target='module.x[\"eu\"].a_b.c'"
-        );
+        let plan = |address| texts(terraform_commands(address)).remove(0);
+        assert_eq!(plan("a_b.c"), "terraform plan -target=a_b.c");
+        assert_eq!(plan("module.x[\"eu\"].a_b.c"), "terraform plan -target='module.x[\"eu\"].a_b.c'");
     }
 
     #[test]
     fn helm_commands_name_release_and_namespace() {
-        assert_eq!(helm_diff("shop/web"), "helm get manifest -n shop web | kubectl -n shop diff -f -");
-        assert_eq!(helm_rollback("shop/web (ConfigMap)", 3), "helm rollback -n shop web 3");
-        let quoted = helm_diff("shop/$(x)");
-        assert_eq!(quoted, "helm get manifest -n shop '$(x)' | kubectl -n shop diff -f -");
+        let diff = "helm get manifest -n shop web | kubectl -n shop diff -f -";
+        assert_eq!(texts(helm_commands("shop/web", None)), [diff]);
+        let both = texts(helm_commands("shop/web (ConfigMap)", Some(3)));
+        assert_eq!(both, [diff, "helm rollback -n shop web 3"]);
+        let quoted = "helm get manifest -n shop '$(x)' | kubectl -n shop diff -f -";
+        assert_eq!(texts(helm_commands("shop/$(x)", None)), [quoted]);
     }
 
     #[test]
@@ -330,7 +285,7 @@ mod tests {
         );
         let again =
             "kubectl -n shop apply view-last-applied deployments.apps/web -o yaml | kubectl apply -f -";
-        assert_eq!(reapply_last_applied(&web), again);
+        assert_eq!(texts(last_applied_commands(&web))[1], again);
         assert_eq!(explain(&web), "drift-exporter explain -n shop deployments.apps/web");
         let role = key(Kind { namespaced: false, ..Kind::service() }, "", "a");
         assert_eq!(kubectl_get(&role), "kubectl get services a -o yaml --show-managed-fields");

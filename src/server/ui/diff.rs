@@ -110,7 +110,6 @@ fn pretty_json(text: &str) -> Cow<'_, str> {
     exact.and_then(|json| serde_json::to_string_pretty(&json).ok()).map_or_else(|| text.into(), Into::into)
 }
 
-/// A row of a line diff.
 #[derive(Debug, PartialEq, Eq)]
 enum DiffLine<'a> {
     Unchanged(&'a str),
@@ -183,7 +182,6 @@ fn push_changed<'a>(old: &[&'a str], new: &[&'a str], rows: &mut Vec<DiffLine<'a
     }
 }
 
-/// Splits off the common prefix and suffix of two lines.
 fn split_common<'a>(old: &'a str, new: &'a str) -> (ChangedLine<'a>, ChangedLine<'a>) {
     let prefix: usize =
         old.chars().zip(new.chars()).take_while(|(old, new)| old == new).map(|(old, _)| old.len_utf8()).sum();

@@ -81,17 +81,10 @@ fn to_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-pub(super) fn verdict_word(verdict: VerdictKind) -> &'static str {
-    match verdict {
-        VerdictKind::InSync => "In sync",
-        VerdictKind::Drifted => "Drifted",
-        VerdictKind::Missing => "Missing",
-        VerdictKind::Replaced => "Replaced",
-        VerdictKind::Ignored => "Ignored",
-        VerdictKind::InFlight => "In flight",
-        VerdictKind::NoBaseline => "No baseline",
-        VerdictKind::Unknown => "Unknown",
-    }
+/// `In sync`.
+pub(super) fn verdict_word(verdict: VerdictKind) -> String {
+    let words = verdict.as_str().replace('_', " ");
+    words[..1].to_uppercase() + &words[1..]
 }
 
 /// The verdict with its shape, for readers who cannot distinguish the colours.
@@ -128,7 +121,6 @@ pub(super) fn tool(actor: Actor, manager: Option<&str>) -> Markup {
     }
 }
 
-/// A tool as part of a sentence.
 pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
     let class = match actor {
         Actor::Terraform => "Terraform",
@@ -168,7 +160,6 @@ pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
     }
 }
 
-/// How an episode ended.
 pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {
     match cause {
         ResolutionCause::Reverted => "put back to what was declared",
@@ -179,18 +170,9 @@ pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {
 }
 
 pub(super) fn baseline_word(source: Source) -> &'static str {
-    match source {
-        Source::Helm => "release",
-        Source::Terraform
-        | Source::Annotation
-        | Source::LastApplied
-        | Source::Manifest
-        | Source::StatusHash
-        | Source::Unclaimed => "state",
-    }
+    if source == Source::Helm { "release" } else { "state" }
 }
 
-/// A number with its noun.
 pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }

@@ -10,12 +10,11 @@ use super::format::{
     tool, until_now, verdict_word,
 };
 use crate::{
-    engine::{EpisodeChange, EpisodeSummary, Transition},
+    engine::{EpisodeChange, Transition},
     server::query::ClaimRow,
-    types::{Episode, ResolutionCause, Source, UnknownReason, VerdictKind},
+    types::{Actor, Episode, ResolutionCause, Severity, Source, UnknownReason, VerdictKind},
 };
 
-/// The subject of the sentences about transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// A link to the object.
@@ -85,7 +84,6 @@ fn verdict_sentence(transition: &Transition, object: &Markup) -> Markup {
     }
 }
 
-/// The episodes and transitions of one object.
 pub(super) fn history_sections(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
     let had_episode = current.is_some() || history.iter().any(|transition| transition.episode.is_some());
     html! {
@@ -106,42 +104,44 @@ pub(super) fn history_sections(current: Option<&Episode>, history: &[&Transition
 fn episode_table(current: Option<&Episode>, history: &[&Transition], now: Timestamp) -> Markup {
     let ended = history.iter().filter_map(|transition| {
         let episode = transition.episode.as_ref()?;
-        match episode.change {
-            EpisodeChange::Ended(cause) => Some((transition.time, episode, cause)),
-            EpisodeChange::Started | EpisodeChange::Unchanged => None,
-        }
+        let EpisodeChange::Ended(cause) = episode.change else { return None };
+        Some(episode_row(
+            &html! { time datetime=(episode.onset) { (exact(episode.onset)) } },
+            &html! { (duration(transition.time.duration_since(episode.onset))) },
+            (episode.actor, episode.manager.as_deref(), episode.severity),
+            episode.paths.iter().map(|path| &**path),
+            cause_phrase(cause),
+        ))
     });
-    let rows = html! {
-        @if let Some(episode) = current { (current_episode_row(episode, now)) }
-        @for (end, episode, cause) in ended { (ended_episode_row(episode, end, cause)) }
-    };
+    let current = current.map(|episode| {
+        let worst = episode.worst();
+        episode_row(
+            &since(episode.onset, now),
+            &until_now(episode.onset, now),
+            (worst.actor, worst.manager, worst.severity),
+            episode.differences.iter().map(|difference| &*difference.finding.path),
+            "not yet",
+        )
+    });
+    let rows = html! { @for row in current.into_iter().chain(ended) { (row) } };
     card_table(None, &["Began", "Lasted", "By", "Fields", "Severity", "How it ended"], &rows)
 }
 
-fn current_episode_row(episode: &Episode, now: Timestamp) -> Markup {
-    let worst = episode.worst();
-    let paths = episode.differences.iter().map(|difference| &*difference.finding.path);
+fn episode_row<'a>(
+    began: &Markup,
+    lasted: &Markup,
+    (actor, manager, level): (Actor, Option<&str>, Severity),
+    paths: impl ExactSizeIterator<Item = &'a str>,
+    end: &str,
+) -> Markup {
     html! {
         tr {
-            td data-label="Began" { (since(episode.onset, now)) }
-            td data-label="Lasted" { (until_now(episode.onset, now)) }
-            td data-label="By" { (tool(worst.actor, worst.manager)) }
+            td data-label="Began" { (began) }
+            td data-label="Lasted" { (lasted) }
+            td data-label="By" { (tool(actor, manager)) }
             td data-label="Fields" { (field_paths(paths)) }
-            td data-label="Severity" { (severity(worst.severity)) }
-            td data-label="How it ended" { "not yet" }
-        }
-    }
-}
-
-fn ended_episode_row(episode: &EpisodeSummary, end: Timestamp, cause: ResolutionCause) -> Markup {
-    html! {
-        tr {
-            td data-label="Began" { time datetime=(episode.onset) { (exact(episode.onset)) } }
-            td data-label="Lasted" { (duration(end.duration_since(episode.onset))) }
-            td data-label="By" { (tool(episode.actor, episode.manager.as_deref())) }
-            td data-label="Fields" { (field_paths(episode.paths.iter().map(|path| &**path))) }
-            td data-label="Severity" { (severity(episode.severity)) }
-            td data-label="How it ended" { (cause_phrase(cause)) }
+            td data-label="Severity" { (severity(level)) }
+            td data-label="How it ended" { (end) }
         }
     }
 }
@@ -167,7 +167,6 @@ struct Lane {
     onsets: Vec<Timestamp>,
 }
 
-/// The period that the timeline covers.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     start: Timestamp,

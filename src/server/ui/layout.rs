@@ -13,18 +13,17 @@ use http::{
     },
 };
 use jiff::Timestamp;
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
     server::{Exposed, api},
-    types::{Digest, VerdictKind},
+    types::Digest,
 };
 
 /// Pages load nothing from other origins, run no inline scripts, and cannot be framed.
 const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NavPage {
     Objects,
@@ -67,7 +66,7 @@ pub(super) fn page(
             }
             body {
                 a.skip href="#content" { "Skip to the content" }
-                (verdict_shapes())
+                (*VERDICT_SHAPES)
                 header.top {
                     a.brand href="/" { (logo()) "drift-exporter" }
                     nav.places aria-label="Pages of drift-exporter" {
@@ -148,46 +147,8 @@ fn logo() -> Markup {
 }
 
 /// One symbol for each verdict, which badges refer to.
-fn verdict_shapes() -> Markup {
-    html! {
-        svg.shapes aria-hidden="true" {
-            @for verdict in VerdictKind::ALL {
-                symbol id={ "shape-" (verdict) } viewBox="0 0 16 16" { path d=(outline(*verdict)) {} }
-            }
-        }
-    }
-}
-
-fn outline(verdict: VerdictKind) -> &'static str {
-    match verdict {
-        // A triangle with its exclamation mark cut out.
-        VerdictKind::Drifted => "M8 1.2 15.4 14.4H.6Z M7.1 5.8h1.8l-.3 4.4H7.4Z M7.1 11.3h1.8v1.7H7.1Z",
-        // An empty square with a cross.
-        VerdictKind::Missing => {
-            "M1.5 1.5h13v13h-13Z M3.2 3.2v9.6h9.6V3.2Z M5.6 4.6 8 7l2.4-2.4 1 1L9 8l2.4 2.4-1 1L8 9l-2.4 2.4-1-1L7 8 4.6 5.6Z"
-        }
-        // A diamond with a hole.
-        VerdictKind::Replaced => "M8 .8 15.2 8 8 15.2.8 8Z M8 5.2 5.2 8 8 10.8 10.8 8Z",
-        // A disc with a tick cut out.
-        VerdictKind::InSync => {
-            "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M6.9 11.4 3.7 8.2l1.2-1.2 2 2 4.2-4.2 1.2 1.2Z"
-        }
-        // A ring that is crossed out.
-        VerdictKind::Ignored => {
-            "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M8 2.8a5.2 5.2 0 1 1 0 10.4A5.2 5.2 0 0 1 8 2.8Z M4.5 7.2h7v1.6h-7Z"
-        }
-        // A disc of which half is filled.
-        VerdictKind::InFlight => "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M8 2.8a5.2 5.2 0 0 0 0 10.4Z",
-        // A ring.
-        VerdictKind::NoBaseline => {
-            "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z M8 2.8a5.2 5.2 0 1 1 0 10.4A5.2 5.2 0 0 1 8 2.8Z"
-        }
-        // A square with a question mark cut out.
-        VerdictKind::Unknown => {
-            "M3 1h10a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H3a2 2 0 0 1-2-2V3a2 2 0 0 1 2-2Z M5.2 6.2h1.7c0-1.5 2.2-1.5 2.2-.2 0 1-1.9 1.2-1.9 3.2h1.7c0-1.3 2-1.5 2-3.4 0-3.2-5.7-3.2-5.7.4Z M7.1 10.4h1.9v1.9H7.1Z"
-        }
-    }
-}
+static VERDICT_SHAPES: LazyLock<PreEscaped<String>> =
+    LazyLock::new(|| PreEscaped(include_str!("files/shapes.svg").replace('\n', "")));
 
 static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("page", "css", "text/css; charset=utf-8", include_str!("files/page.css")));
@@ -216,7 +177,6 @@ impl Asset {
     }
 }
 
-/// `GET /assets/{name}`.
 pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
     let (media_type, content, caching) =
         match [&*STYLE, &*SCRIPT].into_iter().find(|asset| asset.name == name) {
@@ -230,4 +190,17 @@ pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(caching));
     with_security_headers(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VERDICT_SHAPES;
+    use crate::types::VerdictKind;
+
+    #[test]
+    fn every_verdict_has_a_shape() {
+        for verdict in VerdictKind::ALL {
+            assert!(VERDICT_SHAPES.0.contains(&format!("id=\"shape-{verdict}\"")), "{verdict}");
+        }
+    }
 }

@@ -19,7 +19,6 @@ use crate::{
     server::{Exposed, LogLine, LogLines},
 };
 
-/// The query string as it was sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LogQuery {

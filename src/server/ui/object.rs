@@ -148,13 +148,11 @@ fn claim_section(
     }
 }
 
-/// The watches that deliver the object.
 fn watches<'a>(row: &ClaimRow<'a>) -> impl Iterator<Item = &'a WatchState> {
     let key = &row.entry.object.key;
     row.state.watches.iter().filter(move |watch| watch.spec.delivers(&key.namespace, &key.name))
 }
 
-/// The verdict in a sentence.
 fn headline(row: &ClaimRow<'_>, prefix: &str, now: Timestamp) -> Markup {
     let (object, claim) = (&row.entry.object, &row.entry.claim);
     let last_verdict = last_verdict(claim.verdict.drifted());

@@ -89,7 +89,6 @@ pub(crate) async fn overview(
     page(StatusCode::OK, &headline, Some(NavPage::Objects), now, &main)
 }
 
-/// The query string as it was sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OverviewParams {
@@ -182,11 +181,7 @@ impl OverviewQuery {
     }
 
     fn is_filtered(&self) -> bool {
-        self.verdict.is_some()
-            || self.severity.is_some()
-            || self.source.is_some()
-            || !self.namespace.is_empty()
-            || !self.text.is_empty()
+        self.with(|_| ()).url() != self.without_filter().url()
     }
 
     /// The filter without verdict and severity, which the summary counts.
@@ -216,55 +211,47 @@ fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, Strin
     if text.is_empty() { Ok(None) } else { parse_member(what, text).map(Some) }
 }
 
-/// The severity of a claim that is drifted now.
 fn current_severity(row: &ClaimRow<'_>) -> Option<Severity> {
     row.worst().filter(|_| row.is_drifted()).map(|worst| worst.severity)
 }
 
-/// A column of the table of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Verdict,
-    Object,
-    What,
-    By,
-    Severity,
-    Since,
-    Health,
-}
-
-/// The column that the table is sorted by. Ascending is the useful direction: the worst, the oldest, or A first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TableSort {
-    column: Column,
-    reversed: bool,
+#[derive(Debug, PartialEq, Eq)]
+struct Column {
+    title: &'static str,
+    key: SortKey,
+    /// Whether the useful direction is descending: the worst, the oldest, or A first.
+    descending: bool,
 }
 
 impl Column {
-    /// In the order of the table.
-    const ALL: [Self; 7] =
-        [Self::Verdict, Self::Object, Self::What, Self::By, Self::Severity, Self::Since, Self::Health];
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Verdict => "Verdict",
-            Self::Object => "Object",
-            Self::What => "What",
-            Self::By => "By",
-            Self::Severity => "Severity",
-            Self::Since => "Since",
-            Self::Health => "Health",
-        }
+    const fn ascending(title: &'static str, key: SortKey) -> Self {
+        Self { title, key, descending: false }
     }
 
     /// The value of the URL parameter `sort`.
-    fn param(self) -> String {
-        self.title().to_ascii_lowercase()
+    fn param(&self) -> String {
+        self.title.to_ascii_lowercase()
     }
 }
 
+const COLUMNS: &[Column] = &[
+    Column::ascending("Verdict", SortKey::Urgency),
+    Column::ascending("Object", SortKey::Name),
+    Column::ascending("What", SortKey::FieldPath),
+    Column::ascending("By", SortKey::Actor),
+    Column { title: "Severity", key: SortKey::Severity, descending: true },
+    Column::ascending("Since", SortKey::Onset),
+    Column::ascending("Health", SortKey::Health),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TableSort {
+    column: &'static Column,
+    reversed: bool,
+}
+
 impl TableSort {
-    const WORST_FIRST: Self = Self { column: Column::Verdict, reversed: false };
+    const WORST_FIRST: Self = Self { column: &COLUMNS[0], reversed: false };
 
     /// Parses `since` or `-since`. An empty string is the default.
     fn parse(text: &str) -> Option<Self> {
@@ -272,26 +259,17 @@ impl TableSort {
             return Some(Self::WORST_FIRST);
         }
         let (param, reversed) = text.strip_prefix('-').map_or((text, false), |param| (param, true));
-        let column = Column::ALL.into_iter().find(|column| column.param() == param)?;
+        let column = COLUMNS.iter().find(|column| column.param() == param)?;
         Some(Self { column, reversed })
     }
 
     /// The sort after a click on the header of a column: a second click reverses it.
-    fn clicked(self, column: Column) -> Self {
+    fn clicked(self, column: &'static Column) -> Self {
         Self { column, reversed: self.column == column && !self.reversed }
     }
 
     fn sort(self) -> Sort {
-        let descending = self.reversed;
-        match self.column {
-            Column::Verdict => Sort { key: SortKey::Urgency, descending },
-            Column::Object => Sort { key: SortKey::Name, descending },
-            Column::What => Sort { key: SortKey::FieldPath, descending },
-            Column::By => Sort { key: SortKey::Actor, descending },
-            Column::Severity => Sort { key: SortKey::Severity, descending: !descending },
-            Column::Since => Sort { key: SortKey::Onset, descending },
-            Column::Health => Sort { key: SortKey::Health, descending },
-        }
+        Sort { key: self.column.key, descending: self.column.descending != self.reversed }
     }
 }
 
@@ -305,7 +283,6 @@ impl fmt::Display for TableSort {
     }
 }
 
-/// What the overview lists and counts.
 #[derive(Debug)]
 struct Overview<'a> {
     /// The claims that the query selects, sorted.
@@ -318,9 +295,7 @@ struct Overview<'a> {
     sources: BTreeMap<Source, VerdictCounts>,
     /// The claim that has been drifted for longest, whatever the query.
     oldest: Option<ClaimRow<'a>>,
-    /// Every namespace that has an object.
     namespaces: BTreeSet<&'a str>,
-    /// The kinds that are watched.
     kinds: BTreeSet<String>,
     /// Claims that cannot be judged now, and had drifted when they were last judged.
     had_drifted: usize,
@@ -438,7 +413,6 @@ fn verdict_summary(overview: &Overview<'_>, query: &OverviewQuery) -> Markup {
     }
 }
 
-/// Severities, the oldest drift, sources and watches.
 fn summary(overview: &Overview<'_>, query: &OverviewQuery, snapshot: &Snapshot, now: Timestamp) -> Markup {
     html! {
         section #glance .glance aria-label="At a glance" data-live data-keyed {
@@ -547,7 +521,6 @@ fn filter_form(overview: &Overview<'_>, query: &OverviewQuery) -> Markup {
     }
 }
 
-/// One page of the table of objects.
 fn results(overview: &Overview<'_>, query: &OverviewQuery, settings: &Settings, now: Timestamp) -> Markup {
     let total = overview.rows.len();
     let pages = total.div_ceil(query.rows).max(1);
@@ -594,11 +567,11 @@ fn results_summary(overview: &Overview<'_>, query: &OverviewQuery) -> Markup {
 fn table_head(query: &OverviewQuery) -> Markup {
     html! {
         thead #heads role="rowgroup" { tr role="row" {
-            @for column in Column::ALL {
+            @for column in COLUMNS {
                 @let is_sorted = query.sort.column == column;
                 @let order = if query.sort.reversed { "descending" } else { "ascending" };
                 th scope="col" role="columnheader" aria-sort=[is_sorted.then_some(order)] {
-                    a href=(query.with(|query| query.sort = query.sort.clicked(column)).url()) { (column.title()) }
+                    a href=(query.with(|query| query.sort = query.sort.clicked(column)).url()) { (column.title) }
                 }
             }
         } }

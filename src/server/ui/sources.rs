@@ -157,7 +157,6 @@ impl Visibility {
     }
 }
 
-/// The number of watches by health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchCounts {
     pub(super) up: usize,
