@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch as watch_channel;
 
 use self::{
+    ownership::whole_seconds,
     patch::Patch,
     resources::Resource,
     store::Store,
@@ -64,8 +65,7 @@ impl Cluster {
 
     /// The current time without fractions of a second, as objects record it.
     pub(super) fn now(&self) -> Timestamp {
-        let now = self.0.clock.now();
-        Timestamp::from_second(now.as_second()).unwrap_or(now)
+        whole_seconds(self.0.clock.now())
     }
 
     /// Compacts the event log: watches and lists at an older resource version get 410.

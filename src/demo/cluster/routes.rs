@@ -14,13 +14,14 @@ use http::{
     request::Parts,
 };
 use jiff::Timestamp;
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Cluster,
-    errors::StatusError,
+    errors::{StatusError, details},
     list::{ListPage, ObjectSelector, TablePrinter},
     patch::Patch,
     resources::{self, Feature, Resource},
@@ -131,7 +132,7 @@ async fn handle(State(api): State<ApiState>, request: Request<Body>) -> Response
                 .await
         }
     };
-    result.unwrap_or_else(|error| json_response(error.code, &error.to_status()))
+    result.unwrap_or_else(|error| json_response(error.code, &error.status))
 }
 
 fn accepts_aggregated_discovery(parts: &Parts) -> bool {
@@ -155,7 +156,7 @@ impl ResourceRequest<'_> {
             Method::GET => {
                 let format = self.response_format(&parameters)?;
                 let selector = parameters.selector(namespace)?;
-                if parameters.is_watch() {
+                if parameters.watch {
                     let stop = self.api.stop.clone();
                     let lines = watch::open(cluster, self.resource, selector, &parameters, format, stop)?;
                     return Ok(json_body(StatusCode::OK, lines));
@@ -233,7 +234,8 @@ impl ResourceRequest<'_> {
         let program = agent.split('/').next().unwrap_or("");
         let field_manager =
             if parameters.field_manager.is_empty() { program } else { &parameters.field_manager };
-        Ok(WriteOptions { field_manager, dry_run: parameters.dry_run()?, strict: parameters.is_strict() })
+        let strict = parameters.field_validation == "Strict";
+        Ok(WriteOptions { field_manager, dry_run: parameters.dry_run()?, strict })
     }
 
     fn object_response(&self, code: StatusCode, stored: &StoredObject, format: &ResponseFormat) -> Response {
@@ -251,13 +253,7 @@ impl ResourceRequest<'_> {
         if let ResponseFormat::Table(table) = format {
             return json_response(StatusCode::OK, &table.render(self.resource, &objects, Some(page)));
         }
-        let mut metadata = json!({"resourceVersion": page.resource_version.to_string()});
-        if !page.continue_token.is_empty() {
-            metadata["continue"] = page.continue_token.as_str().into();
-        }
-        if let Some(remaining) = page.remaining_item_count {
-            metadata["remainingItemCount"] = remaining.into();
-        }
+        let metadata = page.metadata();
         if let ResponseFormat::Metadata = format {
             let items: Vec<Value> = objects.into_iter().map(partial_object_metadata).collect();
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
@@ -283,12 +279,10 @@ impl ResourceRequest<'_> {
         if self.resource.has(Feature::ReturnsDeletedObject) {
             return self.object_response(StatusCode::OK, deleted, format);
         }
-        let mut details =
-            json!({"name": name, "kind": self.resource.plural, "uid": deleted.to_value()["metadata"]["uid"]});
-        if !self.resource.group.is_empty() {
-            details["group"] = self.resource.group.into();
-        }
-        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+        let uid = deleted.to_value()["metadata"]["uid"].as_str().map(str::to_owned);
+        let details = StatusDetails { uid, ..details(self.resource, name, self.resource.plural) };
+        let status =
+            Status { status: Some("Success".to_owned()), details: Some(details), ..Status::default() };
         json_response(StatusCode::OK, &status)
     }
 }
@@ -303,8 +297,16 @@ fn without_type_meta(mut object: Value) -> Value {
 async fn read_body(body: Body) -> Result<Vec<u8>, StatusError> {
     match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes.to_vec()),
-        Ok(Err(_)) => Err(StatusError::request_entity_too_large()),
-        Err(_) => Err(StatusError::request_timeout()),
+        Ok(Err(_)) => Err(StatusError::without_object(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {MAX_BODY}"),
+        )),
+        Err(_) => Err(StatusError::without_object(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            "the request's body did not arrive in time",
+        )),
     }
 }
 
@@ -331,8 +333,8 @@ fn read_delete_options(body: &[u8]) -> Result<Value, StatusError> {
         .map_err(|error| StatusError::bad_request(format!("cannot read the DeleteOptions: {error}")))
 }
 
-fn json_response(code: StatusCode, value: &Value) -> Response {
-    json_body(code, Body::from(value.to_string()))
+fn json_response(code: StatusCode, value: &impl Serialize) -> Response {
+    json_body(code, Body::from(json!(value).to_string()))
 }
 
 fn json_body(code: StatusCode, body: Body) -> Response {
@@ -346,7 +348,8 @@ fn json_body(code: StatusCode, body: Body) -> Response {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct QueryParameters {
-    watch: String,
+    #[serde(deserialize_with = "parse_bool")]
+    pub(super) watch: bool,
     label_selector: String,
     field_selector: String,
     limit: String,
@@ -354,8 +357,10 @@ pub(super) struct QueryParameters {
     resource_version: String,
     pub(super) resource_version_match: String,
     timeout_seconds: String,
-    allow_watch_bookmarks: String,
-    send_initial_events: String,
+    #[serde(deserialize_with = "parse_bool")]
+    pub(super) allow_watch_bookmarks: bool,
+    #[serde(deserialize_with = "parse_bool")]
+    pub(super) send_initial_events: bool,
     pub(super) field_manager: String,
     field_validation: String,
     dry_run: String,
@@ -369,18 +374,6 @@ impl QueryParameters {
         Ok(parameters)
     }
 
-    pub(super) fn is_watch(&self) -> bool {
-        parse_bool(&self.watch)
-    }
-
-    pub(super) fn allows_bookmarks(&self) -> bool {
-        parse_bool(&self.allow_watch_bookmarks)
-    }
-
-    pub(super) fn sends_initial_events(&self) -> bool {
-        parse_bool(&self.send_initial_events)
-    }
-
     pub(super) fn dry_run(&self) -> Result<bool, StatusError> {
         match &*self.dry_run {
             "" => Ok(false),
@@ -389,11 +382,6 @@ impl QueryParameters {
                 "dryRun: Unsupported value: \"{other}\": supported values: \"All\""
             ))),
         }
-    }
-
-    /// Strict validation rejects unknown fields; otherwise they are dropped.
-    pub(super) fn is_strict(&self) -> bool {
-        self.field_validation == "Strict"
     }
 
     pub(super) fn selector(&self, namespace: Option<&str>) -> Result<ObjectSelector, StatusError> {
@@ -427,8 +415,9 @@ impl QueryParameters {
     }
 }
 
-fn parse_bool(text: &str) -> bool {
-    matches!(text, "1" | "true" | "True" | "TRUE" | "t" | "T")
+fn parse_bool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(matches!(&*text, "1" | "true" | "True" | "TRUE" | "t" | "T"))
 }
 
 fn parse_integer(text: &str) -> Result<Option<i64>, StatusError> {
@@ -472,7 +461,8 @@ impl ResponseFormat {
                 (true, Some(_)) | (false, _) => {}
             }
         }
-        Err(StatusError::not_acceptable())
+        let message = "only the following media types are accepted: application/json";
+        Err(StatusError::without_object(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn open(
     format: ResponseFormat,
     stop: CancellationToken,
 ) -> Result<Body, StatusError> {
-    if parameters.sends_initial_events() {
+    if parameters.send_initial_events {
         return Err(StatusError::not_implemented("a watch with sendInitialEvents"));
     }
     let resource_version = parameters.requested_version()?.unwrap_or(0);
@@ -52,7 +52,7 @@ pub(super) fn open(
         observed_version: resource_version,
         sent_version: resource_version,
         latest_version: cluster.0.latest_version.subscribe(),
-        bookmarks: parameters.allows_bookmarks(),
+        bookmarks: parameters.allow_watch_bookmarks,
         next_bookmark: now + BOOKMARK_INTERVAL,
         deadline: now + Duration::from_secs(timeout),
         stop,
@@ -160,7 +160,7 @@ impl Watcher {
                     "too old resource version: {} ({})",
                     self.observed_version, expired.oldest_available
                 );
-                watch_event_line("ERROR", &StatusError::expired(message).to_status().to_string())
+                watch_event_line("ERROR", &json!(StatusError::expired(message, None).status).to_string())
             }
         }
     }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Cluster,
-    errors::{FieldError, StatusError},
-    ownership::{FieldManager, rfc3339_seconds, update_managed_fields},
+    errors::{StatusError, invalid_value},
+    ownership::{FieldManager, update_managed_fields, whole_seconds},
     patch::Patch,
     resources::{Feature, Resource, round_trip, unknown_field, zero_value},
     store::{Store, StoreKey, StoredObject},
@@ -71,7 +71,7 @@ impl Cluster {
         metadata
             .retain(|name, _| !matches!(name.as_str(), "resourceVersion" | "managedFields" | "generation"));
         metadata.insert("uid".to_owned(), random_uid().into());
-        metadata.insert("creationTimestamp".to_owned(), rfc3339_seconds(now).into());
+        metadata.insert("creationTimestamp".to_owned(), whole_seconds(now).to_string().into());
         if resource.has(Feature::Generation) {
             metadata.insert("generation".to_owned(), 1.into());
         }
@@ -133,9 +133,8 @@ impl Cluster {
                 return Err(StatusError::invalid_patch("the kind of an object cannot be changed"));
             }
             if decoded["metadata"]["uid"] != previous["metadata"]["uid"] {
-                let error =
-                    FieldError::invalid("metadata.uid", &decoded["metadata"]["uid"], "field is immutable");
-                return Err(StatusError::invalid(path.resource, path.name, &[error]));
+                let error = invalid_value("metadata.uid", &decoded["metadata"]["uid"], "field is immutable");
+                return Err(StatusError::invalid(path.resource, path.name, vec![error]));
             }
             match unknown_field(&patched, &decoded).filter(|_| options.strict) {
                 Some(field) => Err(unknown_field_error(&field)),
@@ -222,7 +221,7 @@ fn validate_object(
     previous: Option<&Value>,
 ) -> Result<(), StatusError> {
     let errors = validate(resource, object, previous);
-    if errors.is_empty() { Ok(()) } else { Err(StatusError::invalid(resource, name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(StatusError::invalid(resource, name, errors)) }
 }
 
 fn require_namespace(store: &Store, namespace: &str) -> Result<(), StatusError> {
