@@ -334,13 +334,14 @@ fn join_field(list: &Value, field: &str) -> String {
 }
 
 fn format_labels(labels: &Value) -> String {
-    let pairs = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
-    let text = pairs.collect::<Vec<_>>().join(",");
+    let text = join_labels(labels);
     if text.is_empty() { "<none>".to_owned() } else { text }
+}
+
+pub(super) fn join_labels(labels: &Value) -> String {
+    let labels = labels.as_object().into_iter().flatten();
+    let pairs = labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
+    pairs.collect::<Vec<_>>().join(",")
 }
 
 fn format_ports(ports: &Value) -> String {

@@ -20,6 +20,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Preconditions;
 use serde_json::{Value, json};
 use tokio::sync::watch as watch_channel;
 
@@ -28,7 +29,7 @@ use self::{
     patch::Patch,
     resources::Resource,
     store::Store,
-    write::{Endpoint, ObjectPath, Preconditions, WriteOptions},
+    write::{Endpoint, ObjectPath, WriteOptions},
 };
 use crate::types::{Clock, Kind, ObjectKey};
 

@@ -14,7 +14,7 @@ use http::{
     request::Parts,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Status, StatusDetails};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use super::{
     resources::{self, Feature, Resource},
     store::StoredObject,
     watch,
-    write::{Endpoint, ObjectPath, Preconditions, WriteOptions, scale_of},
+    write::{Endpoint, ObjectPath, WriteOptions, scale_of},
 };
 
 /// The limit of the real API server.
@@ -203,12 +203,8 @@ impl ResourceRequest<'_> {
             }
             Method::DELETE if endpoint == Endpoint::Object => {
                 let options = read_delete_options(&read_body(body).await?)?;
-                let dry_run = parameters.dry_run()? || options["dryRun"] == json!(["All"]);
-                let precondition = |name: &str| options["preconditions"][name].as_str().map(str::to_owned);
-                let preconditions = Preconditions {
-                    uid: precondition("uid"),
-                    resource_version: precondition("resourceVersion"),
-                };
+                let dry_run = parameters.dry_run()? || options.dry_run == Some(vec!["All".to_owned()]);
+                let preconditions = options.preconditions.unwrap_or_default();
                 let deleted = cluster.delete_object(path, &preconditions, dry_run)?;
                 return Ok(self.delete_response(path.name, &deleted, &format));
             }
@@ -325,9 +321,9 @@ async fn read_object(resource: &Resource, headers: &HeaderMap, body: Body) -> Re
     })
 }
 
-fn read_delete_options(body: &[u8]) -> Result<Value, StatusError> {
+fn read_delete_options(body: &[u8]) -> Result<DeleteOptions, StatusError> {
     if body.is_empty() {
-        return Ok(Value::Null);
+        return Ok(DeleteOptions::default());
     }
     serde_json::from_slice(body)
         .map_err(|error| StatusError::bad_request(format!("cannot read the DeleteOptions: {error}")))
@@ -390,15 +386,11 @@ impl QueryParameters {
 
     /// `None` for no limit.
     pub(super) fn limit(&self) -> Result<Option<usize>, StatusError> {
-        Ok(parse_integer(&self.limit)?
-            .and_then(|limit| usize::try_from(limit).ok())
-            .filter(|limit| *limit > 0))
+        Ok(parse_positive(&self.limit)?.and_then(|limit| usize::try_from(limit).ok()))
     }
 
     pub(super) fn timeout_seconds(&self) -> Result<Option<u64>, StatusError> {
-        Ok(parse_integer(&self.timeout_seconds)?
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .filter(|seconds| *seconds > 0))
+        parse_positive(&self.timeout_seconds)
     }
 
     /// `None` for the latest resource version, 0 for any.
@@ -420,13 +412,15 @@ fn parse_bool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Err
     Ok(matches!(&*text, "1" | "true" | "True" | "TRUE" | "t" | "T"))
 }
 
-fn parse_integer(text: &str) -> Result<Option<i64>, StatusError> {
+/// `None` for an empty, negative or zero number.
+fn parse_positive(text: &str) -> Result<Option<u64>, StatusError> {
     if text.is_empty() {
         return Ok(None);
     }
     let syntax_error =
         |_| StatusError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"));
-    text.parse().map(Some).map_err(syntax_error)
+    let number: i64 = text.parse().map_err(syntax_error)?;
+    Ok(u64::try_from(number).ok().filter(|number| *number > 0))
 }
 
 /// The representation that the client accepts.

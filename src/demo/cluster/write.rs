@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::{api::autoscaling::v1::Scale, apimachinery::pkg::apis::meta::v1::Preconditions};
 use serde_json::{Map, Value, json};
 
 use super::{
     Cluster,
     errors::{StatusError, invalid_value},
+    list::join_labels,
     ownership::{FieldManager, update_managed_fields, whole_seconds},
     patch::Patch,
     resources::{Feature, Resource, round_trip, unknown_field, zero_value},
@@ -47,13 +48,6 @@ impl ObjectPath<'_> {
     fn request_namespace(&self) -> Option<&str> {
         self.resource.namespaced.then_some(self.namespace)
     }
-}
-
-/// The write fails with a conflict unless the stored object matches.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Preconditions {
-    pub(super) uid: Option<String>,
-    pub(super) resource_version: Option<String>,
 }
 
 impl Cluster {
@@ -180,7 +174,7 @@ impl Cluster {
             let current = stored.to_value();
             let requested = update(&current)?;
             require_matching_name(&requested, name)?;
-            check_preconditions(resource, name, &current, &Preconditions::of(&requested))?;
+            check_preconditions(resource, name, &current, &preconditions_of(&requested))?;
             let mut updated = match endpoint {
                 Endpoint::Object => with_server_fields(resource, &current, requested),
                 Endpoint::Status => with_field(&current, "status", requested_status(resource, requested)),
@@ -205,13 +199,11 @@ impl Cluster {
     }
 }
 
-impl Preconditions {
-    fn of(object: &Value) -> Self {
-        let string = |name: &str| {
-            object["metadata"][name].as_str().filter(|string| !string.is_empty()).map(str::to_owned)
-        };
-        Self { uid: string("uid"), resource_version: string("resourceVersion") }
-    }
+/// A write with a uid or a resource version fails with a conflict unless the stored object has them.
+fn preconditions_of(object: &Value) -> Preconditions {
+    let string =
+        |name: &str| object["metadata"][name].as_str().filter(|string| !string.is_empty()).map(str::to_owned);
+    Preconditions { uid: string("uid"), resource_version: string("resourceVersion") }
 }
 
 fn validate_object(
@@ -440,7 +432,7 @@ pub(super) fn scale_of(object: &Value) -> Value {
     let current = object["status"]["replicas"].as_i64().unwrap_or(0);
     let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": {}, "status": {"replicas": current, "selector": selector_string(object)},
+        "spec": {}, "status": {"replicas": current, "selector": join_labels(&object["spec"]["selector"]["matchLabels"])},
     });
     // The real API server omits zero replicas.
     if replicas != 0 {
@@ -450,27 +442,11 @@ pub(super) fn scale_of(object: &Value) -> Value {
 }
 
 fn requested_replicas(scale: &Value) -> Result<i64, StatusError> {
-    if scale["kind"].as_str().is_some_and(|kind| kind != "Scale") {
-        return Err(StatusError::bad_request("the object provided is unrecognized (must be of type Scale)"));
+    match scale["spec"]["replicas"].as_i64().unwrap_or(0) {
+        replicas if replicas < 0 => {
+            let name = scale["metadata"]["name"].as_str().unwrap_or("");
+            Err(StatusError::negative_scale(name, &replicas.into()))
+        }
+        replicas => Ok(replicas),
     }
-    match &scale["spec"]["replicas"] {
-        Value::Null => Ok(0),
-        replicas => match replicas.as_i64().map(i32::try_from) {
-            Some(Ok(replicas)) if replicas >= 0 => Ok(replicas.into()),
-            Some(Ok(_)) => {
-                let name = scale["metadata"]["name"].as_str().unwrap_or("");
-                Err(StatusError::negative_scale(name, replicas))
-            }
-            Some(Err(_)) | None => {
-                Err(StatusError::invalid_patch(&format!("{replicas} is no number of replicas")))
-            }
-        },
-    }
-}
-
-fn selector_string(object: &Value) -> String {
-    let labels = object["spec"]["selector"]["matchLabels"].as_object();
-    let pairs =
-        labels.into_iter().flatten().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
-    pairs.collect::<Vec<_>>().join(",")
 }
