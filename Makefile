@@ -88,7 +88,7 @@ test-real: bench-quick ## run bench-quick and the tests with kubectl, Prometheus
 
 	@if $(call can_have,$(HELM_PARTS)); then \
 	  parts/build $(HELM_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 helm_source demo_release declared::charted; \
+	  cargo test --test real -- --test-threads=1 helm_source demo_release declared::helm; \
 	else \
 	  $(skipped) "the tests with a real Helm. They need Go to build it."; \
 	fi
@@ -113,7 +113,7 @@ test-real: bench-quick ## run bench-quick and the tests with kubectl, Prometheus
 	fi
 	@if command -v terraform >/dev/null && $(call can_have,$(ORACLE_PARTS) $(HELM_PARTS)); then \
 	  parts/build $(ORACLE_PARTS) $(HELM_PARTS) >/dev/null; \
-	  cargo test --test real -- --test-threads=1 five_sources; \
+	  cargo test --test real -- --test-threads=1 all_sources; \
 	else \
 	  $(skipped) "the test with all sources at once. It needs terraform on the path, and Go to build Helm and Terraform's Kubernetes provider."; \
 	fi
@@ -131,7 +131,7 @@ terraform-table: ## update the table of Terraform types from the provider's sche
 .PHONY: declared
 declared: ## compare drift by kubectl diff and by the exporter, for applied objects and Helm releases; prints two matrices
 	parts/build $(HELM_PARTS) >/dev/null
-	DECLARED_EDITS=all cargo test --test real -- --test-threads=1 --nocapture declared::applied declared::charted
+	DECLARED_EDITS=all cargo test --test real -- --test-threads=1 --nocapture declared::applied declared::helm
 
 .PHONY: declared-table
 declared-table: ## update the table of declared fields from the API server's schemas and answers; review the diff

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     our_program, scrape, status_mib,
     support::{
-        page,
+        http_client,
         process::{Running, free_port},
         wait::eventually,
     },
@@ -42,7 +42,7 @@ pub(crate) fn measure(folder: &Path) -> Demo {
             .env("TMPDIR", folder),
         &folder.join("demo.log"),
     );
-    eventually("the first page", || page::get(port, "/", &[]).filter(|page| page.status == 200));
+    eventually("the first page", || http_client::get(port, "/", &[]).filter(|page| page.status == 200));
     let first_page = started.elapsed();
     std::thread::sleep(Duration::from_secs(30));
     scrape(port, true);
@@ -61,7 +61,7 @@ fn scrape_under_load(port: u16) -> Duration {
         let scrapes: Vec<(Duration, Option<u16>)> = (0..SCRAPES)
             .map(|_| {
                 let started = Instant::now();
-                let page = page::get(port, "/metrics", &[("accept-encoding", "gzip")]);
+                let page = http_client::get(port, "/metrics", &[("accept-encoding", "gzip")]);
                 (started.elapsed(), page.map(|page| page.status))
             })
             .collect();

@@ -35,42 +35,7 @@ struct Step {
     action: Action,
 }
 
-enum Action {
-    Scale {
-        key: ObjectKey,
-        manager: &'static str,
-        replicas: u32,
-    },
-    Patch {
-        key: ObjectKey,
-        manager: &'static str,
-        patch: Value,
-    },
-    /// `kubectl rollout restart`.
-    Restart {
-        key: ObjectKey,
-        manager: &'static str,
-    },
-    Delete(ObjectKey),
-    /// Terraform patches an object and updates its hash.
-    Apply {
-        key: ObjectKey,
-        patch: Value,
-    },
-    CreateMissing,
-    LockState,
-    /// Terraform applies its configuration, stores the state and releases the lock.
-    ApplyState,
-    BeginRollback,
-    FinishRollback,
-    ApplyBanner,
-    /// Terraform copies a live value into its state.
-    RefreshAttribute {
-        address: &'static str,
-        attribute: &'static str,
-        value: &'static str,
-    },
-}
+type Action = fn(&Shop) -> Result<(), StatusError>;
 
 /// Plays the story in a loop, `speed` times as fast, until the receiver of the events is dropped.
 pub async fn play_story(shop: Shop, speed: f32, events: mpsc::Sender<StoryEvent>) {
@@ -80,7 +45,7 @@ pub async fn play_story(shop: Shop, speed: f32, events: mpsc::Sender<StoryEvent>
             if events.send(StoryEvent::Action { actor: step.actor, command: step.command }).await.is_err() {
                 return;
             }
-            if let Err(error) = step.action.run(&shop) {
+            if let Err(error) = (step.action)(&shop) {
                 let _ = events.send(StoryEvent::Failed { error: error.to_string() }).await;
             }
         }
@@ -90,30 +55,6 @@ pub async fn play_story(shop: Shop, speed: f32, events: mpsc::Sender<StoryEvent>
 impl Step {
     fn new(pause: f32, actor: &'static str, command: &str, action: Action) -> Self {
         Self { pause, actor, command: command.to_owned(), action }
-    }
-}
-
-impl Action {
-    fn run(self, shop: &Shop) -> Result<(), StatusError> {
-        let cluster = shop.cluster();
-        match self {
-            Self::Scale { key, manager, replicas } => cluster.scale(&key, manager, replicas).map(|_| ()),
-            Self::Patch { key, manager, patch } => cluster.patch(&key, manager, patch).map(|_| ()),
-            Self::Restart { key, manager } => {
-                cluster.patch(&key, manager, restarted_at(&cluster.now().to_string().into())).map(|_| ())
-            }
-            Self::Delete(key) => cluster.delete(&key),
-            Self::Apply { key, patch } => shop.apply(&key, patch),
-            Self::CreateMissing => shop.create_missing(),
-            Self::LockState => terraform::lock(cluster),
-            Self::ApplyState => terraform::apply(cluster),
-            Self::BeginRollback => helm::begin_rollback(cluster),
-            Self::FinishRollback => helm::finish_rollback(cluster),
-            Self::ApplyBanner => shop.apply_banner(),
-            Self::RefreshAttribute { address, attribute, value } => {
-                terraform::refresh_attribute(cluster, address, attribute, value)
-            }
-        }
     }
 }
 
@@ -129,31 +70,31 @@ const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 fn drifting_steps() -> Vec<Step> {
     vec![
         Step::new(3.0, "alice", "kubectl -n shop scale deployment catalog --replicas=6",
-            Action::Scale { key: deployment_key("shop", "catalog"), manager: "kubectl", replicas: 6 }),
+            |shop| shop.cluster().scale(&deployment_key("shop", "catalog"), "kubectl", 6).map(drop)),
         Step::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=5",
-            Action::Scale { key: deployment_key("payments", "checkout-eu"), manager: "kubectl", replicas: 5 }),
+            |shop| shop.cluster().scale(&deployment_key("payments", "checkout-eu"), "kubectl", 5).map(drop)),
         Step::new(5.0, "bob", &format!("kubectl -n shop set image deployment checkout checkout={CHECKOUT_HOTFIX}"),
-            Action::Patch { key: deployment_key("shop", "checkout"), manager: "kubectl-set", patch: container_image("checkout", CHECKOUT_HOTFIX) }),
+            |shop| shop.cluster().patch(&deployment_key("shop", "checkout"), "kubectl-set", container_image("checkout", CHECKOUT_HOTFIX)).map(drop)),
         Step::new(3.0, "bob", &format!("kubectl -n payments set image deployment refunds refunds={REFUNDS_HOTFIX}"),
-            Action::Patch { key: deployment_key("payments", "refunds"), manager: "kubectl-set", patch: container_image("refunds", REFUNDS_HOTFIX) }),
+            |shop| shop.cluster().patch(&deployment_key("payments", "refunds"), "kubectl-set", container_image("refunds", REFUNDS_HOTFIX)).map(drop)),
         Step::new(5.0, "autoscaler", "more load: search goes from 3 to 7 replicas",
-            Action::Scale { key: deployment_key("shop", "search"), manager: CONTROLLER_MANAGER, replicas: 7 }),
+            |shop| shop.cluster().scale(&deployment_key("shop", "search"), CONTROLLER_MANAGER, 7).map(drop)),
         Step::new(3.0, "autoscaler", "more load: checkout-us goes from 3 to 6 replicas",
-            Action::Scale { key: deployment_key("payments", "checkout-us"), manager: CONTROLLER_MANAGER, replicas: 6 }),
+            |shop| shop.cluster().scale(&deployment_key("payments", "checkout-us"), CONTROLLER_MANAGER, 6).map(drop)),
         Step::new(3.0, "erin", "kubectl -n platform set resources deployment notifier --limits=memory=1Gi",
-            Action::Patch { key: deployment_key("platform", "notifier"), manager: "kubectl-set", patch: memory_limit("notifier", "1Gi") }),
+            |shop| shop.cluster().patch(&deployment_key("platform", "notifier"), "kubectl-set", memory_limit("notifier", "1Gi")).map(drop)),
         Step::new(5.0, "carol", "kubectl -n payments rollout restart deployment ledger",
-            Action::Restart { key: deployment_key("payments", "ledger"), manager: "kubectl-rollout" }),
+            |shop| shop.cluster().patch(&deployment_key("payments", "ledger"), "kubectl-rollout", restarted_at(&shop.cluster().now().to_string().into())).map(drop)),
         Step::new(3.0, "carol", "kubectl -n payments edit configmap exchange-rates      # GBP is too low",
-            Action::Patch { key: payments_key("", "ConfigMap", "configmaps", "exchange-rates"), manager: "kubectl-edit", patch: json!({"data": {"GBP": "0.8702"}}) }),
+            |shop| shop.cluster().patch(&payments_key("", "ConfigMap", "configmaps", "exchange-rates"), "kubectl-edit", json!({"data": {"GBP": "0.8702"}})).map(drop)),
         Step::new(5.0, "dave", "kubectl -n shop edit service cart      # port 80 now leads to 9999",
-            Action::Patch { key: service_key("shop", "cart"), manager: "kubectl-edit", patch: json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}}) }),
+            |shop| shop.cluster().patch(&service_key("shop", "cart"), "kubectl-edit", json!({"spec": {"ports": [{"port": 80, "targetPort": 9999}]}})).map(drop)),
         Step::new(3.0, "frank", "kubectl -n marketing edit deployment banner      # another greeting",
-            Action::Patch { key: deployment_key(KUBECTL_NAMESPACE, "banner"), manager: "kubectl-edit", patch: greeting_env("banner", "All you can carry for half the price") }),
+            |shop| shop.cluster().patch(&deployment_key(KUBECTL_NAMESPACE, "banner"), "kubectl-edit", greeting_env("banner", "All you can carry for half the price")).map(drop)),
         Step::new(3.0, "dave", "kubectl -n payments edit secret psp-credentials      # another password",
-            Action::Patch { key: payments_key("", "Secret", "secrets", "psp-credentials"), manager: "kubectl-edit", patch: json!({"stringData": {"password": "tried-by-dave"}}) }),
+            |shop| shop.cluster().patch(&payments_key("", "Secret", "secrets", "psp-credentials"), "kubectl-edit", json!({"stringData": {"password": "tried-by-dave"}})).map(drop)),
         Step::new(3.0, "dave", "kubectl -n payments delete networkpolicy refunds",
-            Action::Delete(payments_key("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds"))),
+            |shop| shop.cluster().delete(&payments_key("networking.k8s.io", "NetworkPolicy", "networkpolicies", "refunds"))),
     ]
 }
 
@@ -162,35 +103,35 @@ fn drifting_steps() -> Vec<Step> {
 fn resolving_steps() -> Vec<Step> {
     vec![
         Step::new(7.0, "alice", "kubectl -n shop scale deployment catalog --replicas=3",
-            Action::Scale { key: deployment_key("shop", "catalog"), manager: "kubectl", replicas: 3 }),
+            |shop| shop.cluster().scale(&deployment_key("shop", "catalog"), "kubectl", 3).map(drop)),
         Step::new(3.0, "alice", "kubectl -n payments scale deployment checkout-eu --replicas=2",
-            Action::Scale { key: deployment_key("payments", "checkout-eu"), manager: "kubectl", replicas: 2 }),
+            |shop| shop.cluster().scale(&deployment_key("payments", "checkout-eu"), "kubectl", 2).map(drop)),
         Step::new(5.0, "terraform", "terraform apply      # bob's hotfix is in the code now",
-            Action::Apply { key: deployment_key("shop", "checkout"), patch: json!({}) }),
+            |shop| shop.apply(&deployment_key("shop", "checkout"), json!({}))),
         Step::new(3.0, "terraform", "terraform apply -refresh-only      # the state takes over bob's hotfix of refunds",
-            Action::RefreshAttribute { address: "kubernetes_deployment_v1.refunds", attribute: CONTAINER_IMAGE_ATTRIBUTE, value: REFUNDS_HOTFIX }),
+            |shop| terraform::refresh_attribute(shop.cluster(), "kubernetes_deployment_v1.refunds", CONTAINER_IMAGE_ATTRIBUTE, REFUNDS_HOTFIX)),
         Step::new(5.0, "autoscaler", "less load: search goes back to 3 replicas",
-            Action::Scale { key: deployment_key("shop", "search"), manager: CONTROLLER_MANAGER, replicas: 3 }),
+            |shop| shop.cluster().scale(&deployment_key("shop", "search"), CONTROLLER_MANAGER, 3).map(drop)),
         Step::new(3.0, "autoscaler", "less load: checkout-us goes back to 3 replicas",
-            Action::Scale { key: deployment_key("payments", "checkout-us"), manager: CONTROLLER_MANAGER, replicas: 3 }),
+            |shop| shop.cluster().scale(&deployment_key("payments", "checkout-us"), CONTROLLER_MANAGER, 3).map(drop)),
         Step::new(3.0, "helm", "helm -n platform rollback notifier      # to the revision that is deployed",
-            Action::BeginRollback),
+            |shop| helm::begin_rollback(shop.cluster())),
         Step::new(2.0, "helm", "Rollback was a success! Happy Helming!",
-            Action::FinishRollback),
+            |shop| helm::finish_rollback(shop.cluster())),
         Step::new(3.0, "frank", "kubectl apply -f banner.json      # as it is in the repository",
-            Action::ApplyBanner),
+            Shop::apply_banner),
         Step::new(5.0, "dave", "kubectl -n shop delete service cart",
-            Action::Delete(service_key("shop", "cart"))),
+            |shop| shop.cluster().delete(&service_key("shop", "cart"))),
         Step::new(5.0, "terraform", "terraform apply      # makes the service anew",
-            Action::CreateMissing),
+            Shop::create_missing),
         Step::new(3.0, "terraform", "terraform apply      # of payments: takes the lock of its state",
-            Action::LockState),
+            |shop| terraform::lock(shop.cluster())),
         Step::new(4.0, "terraform", "Apply complete!      # rates, password, policy and release of payments are as declared",
-            Action::ApplyState),
+            |shop| terraform::apply(shop.cluster())),
         Step::new(4.0, "terraform", "terraform apply      # ledger as declared, without the restart",
-            Action::Patch { key: deployment_key("payments", "ledger"), manager: terraform::FIELD_MANAGER, patch: restarted_at(&Value::Null) }),
+            |shop| shop.cluster().patch(&deployment_key("payments", "ledger"), terraform::FIELD_MANAGER, restarted_at(&Value::Null)).map(drop)),
         Step::new(5.0, "terraform", "terraform apply      # checkout goes back to the release",
-            Action::Apply { key: deployment_key("shop", "checkout"), patch: container_image("checkout", CHECKOUT_RELEASE) }),
+            |shop| shop.apply(&deployment_key("shop", "checkout"), container_image("checkout", CHECKOUT_RELEASE))),
     ]
 }
 

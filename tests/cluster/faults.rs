@@ -6,7 +6,7 @@ use drift_exporter::types::Kind;
 use serde_json::json;
 
 use crate::{
-    shop::{DRIFTED, Shop, WEB},
+    fixture::{DRIFTED, Shop, WEB},
     support::objects::{create_with_hash, delete, deployment, grant, read_only_rules},
 };
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     cluster::{Cluster, User},
-    inside::InProcessExporter,
+    exporter_fixture::ClusterExporter,
     objects::{create_namespace, from_json, grant},
     wait::eventually,
 };
@@ -129,8 +129,8 @@ fn health_of_each_kind_follows_its_status() {
         }
     });
     let kinds = cases().iter().map(|(kind, ..)| WantedKind::exactly(kind)).collect();
-    let exporter = InProcessExporter::start(&cluster, Settings { kinds, ..Settings::default() });
-    let get_json = |path: &str| serde_json::from_str::<Value>(&exporter.get(path).1).unwrap();
+    let exporter = ClusterExporter::start(&cluster, Settings { kinds, ..Settings::default() });
+    let get_json = |path: &str| exporter.get(path).json();
     for (kind, _, _, expected) in cases() {
         let path = format!(
             "/v1/resources?namespace=shop&resourceName=web&resourceType={}.{}",

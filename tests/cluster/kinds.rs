@@ -15,10 +15,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    shop::DRIFTED,
+    fixture::DRIFTED,
     support::{
         cluster::{Cluster, User},
-        inside::InProcessExporter,
+        exporter_fixture::ClusterExporter,
         objects::{HASH, create_namespace, delete, from_json, grant, patch, read_only_rules},
         wait::eventually,
     },
@@ -110,10 +110,10 @@ fn installed_crd_is_watched_and_removed_crd_drops_its_series() {
     let (cluster, v1) = (cluster(), kind("v1", "Widget"));
     let client = cluster.client();
     let kinds = vec![WantedKind::exactly(&v1), WantedKind::exactly(&Kind::deployment())];
-    let exporter = InProcessExporter::start(&cluster, Settings { kinds, ..Settings::default() });
-    eventually("it is ready", || (exporter.get("/readyz").0 == 200).then_some(()));
+    let exporter = ClusterExporter::start(&cluster, Settings { kinds, ..Settings::default() });
+    eventually("it is ready", || (exporter.get("/readyz").status == 200).then_some(()));
     let missing = "Widget.example.com: not listed (not_found): the API server has no example.com/v1 Widget";
-    assert!(exporter.get("/readyz").1.contains(missing), "{}", exporter.get("/readyz").1);
+    assert!(exporter.get("/readyz").text().contains(missing), "{}", exporter.get("/readyz").text());
     assert_eq!(exporter.sample(UP, &[("kind", "Widget")]), Some(0.0));
     assert_eq!(exporter.sample(UP, &[("kind", "Deployment")]), Some(1.0));
     let unchanged = || discovery_status_codes(&cluster).iter().filter(|code| **code == 304).count();
@@ -131,8 +131,7 @@ fn installed_crd_is_watched_and_removed_crd_drops_its_series() {
     cluster.block_on(patch(&widgets, "gear", "kubectl-edit", json!({"spec": {"teeth": 13}})));
     exporter.wait_for(DRIFTED, GEAR, Some(1.0));
     assert!(exporter.sample(ONSET, &[("name", "gear"), ("actor", "kubectl")]).is_some());
-    let view: Value =
-        serde_json::from_str(&exporter.get("/v1/resources/widget.example.com/shop/gear").1).unwrap();
+    let view: Value = exporter.get("/v1/resources/widget.example.com/shop/gear").json();
     assert_eq!(view["claims"][0]["verdict"], "drifted", "{view}");
 
     let removed = Instant::now();
@@ -140,7 +139,7 @@ fn installed_crd_is_watched_and_removed_crd_drops_its_series() {
     cluster.block_on(delete(&definitions, &v1.to_string()));
     exporter.wait_for(UP, &[("kind", "Widget")], Some(0.0));
     exporter.wait_for(DRIFTED, GEAR, None);
-    eventually("its watches are closed", || exporter.get("/readyz").1.contains(missing).then_some(()));
+    eventually("its watches are closed", || exporter.get("/readyz").text().contains(missing).then_some(()));
     println!("gone {:?} after it was removed", removed.elapsed());
     let deleted = [("kind", "Widget"), ("cause", "deleted")];
     assert_eq!(exporter.sample("drift_resolutions_total", &deleted), Some(1.0));
@@ -163,7 +162,7 @@ fn unserved_version_is_replaced_and_the_onset_stays() {
         patch(&widgets, "gear", "kubectl-edit", json!({"spec": {"teeth": 13}})).await;
     });
     let kinds = vec![WantedKind::exactly(&v1)];
-    let exporter = InProcessExporter::start(&cluster, Settings { kinds, ..Settings::default() });
+    let exporter = ClusterExporter::start(&cluster, Settings { kinds, ..Settings::default() });
     exporter.wait_for(DRIFTED, GEAR, Some(1.0));
     let onset = exporter.sample(ONSET, GEAR);
     std::thread::sleep(2 * SECOND);
@@ -191,7 +190,7 @@ fn group_wildcard_honors_exclusions_and_setting_changes() {
     let group =
         WantedKind { scope: Scope::new([], ["attic"]), ..WantedKind::parse("example.com/*", "*").unwrap() };
     let exporter =
-        InProcessExporter::start(&cluster, Settings { kinds: vec![group.clone()], ..Settings::default() });
+        ClusterExporter::start(&cluster, Settings { kinds: vec![group.clone()], ..Settings::default() });
     exporter.wait_for(UP, &[("group", "example.com"), ("kind", "*")], Some(0.0));
     cluster.block_on(async {
         for kind in [&widget, &gadget] {

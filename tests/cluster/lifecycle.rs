@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    shop::{DRIFTED, Shop, WEB},
+    fixture::{DRIFTED, Shop, WEB},
     support::{
         cluster::User,
         exporter::Exporter,

@@ -13,23 +13,29 @@
 mod support;
 
 /// Authentication and authorization by the API server.
-mod access;
+mod auth;
 /// Attribution of a scaled object to an autoscaler or a user.
 mod autoscalers;
 /// Redaction of secrets in states and live objects.
 mod canaries;
 /// Commands on the live cluster.
-mod commands;
+mod cli;
+/// Commands without an installed exporter.
+mod cli_direct;
+/// Commands with partial read permissions.
+mod cli_direct_permissions;
+/// Custom resources, compared by their schemas.
+mod custom_resources;
 /// Redaction of secrets in manifests and last-applied annotations.
 mod declared_canaries;
-/// Commands without an installed exporter.
-mod direct;
-/// Commands with partial read permissions.
-mod direct_rights;
+/// Requests that both API servers deny.
+mod denied_requests;
 /// The embedded API server compared with kube-apiserver.
 mod embedded;
 /// API server outages, compaction, denied requests and stalled watches.
 mod faults;
+/// A fixture: a cluster with an exporter.
+mod fixture;
 /// Health by the status of objects.
 mod health;
 /// Redaction of secrets in Helm releases.
@@ -46,17 +52,11 @@ mod memory;
 mod operators;
 /// Requests for kinds other than Deployments and Services.
 mod other_kinds;
-/// Custom resources, compared by their schemas.
-mod own_kinds;
-/// Requests that both API servers deny.
-mod refusals;
 /// Many objects, and our watcher compared with the one of kube-runtime.
 mod scale;
 /// The script of requests for both API servers.
 mod script;
 /// Settings, rules and permissions.
 mod settings;
-/// A fixture: a cluster with an exporter.
-mod shop;
 /// States and published baselines.
-mod states;
+mod terraform_states;

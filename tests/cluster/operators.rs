@@ -19,7 +19,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    shop::DRIFTED,
+    fixture::DRIFTED,
     support::{
         cluster::{Cluster, User},
         exporter::Exporter,

@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    shop::{DRIFTED, Shop},
+    fixture::{DRIFTED, Shop},
     support::{
         objects::{LABEL, all, create_with_hash, delete, deployment, patch, service},
         wait::eventually,
@@ -47,7 +47,7 @@ fn each_scrape_is_complete_during_a_relist_of_5000_objects() {
         let page = exporter.metrics();
         assert_eq!(lines(&page), 2 * EACH, "scrape {scrapes}");
         let drifted =
-            crate::support::page::sample(&page, DRIFTED, &[("kind", "Deployment"), ("name", "web")]);
+            crate::support::http_client::sample(&page, DRIFTED, &[("kind", "Deployment"), ("name", "web")]);
         (drifted == Some(1.0)).then_some(())
     });
     println!("{scrapes} scrapes, all complete");

@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
-use crate::{other_kinds, refusals};
+use crate::{denied_requests, other_kinds};
 
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 pub(crate) const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -231,7 +231,7 @@ pub(crate) async fn run_script(server: &mut Server) -> ExpiredVersions {
     change(server).await;
     other_kinds::send_requests(server).await;
     let token = select_and_page(server).await;
-    refusals::send_invalid_requests(server).await;
+    denied_requests::send_invalid_requests(server).await;
     delete(server).await;
     let selectors = [
         "",
@@ -313,7 +313,7 @@ async fn change(server: &mut Server) {
         .patch(&manager("kubectl-annotate"), MERGE, &json!({"metadata": {"annotations": {"note": null}}}))
         .await;
     // A patch without effect creates neither a version nor an event.
-    server.patch(&manager("nobody"), MERGE, &json!({"spec": {"replicas": 5}})).await;
+    server.patch(&manager("someone"), MERGE, &json!({"spec": {"replicas": 5}})).await;
     server
         .patch(
             &manager("patch"),

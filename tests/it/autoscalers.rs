@@ -12,7 +12,7 @@ use crate::{
     support::{
         api_server::{ApiServer, ServerFault},
         autoscalers::{AUTOSCALERS, SOON, StateFiles, autoscaler, declared, server},
-        world::ExporterFixture,
+        exporter_fixture::ExporterFixture,
     },
 };
 
@@ -43,20 +43,20 @@ async fn shop(states: &StateFiles, autoscalers: &[Value]) -> (ApiServer, Exporte
         api.put(AUTOSCALERS, object.clone());
     }
     states.write("shop", 1, &[declared_deployment("web"), declared_deployment("api")]);
-    let world = states.start_exporter(&api);
+    let exporter = states.start_exporter(&api);
     for name in ["web", "api"] {
-        world.wait_for_verdict("deployment", name, "in_sync").await;
+        exporter.wait_for_verdict("deployment", name, "in_sync").await;
     }
-    let listed = |world: &ExporterFixture| world.snapshot().watches().all(|watch| watch.synced);
-    world.until("autoscalers are listed", SOON, listed).await;
-    world.wait_idle().await;
-    (api, world)
+    let listed = |exporter: &ExporterFixture| exporter.snapshot().watches().all(|watch| watch.synced);
+    exporter.until("autoscalers are listed", SOON, listed).await;
+    exporter.wait_idle().await;
+    (api, exporter)
 }
 
 /// Actor, expectation and second of the onset of a replica drift, for example `other unexpected 20`; the verdict without drift.
-async fn scale_status(world: &ExporterFixture, name: &str) -> String {
-    world.wait_idle().await;
-    let object = world.get(&format!("/v1/resources/deployment/shop/{name}")).await.json();
+async fn scale_status(exporter: &ExporterFixture, name: &str) -> String {
+    exporter.wait_idle().await;
+    let object = exporter.get(&format!("/v1/resources/deployment/shop/{name}")).await.json();
     let claim = &object["claims"][0];
     let [difference] = claim["differences"].as_array().unwrap().as_slice() else {
         return claim["verdict"].as_str().unwrap().to_owned();
@@ -69,8 +69,8 @@ async fn scale_status(world: &ExporterFixture, name: &str) -> String {
 }
 
 /// The number of detected episodes, and the causes of their resolutions.
-fn episodes(world: &ExporterFixture) -> (u64, Vec<ResolutionCause>) {
-    let counters = world.snapshot().counters.clone();
+fn episodes(exporter: &ExporterFixture) -> (u64, Vec<ResolutionCause>) {
+    let counters = exporter.snapshot().counters.clone();
     let ended = counters.resolutions.iter().filter(|(_, count)| **count > 0).map(|((_, cause), _)| *cause);
     (counters.detections.values().sum(), ended.collect())
 }
@@ -78,7 +78,7 @@ fn episodes(world: &ExporterFixture) -> (u64, Vec<ResolutionCause>) {
 #[tokio::test(start_paused = true)]
 async fn existing_autoscaler_is_the_actor_unless_a_known_tool_scaled() {
     let states = StateFiles::new();
-    let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
+    let (api, exporter) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
     for (manager, wanted) in [
         ("my-scaler", "autoscaler expected"),
         ("some-operator", "autoscaler expected"),
@@ -88,28 +88,28 @@ async fn existing_autoscaler_is_the_actor_unless_a_known_tool_scaled() {
         ("openshift-console", "console unexpected"),
     ] {
         api.put("deployments", deployment("web", 5, manager, 20));
-        assert_eq!(scale_status(&world, "web").await, format!("{wanted} 20"), "{manager}");
+        assert_eq!(scale_status(&exporter, "web").await, format!("{wanted} 20"), "{manager}");
     }
     // Autoscalers do not act on objects with 0 replicas.
     api.put("deployments", deployment("web", 0, "my-scaler", 20));
-    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
-    assert_eq!(episodes(&world), (1, vec![]));
+    assert_eq!(scale_status(&exporter, "web").await, "other unexpected 20");
+    assert_eq!(episodes(&exporter), (1, vec![]));
     api.put("deployments", deployment("api", 5, "my-scaler", 20));
-    assert_eq!(scale_status(&world, "api").await, "other unexpected 20");
+    assert_eq!(scale_status(&exporter, "api").await, "other unexpected 20");
 }
 
 #[tokio::test(start_paused = true)]
 async fn autoscaler_changes_update_only_the_actor() {
     let states = StateFiles::new();
-    let (api, world) = shop(&states, &[]).await;
+    let (api, exporter) = shop(&states, &[]).await;
     for name in ["web", "api"] {
         api.put("deployments", deployment(name, 5, "my-scaler", 20));
-        assert_eq!(scale_status(&world, name).await, "other unexpected 20");
+        assert_eq!(scale_status(&exporter, name).await, "other unexpected 20");
     }
     let check = async |web: &str, api: &str| {
-        assert_eq!(scale_status(&world, "web").await, format!("{web} 20"));
-        assert_eq!(scale_status(&world, "api").await, format!("{api} 20"));
-        assert_eq!(episodes(&world), (2, vec![]));
+        assert_eq!(scale_status(&exporter, "web").await, format!("{web} 20"));
+        assert_eq!(scale_status(&exporter, "api").await, format!("{api} 20"));
+        assert_eq!(episodes(&exporter), (2, vec![]));
     };
     let (by_autoscaler, by_other) = ("autoscaler expected", "other unexpected");
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
@@ -117,39 +117,39 @@ async fn autoscaler_changes_update_only_the_actor() {
     api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 2));
     check(by_other, by_autoscaler).await;
     api.put(AUTOSCALERS, autoscaler("second", "api", 80, 2));
-    api.delete(AUTOSCALERS, "scaler");
+    api.delete(AUTOSCALERS, "shop", "scaler");
     check(by_other, by_autoscaler).await;
-    api.delete(AUTOSCALERS, "second");
+    api.delete(AUTOSCALERS, "shop", "second");
     check(by_other, by_other).await;
     // A relist notices a deletion that no watch delivered.
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 3));
     check(by_autoscaler, by_other).await;
     api.set_fault(AUTOSCALERS, ServerFault::WatchErrorEvent(500));
     api.close_watches();
-    world.wait_idle().await;
-    api.delete(AUTOSCALERS, "scaler");
+    exporter.wait_idle().await;
+    api.delete(AUTOSCALERS, "shop", "scaler");
     api.compact_history();
     api.set_fault(AUTOSCALERS, ServerFault::None);
     tokio::time::sleep(SOON).await;
     check(by_other, by_other).await;
-    assert_eq!(world.get("/v1/history").await.json()["transitions"].as_array().unwrap().len(), 2);
+    assert_eq!(exporter.get("/v1/history").await.json()["transitions"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn autoscaler_changes_reevaluate_rules() {
     let states = StateFiles::new();
-    let (api, world) = shop(&states, &[]).await;
+    let (api, exporter) = shop(&states, &[]).await;
     let ignore = "[{name: r, match: {fields: [replicas], actors: [autoscaler]}, effect: ignore}]";
-    world.rules(rules(ignore)).await;
+    exporter.rules(rules(ignore)).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
-    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
+    assert_eq!(scale_status(&exporter, "web").await, "other unexpected 20");
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
-    world.wait_for_verdict("deployment", "web", "ignored").await;
-    assert_eq!(episodes(&world), (1, vec![ResolutionCause::Rule]));
-    assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(1.0));
-    api.delete(AUTOSCALERS, "scaler");
-    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
-    assert_eq!(world.sample("drift_rule_matches{rule=\"r\"}").await, Some(0.0));
+    exporter.wait_for_verdict("deployment", "web", "ignored").await;
+    assert_eq!(episodes(&exporter), (1, vec![ResolutionCause::Rule]));
+    assert_eq!(exporter.sample("drift_rule_matches{rule=\"r\"}").await, Some(1.0));
+    api.delete(AUTOSCALERS, "shop", "scaler");
+    assert_eq!(scale_status(&exporter, "web").await, "other unexpected 20");
+    assert_eq!(exporter.sample("drift_rule_matches{rule=\"r\"}").await, Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,49 +159,49 @@ async fn forbidden_autoscaler_watch_is_reported_and_affects_nothing_else() {
     api.set_fault(AUTOSCALERS, ServerFault::HttpError(403, None));
     api.put("deployments", deployment("web", 2, "HashiCorp", 1));
     states.write("shop", 1, &[declared_deployment("web")]);
-    let world = states.start_exporter(&api);
-    world.wait_for_verdict("deployment", "web", "in_sync").await;
-    let down = |world: &ExporterFixture| {
-        world.snapshot().watches().any(|watch| matches!(watch.health, WatchHealth::Down { .. }))
+    let exporter = states.start_exporter(&api);
+    exporter.wait_for_verdict("deployment", "web", "in_sync").await;
+    let down = |exporter: &ExporterFixture| {
+        exporter.snapshot().watches().any(|watch| matches!(watch.health, WatchHealth::Down { .. }))
     };
-    world.until("the watch is down", SOON, down).await;
+    exporter.until("the watch is down", SOON, down).await;
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
-    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
-    let ready = world.get("/readyz").await;
+    assert_eq!(scale_status(&exporter, "web").await, "other unexpected 20");
+    let ready = exporter.get("/readyz").await;
     assert_eq!(ready.status, 200, "{}", ready.text());
     let line = "horizontalpodautoscalers.autoscaling in shop: not listed (forbidden): ";
     assert!(ready.text().contains(line), "{}", ready.text());
     let up = "drift_watch_stream_up{group=\"autoscaling\",version=\"v2\",kind=\"HorizontalPodAutoscaler\",scope=\"shop\"}";
-    assert_eq!(world.sample(up).await, Some(0.0));
+    assert_eq!(exporter.sample(up).await, Some(0.0));
     api.set_fault(AUTOSCALERS, ServerFault::None);
     api.put(AUTOSCALERS, autoscaler("scaler", "web", 80, 1));
     tokio::time::sleep(4 * SOON).await;
-    assert_eq!(scale_status(&world, "web").await, "autoscaler expected 20");
+    assert_eq!(scale_status(&exporter, "web").await, "autoscaler expected 20");
 }
 
 #[tokio::test(start_paused = true)]
 async fn declared_autoscaler_in_any_version_still_resolves_its_target() {
     for version in ["v1", "v2"] {
         let states = StateFiles::new();
-        let (api, world) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
+        let (api, exporter) = shop(&states, &[autoscaler("scaler", "web", 80, 1)]).await;
         let declared_with_target = |target: &str| {
             [declared_deployment("web"), declared_deployment("api"), declared(version, "scaler", target, 80)]
         };
         states.write("shop", 2, &declared_with_target("web"));
-        world.wait_for_verdict("horizontalpodautoscaler", "scaler", "in_sync").await;
+        exporter.wait_for_verdict("horizontalpodautoscaler", "scaler", "in_sync").await;
         for name in ["web", "api"] {
             api.put("deployments", deployment(name, 5, "my-scaler", 20));
         }
-        assert_eq!(scale_status(&world, "web").await, "autoscaler expected 20", "{version}");
-        assert_eq!(scale_status(&world, "api").await, "other unexpected 20", "{version}");
+        assert_eq!(scale_status(&exporter, "web").await, "autoscaler expected 20", "{version}");
+        assert_eq!(scale_status(&exporter, "api").await, "other unexpected 20", "{version}");
         api.put(AUTOSCALERS, autoscaler("scaler", "api", 80, 1));
-        world.wait_for_verdict("horizontalpodautoscaler", "scaler", "drifted").await;
-        assert_eq!(scale_status(&world, "web").await, "other unexpected 20", "{version}");
-        assert_eq!(scale_status(&world, "api").await, "autoscaler expected 20", "{version}");
-        api.delete(AUTOSCALERS, "scaler");
-        world.wait_for_verdict("horizontalpodautoscaler", "scaler", "missing").await;
-        assert_eq!(scale_status(&world, "api").await, "other unexpected 20", "{version}");
-        let count = world.snapshot().watches().filter(|watch| watch.spec.kind.is_autoscaler()).count();
+        exporter.wait_for_verdict("horizontalpodautoscaler", "scaler", "drifted").await;
+        assert_eq!(scale_status(&exporter, "web").await, "other unexpected 20", "{version}");
+        assert_eq!(scale_status(&exporter, "api").await, "autoscaler expected 20", "{version}");
+        api.delete(AUTOSCALERS, "shop", "scaler");
+        exporter.wait_for_verdict("horizontalpodautoscaler", "scaler", "missing").await;
+        assert_eq!(scale_status(&exporter, "api").await, "other unexpected 20", "{version}");
+        let count = exporter.snapshot().watches().filter(|watch| watch.spec.kind.is_autoscaler()).count();
         assert_eq!(count, 1, "{version}");
     }
 }
@@ -212,10 +212,10 @@ async fn cluster_without_autoscaling_api_opens_no_watch() {
     let api = server(&[]);
     api.put("deployments", deployment("web", 5, "my-scaler", 20));
     states.write("shop", 1, &[declared_deployment("web")]);
-    let world = states.start_exporter(&api);
-    world.wait_for_verdict("deployment", "web", "drifted").await;
-    assert_eq!(scale_status(&world, "web").await, "other unexpected 20");
-    let kinds: Vec<_> = world.snapshot().watches().map(|watch| watch.spec.to_string()).collect();
+    let exporter = states.start_exporter(&api);
+    exporter.wait_for_verdict("deployment", "web", "drifted").await;
+    assert_eq!(scale_status(&exporter, "web").await, "other unexpected 20");
+    let kinds: Vec<_> = exporter.snapshot().watches().map(|watch| watch.spec.to_string()).collect();
     assert_eq!(kinds, ["deployments.apps in shop"]);
 }
 

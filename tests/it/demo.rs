@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::programs::{
+use crate::support::{
     demo::Demo,
     wait::{PATIENCE, eventually},
 };
@@ -65,7 +65,7 @@ fn assert_clean_exit(demo: &mut Demo, signal: &str) {
     let folder = demo.kubeconfig.parent().unwrap().to_owned();
     assert!(folder.exists());
     demo.running.signal(signal);
-    assert_eq!(demo.running.wait(), Some(0), "{}", demo.said());
+    assert_eq!(demo.running.wait(), Some(0), "{}", demo.output());
     assert!(!folder.exists(), "{}", folder.display());
 }
 
@@ -101,7 +101,7 @@ fn low_file_limit_queues_connections_and_keeps_the_page_up() {
         assert!(!watcher.read(&mut [0]).is_err_and(silent), "a watcher got no response");
     }
     assert_eq!(demo.get("/").status, 200);
-    assert!(!demo.said().contains("Too many open files"), "{}", demo.said());
+    assert!(!demo.output().contains("Too many open files"), "{}", demo.output());
     drop(watchers);
     eventually("the server accepts connections again", || {
         patch(api, SCALE, r#"{"spec":{"replicas":7}}"#).contains("200").then_some(())
@@ -211,7 +211,7 @@ fn story_covers_every_resolution_cause_and_repeats() {
     // Terraform and Helm change the declared state, so they never cause drift.
     let by_declaring_tool = |entry: &&String| entry.ends_with(" terraform") || entry.ends_with(" helm");
     assert_eq!(seen.iter().find(by_declaring_tool), None, "{seen:?}");
-    let said = demo.said();
+    let output = demo.output();
     for wanted in [
         "alice",
         "bob",
@@ -226,9 +226,9 @@ fn story_covers_every_resolution_cause_and_repeats() {
         "> reverted",
         "> absorbed",
     ] {
-        assert!(said.contains(wanted), "{wanted} is not in\n{said}");
+        assert!(output.contains(wanted), "{wanted} is not in\n{output}");
     }
-    assert!(!said.contains("failed"), "{said}");
+    assert!(!output.contains("failed"), "{output}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn drift(cluster: &Cluster) -> BTreeMap<String, Vec<String>> {
                 .findings
                 .into_iter()
                 .map(|found| {
-                    let manager = found.owner.map_or("nobody".into(), |owner| owner.manager.to_string());
+                    let manager = found.owner.map_or("unknown".into(), |owner| owner.manager.to_string());
                     format!("{} by {manager}", found.path)
                 })
                 .collect(),

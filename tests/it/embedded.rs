@@ -12,10 +12,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{
-    programs::{embedded::Embedded, wait::completes},
-    support::objects::service,
-};
+use crate::support::{embedded::Embedded, live_objects::service, wait::completes};
 
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
 

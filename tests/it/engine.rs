@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::support::{
     api_server::ApiServer,
-    objects::{deployment, edited, recorded},
-    world::{BEGIN, ExporterFixture},
+    exporter_fixture::{BEGIN, ExporterFixture},
+    live_objects::{deployment, edited, recorded},
 };
 
 const EPISODES: &str = "drift_resource_episodes_total{";
@@ -16,37 +16,37 @@ const EPISODES: &str = "drift_resource_episodes_total{";
 async fn episode_counter_expires_a_day_after_the_last_episode() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     for _ in 0..3 {
         api.put("deployments", edited(deployment("web"), 1));
-        world.wait_idle().await;
+        exporter.wait_idle().await;
         api.put("deployments", deployment("web"));
-        world.wait_idle().await;
+        exporter.wait_idle().await;
     }
-    assert_eq!(world.sample(EPISODES).await, Some(3.0));
+    assert_eq!(exporter.sample(EPISODES).await, Some(3.0));
     tokio::time::sleep(Duration::from_secs(86_300)).await;
-    assert_eq!(world.sample(EPISODES).await, Some(3.0));
+    assert_eq!(exporter.sample(EPISODES).await, Some(3.0));
     tokio::time::sleep(Duration::from_secs(200)).await;
-    assert_eq!(world.sample(EPISODES).await, None);
+    assert_eq!(exporter.sample(EPISODES).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn drift_at_startup_is_exposed_but_not_counted() {
     let api = ApiServer::default();
     api.put("deployments", edited(deployment("web"), 30));
-    let world = ExporterFixture::ready(&api).await;
-    let onset = world.sample("drift_resource_drifted_timestamp_seconds{").await;
+    let exporter = ExporterFixture::ready(&api).await;
+    let onset = exporter.sample("drift_resource_drifted_timestamp_seconds{").await;
     assert_eq!(onset, Some(f64::from(1_767_312_000 + 30)));
-    assert_eq!(world.sample("drift_detections_total{").await, Some(0.0));
-    assert_eq!(world.sample(EPISODES).await, None);
-    assert_eq!(world.get("/v1/history").await.json()["transitions"], json!([]));
+    assert_eq!(exporter.sample("drift_detections_total{").await, Some(0.0));
+    assert_eq!(exporter.sample(EPISODES).await, None);
+    assert_eq!(exporter.get("/v1/history").await.json()["transitions"], json!([]));
 
     api.put("deployments", deployment("web"));
-    world.wait_idle().await;
+    exporter.wait_idle().await;
     let resolved =
         "drift_resolved_age_seconds_count{source=\"annotation\",cause=\"reverted\",severity=\"warning\"}";
-    assert_eq!(world.sample(resolved).await, Some(1.0), "its resolution is counted");
-    let sum = world.sample("drift_resolved_age_seconds_sum").await.unwrap();
+    assert_eq!(exporter.sample(resolved).await, Some(1.0), "its resolution is counted");
+    let sum = exporter.sample("drift_resolved_age_seconds_sum").await.unwrap();
     let age = f64::from(u32::try_from(BEGIN - 1_767_312_030).unwrap());
     assert!((sum - age).abs() < 10.0, "{sum} is not about {age}");
 }
@@ -57,8 +57,8 @@ async fn future_onset_is_clamped_to_now() {
     let mut object = edited(deployment("web"), 1);
     object["metadata"]["managedFields"][1]["time"] = json!("2027-01-01T00:00:00Z");
     api.put("deployments", object);
-    let world = ExporterFixture::ready(&api).await;
-    let onset = world.sample("drift_resource_drifted_timestamp_seconds{").await.unwrap();
+    let exporter = ExporterFixture::ready(&api).await;
+    let onset = exporter.sample("drift_resource_drifted_timestamp_seconds{").await.unwrap();
     assert!(onset <= (BEGIN + 1) as f64, "{onset}");
 }
 
@@ -68,16 +68,17 @@ async fn resolution_causes_are_absorbed_and_deleted() {
     let drifted = edited(deployment("web"), 1);
     let hash = json!(drifted["metadata"]["annotations"]["tfdrift.jin.dev/spec-hash"]);
     api.put("deployments", drifted.clone());
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     let actual =
-        world.get("/v1/resources?namespace=shop").await.json()["resources"][0]["actualSpec"]["hash"].clone();
+        exporter.get("/v1/resources?namespace=shop").await.json()["resources"][0]["actualSpec"]["hash"]
+            .clone();
     api.put("deployments", recorded(drifted.clone(), actual.as_str().unwrap()));
-    world.wait_idle().await;
+    exporter.wait_idle().await;
     api.put("deployments", recorded(drifted, hash.as_str().unwrap()));
-    world.wait_idle().await;
-    api.delete("deployments", "web");
-    world.wait_idle().await;
-    let history = world.get("/v1/history").await.json();
+    exporter.wait_idle().await;
+    api.delete("deployments", "shop", "web");
+    exporter.wait_idle().await;
+    let history = exporter.get("/v1/history").await.json();
     let causes: Vec<_> = history["transitions"]
         .as_array()
         .unwrap()
@@ -92,14 +93,15 @@ async fn baseline_change_through_invalid_hash_is_absorbed() {
     let api = ApiServer::default();
     let drifted = edited(deployment("web"), 1);
     api.put("deployments", drifted.clone());
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     let actual =
-        world.get("/v1/resources?namespace=shop").await.json()["resources"][0]["actualSpec"]["hash"].clone();
+        exporter.get("/v1/resources?namespace=shop").await.json()["resources"][0]["actualSpec"]["hash"]
+            .clone();
     api.put("deployments", recorded(drifted.clone(), "nonsense"));
-    world.wait_idle().await;
+    exporter.wait_idle().await;
     api.put("deployments", recorded(drifted, actual.as_str().unwrap()));
-    world.wait_idle().await;
-    let history = world.get("/v1/history").await.json();
+    exporter.wait_idle().await;
+    let history = exporter.get("/v1/history").await.json();
     assert_eq!(history["transitions"][0]["cause"], "absorbed", "{history}");
 }
 
@@ -110,12 +112,12 @@ async fn empty_namespace_keeps_only_counter_series() {
     preview["metadata"]["namespace"] = json!("preview-1");
     api.put("deployments", preview);
     api.put("deployments", edited(deployment("web"), 1));
-    let world = ExporterFixture::ready(&api).await;
-    assert!(world.metrics().await.contains("preview-1"));
-    api.delete("deployments", "preview");
-    api.delete("deployments", "web");
-    world.wait_idle().await;
-    let page = world.metrics().await;
+    let exporter = ExporterFixture::ready(&api).await;
+    assert!(exporter.metrics().await.contains("preview-1"));
+    api.delete("deployments", "preview-1", "preview");
+    api.delete("deployments", "shop", "web");
+    exporter.wait_idle().await;
+    let page = exporter.metrics().await;
     assert!(!page.contains("preview-1"), "{page}");
     assert!(page.contains("namespace=\"shop\",source=\"annotation\",cause=\"deleted\"} 1"), "{page}");
 }
@@ -124,18 +126,18 @@ async fn empty_namespace_keeps_only_counter_series() {
 async fn status_change_without_series_keeps_the_snapshot_sequence() {
     let api = ApiServer::default();
     api.put("deployments", deployment("web"));
-    let world = ExporterFixture::ready(&api).await;
-    let before = world.snapshot().sequence;
+    let exporter = ExporterFixture::ready(&api).await;
+    let before = exporter.snapshot().sequence;
     let mut object = deployment("web");
     object["status"]["conditions"] = json!([]);
     api.put("deployments", object.clone());
-    world.wait_idle().await;
-    assert_eq!(world.cached_versions("deployments"), api.resource_versions("deployments"));
-    assert_eq!(world.snapshot().sequence, before);
+    exporter.wait_idle().await;
+    assert_eq!(exporter.cached_versions("deployments"), api.resource_versions("deployments"));
+    assert_eq!(exporter.snapshot().sequence, before);
     object["status"]["availableReplicas"] = json!(1);
     api.put("deployments", object);
-    world.wait_idle().await;
-    assert!(world.snapshot().sequence > before, "health is exposed as a series");
+    exporter.wait_idle().await;
+    assert!(exporter.snapshot().sequence > before, "health is exposed as a series");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,17 +145,22 @@ async fn jcs_hash_drifts_by_label_and_names_its_manager() {
     let api = ApiServer::default();
     let annotated = recorded(deployment("web"), WEB_JCS_HASH);
     api.put("deployments", annotated.clone());
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     let web = "drift_resource_drifted{";
-    assert_eq!(world.sample(web).await, Some(0.0), "{}", world.get("/v1/resources?namespace=*").await.text());
+    assert_eq!(
+        exporter.sample(web).await,
+        Some(0.0),
+        "{}",
+        exporter.get("/v1/resources?namespace=*").await.text()
+    );
     let mut labelled = annotated;
     labelled["metadata"]["labels"]["team"] = json!("ops");
     labelled["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl-label",
         "time": "2026-01-03T00:00:00Z", "fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}}}}));
     api.put("deployments", labelled);
-    world.wait_idle().await;
-    assert_eq!(world.sample(web).await, Some(1.0));
-    let view = world.get("/v1/resources?namespace=*").await.json();
+    exporter.wait_idle().await;
+    assert_eq!(exporter.sample(web).await, Some(1.0));
+    let view = exporter.get("/v1/resources?namespace=*").await.json();
     assert_eq!(view["resources"][0]["manager"], "kubectl-label");
     assert_eq!(view["resources"][0]["onset"], "2026-01-03T00:00:00Z");
 }

@@ -7,14 +7,14 @@ use serde_json::json;
 
 use crate::support::{
     api_server::{ApiServer, ServerFault},
-    objects::{deployment, edited, recorded, service},
-    world::ExporterFixture,
+    exporter_fixture::ExporterFixture,
+    live_objects::{deployment, edited, recorded, service},
 };
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(45);
 
-fn down_reason(world: &ExporterFixture, plural: &str) -> Option<DownReason> {
-    let snapshot = world.snapshot();
+fn down_reason(exporter: &ExporterFixture, plural: &str) -> Option<DownReason> {
+    let snapshot = exporter.snapshot();
     let stream = snapshot.watches().find(|stream| &*stream.spec.kind.plural == plural).unwrap();
     match &stream.health {
         WatchHealth::Down { reason, .. } => Some(*reason),
@@ -34,36 +34,36 @@ fn shop() -> ApiServer {
 async fn readyz_waits_for_first_list_and_stalled_list_is_detected() {
     let api = shop();
     api.set_fault("deployments", ServerFault::Unresponsive);
-    let world = ExporterFixture::start(&api);
-    world.wait_idle().await;
-    let ready = world.get("/readyz").await;
+    let exporter = ExporterFixture::start(&api);
+    exporter.wait_idle().await;
+    let ready = exporter.get("/readyz").await;
     assert_eq!(ready.status, 503);
     assert!(ready.text().contains("deployments.apps: waiting for its first list"), "{}", ready.text());
     assert_eq!(
-        world.sample("drift_resource_drifted{group=\"apps\"").await,
+        exporter.sample("drift_resource_drifted{group=\"apps\"").await,
         None,
         "no series before the first list"
     );
     assert_eq!(
-        world.sample("drift_resource_drifted{group=\"\"").await,
+        exporter.sample("drift_resource_drifted{group=\"\"").await,
         Some(0.0),
         "the other kind is not affected"
     );
 
-    world
-        .until("the stall is detected", STALL_TIMEOUT, |world| {
-            down_reason(world, "deployments") == Some(DownReason::Stalled)
+    exporter
+        .until("the stall is detected", STALL_TIMEOUT, |exporter| {
+            down_reason(exporter, "deployments") == Some(DownReason::Stalled)
         })
         .await;
-    assert_eq!(world.get("/readyz").await.status, 503, "a stalled kind is not synced");
-    assert_eq!(world.get("/livez").await.status, 200);
+    assert_eq!(exporter.get("/readyz").await.status, 503, "a stalled kind is not synced");
+    assert_eq!(exporter.get("/livez").await.status, 200);
     api.set_fault("deployments", ServerFault::None);
-    world
-        .until("the watch recovers", Duration::from_secs(35), |world| {
-            world.cached_versions("deployments").len() == 2
+    exporter
+        .until("the watch recovers", Duration::from_secs(35), |exporter| {
+            exporter.cached_versions("deployments").len() == 2
         })
         .await;
-    assert_eq!(world.get("/readyz").await.status, 200);
+    assert_eq!(exporter.get("/readyz").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,17 +71,17 @@ async fn incomplete_list_exposes_nothing_and_is_retried() {
     for mood in [ServerFault::ListStalls(700), ServerFault::ListTruncated(700)] {
         let api = shop();
         api.set_fault("deployments", mood);
-        let world = ExporterFixture::start(&api);
-        world
-            .until("the failure is detected", STALL_TIMEOUT, |world| {
-                down_reason(world, "deployments").is_some()
+        let exporter = ExporterFixture::start(&api);
+        exporter
+            .until("the failure is detected", STALL_TIMEOUT, |exporter| {
+                down_reason(exporter, "deployments").is_some()
             })
             .await;
-        assert!(world.cached_versions("deployments").is_empty());
+        assert!(exporter.cached_versions("deployments").is_empty());
         api.set_fault("deployments", ServerFault::None);
-        world
-            .until("the watch recovers", Duration::from_secs(35), |world| {
-                world.cached_versions("deployments").len() == 2
+        exporter
+            .until("the watch recovers", Duration::from_secs(35), |exporter| {
+                exporter.cached_versions("deployments").len() == 2
             })
             .await;
     }
@@ -90,15 +90,17 @@ async fn incomplete_list_exposes_nothing_and_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn failed_relist_keeps_the_cache() {
     let api = shop();
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     api.set_fault("deployments", ServerFault::ListTruncated(700));
-    api.delete("deployments", "cart");
+    api.delete("deployments", "shop", "cart");
     api.compact_history();
     api.close_watches();
-    world
-        .until("the failure is detected", STALL_TIMEOUT, |world| down_reason(world, "deployments").is_some())
+    exporter
+        .until("the failure is detected", STALL_TIMEOUT, |exporter| {
+            down_reason(exporter, "deployments").is_some()
+        })
         .await;
-    let page = world.metrics().await;
+    let page = exporter.metrics().await;
     assert_eq!(
         page.lines().filter(|line| line.starts_with("drift_resource_drifted{group=\"apps\"")).count(),
         1
@@ -106,50 +108,50 @@ async fn failed_relist_keeps_the_cache() {
     // The watch delivered the deletion before the disconnect, so only the deleted object is gone.
     assert!(page.contains("verdict=\"unknown\",reason=\"stale\""), "{page}");
     api.set_fault("deployments", ServerFault::None);
-    world
-        .until("the watch recovers", Duration::from_secs(35), |world| {
-            down_reason(world, "deployments").is_none()
+    exporter
+        .until("the watch recovers", Duration::from_secs(35), |exporter| {
+            down_reason(exporter, "deployments").is_none()
         })
         .await;
-    assert_eq!(world.cached_versions("deployments"), api.resource_versions("deployments"));
+    assert_eq!(exporter.cached_versions("deployments"), api.resource_versions("deployments"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn stalled_watch_is_detected_and_its_claims_are_unknown() {
     let api = shop();
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     api.put("deployments", edited(deployment("web"), 1));
-    world.wait_idle().await;
+    exporter.wait_idle().await;
     let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
-    assert_eq!(world.sample(web).await, Some(1.0));
+    assert_eq!(exporter.sample(web).await, Some(1.0));
     api.set_fault("deployments", ServerFault::Unresponsive);
-    let took = world.until("the stall is detected", STALL_TIMEOUT + Duration::from_secs(30), |world| {
-        down_reason(world, "deployments") == Some(DownReason::Stalled)
+    let took = exporter.until("the stall is detected", STALL_TIMEOUT + Duration::from_secs(30), |exporter| {
+        down_reason(exporter, "deployments") == Some(DownReason::Stalled)
     });
     let took = took.await;
     assert!(took <= STALL_TIMEOUT, "{took:?}");
-    assert_eq!(world.sample("drift_watch_stream_up{group=\"apps\"").await, Some(0.0));
-    assert_eq!(world.sample("drift_watch_stream_up{group=\"\"").await, Some(1.0));
+    assert_eq!(exporter.sample("drift_watch_stream_up{group=\"apps\"").await, Some(0.0));
+    assert_eq!(exporter.sample("drift_watch_stream_up{group=\"\"").await, Some(1.0));
     let stale = "drift_resources{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",source=\"annotation\",verdict=\"unknown\",reason=\"stale\"}";
-    assert_eq!(world.sample(stale).await, Some(2.0));
-    assert_eq!(world.sample(web).await, Some(1.0), "the last value is kept");
+    assert_eq!(exporter.sample(stale).await, Some(2.0));
+    assert_eq!(exporter.sample(web).await, Some(1.0), "the last value is kept");
 }
 
 #[tokio::test(start_paused = true)]
 async fn expired_resource_version_triggers_relist() {
     for mood in [ServerFault::WatchErrorEvent(410), ServerFault::WatchHttpError(410)] {
         let api = shop();
-        let world = ExporterFixture::ready(&api).await;
+        let exporter = ExporterFixture::ready(&api).await;
         api.set_fault("deployments", mood);
         api.close_watches();
         tokio::time::sleep(Duration::from_secs(2)).await;
         // No watch delivers these two changes.
-        api.delete("deployments", "cart");
+        api.delete("deployments", "shop", "cart");
         api.put("deployments", edited(deployment("web"), 1));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(world.cached_versions("deployments"), api.resource_versions("deployments"));
+        assert_eq!(exporter.cached_versions("deployments"), api.resource_versions("deployments"));
         let lists = api
-            .requests()
+            .request_urls()
             .iter()
             .filter(|url| url.contains("deployments?") && !url.contains("watch"))
             .count();
@@ -160,23 +162,23 @@ async fn expired_resource_version_triggers_relist() {
 #[tokio::test(start_paused = true)]
 async fn expired_version_after_outage_is_relisted_at_once() {
     let api = shop();
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     api.set_fault("deployments", ServerFault::HttpError(503, None));
     api.close_watches();
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(down_reason(&world, "deployments"), Some(DownReason::Error));
+    assert_eq!(down_reason(&exporter, "deployments"), Some(DownReason::Error));
     api.put("deployments", edited(deployment("web"), 1));
     api.compact_history();
     api.set_fault("deployments", ServerFault::None);
-    world
-        .until("the watch is up again", Duration::from_secs(35), |world| {
-            down_reason(world, "deployments").is_none()
+    exporter
+        .until("the watch is up again", Duration::from_secs(35), |exporter| {
+            down_reason(exporter, "deployments").is_none()
         })
         .await;
-    let is_current = |world: &ExporterFixture| {
-        world.cached_versions("deployments") == world.api.resource_versions("deployments")
+    let is_current = |exporter: &ExporterFixture| {
+        exporter.cached_versions("deployments") == exporter.api.resource_versions("deployments")
     };
-    world
+    exporter
         .until("the cache is current as soon as the watch is up", Duration::from_millis(100), is_current)
         .await;
 }
@@ -185,25 +187,25 @@ async fn expired_version_after_outage_is_relisted_at_once() {
 async fn forbidden_kind_is_retried_with_backoff_until_granted() {
     let api = shop();
     api.set_fault("deployments", ServerFault::HttpError(403, None));
-    let world = ExporterFixture::start(&api);
-    world
-        .until("the list is rejected", Duration::from_secs(5), |world| {
-            down_reason(world, "deployments").is_some()
+    let exporter = ExporterFixture::start(&api);
+    exporter
+        .until("the list is rejected", Duration::from_secs(5), |exporter| {
+            down_reason(exporter, "deployments").is_some()
         })
         .await;
-    let ready = world.get("/readyz").await;
+    let ready = exporter.get("/readyz").await;
     assert_eq!(
-        (ready.status.as_u16(), down_reason(&world, "deployments")),
+        (ready.status.as_u16(), down_reason(&exporter, "deployments")),
         (200, Some(DownReason::Forbidden))
     );
     assert!(ready.text().contains("deployments.apps: not listed (forbidden): "), "{}", ready.text());
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let requests = api.requests().iter().filter(|url| url.contains("deployments")).count();
+    let requests = api.request_urls().iter().filter(|url| url.contains("deployments")).count();
     assert!((15..60).contains(&requests), "{requests} requests in ten minutes");
     api.set_fault("deployments", ServerFault::None);
-    world
-        .until("the watch recovers", Duration::from_secs(35), |world| {
-            world.cached_versions("deployments").len() == 2
+    exporter
+        .until("the watch recovers", Duration::from_secs(35), |exporter| {
+            exporter.cached_versions("deployments").len() == 2
         })
         .await;
 }
@@ -212,38 +214,41 @@ async fn forbidden_kind_is_retried_with_backoff_until_granted() {
 async fn readyz_stays_ready_during_an_outage() {
     let api = shop();
     api.set_fault("deployments", ServerFault::HttpError(403, None));
-    let world = ExporterFixture::start(&api);
-    world
-        .until("the list is rejected", Duration::from_secs(5), |world| {
-            down_reason(world, "deployments").is_some()
+    let exporter = ExporterFixture::start(&api);
+    exporter
+        .until("the list is rejected", Duration::from_secs(5), |exporter| {
+            down_reason(exporter, "deployments").is_some()
         })
         .await;
-    world.wait_idle().await;
-    assert_eq!(world.get("/readyz").await.status, 200);
+    exporter.wait_idle().await;
+    assert_eq!(exporter.get("/readyz").await.status, 200);
     api.set_fault("deployments", ServerFault::HttpError(500, None));
     api.set_fault("services", ServerFault::HttpError(500, None));
     api.close_watches();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(down_reason(&world, "deployments"), Some(DownReason::Error));
-    assert_eq!(world.get("/readyz").await.status, 200);
+    assert_eq!(down_reason(&exporter, "deployments"), Some(DownReason::Error));
+    assert_eq!(exporter.get("/readyz").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeatedly_closed_watch_backs_off() {
     let api = shop();
-    let world = ExporterFixture::ready(&api).await;
+    let exporter = ExporterFixture::ready(&api).await;
     for _ in 0..600 {
         api.close_watches();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let watches =
-        api.requests().iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
+    let watches = api
+        .request_urls()
+        .iter()
+        .filter(|url| url.contains("deployments") && url.contains("watch=1"))
+        .count();
     assert!(watches < 80, "{watches} watches in ten minutes");
     api.put("deployments", edited(deployment("web"), 1));
-    let is_current = |world: &ExporterFixture| {
-        world.cached_versions("deployments") == world.api.resource_versions("deployments")
+    let is_current = |exporter: &ExporterFixture| {
+        exporter.cached_versions("deployments") == exporter.api.resource_versions("deployments")
     };
-    world.until("the edit arrives", Duration::from_secs(35), is_current).await;
+    exporter.until("the edit arrives", Duration::from_secs(35), is_current).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,14 +256,14 @@ async fn readyz_fails_if_no_kind_can_be_listed() {
     let api = shop();
     api.set_fault("deployments", ServerFault::HttpError(403, None));
     api.set_fault("services", ServerFault::HttpError(404, None));
-    let world = ExporterFixture::start(&api);
-    world
-        .until("both lists are rejected", Duration::from_secs(5), |world| {
-            down_reason(world, "deployments").is_some()
-                && down_reason(world, "services") == Some(DownReason::NotFound)
+    let exporter = ExporterFixture::start(&api);
+    exporter
+        .until("both lists are rejected", Duration::from_secs(5), |exporter| {
+            down_reason(exporter, "deployments").is_some()
+                && down_reason(exporter, "services") == Some(DownReason::NotFound)
         })
         .await;
-    assert_eq!(world.get("/readyz").await.status, 503);
+    assert_eq!(exporter.get("/readyz").await.status, 503);
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,9 +272,9 @@ async fn retry_after_header_is_respected() {
     api.set_fault("deployments", ServerFault::HttpError(429, Some(20)));
     let _world = ExporterFixture::start(&api);
     tokio::time::sleep(Duration::from_secs(19)).await;
-    assert_eq!(api.requests().iter().filter(|url| url.contains("deployments")).count(), 1);
+    assert_eq!(api.request_urls().iter().filter(|url| url.contains("deployments")).count(), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(api.requests().iter().filter(|url| url.contains("deployments")).count(), 2);
+    assert_eq!(api.request_urls().iter().filter(|url| url.contains("deployments")).count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,39 +290,40 @@ async fn invalid_object_hides_no_other() {
     let mut quantity = deployment("quantity");
     quantity["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "lots"});
     api.put("deployments", quantity);
-    api.put("deployments", json!({"metadata": {"name": "", "namespace": "shop"}}));
+    let labels = json!({"tfdrift.jin.dev/enabled": "true"});
+    api.put("deployments", json!({"metadata": {"name": "", "namespace": "shop", "labels": labels}}));
     api.put("deployments", recorded(deployment("annotated"), &"x".repeat(256 << 10)));
-    let world = ExporterFixture::ready(&api).await;
-    assert_eq!(world.cached_versions("deployments").len(), 6);
+    let exporter = ExporterFixture::ready(&api).await;
+    assert_eq!(exporter.cached_versions("deployments").len(), 6);
     let line = |verdict: &str, reason: &str| {
         format!(
             "drift_resources{{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",source=\"annotation\",verdict=\"{verdict}\",reason=\"{reason}\"}}"
         )
     };
-    assert_eq!(world.sample(&line("in_sync", "")).await, Some(2.0), "{}", world.metrics().await);
-    assert_eq!(world.sample(&line("unknown", "unreadable")).await, Some(3.0));
-    assert_eq!(world.sample(&line("unknown", "bad_hash")).await, Some(1.0));
+    assert_eq!(exporter.sample(&line("in_sync", "")).await, Some(2.0), "{}", exporter.metrics().await);
+    assert_eq!(exporter.sample(&line("unknown", "unreadable")).await, Some(3.0));
+    assert_eq!(exporter.sample(&line("unknown", "bad_hash")).await, Some(1.0));
 
     // The same through a watch, with malformed events in between.
     api.send_line("deployments", r#"{"type":"MODIFIED","object":{"metadata":{"namespace":"shop"}}}"#);
     api.put("deployments", edited(deployment("web"), 1));
-    world.wait_idle().await;
+    exporter.wait_idle().await;
     let web = "drift_resource_drifted{group=\"apps\",kind=\"Deployment\",namespace=\"shop\",name=\"web\"";
-    assert_eq!(world.sample(web).await, Some(1.0));
+    assert_eq!(exporter.sample(web).await, Some(1.0));
     api.send_line("deployments", "this is not JSON");
-    world
-        .until("the malformed watch is closed", Duration::from_secs(1), |world| {
-            down_reason(world, "deployments").is_some()
+    exporter
+        .until("the malformed watch is closed", Duration::from_secs(1), |exporter| {
+            down_reason(exporter, "deployments").is_some()
         })
         .await;
     api.put("deployments", deployment("web"));
-    world
-        .until("the watch recovers", Duration::from_secs(35), |world| {
-            down_reason(world, "deployments").is_none()
+    exporter
+        .until("the watch recovers", Duration::from_secs(35), |exporter| {
+            down_reason(exporter, "deployments").is_none()
         })
         .await;
-    world.wait_idle().await;
-    assert_eq!(world.sample(web).await, Some(0.0));
+    exporter.wait_idle().await;
+    assert_eq!(exporter.sample(web).await, Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,7 +331,7 @@ async fn idle_watch_sends_two_requests_per_minute_and_no_list() {
     let api = shop();
     let _world = ExporterFixture::ready(&api).await;
     tokio::time::sleep(Duration::from_secs(3_600)).await;
-    let requests = api.requests();
+    let requests = api.request_urls();
     let watches =
         requests.iter().filter(|url| url.contains("deployments") && url.contains("watch=1")).count();
     let lists = requests.iter().filter(|url| !url.contains("watch=1")).count();

@@ -19,8 +19,8 @@ use tower::ServiceExt as _;
 
 use crate::support::{
     api_server::{ApiServer, ServerFault},
-    objects::{deployment, edited, recorded, service},
-    world::ExporterFixture,
+    exporter_fixture::ExporterFixture,
+    live_objects::{deployment, edited, recorded, service},
 };
 
 /// The exporter finds a kind within this time: the discovery interval plus time for the list.
@@ -67,7 +67,7 @@ fn is_up(exporter: &ExporterFixture) -> bool {
 }
 
 fn lists(api: &ApiServer, what: &str) -> usize {
-    api.requests().iter().filter(|url| url.contains(what) && !url.contains("watch=1")).count()
+    api.request_urls().iter().filter(|url| url.contains(what) && !url.contains("watch=1")).count()
 }
 
 fn resolution_causes(exporter: &ExporterFixture) -> Vec<ResolutionCause> {
@@ -187,7 +187,7 @@ async fn selectors_share_one_watch_and_apply_to_label_changes() {
     api.put("widgets", gear("c", &json!({"team": "b"})));
     exporter.wait_idle().await;
     assert_eq!(known(&exporter), ["b", "c"]);
-    api.delete("widgets", "c");
+    api.delete("widgets", "shop", "c");
     exporter.wait_idle().await;
     assert_eq!(known(&exporter), ["b"]);
 }
@@ -216,10 +216,10 @@ async fn narrowed_settings_drop_objects_and_keep_other_watches_open() {
     assert_eq!(resolution_causes(&exporter), [ResolutionCause::Rule]);
     assert_eq!(exporter.get("/readyz").await.status, 200);
     assert_eq!(exporter.get("/v1/resources?namespace=ops").await.status, 403);
-    assert!(api.requests().iter().any(|url| url.contains("fieldSelector=metadata.namespace%21%3Dops")));
+    assert!(api.request_urls().iter().any(|url| url.contains("fieldSelector=metadata.namespace%21%3Dops")));
 
     exporter.wait_idle().await;
-    let before = api.requests().len();
+    let before = api.request_urls().len();
     let only_services = settings(vec![WantedKind {
         selector: Selector::parse("tfdrift.jin.dev/enabled=true").ok(),
         scope: Scope::new([], ["ops"]),
@@ -230,7 +230,7 @@ async fn narrowed_settings_drop_objects_and_keep_other_watches_open() {
         .until("Deployments are dropped", DISCOVERY_LIMIT, |exporter| exporter.snapshot().kinds.len() == 1)
         .await;
     exporter.wait_idle().await;
-    assert_eq!(api.requests().len(), before, "the watch of Services stays open");
+    assert_eq!(api.request_urls().len(), before, "the watch of Services stays open");
     let page = exporter.metrics().await;
     let left: Vec<_> = page.lines().filter(|line| line.contains("kind=\"Deployment\"")).collect();
     assert!(
@@ -337,7 +337,7 @@ async fn default_kinds_need_no_discovery() {
     let api = ApiServer::default();
     let _world = ExporterFixture::ready(&api).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(api.requests().iter().all(|url| url.contains("deployments") || url.contains("services")));
+    assert!(api.request_urls().iter().all(|url| url.contains("deployments") || url.contains("services")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     api_server::ApiServer,
-    world::{BEGIN, ExporterFixture},
+    exporter_fixture::{BEGIN, ExporterFixture},
 };
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";

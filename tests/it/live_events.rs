@@ -24,12 +24,12 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{
-    programs::wait::completes,
     server::UNLIMITED,
     support::{
         api_server::ApiServer,
-        objects::{deployment, edited, service},
-        world::{BEGIN, ExporterFixture},
+        exporter_fixture::{BEGIN, ExporterFixture},
+        live_objects::{deployment, edited, service},
+        wait::completes,
     },
 };
 

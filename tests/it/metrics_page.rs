@@ -23,8 +23,8 @@ use crate::{
     status_hash::{job, job_kind},
     support::{
         api_server::ApiServer,
-        objects::{deployment, edited, recorded, service},
-        world::ExporterFixture,
+        exporter_fixture::ExporterFixture,
+        live_objects::{deployment, edited, recorded, service},
     },
 };
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::programs::{embedded::Embedded, exporter::Exporter, wait::eventually};
+use crate::support::{embedded::Embedded, exporter::Exporter, wait::eventually};
 
 /// An exporter process with a settings file, on an embedded cluster with one drifted Deployment.
 struct ReloadFixture {

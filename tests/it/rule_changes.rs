@@ -17,9 +17,9 @@ use crate::{
     rules::rules,
     support::{
         api_server::ApiServer,
-        claims::EngineFixture,
-        objects::{deployment, edited},
-        world::{BEGIN, ExporterFixture},
+        engine::EngineFixture,
+        exporter_fixture::{BEGIN, ExporterFixture},
+        live_objects::{deployment, edited},
     },
 };
 

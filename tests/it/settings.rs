@@ -269,7 +269,7 @@ cases:
   object: {apiVersion: apps/v1, kind: Deployment, namespace: ops, name: web}
   difference: {path: spec.replicas, field: replicas, expected: '3', actual: '0', manager: kubectl}
   want: {ignored: false, severity: critical}
-- name: whoever scales for an autoscaler
+- name: any manager that scales for an autoscaler
   object: {apiVersion: apps/v1, kind: Deployment, namespace: ops, name: web, autoscaled: true}
   difference: {path: spec.replicas, expected: '3', actual: '7', manager: my-scaler}
   want: {actor: autoscaler, expectation: expected}

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 const INTRODUCTION: &str = "\
 # Every setting
 
-Made from the [JSON Schema](settings.schema.json) of the settings file, which `drift-exporter check --schema` prints; `make schema` writes this page anew. `[]` stands for each
-element of a list. What a key means beside others is told in [configuration](configuration.md#the-settings-file).
+Made from the [JSON Schema](settings.schema.json) of the settings file, which `drift-exporter check --schema` prints; `make schema` updates this page. `[]` means each
+element of a list. [Configuration](configuration.md#the-settings-file) describes how keys interact.
 ";
 
 /// Renders the keys of a schema as rows of a table.

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{
     api_server::ApiServer,
-    world::{BEGIN, ExporterFixture},
+    exporter_fixture::{BEGIN, ExporterFixture},
 };
 
 const SIMPLE: &str = "simpleresources";
@@ -350,13 +350,13 @@ async fn job_series_are_labelled_by_resource() {
     exporter.wait_idle().await;
     assert_eq!((sample("last_result").await, sample("duration_seconds").await), (Some(1.0), Some(15.0)));
     // The old Job is deleted, then the new one.
-    api.delete("jobs", "apply-1");
+    api.delete("jobs", "shop", "apply-1");
     exporter.wait_idle().await;
     assert_eq!(sample("last_result").await, Some(1.0));
     let lines =
         exporter.metrics().await.lines().filter(|line| line.starts_with("drift_terraform_job_")).count();
     assert_eq!(lines, 3, "one series of each metric for the resource, and none for other Jobs");
-    api.delete("jobs", "apply-2");
+    api.delete("jobs", "shop", "apply-2");
     exporter.wait_idle().await;
     assert_eq!(sample("last_result").await, None);
     assert_eq!(claim(&exporter).await["job"], Value::Null);

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::{
     rules::rules,
-    support::claims::{EngineFixture, config_maps, state, state_with_labels},
+    support::engine::{EngineFixture, config_maps, state, state_with_labels},
 };
 
 const A: (&str, &str, &str) = ("a", "u-a", "1");

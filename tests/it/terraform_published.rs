@@ -18,10 +18,10 @@ use drift_exporter::{
 use serde_json::{Value, json};
 
 use crate::{
-    command_line::{CommandOutput, run},
+    cli_flags::{CommandOutput, run},
     support::{
-        followed::{SourceEvent, SourceFixture},
-        state_server::StateServer,
+        api_server::ApiServer,
+        source::{SourceEvent, SourceFixture},
     },
 };
 
@@ -76,7 +76,7 @@ fn incompressible(kibibytes: usize) -> Value {
     (0..kibibytes).map(noise).collect()
 }
 
-pub(crate) fn put(server: &StateServer, secrets: &[Value]) {
+pub(crate) fn put(server: &ApiServer, secrets: &[Value]) {
     for secret in secrets {
         let mut secret = secret.clone();
         secret["metadata"]["namespace"] = json!("terraform");
@@ -84,7 +84,7 @@ pub(crate) fn put(server: &StateServer, secrets: &[Value]) {
     }
 }
 
-fn start_source(server: &StateServer) -> SourceFixture {
+fn start_source(server: &ApiServer) -> SourceFixture {
     SourceFixture::start(server, StateLocations { enabled: true, ..StateLocations::default() })
 }
 
@@ -105,7 +105,7 @@ async fn published_baseline_round_trips() {
     let labels = json!({"tfdrift.jin.dev/baseline": "true", "tfdrift.jin.dev/baseline-name": "shop-prod", "app.kubernetes.io/managed-by": "drift-exporter"});
     assert_eq!(metadata["labels"], labels);
     assert_eq!(metadata["annotations"]["tfdrift.jin.dev/serial"], "7");
-    let server = StateServer::default();
+    let server = ApiServer::with_source_kinds();
     put(&server, &secrets);
     let mut source = start_source(&server);
     let baseline = source.next_baseline().await;
@@ -140,7 +140,7 @@ async fn parts_of_different_publications_are_not_combined() {
         assert!(secret.to_string().len() < 256 << 10);
         assert_eq!(secret["metadata"]["namespace"], "terraform");
     }
-    let server = StateServer::default();
+    let server = ApiServer::with_source_kinds();
     put(&server, &long);
     let mut source = start_source(&server);
     assert_eq!(source.next_baseline().await.objects.len(), 260);

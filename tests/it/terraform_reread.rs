@@ -8,7 +8,7 @@ use drift_exporter::{
 };
 use serde_json::{Value, json};
 
-use crate::programs::cpu::thread_time;
+use crate::support::cpu::thread_time;
 
 fn key() -> RedactionKey {
     RedactionKey::new([7; 32])

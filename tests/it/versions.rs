@@ -16,8 +16,8 @@ use crate::{
     support::{
         api_server::ServerFault,
         autoscalers::{AUTOSCALERS, SOON, StateFiles, autoscaler, declared, server},
-        claims::{self, EngineFixture, state},
-        world::ExporterFixture,
+        engine::{self, EngineFixture, state},
+        exporter_fixture::ExporterFixture,
     },
 };
 
@@ -159,7 +159,7 @@ async fn autoscalers_are_compared_in_their_declared_versions() {
     };
     assert_eq!((version("old"), version("new")), ("autoscaling/v1".into(), "autoscaling/v2".into()));
 
-    api.delete(AUTOSCALERS, "old");
+    api.delete(AUTOSCALERS, "shop", "old");
     exporter.wait_for_verdict(KIND, "old", "missing").await;
     api.put(AUTOSCALERS, autoscaler("old", "web", 80, 1));
     exporter.wait_for_verdict(KIND, "old", "in_sync").await;
@@ -304,7 +304,7 @@ fn moved() -> MovedFixture {
     fixture.assert_unknown("a", UnknownReason::OtherVersion);
     let names: Arc<NameSet> = Arc::new([("shop", "a")].into_iter().collect());
     let rest = Arc::new(WatchSpec { excluded_names: names.clone(), ..WatchSpec::clone(&fixture.stream) });
-    let kind = Arc::new(Kind { version: "v2".into(), ..claims::config_maps() });
+    let kind = Arc::new(Kind { version: "v2".into(), ..engine::config_maps() });
     let other = Arc::new(WatchSpec { included_names: names, ..WatchSpec::all(kind) });
     let streams = vec![rest.clone(), other.clone()];
     fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan { streams, ..WatchPlan::default() })));

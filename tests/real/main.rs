@@ -11,6 +11,8 @@ mod support;
 
 /// Alert rules, routes and messages, checked with promtool, amtool and Alertmanager.
 mod alerts;
+/// Five sources on one API server.
+mod all_sources;
 /// The web UI in a real Chromium.
 mod browser;
 /// Every dashboard query, evaluated by a real Prometheus.
@@ -23,8 +25,6 @@ mod demo_release;
 mod demo_state;
 /// The chart and its generated manifests.
 mod deploy;
-/// Five sources on one API server.
-mod five_sources;
 /// Releases of real Helm.
 mod helm_source;
 /// The container image.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     dashboards::{self, Exporters},
     support::{
-        page,
+        http_client,
         process::{Running, termination_requested},
         receiver::has_text_details,
         stack::{SPEED_UP, Stack},
@@ -160,7 +160,7 @@ fn check_link_shows_the_fields(stack: &Stack, link: &str) {
     let start = format!("http://127.0.0.1:{}", stack.exporter.port);
     let path = link.strip_prefix(&start).unwrap_or_else(|| panic!("{link} has another host"));
     let (path, place) = path.split_once('#').expect("a place on the page");
-    let answer = page::get(stack.exporter.port, path, &[]).expect("the page");
+    let answer = http_client::get(stack.exporter.port, path, &[]).expect("the page");
     let shown = answer.text();
     assert_eq!(answer.status, 200);
     for expected in [

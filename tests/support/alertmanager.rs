@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    page,
+    http_client,
     parts::program,
     process::{Running, free_port},
     receiver::Receiver,
@@ -34,7 +34,7 @@ impl Alertmanager {
         );
         let alertmanager = Self { _running: running, port };
         eventually("a ready Alertmanager", || {
-            page::get(port, "/-/ready", &[]).filter(|answer| answer.status == 200)
+            http_client::get(port, "/-/ready", &[]).filter(|answer| answer.status == 200)
         });
         alertmanager
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    page::{self, post},
+    http_client::{self, post},
     process::{Running, free_port},
     wait::eventually,
 };
@@ -40,7 +40,7 @@ impl Browser {
             Command::new("chromedriver").arg(format!("--port={port}")).env("TMPDIR", folder.path()),
             &folder.path().join("driver.log"),
         );
-        eventually("the driver listens", || page::get(port, "/status", &[]));
+        eventually("the driver listens", || http_client::get(port, "/status", &[]));
         let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([profile.as_str()]).collect();
         // The Chromium on the PATH. The driver might choose another version.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{
-    page::post,
+    http_client::post,
     parts::program,
     process::{Running, free_port},
     wait::eventually,
@@ -198,6 +198,12 @@ impl Cluster {
                 (text(&entry["verb"]), text(&entry["objectRef"]["resource"]))
             })
             .collect()
+    }
+
+    /// The number of lists of a resource by the exporter.
+    pub fn lists_of(&self, resource: &str) -> usize {
+        let requests = self.requests_by(User::Exporter);
+        requests.iter().filter(|(verb, listed)| verb == "list" && listed == resource).count()
     }
 
     fn is_ready(&self) -> bool {

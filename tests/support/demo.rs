@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{
     cpu::process_time,
-    page::{self, Response},
+    http_client::{self, Response},
     process::{Running, free_port},
     wait::eventually,
 };
@@ -74,11 +74,11 @@ impl Demo {
             &log,
         );
         eventually("the first page is served", || {
-            page::get(port, "/", &[]).filter(|page| page.status == 200)
+            http_client::get(port, "/", &[]).filter(|page| page.status == 200)
         });
         let first_page = process_time(running.pid());
         eventually("the shop is synced", || {
-            page::get(port, "/readyz", &[]).filter(|page| page.status == 200)
+            http_client::get(port, "/readyz", &[]).filter(|page| page.status == 200)
         });
         let output = eventually("it prints its addresses", || {
             fs::read_to_string(&log).ok().filter(|output| output.contains("Ctrl-C"))
@@ -91,11 +91,11 @@ impl Demo {
 
     /// Gets a path.
     pub fn get(&self, path: &str) -> Response {
-        page::get(self.port, path, &[]).expect("the demo answers")
+        http_client::get(self.port, path, &[]).expect("the demo answers")
     }
 
     /// Its output.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         fs::read_to_string(&self.log).expect("its output")
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    page::{self, Response},
+    http_client::{self, Response},
     process::{Running, free_port},
     wait::eventually,
 };
@@ -51,7 +51,7 @@ impl Exporter {
 
     /// Gets a path; none if the connection fails.
     pub fn get(&self, path: &str) -> Option<Response> {
-        page::get(self.port, path, &[])
+        http_client::get(self.port, path, &[])
     }
 
     /// The metrics page as plain text.
@@ -61,7 +61,7 @@ impl Exporter {
 
     /// The value of the only sample with this name and these labels.
     pub fn sample(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        page::sample(&self.metrics(), name, labels)
+        http_client::sample(&self.metrics(), name, labels)
     }
 
     /// Waits until a sample has a value, or is absent.

@@ -9,19 +9,33 @@ use super::{
     Cluster,
     errors::StatusError,
     resources::Resource,
-    routes::QueryParameters,
+    routes::{QueryParameters, partial_object_metadata},
     store::{StoreKey, StoredObject},
 };
 use crate::types;
 
 #[derive(Debug)]
 pub(super) struct ListPage {
-    pub(super) resource_version: u64,
+    resource_version: u64,
     pub(super) items: Vec<Arc<StoredObject>>,
     /// The token for the next page; empty on the last page.
-    pub(super) continue_token: String,
+    continue_token: String,
     /// Unset for a list with a selector, as in the real API server.
-    pub(super) remaining_item_count: Option<usize>,
+    remaining_item_count: Option<usize>,
+}
+
+impl ListPage {
+    /// The `metadata` of the list.
+    pub(super) fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.resource_version.to_string()});
+        if !self.continue_token.is_empty() {
+            metadata["continue"] = self.continue_token.as_str().into();
+        }
+        if let Some(remaining) = self.remaining_item_count {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        metadata
+    }
 }
 
 impl Cluster {
@@ -82,11 +96,7 @@ fn continue_token(resource_version: u64, last: &StoreKey) -> String {
 
 /// A client in the middle of a list gets a token that continues inconsistently, at the latest resource version.
 fn expired_list(after: Option<&StoreKey>) -> StatusError {
-    let error = StatusError::expired(EXPIRED_CONTINUE_TOKEN);
-    match after {
-        Some(last) => error.with_continue(&continue_token(LATEST, last)),
-        None => error,
-    }
+    StatusError::expired(EXPIRED_CONTINUE_TOKEN, after.map(|last| continue_token(LATEST, last)))
 }
 
 const EXPIRED_CONTINUE_TOKEN: &str = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
@@ -193,133 +203,125 @@ impl TablePrinter {
         objects: &[&StoredObject],
         page: Option<&ListPage>,
     ) -> Value {
-        let resource_version = match (page, objects) {
-            (Some(page), _) => page.resource_version.to_string(),
+        let metadata = match (page, objects) {
+            (Some(page), _) => page.metadata(),
             (None, [object]) => {
-                object.to_value()["metadata"]["resourceVersion"].as_str().unwrap_or("").to_owned()
+                json!({"resourceVersion": object.to_value()["metadata"]["resourceVersion"]})
             }
-            (None, _) => String::new(),
+            (None, _) => json!({}),
         };
-        let mut metadata = json!({"resourceVersion": resource_version});
-        if let Some(page) = page.filter(|page| !page.continue_token.is_empty()) {
-            metadata["continue"] = page.continue_token.as_str().into();
-            if let Some(remaining) = page.remaining_item_count {
-                metadata["remainingItemCount"] = remaining.into();
-            }
-        }
-        let rows: Vec<Value> = objects.iter().map(|object| self.row(resource, &object.to_value())).collect();
+        let columns = columns(resource.kind);
+        let definitions: Vec<Value> = columns.iter().map(Column::definition).collect();
+        let rows: Vec<Value> = objects.iter().map(|object| self.row(&columns, object)).collect();
         json!({
             "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-            "columnDefinitions": column_definitions(resource), "rows": rows,
+            "columnDefinitions": definitions, "rows": rows,
         })
     }
 
-    fn row(&self, resource: &Resource, object: &Value) -> Value {
-        let mut row = json!({"cells": cells(resource, object, self.now)});
+    fn row(&self, columns: &[Column], stored: &StoredObject) -> Value {
+        let object = stored.to_value();
+        let cells: Vec<Value> = columns.iter().map(|column| (column.cell)(&object, self.now)).collect();
+        let mut row = json!({"cells": cells});
         match &*self.include_object {
             "None" => {}
-            "Object" => row["object"] = object.clone(),
-            _ => {
-                row["object"] = json!({
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
-                });
-            }
+            "Object" => row["object"] = object,
+            _ => row["object"] = partial_object_metadata(stored),
         }
         row
     }
 }
 
-/// Columns with a priority above 0 are printed with `-o wide` only.
-fn column_definitions(resource: &Resource) -> Vec<Value> {
-    let columns: &[(&str, u8)] = match resource.kind {
-        "Deployment" => &[
-            ("Name", 0),
-            ("Ready", 0),
-            ("Up-to-date", 0),
-            ("Available", 0),
-            ("Age", 0),
-            ("Containers", 1),
-            ("Images", 1),
-            ("Selector", 1),
-        ],
-        "Service" => &[
-            ("Name", 0),
-            ("Type", 0),
-            ("Cluster-IP", 0),
-            ("External-IP", 0),
-            ("Port(s)", 0),
-            ("Age", 0),
-            ("Selector", 1),
-        ],
-        "Secret" => &[("Name", 0), ("Type", 0), ("Data", 0), ("Age", 0)],
-        "ConfigMap" => &[("Name", 0), ("Data", 0), ("Age", 0)],
-        "Lease" => &[("Name", 0), ("Holder", 0), ("Age", 0)],
-        "NetworkPolicy" => &[("Name", 0), ("Pod-Selector", 0), ("Age", 0)],
-        "HorizontalPodAutoscaler" => {
-            &[("Name", 0), ("Reference", 0), ("MinPods", 0), ("MaxPods", 0), ("Replicas", 0), ("Age", 0)]
-        }
-        "Ingress" => &[("Name", 0), ("Class", 0), ("Hosts", 0), ("Age", 0)],
-        "Namespace" => &[("Name", 0), ("Status", 0), ("Age", 0)],
-        _ => &[("Name", 0), ("Age", 0)],
-    };
-    let column = |(name, priority): &(&str, u8)| {
-        let format = if *name == "Name" { "name" } else { "" };
-        json!({"name": name, "type": "string", "format": format, "description": "", "priority": priority})
-    };
-    columns.iter().map(column).collect()
+/// A column of the table that `kubectl get` prints.
+struct Column {
+    name: &'static str,
+    /// Printed with `-o wide` only.
+    wide: bool,
+    cell: Cell,
 }
 
-fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Value {
-    let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
-    let count = |value: &Value| value.as_i64().unwrap_or(0);
-    let age = format_age(metadata["creationTimestamp"].as_str(), now);
-    match resource.kind {
-        "Deployment" => {
-            let ready = format!("{}/{}", count(&status["readyReplicas"]), count(&spec["replicas"]));
-            let containers = &spec["template"]["spec"]["containers"];
-            json!([
-                metadata["name"],
-                ready,
-                count(&status["updatedReplicas"]),
-                count(&status["availableReplicas"]),
-                age,
-                join_field(containers, "name"),
-                join_field(containers, "image"),
-                format_labels(&spec["selector"]["matchLabels"]),
-            ])
-        }
-        "Service" => {
-            let ip = spec["clusterIP"].as_str().unwrap_or("<none>");
-            json!([
-                metadata["name"],
-                spec["type"],
-                ip,
-                "<none>",
-                format_ports(&spec["ports"]),
-                age,
-                format_labels(&spec["selector"])
-            ])
-        }
-        "Secret" => json!([metadata["name"], object["type"], map_len(&object["data"]), age]),
-        "ConfigMap" => {
-            json!([metadata["name"], map_len(&object["data"]) + map_len(&object["binaryData"]), age])
-        }
-        "Lease" => json!([metadata["name"], spec["holderIdentity"].as_str().unwrap_or(""), age]),
-        "NetworkPolicy" => json!([metadata["name"], format_labels(&spec["podSelector"]["matchLabels"]), age]),
-        "HorizontalPodAutoscaler" => {
-            let target = &spec["scaleTargetRef"];
-            let text = |name: &str| target[name].as_str().unwrap_or("");
-            let reference = format!("{}/{}", text("kind"), text("name"));
-            let replicas = count(&status["currentReplicas"]);
-            json!([metadata["name"], reference, spec["minReplicas"], spec["maxReplicas"], replicas, age])
-        }
-        "Ingress" => {
-            let class = spec["ingressClassName"].as_str().unwrap_or("<none>");
-            json!([metadata["name"], class, join_field(&spec["rules"], "host"), age])
-        }
-        "Namespace" => json!([metadata["name"], status["phase"], age]),
-        _ => json!([metadata["name"], age]),
+type Cell = fn(&Value, Timestamp) -> Value;
+
+impl Column {
+    fn new(name: &'static str, cell: Cell) -> Self {
+        Self { name, wide: false, cell }
     }
+
+    fn definition(&self) -> Value {
+        let format = if self.name == "Name" { "name" } else { "" };
+        json!({"name": self.name, "type": "string", "format": format, "description": "", "priority": u8::from(self.wide)})
+    }
+}
+
+/// The columns of a kind: its name, its own columns, its age, and its wide columns.
+fn columns(kind: &str) -> Vec<Column> {
+    let own: &[(&'static str, Cell)] = match kind {
+        "Deployment" => &[
+            ("Ready", |object, _| {
+                let (status, spec) = (&object["status"], &object["spec"]);
+                format!("{}/{}", count(&status["readyReplicas"]), count(&spec["replicas"])).into()
+            }),
+            ("Up-to-date", |object, _| count(&object["status"]["updatedReplicas"]).into()),
+            ("Available", |object, _| count(&object["status"]["availableReplicas"]).into()),
+        ],
+        "Service" => &[
+            ("Type", |object, _| object["spec"]["type"].clone()),
+            ("Cluster-IP", |object, _| object["spec"]["clusterIP"].as_str().unwrap_or("<none>").into()),
+            ("External-IP", |_, _| "<none>".into()),
+            ("Port(s)", |object, _| format_ports(&object["spec"]["ports"]).into()),
+        ],
+        "Secret" => &[
+            ("Type", |object, _| object["type"].clone()),
+            ("Data", |object, _| map_len(&object["data"]).into()),
+        ],
+        "ConfigMap" => {
+            &[("Data", |object, _| (map_len(&object["data"]) + map_len(&object["binaryData"])).into())]
+        }
+        "Lease" => &[("Holder", |object, _| object["spec"]["holderIdentity"].as_str().unwrap_or("").into())],
+        "NetworkPolicy" => &[("Pod-Selector", |object, _| {
+            format_labels(&object["spec"]["podSelector"]["matchLabels"]).into()
+        })],
+        "HorizontalPodAutoscaler" => &[
+            ("Reference", |object, _| {
+                let target = &object["spec"]["scaleTargetRef"];
+                let text = |name: &str| target[name].as_str().unwrap_or("");
+                format!("{}/{}", text("kind"), text("name")).into()
+            }),
+            ("MinPods", |object, _| object["spec"]["minReplicas"].clone()),
+            ("MaxPods", |object, _| object["spec"]["maxReplicas"].clone()),
+            ("Replicas", |object, _| count(&object["status"]["currentReplicas"]).into()),
+        ],
+        "Ingress" => &[
+            ("Class", |object, _| object["spec"]["ingressClassName"].as_str().unwrap_or("<none>").into()),
+            ("Hosts", |object, _| join_field(&object["spec"]["rules"], "host").into()),
+        ],
+        "Namespace" => &[("Status", |object, _| object["status"]["phase"].clone())],
+        _ => &[],
+    };
+    let wide: &[(&'static str, Cell)] = match kind {
+        "Deployment" => &[
+            ("Containers", |object, _| join_field(containers(object), "name").into()),
+            ("Images", |object, _| join_field(containers(object), "image").into()),
+            ("Selector", |object, _| format_labels(&object["spec"]["selector"]["matchLabels"]).into()),
+        ],
+        "Service" => &[("Selector", |object, _| format_labels(&object["spec"]["selector"]).into())],
+        _ => &[],
+    };
+    let name = Column::new("Name", |object, _| object["metadata"]["name"].clone());
+    let age = Column::new("Age", |object, now| {
+        format_age(object["metadata"]["creationTimestamp"].as_str(), now).into()
+    });
+    let own = own.iter().map(|(name, cell)| Column::new(name, *cell));
+    let wide = wide.iter().map(|(name, cell)| Column { wide: true, ..Column::new(name, *cell) });
+    [name].into_iter().chain(own).chain([age]).chain(wide).collect()
+}
+
+fn count(value: &Value) -> i64 {
+    value.as_i64().unwrap_or(0)
+}
+
+fn containers(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]["containers"]
 }
 
 fn map_len(map: &Value) -> usize {
@@ -332,13 +334,14 @@ fn join_field(list: &Value, field: &str) -> String {
 }
 
 fn format_labels(labels: &Value) -> String {
-    let pairs = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
-    let text = pairs.collect::<Vec<_>>().join(",");
+    let text = join_labels(labels);
     if text.is_empty() { "<none>".to_owned() } else { text }
+}
+
+pub(super) fn join_labels(labels: &Value) -> String {
+    let labels = labels.as_object().into_iter().flatten();
+    let pairs = labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
+    pairs.collect::<Vec<_>>().join(",")
 }
 
 fn format_ports(ports: &Value) -> String {

@@ -20,14 +20,16 @@ use std::{
 };
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Preconditions;
 use serde_json::{Value, json};
 use tokio::sync::watch as watch_channel;
 
 use self::{
+    ownership::whole_seconds,
     patch::Patch,
     resources::Resource,
     store::Store,
-    write::{Endpoint, ObjectPath, Preconditions, WriteOptions},
+    write::{Endpoint, ObjectPath, WriteOptions},
 };
 use crate::types::{Clock, Kind, ObjectKey};
 
@@ -64,8 +66,7 @@ impl Cluster {
 
     /// The current time without fractions of a second, as objects record it.
     pub(super) fn now(&self) -> Timestamp {
-        let now = self.0.clock.now();
-        Timestamp::from_second(now.as_second()).unwrap_or(now)
+        whole_seconds(self.0.clock.now())
     }
 
     /// Compacts the event log: watches and lists at an older resource version get 410.

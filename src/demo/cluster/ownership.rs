@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, Time};
 use serde_json::{Map, Value, json};
 
 use super::resources::{ListType, Resource, is_atomic_map, list_type, zero_value};
@@ -39,44 +40,48 @@ pub(super) fn update_managed_fields(
         // A Scale omits zero replicas, and the real API server then assigns the field to no manager.
         changes.removed.append(&mut changes.set);
     }
-    let entries = current["metadata"]["managedFields"].as_array();
     let mut entries: Vec<ManagedFieldsEntry> =
-        entries.into_iter().flatten().map(ManagedFieldsEntry::parse).collect();
-    for entry in &mut entries {
-        entry.fields.retain(|path| !changes.set.contains(path) && !changes.removed.contains(path));
+        serde_json::from_value(current["metadata"]["managedFields"].take()).unwrap_or_default();
+    let mut owned: Vec<FieldSet> = entries.iter().map(owned_fields).collect();
+    for fields in &mut owned {
+        fields.retain(|path| !changes.set.contains(path) && !changes.removed.contains(path));
     }
     if !changes.set.is_empty() {
-        let is_same_manager = |entry: &&mut ManagedFieldsEntry| {
-            entry.manager == manager.name && entry.subresource == manager.subresource
+        let subresource = Some(manager.subresource).filter(|name| !name.is_empty());
+        let is_same_manager = |entry: &ManagedFieldsEntry| {
+            entry.manager.as_deref() == Some(manager.name) && entry.subresource.as_deref() == subresource
         };
-        let time = manager.time.map(rfc3339_seconds);
-        match entries.iter_mut().find(is_same_manager) {
-            Some(entry) => {
-                entry.fields.extend(changes.set);
-                entry.time = time;
-            }
-            None => entries.push(ManagedFieldsEntry {
-                manager: manager.name.to_owned(),
-                subresource: manager.subresource.to_owned(),
-                time,
-                fields: changes.set,
-            }),
-        }
+        let index = entries.iter().position(is_same_manager).unwrap_or_else(|| {
+            entries.push(ManagedFieldsEntry {
+                manager: Some(manager.name.to_owned()),
+                operation: Some("Update".to_owned()),
+                api_version: Some(resource.api_version()),
+                fields_type: Some("FieldsV1".to_owned()),
+                subresource: subresource.map(str::to_owned),
+                ..ManagedFieldsEntry::default()
+            });
+            owned.push(FieldSet::new());
+            entries.len() - 1
+        });
+        entries[index].time = manager.time.map(|time| Time(whole_seconds(time)));
+        owned[index].extend(changes.set);
     }
-    entries.retain(|entry| !entry.fields.is_empty());
+    for (entry, fields) in entries.iter_mut().zip(&owned) {
+        entry.fields_v1 = Some(FieldsV1(write_fields(fields))).filter(|_| !fields.is_empty());
+    }
+    entries.retain(|entry| entry.fields_v1.is_some());
     entries.sort_by(|a, b| (&a.time, &a.manager, &a.subresource).cmp(&(&b.time, &b.manager, &b.subresource)));
     let metadata = current["metadata"].as_object_mut().expect("an object has metadata");
     if entries.is_empty() {
         metadata.remove("managedFields");
     } else {
-        let entries = entries.iter().map(|entry| entry.to_value(&resource.api_version())).collect();
-        metadata.insert("managedFields".to_owned(), entries);
+        metadata.insert("managedFields".to_owned(), json!(entries));
     }
 }
 
 /// Objects record times without fractions of a second.
-pub(super) fn rfc3339_seconds(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+pub(in crate::demo) fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// The object without the fields that the server assigns, which have no owner.
@@ -93,35 +98,12 @@ fn ownable_fields(object: &Value) -> Value {
     fields
 }
 
-struct ManagedFieldsEntry {
-    manager: String,
-    subresource: String,
-    time: Option<String>,
-    fields: FieldSet,
-}
-
-impl ManagedFieldsEntry {
-    fn parse(entry: &Value) -> Self {
-        let text = |name: &str| entry[name].as_str().unwrap_or("").to_owned();
-        let mut fields = FieldSet::new();
-        read_fields(&entry["fieldsV1"], &mut Vec::new(), &mut fields);
-        let time = entry["time"].as_str().map(str::to_owned);
-        Self { manager: text("manager"), subresource: text("subresource"), time, fields }
+fn owned_fields(entry: &ManagedFieldsEntry) -> FieldSet {
+    let mut fields = FieldSet::new();
+    if let Some(FieldsV1(tree)) = &entry.fields_v1 {
+        read_fields(tree, &mut Vec::new(), &mut fields);
     }
-
-    fn to_value(&self, api_version: &str) -> Value {
-        let mut entry = json!({
-            "manager": self.manager, "operation": "Update", "apiVersion": api_version,
-            "fieldsType": "FieldsV1", "fieldsV1": write_fields(&self.fields),
-        });
-        if let Some(time) = &self.time {
-            entry["time"] = time.as_str().into();
-        }
-        if !self.subresource.is_empty() {
-            entry["subresource"] = self.subresource.as_str().into();
-        }
-        entry
-    }
+    fields
 }
 
 /// A leaf is owned. A map or list itself is owned only if it has a `.` entry.

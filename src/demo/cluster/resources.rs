@@ -279,19 +279,13 @@ pub(super) fn aggregated_discovery(path: &[&str]) -> Option<Value> {
 }
 
 fn aggregated_entry(resource: &Resource) -> Value {
-    // The group and version are empty if they are those of the resource.
-    let response_kind = || json!({"group": "", "version": "", "kind": resource.kind});
-    let subresource = |name: &str, kind: Value| json!({"subresource": name, "responseKind": kind, "verbs": ["get", "patch", "update"]});
-    let mut subresources = Vec::new();
-    if resource.has(Feature::StatusSubresource) {
-        subresources.push(subresource("status", response_kind()));
-    }
-    if resource.has(Feature::ScaleSubresource) {
-        subresources
-            .push(subresource("scale", json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})));
-    }
+    let response_kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let subresource = |[name, group, version, kind]: [&str; 4]| json!({"subresource": name, "responseKind": response_kind(group, version, kind), "verbs": SUBRESOURCE_VERBS});
+    let subresources: Vec<Value> = subresources(resource).map(subresource).collect();
     let mut entry = json!({
-        "resource": resource.plural, "singularResource": resource.singular(), "responseKind": response_kind(),
+        "resource": resource.plural, "singularResource": resource.singular(),
+        "responseKind": response_kind("", "", resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" }, "verbs": VERBS,
     });
     if !subresources.is_empty() {
@@ -310,6 +304,7 @@ fn add_aliases(resource: &Resource, entry: &mut Value) {
     }
 }
 
+const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
 const VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
 /// `GET /apis/{group}`.
@@ -345,24 +340,25 @@ fn resource_entries(resource: &Resource) -> Vec<Value> {
         "kind": resource.kind, "verbs": VERBS,
     });
     add_aliases(resource, &mut entry);
-    let subresource = |name: &str| {
-        json!({
+    let subresource = |[name, group, version, kind]: [&str; 4]| {
+        let mut entry = json!({
             "name": format!("{}/{name}", resource.plural), "singularName": "", "namespaced": resource.namespaced,
-            "kind": resource.kind, "verbs": ["get", "patch", "update"],
-        })
+            "kind": kind, "verbs": SUBRESOURCE_VERBS,
+        });
+        if !group.is_empty() {
+            entry["group"] = group.into();
+            entry["version"] = version.into();
+        }
+        entry
     };
-    let mut entries = vec![entry];
-    if resource.has(Feature::StatusSubresource) {
-        entries.push(subresource("status"));
-    }
-    if resource.has(Feature::ScaleSubresource) {
-        let mut scale = subresource("scale");
-        scale["group"] = "autoscaling".into();
-        scale["version"] = "v1".into();
-        scale["kind"] = "Scale".into();
-        entries.push(scale);
-    }
-    entries
+    [entry].into_iter().chain(subresources(resource).map(subresource)).collect()
+}
+
+/// The name, group, version and kind of each subresource. Group and version are empty if they are those of the resource.
+fn subresources(resource: &Resource) -> impl Iterator<Item = [&'static str; 4]> {
+    let status = resource.has(StatusSubresource).then_some(["status", "", "", resource.kind]);
+    let scale = resource.has(ScaleSubresource).then_some(["scale", "autoscaling", "v1", "Scale"]);
+    status.into_iter().chain(scale)
 }
 
 /// `GET /openapi/v3`.

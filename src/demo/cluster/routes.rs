@@ -14,19 +14,20 @@ use http::{
     request::Parts,
 };
 use jiff::Timestamp;
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Status, StatusDetails};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Cluster,
-    errors::StatusError,
+    errors::{StatusError, details},
     list::{ListPage, ObjectSelector, TablePrinter},
     patch::Patch,
     resources::{self, Feature, Resource},
     store::StoredObject,
     watch,
-    write::{Endpoint, ObjectPath, Preconditions, WriteOptions, scale_of},
+    write::{Endpoint, ObjectPath, WriteOptions, scale_of},
 };
 
 /// The limit of the real API server.
@@ -131,7 +132,7 @@ async fn handle(State(api): State<ApiState>, request: Request<Body>) -> Response
                 .await
         }
     };
-    result.unwrap_or_else(|error| json_response(error.code, &error.to_status()))
+    result.unwrap_or_else(|error| json_response(error.code, &error.status))
 }
 
 fn accepts_aggregated_discovery(parts: &Parts) -> bool {
@@ -155,7 +156,7 @@ impl ResourceRequest<'_> {
             Method::GET => {
                 let format = self.response_format(&parameters)?;
                 let selector = parameters.selector(namespace)?;
-                if parameters.is_watch() {
+                if parameters.watch {
                     let stop = self.api.stop.clone();
                     let lines = watch::open(cluster, self.resource, selector, &parameters, format, stop)?;
                     return Ok(json_body(StatusCode::OK, lines));
@@ -202,12 +203,8 @@ impl ResourceRequest<'_> {
             }
             Method::DELETE if endpoint == Endpoint::Object => {
                 let options = read_delete_options(&read_body(body).await?)?;
-                let dry_run = parameters.dry_run()? || options["dryRun"] == json!(["All"]);
-                let precondition = |name: &str| options["preconditions"][name].as_str().map(str::to_owned);
-                let preconditions = Preconditions {
-                    uid: precondition("uid"),
-                    resource_version: precondition("resourceVersion"),
-                };
+                let dry_run = parameters.dry_run()? || options.dry_run == Some(vec!["All".to_owned()]);
+                let preconditions = options.preconditions.unwrap_or_default();
                 let deleted = cluster.delete_object(path, &preconditions, dry_run)?;
                 return Ok(self.delete_response(path.name, &deleted, &format));
             }
@@ -233,7 +230,8 @@ impl ResourceRequest<'_> {
         let program = agent.split('/').next().unwrap_or("");
         let field_manager =
             if parameters.field_manager.is_empty() { program } else { &parameters.field_manager };
-        Ok(WriteOptions { field_manager, dry_run: parameters.dry_run()?, strict: parameters.is_strict() })
+        let strict = parameters.field_validation == "Strict";
+        Ok(WriteOptions { field_manager, dry_run: parameters.dry_run()?, strict })
     }
 
     fn object_response(&self, code: StatusCode, stored: &StoredObject, format: &ResponseFormat) -> Response {
@@ -251,13 +249,7 @@ impl ResourceRequest<'_> {
         if let ResponseFormat::Table(table) = format {
             return json_response(StatusCode::OK, &table.render(self.resource, &objects, Some(page)));
         }
-        let mut metadata = json!({"resourceVersion": page.resource_version.to_string()});
-        if !page.continue_token.is_empty() {
-            metadata["continue"] = page.continue_token.as_str().into();
-        }
-        if let Some(remaining) = page.remaining_item_count {
-            metadata["remainingItemCount"] = remaining.into();
-        }
+        let metadata = page.metadata();
         if let ResponseFormat::Metadata = format {
             let items: Vec<Value> = objects.into_iter().map(partial_object_metadata).collect();
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
@@ -283,12 +275,10 @@ impl ResourceRequest<'_> {
         if self.resource.has(Feature::ReturnsDeletedObject) {
             return self.object_response(StatusCode::OK, deleted, format);
         }
-        let mut details =
-            json!({"name": name, "kind": self.resource.plural, "uid": deleted.to_value()["metadata"]["uid"]});
-        if !self.resource.group.is_empty() {
-            details["group"] = self.resource.group.into();
-        }
-        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+        let uid = deleted.to_value()["metadata"]["uid"].as_str().map(str::to_owned);
+        let details = StatusDetails { uid, ..details(self.resource, name, self.resource.plural) };
+        let status =
+            Status { status: Some("Success".to_owned()), details: Some(details), ..Status::default() };
         json_response(StatusCode::OK, &status)
     }
 }
@@ -303,8 +293,16 @@ fn without_type_meta(mut object: Value) -> Value {
 async fn read_body(body: Body) -> Result<Vec<u8>, StatusError> {
     match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes.to_vec()),
-        Ok(Err(_)) => Err(StatusError::request_entity_too_large()),
-        Err(_) => Err(StatusError::request_timeout()),
+        Ok(Err(_)) => Err(StatusError::without_object(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {MAX_BODY}"),
+        )),
+        Err(_) => Err(StatusError::without_object(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            "the request's body did not arrive in time",
+        )),
     }
 }
 
@@ -323,16 +321,16 @@ async fn read_object(resource: &Resource, headers: &HeaderMap, body: Body) -> Re
     })
 }
 
-fn read_delete_options(body: &[u8]) -> Result<Value, StatusError> {
+fn read_delete_options(body: &[u8]) -> Result<DeleteOptions, StatusError> {
     if body.is_empty() {
-        return Ok(Value::Null);
+        return Ok(DeleteOptions::default());
     }
     serde_json::from_slice(body)
         .map_err(|error| StatusError::bad_request(format!("cannot read the DeleteOptions: {error}")))
 }
 
-fn json_response(code: StatusCode, value: &Value) -> Response {
-    json_body(code, Body::from(value.to_string()))
+fn json_response(code: StatusCode, value: &impl Serialize) -> Response {
+    json_body(code, Body::from(json!(value).to_string()))
 }
 
 fn json_body(code: StatusCode, body: Body) -> Response {
@@ -346,7 +344,8 @@ fn json_body(code: StatusCode, body: Body) -> Response {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct QueryParameters {
-    watch: String,
+    #[serde(deserialize_with = "parse_bool")]
+    pub(super) watch: bool,
     label_selector: String,
     field_selector: String,
     limit: String,
@@ -354,8 +353,10 @@ pub(super) struct QueryParameters {
     resource_version: String,
     pub(super) resource_version_match: String,
     timeout_seconds: String,
-    allow_watch_bookmarks: String,
-    send_initial_events: String,
+    #[serde(deserialize_with = "parse_bool")]
+    pub(super) allow_watch_bookmarks: bool,
+    #[serde(deserialize_with = "parse_bool")]
+    pub(super) send_initial_events: bool,
     pub(super) field_manager: String,
     field_validation: String,
     dry_run: String,
@@ -369,18 +370,6 @@ impl QueryParameters {
         Ok(parameters)
     }
 
-    pub(super) fn is_watch(&self) -> bool {
-        parse_bool(&self.watch)
-    }
-
-    pub(super) fn allows_bookmarks(&self) -> bool {
-        parse_bool(&self.allow_watch_bookmarks)
-    }
-
-    pub(super) fn sends_initial_events(&self) -> bool {
-        parse_bool(&self.send_initial_events)
-    }
-
     pub(super) fn dry_run(&self) -> Result<bool, StatusError> {
         match &*self.dry_run {
             "" => Ok(false),
@@ -391,26 +380,17 @@ impl QueryParameters {
         }
     }
 
-    /// Strict validation rejects unknown fields; otherwise they are dropped.
-    pub(super) fn is_strict(&self) -> bool {
-        self.field_validation == "Strict"
-    }
-
     pub(super) fn selector(&self, namespace: Option<&str>) -> Result<ObjectSelector, StatusError> {
         ObjectSelector::parse(namespace, &self.label_selector, &self.field_selector)
     }
 
     /// `None` for no limit.
     pub(super) fn limit(&self) -> Result<Option<usize>, StatusError> {
-        Ok(parse_integer(&self.limit)?
-            .and_then(|limit| usize::try_from(limit).ok())
-            .filter(|limit| *limit > 0))
+        Ok(parse_positive(&self.limit)?.and_then(|limit| usize::try_from(limit).ok()))
     }
 
     pub(super) fn timeout_seconds(&self) -> Result<Option<u64>, StatusError> {
-        Ok(parse_integer(&self.timeout_seconds)?
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .filter(|seconds| *seconds > 0))
+        parse_positive(&self.timeout_seconds)
     }
 
     /// `None` for the latest resource version, 0 for any.
@@ -427,17 +407,20 @@ impl QueryParameters {
     }
 }
 
-fn parse_bool(text: &str) -> bool {
-    matches!(text, "1" | "true" | "True" | "TRUE" | "t" | "T")
+fn parse_bool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(matches!(&*text, "1" | "true" | "True" | "TRUE" | "t" | "T"))
 }
 
-fn parse_integer(text: &str) -> Result<Option<i64>, StatusError> {
+/// `None` for an empty, negative or zero number.
+fn parse_positive(text: &str) -> Result<Option<u64>, StatusError> {
     if text.is_empty() {
         return Ok(None);
     }
     let syntax_error =
         |_| StatusError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"));
-    text.parse().map(Some).map_err(syntax_error)
+    let number: i64 = text.parse().map_err(syntax_error)?;
+    Ok(u64::try_from(number).ok().filter(|number| *number > 0))
 }
 
 /// The representation that the client accepts.
@@ -472,7 +455,8 @@ impl ResponseFormat {
                 (true, Some(_)) | (false, _) => {}
             }
         }
-        Err(StatusError::not_acceptable())
+        let message = "only the following media types are accepted: application/json";
+        Err(StatusError::without_object(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
     }
 }
 

@@ -71,7 +71,9 @@ impl StoreEvent {
 
     /// The last state of the object with the resource version of its deletion, as in a `DELETED` event.
     pub(super) fn deleted_object(&self) -> Option<Arc<StoredObject>> {
-        self.previous.as_ref().map(|previous| deleted_object(previous, self.resource_version))
+        let mut object = self.previous.as_ref()?.to_value();
+        set_resource_version(&mut object, self.resource_version);
+        Some(StoredObject::new(&object))
     }
 }
 
@@ -192,12 +194,6 @@ impl Store {
             self.compacted = oldest.resource_version;
         }
     }
-}
-
-fn deleted_object(previous: &StoredObject, resource_version: u64) -> Arc<StoredObject> {
-    let mut object = previous.to_value();
-    set_resource_version(&mut object, resource_version);
-    StoredObject::new(&object)
 }
 
 fn set_resource_version(object: &mut Value, resource_version: u64) {

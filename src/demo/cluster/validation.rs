@@ -1,18 +1,22 @@
 //! Validation and defaulting of objects, per kind.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
 use serde_json::{Map, Value, json};
 
-use super::{errors::FieldError, resources::Resource};
+use super::{
+    errors::{invalid_value, required_value},
+    resources::Resource,
+};
 
 /// Validates an object, and on update its immutable fields against the previous object.
-pub(super) fn validate(resource: &Resource, object: &Value, previous: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn validate(resource: &Resource, object: &Value, previous: Option<&Value>) -> Vec<StatusCause> {
     let mut errors = Vec::new();
     let name = object["metadata"]["name"].as_str().unwrap_or("");
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(required_value("metadata.name", "name or generateName is required"));
     } else if !is_dns1123_subdomain(name) {
-        errors.push(FieldError::invalid("metadata.name", &name.into(), NAME_RULE));
+        errors.push(invalid_value("metadata.name", &name.into(), NAME_RULE));
     }
     validate_labels("metadata.labels", &object["metadata"]["labels"], &mut errors);
     validate_annotations("metadata.annotations", &object["metadata"]["annotations"], &mut errors);
@@ -22,7 +26,7 @@ pub(super) fn validate(resource: &Resource, object: &Value, previous: Option<&Va
         "Secret" => {
             validate_data_keys("data", &object["data"], &mut errors);
             if previous.is_some_and(|previous| previous["type"] != object["type"]) {
-                errors.push(FieldError::invalid("type", &object["type"], "field is immutable"));
+                errors.push(invalid_value("type", &object["type"], "field is immutable"));
             }
         }
         "ConfigMap" => {
@@ -33,9 +37,9 @@ pub(super) fn validate(resource: &Resource, object: &Value, previous: Option<&Va
     errors
 }
 
-fn validate_data_keys(map: &str, data: &Value, errors: &mut Vec<FieldError>) {
+fn validate_data_keys(map: &str, data: &Value, errors: &mut Vec<StatusCause>) {
     for key in data.as_object().into_iter().flat_map(Map::keys).filter(|key| !is_config_map_key(key)) {
-        errors.push(FieldError::invalid(format!("{map}[{key}]"), &key.as_str().into(), DATA_KEY_RULE));
+        errors.push(invalid_value(format!("{map}[{key}]"), &key.as_str().into(), DATA_KEY_RULE));
     }
 }
 
@@ -43,29 +47,25 @@ const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 
 const DATA_KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 
-fn validate_deployment(object: &Value, previous: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_deployment(object: &Value, previous: Option<&Value>, errors: &mut Vec<StatusCause>) {
     let spec = &object["spec"];
     if spec["replicas"].as_i64().is_some_and(|replicas| replicas < 0) {
-        errors.push(FieldError::invalid(
-            "spec.replicas",
-            &spec["replicas"],
-            "must be greater than or equal to 0",
-        ));
+        errors.push(invalid_value("spec.replicas", &spec["replicas"], "must be greater than or equal to 0"));
     }
     let selector = &spec["selector"];
     let template = &spec["template"];
     match selector["matchLabels"].as_object().filter(|labels| !labels.is_empty()) {
         None if selector["matchExpressions"].as_array().is_none_or(Vec::is_empty) => {
-            errors.push(FieldError::required("spec.selector", ""));
+            errors.push(required_value("spec.selector", ""));
             let detail = "empty selector is invalid for deployment";
-            errors.push(FieldError::invalid("spec.template.metadata.labels", &Value::Null, detail));
+            errors.push(invalid_value("spec.template.metadata.labels", &Value::Null, detail));
         }
         None => {}
         Some(match_labels) => {
             let labels = &template["metadata"]["labels"];
             if match_labels.iter().any(|(name, value)| labels.get(name) != Some(value)) {
                 let detail = "`selector` does not match template `labels`";
-                errors.push(FieldError::invalid("spec.template.metadata.labels", labels, detail));
+                errors.push(invalid_value("spec.template.metadata.labels", labels, detail));
             }
         }
     }
@@ -73,34 +73,31 @@ fn validate_deployment(object: &Value, previous: Option<&Value>, errors: &mut Ve
     validate_annotations("spec.template.annotations", &template["metadata"]["annotations"], errors);
     let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
     if containers.is_empty() {
-        errors.push(FieldError::required("spec.template.spec.containers", ""));
+        errors.push(required_value("spec.template.spec.containers", ""));
     }
     for (index, container) in containers.iter().enumerate() {
         for field in ["name", "image"] {
             if container[field].as_str().is_none_or(str::is_empty) {
-                errors.push(FieldError::required(
-                    format!("spec.template.spec.containers[{index}].{field}"),
-                    "",
-                ));
+                errors.push(required_value(format!("spec.template.spec.containers[{index}].{field}"), ""));
             }
         }
     }
     if previous.is_some_and(|previous| previous["spec"]["selector"] != *selector) {
-        errors.push(FieldError::invalid("spec.selector", selector, "field is immutable"));
+        errors.push(invalid_value("spec.selector", selector, "field is immutable"));
     }
 }
 
-fn validate_service(object: &Value, errors: &mut Vec<FieldError>) {
+fn validate_service(object: &Value, errors: &mut Vec<StatusCause>) {
     let spec = &object["spec"];
     validate_labels("spec.selector", &spec["selector"], errors);
     let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
     if ports.is_empty() && spec["type"] != "ExternalName" && spec["clusterIP"] != "None" {
-        errors.push(FieldError::required("spec.ports", ""));
+        errors.push(required_value("spec.ports", ""));
     }
     for (index, port) in ports.iter().enumerate() {
         if !port["port"].as_i64().is_some_and(|number| (1..=65_535).contains(&number)) {
             let field = format!("spec.ports[{index}].port");
-            errors.push(FieldError::invalid(field, &port["port"], "must be between 1 and 65535, inclusive"));
+            errors.push(invalid_value(field, &port["port"], "must be between 1 and 65535, inclusive"));
         }
     }
 }
@@ -117,22 +114,22 @@ fn is_config_map_key(key: &str) -> bool {
     !key.is_empty() && key.len() <= 253 && key != "." && !key.starts_with("..") && key.chars().all(fits)
 }
 
-fn validate_labels(field: &str, labels: &Value, errors: &mut Vec<FieldError>) {
+fn validate_labels(field: &str, labels: &Value, errors: &mut Vec<StatusCause>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         if !is_qualified_name(key) {
-            errors.push(FieldError::invalid(field, &key.as_str().into(), QUALIFIED_NAME_RULE));
+            errors.push(invalid_value(field, &key.as_str().into(), QUALIFIED_NAME_RULE));
         }
         if !value.as_str().is_some_and(|value| value.is_empty() || is_label_value(value)) {
-            errors.push(FieldError::invalid(field, value, LABEL_VALUE_RULE));
+            errors.push(invalid_value(field, value, LABEL_VALUE_RULE));
         }
     }
 }
 
 /// Keys of annotations are validated in lower case, as in the real API server.
-fn validate_annotations(field: &str, annotations: &Value, errors: &mut Vec<FieldError>) {
+fn validate_annotations(field: &str, annotations: &Value, errors: &mut Vec<StatusCause>) {
     for key in annotations.as_object().into_iter().flat_map(Map::keys) {
         if !is_qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid(field, &key.as_str().into(), QUALIFIED_NAME_RULE));
+            errors.push(invalid_value(field, &key.as_str().into(), QUALIFIED_NAME_RULE));
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn open(
     format: ResponseFormat,
     stop: CancellationToken,
 ) -> Result<Body, StatusError> {
-    if parameters.sends_initial_events() {
+    if parameters.send_initial_events {
         return Err(StatusError::not_implemented("a watch with sendInitialEvents"));
     }
     let resource_version = parameters.requested_version()?.unwrap_or(0);
@@ -52,7 +52,7 @@ pub(super) fn open(
         observed_version: resource_version,
         sent_version: resource_version,
         latest_version: cluster.0.latest_version.subscribe(),
-        bookmarks: parameters.allows_bookmarks(),
+        bookmarks: parameters.allow_watch_bookmarks,
         next_bookmark: now + BOOKMARK_INTERVAL,
         deadline: now + Duration::from_secs(timeout),
         stop,
@@ -112,11 +112,11 @@ impl Watcher {
             }
             tokio::select! {
                 changed = self.latest_version.changed() => changed.ok()?,
-                () = sleep_until(self.next_bookmark), if self.bookmarks => return Some(self.bookmark(&json!({})).into()),
+                () = sleep_until(self.next_bookmark), if self.bookmarks => return Some(self.bookmark(None).into()),
                 () = sleep_until(self.deadline) => {
                     self.state = WatchState::Closed;
                     let unsent = self.bookmarks && self.observed_version > self.sent_version;
-                    return unsent.then(|| self.bookmark(&json!({})).into());
+                    return unsent.then(|| self.bookmark(None).into());
                 }
                 () = self.stop.cancelled() => return None,
             }
@@ -131,7 +131,7 @@ impl Watcher {
         let matching = objects.values().filter(|stored| self.selector.matches(&stored.selectable()));
         let mut lines: String = matching.map(|stored| self.encode("ADDED", stored)).collect();
         if self.bookmarks {
-            lines += &self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
+            lines += &self.bookmark(Some(json!({"k8s.io/initial-events-end": "true"})));
         }
         lines
     }
@@ -160,7 +160,7 @@ impl Watcher {
                     "too old resource version: {} ({})",
                     self.observed_version, expired.oldest_available
                 );
-                watch_event_line("ERROR", &StatusError::expired(message).to_status().to_string())
+                watch_event_line("ERROR", &json!(StatusError::expired(message, None).status).to_string())
             }
         }
     }
@@ -192,7 +192,7 @@ impl Watcher {
         }
     }
 
-    fn bookmark(&mut self, annotations: &Value) -> String {
+    fn bookmark(&mut self, annotations: Option<Value>) -> String {
         self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
         self.sent_version = self.observed_version;
         let mut object = zero_value(self.resource.kind);
@@ -202,8 +202,8 @@ impl Watcher {
             object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
         }
         object["metadata"] = json!({"resourceVersion": self.observed_version.to_string()});
-        if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
-            object["metadata"]["annotations"] = annotations.clone();
+        if let Some(annotations) = annotations {
+            object["metadata"]["annotations"] = annotations;
         }
         watch_event_line("BOOKMARK", &object.to_string())
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::{api::autoscaling::v1::Scale, apimachinery::pkg::apis::meta::v1::Preconditions};
 use serde_json::{Map, Value, json};
 
 use super::{
     Cluster,
-    errors::{FieldError, StatusError},
-    ownership::{FieldManager, rfc3339_seconds, update_managed_fields},
+    errors::{StatusError, invalid_value},
+    list::join_labels,
+    ownership::{FieldManager, update_managed_fields, whole_seconds},
     patch::Patch,
     resources::{Feature, Resource, round_trip, unknown_field, zero_value},
     store::{Store, StoreKey, StoredObject},
@@ -49,13 +50,6 @@ impl ObjectPath<'_> {
     }
 }
 
-/// The write fails with a conflict unless the stored object matches.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Preconditions {
-    pub(super) uid: Option<String>,
-    pub(super) resource_version: Option<String>,
-}
-
 impl Cluster {
     pub(super) fn create_object(
         &self,
@@ -71,7 +65,7 @@ impl Cluster {
         metadata
             .retain(|name, _| !matches!(name.as_str(), "resourceVersion" | "managedFields" | "generation"));
         metadata.insert("uid".to_owned(), random_uid().into());
-        metadata.insert("creationTimestamp".to_owned(), rfc3339_seconds(now).into());
+        metadata.insert("creationTimestamp".to_owned(), whole_seconds(now).to_string().into());
         if resource.has(Feature::Generation) {
             metadata.insert("generation".to_owned(), 1.into());
         }
@@ -133,9 +127,8 @@ impl Cluster {
                 return Err(StatusError::invalid_patch("the kind of an object cannot be changed"));
             }
             if decoded["metadata"]["uid"] != previous["metadata"]["uid"] {
-                let error =
-                    FieldError::invalid("metadata.uid", &decoded["metadata"]["uid"], "field is immutable");
-                return Err(StatusError::invalid(path.resource, path.name, &[error]));
+                let error = invalid_value("metadata.uid", &decoded["metadata"]["uid"], "field is immutable");
+                return Err(StatusError::invalid(path.resource, path.name, vec![error]));
             }
             match unknown_field(&patched, &decoded).filter(|_| options.strict) {
                 Some(field) => Err(unknown_field_error(&field)),
@@ -181,7 +174,7 @@ impl Cluster {
             let current = stored.to_value();
             let requested = update(&current)?;
             require_matching_name(&requested, name)?;
-            check_preconditions(resource, name, &current, &Preconditions::of(&requested))?;
+            check_preconditions(resource, name, &current, &preconditions_of(&requested))?;
             let mut updated = match endpoint {
                 Endpoint::Object => with_server_fields(resource, &current, requested),
                 Endpoint::Status => with_field(&current, "status", requested_status(resource, requested)),
@@ -206,13 +199,11 @@ impl Cluster {
     }
 }
 
-impl Preconditions {
-    fn of(object: &Value) -> Self {
-        let string = |name: &str| {
-            object["metadata"][name].as_str().filter(|string| !string.is_empty()).map(str::to_owned)
-        };
-        Self { uid: string("uid"), resource_version: string("resourceVersion") }
-    }
+/// A write with a uid or a resource version fails with a conflict unless the stored object has them.
+fn preconditions_of(object: &Value) -> Preconditions {
+    let string =
+        |name: &str| object["metadata"][name].as_str().filter(|string| !string.is_empty()).map(str::to_owned);
+    Preconditions { uid: string("uid"), resource_version: string("resourceVersion") }
 }
 
 fn validate_object(
@@ -222,7 +213,7 @@ fn validate_object(
     previous: Option<&Value>,
 ) -> Result<(), StatusError> {
     let errors = validate(resource, object, previous);
-    if errors.is_empty() { Ok(()) } else { Err(StatusError::invalid(resource, name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(StatusError::invalid(resource, name, errors)) }
 }
 
 fn require_namespace(store: &Store, namespace: &str) -> Result<(), StatusError> {
@@ -441,7 +432,7 @@ pub(super) fn scale_of(object: &Value) -> Value {
     let current = object["status"]["replicas"].as_i64().unwrap_or(0);
     let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": {}, "status": {"replicas": current, "selector": selector_string(object)},
+        "spec": {}, "status": {"replicas": current, "selector": join_labels(&object["spec"]["selector"]["matchLabels"])},
     });
     // The real API server omits zero replicas.
     if replicas != 0 {
@@ -451,27 +442,11 @@ pub(super) fn scale_of(object: &Value) -> Value {
 }
 
 fn requested_replicas(scale: &Value) -> Result<i64, StatusError> {
-    if scale["kind"].as_str().is_some_and(|kind| kind != "Scale") {
-        return Err(StatusError::bad_request("the object provided is unrecognized (must be of type Scale)"));
+    match scale["spec"]["replicas"].as_i64().unwrap_or(0) {
+        replicas if replicas < 0 => {
+            let name = scale["metadata"]["name"].as_str().unwrap_or("");
+            Err(StatusError::negative_scale(name, &replicas.into()))
+        }
+        replicas => Ok(replicas),
     }
-    match &scale["spec"]["replicas"] {
-        Value::Null => Ok(0),
-        replicas => match replicas.as_i64().map(i32::try_from) {
-            Some(Ok(replicas)) if replicas >= 0 => Ok(replicas.into()),
-            Some(Ok(_)) => {
-                let name = scale["metadata"]["name"].as_str().unwrap_or("");
-                Err(StatusError::negative_scale(name, replicas))
-            }
-            Some(Err(_)) | None => {
-                Err(StatusError::invalid_patch(&format!("{replicas} is no number of replicas")))
-            }
-        },
-    }
-}
-
-fn selector_string(object: &Value) -> String {
-    let labels = object["spec"]["selector"]["matchLabels"].as_object();
-    let pairs =
-        labels.into_iter().flatten().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or("")));
-    pairs.collect::<Vec<_>>().join(",")
 }

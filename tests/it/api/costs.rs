@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     settings::check,
-    support::{api_server::ApiServer, world::ExporterFixture},
+    support::{api_server::ApiServer, exporter_fixture::ExporterFixture},
 };
 
 const PRICES: &str =
@@ -34,10 +34,10 @@ pub(super) fn spec(replicas: i32, image: &str, cpu: &str) -> Value {
 /// An exporter with the source `last_applied`.
 pub(super) async fn last_applied_exporter(api: &ApiServer, settings: Settings) -> ExporterFixture {
     let kinds = [Kind::deployment(), Kind::service()].iter().map(WantedKind::exactly).collect();
-    let world =
+    let exporter =
         ExporterFixture::start_with(api, Settings { sources: vec![Source::LastApplied], kinds, ..settings });
-    world.wait_idle().await;
-    world
+    exporter.wait_idle().await;
+    exporter
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,8 +50,8 @@ async fn drift_cost_is_the_excess_over_declared_requests() {
         "status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}});
     api.put("services", load_balancer);
     let settings = load(PRICES, &Overrides::default()).unwrap().settings;
-    let world = last_applied_exporter(&api, settings).await;
-    let list = world.get("/v1/resources?namespace=shop&fields=resourceName,resourceType,estimatedMonthlyCost,driftMonthlyCost,costCurrency,driftDetails,connectionSecret,endpoint,port,verdict").await.json();
+    let exporter = last_applied_exporter(&api, settings).await;
+    let list = exporter.get("/v1/resources?namespace=shop&fields=resourceName,resourceType,estimatedMonthlyCost,driftMonthlyCost,costCurrency,driftDetails,connectionSecret,endpoint,port,verdict").await.json();
     let [in_sync, service, web] = list["resources"].as_array().unwrap().as_slice() else { panic!("{list}") };
     // A core is 14.60 a month, a GiB 2.19.
     assert_eq!(

@@ -9,18 +9,18 @@ use super::{
 };
 use crate::support::{
     api_server::{ApiServer, ServerFault},
-    world::ExporterFixture,
+    exporter_fixture::ExporterFixture,
 };
 
-async fn gate(world: &ExporterFixture, query: &str) -> (u16, Value) {
-    let answer = world.get(&format!("/v1/gate?{query}")).await;
+async fn gate(exporter: &ExporterFixture, query: &str) -> (u16, Value) {
+    let answer = exporter.get(&format!("/v1/gate?{query}")).await;
     (answer.status.as_u16(), answer.json())
 }
 
 #[tokio::test(start_paused = true)]
 async fn drift_closes_the_gate_for_matching_queries() {
-    let world = shop().await;
-    let (status, closed) = gate(&world, "namespace=shop").await;
+    let exporter = shop().await;
+    let (status, closed) = gate(&exporter, "namespace=shop").await;
     assert_eq!(
         (status, &closed["open"], &closed["checked"], &closed["status"]),
         (409, &json!(false), &json!(3), &json!(409))
@@ -41,26 +41,26 @@ async fn drift_closes_the_gate_for_matching_queries() {
         ("namespace=shop&name=cart&expectation=expected", 200),
         ("namespace=shop&name=cart&expectation=unexpected&source=annotation", 409),
     ] {
-        assert_eq!(gate(&world, query).await.0, status, "{query}");
+        assert_eq!(gate(&exporter, query).await.0, status, "{query}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn unknown_objects_close_the_gate() {
-    let world = shop().await;
+    let exporter = shop().await;
     for query in ["namespace=shpo", "namespace=shop&name=wbe", "namespace=shop&source=terraform"] {
-        let (status, closed) = gate(&world, query).await;
+        let (status, closed) = gate(&exporter, query).await;
         assert_eq!((status, &closed["reasons"][0]["verdict"]), (409, &json!("unknown")), "{query}");
-        assert_eq!(gate(&world, &format!("{query}&allowEmpty=true")).await.0, 200, "{query}");
+        assert_eq!(gate(&exporter, &format!("{query}&allowEmpty=true")).await.0, 200, "{query}");
     }
-    world.api.set_fault("services", ServerFault::HttpError(403, None));
-    world.api.close_watches();
-    world
-        .until("the watch is down", std::time::Duration::from_secs(120), |world| {
-            world.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"))
+    exporter.api.set_fault("services", ServerFault::HttpError(403, None));
+    exporter.api.close_watches();
+    exporter
+        .until("the watch is down", std::time::Duration::from_secs(120), |exporter| {
+            exporter.snapshot().kinds.iter().any(|state| state.is_stale("shop", "web"))
         })
         .await;
-    let (status, closed) = gate(&world, "namespace=shop&kind=service&name=web").await;
+    let (status, closed) = gate(&exporter, "namespace=shop&kind=service&name=web").await;
     assert_eq!(status, 409, "{closed}");
     assert!(
         closed["reasons"]
@@ -71,7 +71,7 @@ async fn unknown_objects_close_the_gate() {
         "{closed}"
     );
     assert_eq!(
-        gate(&world, "namespace=shop&kind=deployment&name=web").await.0,
+        gate(&exporter, "namespace=shop&kind=deployment&name=web").await.0,
         200,
         "other kinds are not affected"
     );
@@ -81,18 +81,18 @@ async fn unknown_objects_close_the_gate() {
 async fn expectation_filter_lets_expected_drift_pass() {
     let api = ApiServer::default();
     api.put("deployments", applied("db", &spec(1, "postgres:15", "1"), &spec(1, "postgres:15.2", "1")));
-    let world = last_applied_exporter(&api, Settings::default()).await;
-    assert_eq!(gate(&world, "namespace=shop&kind=deployment").await.0, 409);
-    assert_eq!(gate(&world, "namespace=shop&kind=deployment&expectation=unexpected").await.0, 200);
+    let exporter = last_applied_exporter(&api, Settings::default()).await;
+    assert_eq!(gate(&exporter, "namespace=shop&kind=deployment").await.0, 409);
+    assert_eq!(gate(&exporter, "namespace=shop&kind=deployment&expectation=unexpected").await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn gate_is_unavailable_until_synced() {
     let api = ApiServer::default();
     api.set_fault("deployments", ServerFault::Unresponsive);
-    let world = ExporterFixture::start(&api);
-    world.wait_idle().await;
-    let answer = world.get("/v1/gate").await;
+    let exporter = ExporterFixture::start(&api);
+    exporter.wait_idle().await;
+    let answer = exporter.get("/v1/gate").await;
     assert_eq!(answer.status.as_u16(), 503, "{}", answer.text());
     assert_eq!(answer.headers["retry-after"], "5");
 }

@@ -1,12 +1,12 @@
 //! `/v1/…`: queries, response fields, problem details.
 
 mod costs;
-mod explained;
+mod etag;
 mod gate;
-mod many;
+mod load;
+mod object_details;
 mod openapi;
 mod post;
-mod tags;
 
 use axum::body::Body;
 use drift_exporter::config::Settings;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::support::{
     api_server::ApiServer,
-    objects::{deployment, edited, service},
-    world::ExporterFixture,
+    exporter_fixture::ExporterFixture,
+    live_objects::{deployment, edited, service},
 };
 
 async fn shop() -> ExporterFixture {
@@ -41,9 +41,9 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn drifted_object_has_every_field_of_the_contract() {
-    let world = shop().await;
+    let exporter = shop().await;
     let list =
-        world.get("/v1/resources?namespace=shop&resourceType=deployment&resourceName=cart").await.json();
+        exporter.get("/v1/resources?namespace=shop&resourceType=deployment&resourceName=cart").await.json();
     assert_eq!((&list["total"], &list["namespace"]), (&json!(1), &json!("shop")));
     let mut cart = list["resources"][0].clone();
     for (hash, key) in [("desiredSpec", "expected"), ("actualSpec", "actual")] {
@@ -75,13 +75,13 @@ async fn drifted_object_has_every_field_of_the_contract() {
 
 #[tokio::test(start_paused = true)]
 async fn service_endpoint_is_its_dns_name() {
-    let world = shop().await;
-    let list = world.get("/v1/resources?namespace=shop&resourceType=services").await.json();
+    let exporter = shop().await;
+    let list = exporter.get("/v1/resources?namespace=shop&resourceType=services").await.json();
     let web = &list["resources"][0];
     assert_eq!((&web["endpoint"], &web["port"]), (&json!("web.shop.svc.cluster.local"), &json!(80)));
     assert_eq!((&web["verdict"], &web["driftDetected"]), (&json!("in_sync"), &json!(false)));
     assert_eq!(web["deploymentId"], "uid-web");
-    let list = world.get("/v1/resources?namespace=shop&resourceType=deployment").await.json();
+    let list = exporter.get("/v1/resources?namespace=shop&resourceType=deployment").await.json();
     let [cart, web] = list["resources"].as_array().unwrap().as_slice() else { panic!("{list}") };
     assert_eq!((&cart["endpoint"], &cart["port"]), (&json!(null), &json!(8080)), "no Service selects it");
     assert_eq!((&web["endpoint"], &web["port"]), (&json!("web.shop.svc.cluster.local"), &json!(80)));
@@ -89,8 +89,8 @@ async fn service_endpoint_is_its_dns_name() {
 
 #[tokio::test(start_paused = true)]
 async fn list_supports_filter_sort_paging_and_fields() {
-    let world = shop().await;
-    let get = async |query: &str| world.get(&format!("/v1/resources?{query}")).await.json();
+    let exporter = shop().await;
+    let get = async |query: &str| exporter.get(&format!("/v1/resources?{query}")).await.json();
     assert_eq!(names(&get("namespace=*").await), ["api", "cart", "web", "web"]);
     assert_eq!(names(&get("namespace=*&sort=-onset&limit=2").await), ["api", "cart"]);
     let page = get("namespace=*&sort=name&limit=2&offset=3").await;
@@ -107,7 +107,7 @@ async fn list_supports_filter_sort_paging_and_fields() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_requests_return_problem_details() {
-    let world = shop().await;
+    let exporter = shop().await;
     let cases = [
         ("/v1/resources", 400, "`namespace` is required"),
         ("/v1/resources?namespace=", 400, "`namespace` is required"),
@@ -136,7 +136,7 @@ async fn invalid_requests_return_problem_details() {
         ("/v2", 404, "there is no /v2"),
     ];
     for (path, status, detail) in cases {
-        let answer = world.get(path).await;
+        let answer = exporter.get(path).await;
         assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.text());
         assert_eq!(answer.headers[header::CONTENT_TYPE], "application/problem+json", "{path}");
         assert_eq!(answer.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
@@ -144,7 +144,7 @@ async fn invalid_requests_return_problem_details() {
         assert!(problem["detail"].as_str().unwrap().contains(detail), "{path}: {problem}");
         assert_eq!(problem["status"], status);
     }
-    let posted = world.send(Request::post("/metrics").body(Body::empty()).unwrap()).await;
+    let posted = exporter.send(Request::post("/metrics").body(Body::empty()).unwrap()).await;
     assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(posted.headers.contains_key(header::ALLOW), "{:?}", posted.headers);
 }
@@ -153,19 +153,23 @@ async fn invalid_requests_return_problem_details() {
 async fn unwatched_namespace_is_forbidden() {
     let settings = Settings { namespaces: vec!["shop".into()], ..Settings::default() };
     let api = ApiServer::default();
-    let world = ExporterFixture::start_with(&api, settings);
-    world.wait_idle().await;
-    assert_eq!(world.get("/v1/resources?namespace=other").await.status, 403);
-    assert_eq!(world.get("/v1/resources?namespace=shop").await.status, 200);
-    assert!(api.requests().iter().all(|url| url.contains("/namespaces/shop/")), "{:?}", api.requests());
+    let exporter = ExporterFixture::start_with(&api, settings);
+    exporter.wait_idle().await;
+    assert_eq!(exporter.get("/v1/resources?namespace=other").await.status, 403);
+    assert_eq!(exporter.get("/v1/resources?namespace=shop").await.status, 200);
+    assert!(
+        api.request_urls().iter().all(|url| url.contains("/namespaces/shop/")),
+        "{:?}",
+        api.request_urls()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn object_includes_its_history() {
-    let world = shop().await;
-    world.api.put("deployments", edited(deployment("web"), 3));
-    world.wait_idle().await;
-    let web = world.get("/v1/resources/deployments.apps/shop/web").await.json();
+    let exporter = shop().await;
+    exporter.api.put("deployments", edited(deployment("web"), 3));
+    exporter.wait_idle().await;
+    let web = exporter.get("/v1/resources/deployments.apps/shop/web").await.json();
     assert_eq!(
         (&web["apiVersion"], &web["kind"], &web["uid"]),
         (&json!("apps/v1"), &json!("Deployment"), &json!("uid-web"))
@@ -177,7 +181,7 @@ async fn object_includes_its_history() {
         (&json!("in_sync"), &json!("drifted"), &json!("kubectl-edit"))
     );
     assert_eq!(last["paths"], json!(["spec"]));
-    let since = world.get("/v1/history?since=1").await.json();
+    let since = exporter.get("/v1/history?since=1").await.json();
     assert_eq!((&since["transitions"], &since["last"]), (&json!([]), &json!(1)));
     for (filter, count) in [
         ("name=cart", 0),
@@ -191,7 +195,7 @@ async fn object_includes_its_history() {
         ("until=0", 0),
         ("limit=0", 0),
     ] {
-        let found = world.get(&format!("/v1/history?{filter}")).await.json();
+        let found = exporter.get(&format!("/v1/history?{filter}")).await.json();
         assert_eq!(found["transitions"].as_array().unwrap().len(), count, "{filter}: {found}");
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::support::{
     api_server::{ApiServer, ServerFault},
-    world::{ExporterFixture, HttpResponse},
+    exporter_fixture::{ExporterFixture, HttpResponse},
 };
 
 /// Makes schemas reject properties that they do not describe.
@@ -26,8 +26,8 @@ fn deny_unknown_properties(mut document: Value) -> Value {
     document
 }
 
-async fn document(world: &ExporterFixture) -> Value {
-    let answer = world.get("/openapi.json").await;
+async fn document(exporter: &ExporterFixture) -> Value {
+    let answer = exporter.get("/openapi.json").await;
     assert_eq!(answer.headers[header::CONTENT_TYPE], "application/json");
     deny_unknown_properties(answer.json())
 }
@@ -54,7 +54,7 @@ impl CheckedClient<'_> {
     /// Sends a request and validates the response against the document.
     async fn send(
         &mut self,
-        world: &ExporterFixture,
+        exporter: &ExporterFixture,
         operation: (&str, &str),
         uri: &str,
         request: Request<Body>,
@@ -80,7 +80,7 @@ impl CheckedClient<'_> {
                 }
             }
         }
-        let answer = world.send(request).await;
+        let answer = exporter.send(request).await;
         let status = answer.status.as_u16();
         let response = &described["responses"][status.to_string()];
         assert!(
@@ -103,14 +103,14 @@ impl CheckedClient<'_> {
         answer
     }
 
-    async fn get(&mut self, world: &ExporterFixture, path: &str, uri: &str) -> HttpResponse {
-        self.send(world, ("get", path), uri, Request::get(uri).body(Body::empty()).unwrap()).await
+    async fn get(&mut self, exporter: &ExporterFixture, path: &str, uri: &str) -> HttpResponse {
+        self.send(exporter, ("get", path), uri, Request::get(uri).body(Body::empty()).unwrap()).await
     }
 
-    async fn post(&mut self, world: &ExporterFixture, content_type: &str, body: &str) {
+    async fn post(&mut self, exporter: &ExporterFixture, content_type: &str, body: &str) {
         let request = Request::post("/v1/resources").header(header::CONTENT_TYPE, content_type);
         let request = request.body(Body::from(body.to_owned())).unwrap();
-        self.send(world, ("post", "/v1/resources"), "/v1/resources", request).await;
+        self.send(exporter, ("post", "/v1/resources"), "/v1/resources", request).await;
     }
 }
 
@@ -123,35 +123,35 @@ async fn busy_exporter() -> ExporterFixture {
     api.put("deployments", with_owner);
     let text = "namespaces: [shop]\nrules: [{name: own, match: {fields: [image]}, effect: ignore}]\napi: {prices: {currency: EUR, cpu_core_hour: 1}}\n";
     let settings = drift_exporter::config::load(text, &drift_exporter::config::Overrides::default());
-    let world = last_applied_exporter(&api, settings.unwrap().settings).await;
-    world.api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(4, "nginx:1", "1")));
-    world.wait_idle().await;
-    world
+    let exporter = last_applied_exporter(&api, settings.unwrap().settings).await;
+    exporter.api.put("deployments", applied("web", &spec(1, "nginx:1", "1"), &spec(4, "nginx:1", "1")));
+    exporter.wait_idle().await;
+    exporter
 }
 
-async fn request_resources(client: &mut CheckedClient<'_>, world: &ExporterFixture) {
+async fn request_resources(client: &mut CheckedClient<'_>, exporter: &ExporterFixture) {
     let (list, object) = ("/v1/resources", "/v1/resources/{kind}/{namespace}/{name}");
-    let whole = client.get(world, list, "/v1/resources?namespace=shop").await;
+    let whole = client.get(exporter, list, "/v1/resources?namespace=shop").await;
     assert!(whole.json()["total"].as_u64().unwrap() > 1);
     // Without `fields`, resources have every field.
     assert_valid(client.document, &json!({"$ref": "#/components/schemas/ResourceList"}), &whole.json());
     let all = "namespace=*&resourceType=deployment&resourceName=web&deploymentId=uid-web&limit=1&offset=0&sort=-onset&fields=verdict,differences";
-    assert_eq!(client.get(world, list, &format!("/v1/resources?{all}")).await.json()["total"], 1);
-    client.get(world, list, "/v1/resources?namespace=other").await;
-    client.get(world, list, "/v1/resources?sort=bad").await;
-    client.post(world, "application/json", r#"{"namespace": "shop"}"#).await;
-    client.post(world, "application/json", "{").await;
-    client.post(world, "application/json", r#"{"namespace": "other"}"#).await;
-    client.post(world, "application/json", &" ".repeat(1 << 20)).await;
-    client.post(world, "text/plain", "{}").await;
+    assert_eq!(client.get(exporter, list, &format!("/v1/resources?{all}")).await.json()["total"], 1);
+    client.get(exporter, list, "/v1/resources?namespace=other").await;
+    client.get(exporter, list, "/v1/resources?sort=bad").await;
+    client.post(exporter, "application/json", r#"{"namespace": "shop"}"#).await;
+    client.post(exporter, "application/json", "{").await;
+    client.post(exporter, "application/json", r#"{"namespace": "other"}"#).await;
+    client.post(exporter, "application/json", &" ".repeat(1 << 20)).await;
+    client.post(exporter, "text/plain", "{}").await;
     for name in ["web", "db", "nope", "web?bad=1"] {
-        client.get(world, object, &format!("/v1/resources/deployment/shop/{name}")).await;
+        client.get(exporter, object, &format!("/v1/resources/deployment/shop/{name}")).await;
     }
     for (path, uri) in [(list, "/v1/resources?namespace=shop"), (object, "/v1/resources/deployment/shop/web")]
     {
-        let known = world.get(uri).await.headers[header::ETAG].clone();
+        let known = exporter.get(uri).await.headers[header::ETAG].clone();
         let again = Request::get(uri).header(header::IF_NONE_MATCH, known);
-        client.send(world, ("get", path), uri, again.body(Body::empty()).unwrap()).await;
+        client.send(exporter, ("get", path), uri, again.body(Body::empty()).unwrap()).await;
     }
     // Only a bug in the program causes a 500; src/server/api/pieces.rs tests one.
     for method in ["get", "post"] {
@@ -162,26 +162,26 @@ async fn request_resources(client: &mut CheckedClient<'_>, world: &ExporterFixtu
     client.get(&hashes, list, "/v1/resources?namespace=*").await;
 }
 
-async fn request_other_paths(client: &mut CheckedClient<'_>, world: &ExporterFixture) {
+async fn request_other_paths(client: &mut CheckedClient<'_>, exporter: &ExporterFixture) {
     let history = "namespace=shop&kind=deployment&name=web&source=last_applied&since=0&until=2030-01-01T00:00:00Z&limit=5";
-    let found = client.get(world, "/v1/history", &format!("/v1/history?{history}")).await.json();
+    let found = client.get(exporter, "/v1/history", &format!("/v1/history?{history}")).await.json();
     assert_eq!(found["transitions"].as_array().unwrap().len(), 1);
-    client.get(world, "/v1/history", "/v1/history?source=bad").await;
-    client.get(world, "/v1/history", "/v1/history?namespace=other").await;
+    client.get(exporter, "/v1/history", "/v1/history?source=bad").await;
+    client.get(exporter, "/v1/history", "/v1/history?namespace=other").await;
     for path in ["/v1/rules", "/v1/status"] {
-        client.get(world, path, path).await;
-        client.get(world, path, &format!("{path}?bogus=1")).await;
+        client.get(exporter, path, path).await;
+        client.get(exporter, path, &format!("{path}?bogus=1")).await;
     }
     let nothing = "namespace=shop&kind=deployment&name=nope&source=last_applied&severity=info&expectation=unexpected&allowEmpty=true";
     for query in ["namespace=shop", nothing, "severity=bad", "namespace=other"] {
-        client.get(world, "/v1/gate", &format!("/v1/gate?{query}")).await;
+        client.get(exporter, "/v1/gate", &format!("/v1/gate?{query}")).await;
     }
     let not_synced = ApiServer::default();
     not_synced.set_fault("deployments", ServerFault::Unresponsive);
     let not_synced = ExporterFixture::start_with(&not_synced, Settings::default());
     client.get(&not_synced, "/v1/gate", "/v1/gate").await;
     client.get(&not_synced, "/v1/status", "/v1/status").await;
-    client.get(world, "/v1/events", "/v1/events?since=bad").await;
+    client.get(exporter, "/v1/events", "/v1/events?since=bad").await;
     // An event stream does not end; tests/it/live_events.rs tests it and the limit of 256 streams.
     for status in [200, 503] {
         client.seen.insert(("get".to_owned(), "/v1/events".to_owned(), status));
@@ -190,12 +190,12 @@ async fn request_other_paths(client: &mut CheckedClient<'_>, world: &ExporterFix
 
 #[tokio::test(start_paused = true)]
 async fn every_response_matches_the_openapi_document() {
-    let world = busy_exporter().await;
-    let document = document(&world).await;
+    let exporter = busy_exporter().await;
+    let document = document(&exporter).await;
     let mut client =
         CheckedClient { document: &document, seen: BTreeSet::new(), parameters: BTreeSet::new() };
-    request_resources(&mut client, &world).await;
-    request_other_paths(&mut client, &world).await;
+    request_resources(&mut client, &exporter).await;
+    request_other_paths(&mut client, &exporter).await;
     let mut described = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -215,12 +215,12 @@ async fn every_response_matches_the_openapi_document() {
 
 #[tokio::test(start_paused = true)]
 async fn openapi_document_has_every_method_of_every_route() {
-    let world = shop().await;
-    let document = document(&world).await;
+    let exporter = shop().await;
+    let document = document(&exporter).await;
     for route in ROUTES.iter().filter(|route| route.path.starts_with("/v1")) {
         let uri = route.path.replace(['{', '}'], "");
         let answer =
-            world.send(Request::builder().method("BREW").uri(uri).body(Body::empty()).unwrap()).await;
+            exporter.send(Request::builder().method("BREW").uri(uri).body(Body::empty()).unwrap()).await;
         assert_eq!(answer.status.as_u16(), 405, "{}", route.path);
         let allowed = answer.headers[header::ALLOW].to_str().unwrap().to_lowercase();
         let allowed: BTreeSet<&str> =

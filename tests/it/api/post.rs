@@ -5,28 +5,28 @@ use http::{Request, header};
 use serde_json::json;
 
 use super::{names, shop};
-use crate::support::world::{ExporterFixture, HttpResponse};
+use crate::support::exporter_fixture::{ExporterFixture, HttpResponse};
 
-async fn post(world: &ExporterFixture, content_type: Option<&str>, body: impl Into<Body>) -> HttpResponse {
+async fn post(exporter: &ExporterFixture, content_type: Option<&str>, body: impl Into<Body>) -> HttpResponse {
     let mut request = Request::post("/v1/resources");
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);
     }
-    world.send(request.body(body.into()).unwrap()).await
+    exporter.send(request.body(body.into()).unwrap()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn post_returns_the_same_list_as_get() {
-    let world = shop().await;
+    let exporter = shop().await;
     let body = json!({"namespace": "*", "resourceType": "deployment", "sort": "-onset", "limit": 2, "offset": 1,
         "fields": "resourceName,verdict"});
     let query =
         "namespace=*&resourceType=deployment&sort=-onset&limit=2&offset=1&fields=resourceName,verdict";
-    let listed = world.get(&format!("/v1/resources?{query}")).await.json();
+    let listed = exporter.get(&format!("/v1/resources?{query}")).await.json();
     for content_type in
         ["application/json", "application/json; charset=utf-8", "application/merge-patch+json"]
     {
-        let posted = post(&world, Some(content_type), body.to_string()).await;
+        let posted = post(&exporter, Some(content_type), body.to_string()).await;
         assert_eq!((posted.status.as_u16(), posted.json()), (200, listed.clone()), "{content_type}");
         assert_eq!(posted.headers[header::CONTENT_TYPE], "application/json");
         assert_eq!(posted.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
@@ -34,27 +34,27 @@ async fn post_returns_the_same_list_as_get() {
     assert_eq!(names(&listed), ["cart", "web"]);
     // The body that the contract describes.
     let contract = json!({"namespace": "shop", "resourceType": "deployment", "resourceName": "web"});
-    let posted = post(&world, Some("application/json"), contract.to_string()).await.json();
+    let posted = post(&exporter, Some("application/json"), contract.to_string()).await.json();
     assert_eq!((names(&posted), &posted["total"]), (vec!["web"], &json!(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn empty_filters_match_everything() {
-    let world = shop().await;
+    let exporter = shop().await;
     let contract =
         json!({"namespace": "shop", "resourceType": "", "resourceName": "web", "deploymentId": ""})
             .to_string();
-    let posted = post(&world, Some("application/json"), contract).await.json();
-    let listed = world.get("/v1/resources?namespace=shop&resourceName=web").await.json();
+    let posted = post(&exporter, Some("application/json"), contract).await.json();
+    let listed = exporter.get("/v1/resources?namespace=shop&resourceName=web").await.json();
     assert_eq!((&posted, &posted["total"]), (&listed, &json!(2)));
     let listed =
-        world.get("/v1/resources?namespace=shop&resourceName=&deploymentId=&resourceType=").await.json();
+        exporter.get("/v1/resources?namespace=shop&resourceName=&deploymentId=&resourceType=").await.json();
     assert_eq!(listed["total"], 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn invalid_bodies_return_problem_details() {
-    let world = shop().await;
+    let exporter = shop().await;
     let json_type = Some("application/json");
     let cases: &[(Option<&str>, &str, u16, &str)] = &[
         (json_type, "{}", 400, "`namespace` is required"),
@@ -84,19 +84,19 @@ async fn invalid_bodies_return_problem_details() {
         (Some("text/json"), r#"{"namespace": "shop"}"#, 415, "has to be JSON"),
     ];
     for (content_type, body, status, detail) in cases {
-        let answer = post(&world, *content_type, *body).await;
+        let answer = post(&exporter, *content_type, *body).await;
         assert_eq!(answer.status.as_u16(), *status, "{body}: {}", answer.text());
         assert_eq!(answer.headers[header::CONTENT_TYPE], "application/problem+json");
         assert!(answer.json()["detail"].as_str().unwrap().contains(detail), "{body}: {}", answer.text());
     }
-    let large = post(&world, json_type, vec![b' '; 10 << 20]).await;
+    let large = post(&exporter, json_type, vec![b' '; 10 << 20]).await;
     assert_eq!(large.status.as_u16(), 413, "{}", large.text());
     assert!(large.json()["detail"].as_str().unwrap().contains("64 KiB"), "{}", large.text());
 }
 
 #[tokio::test(start_paused = true)]
 async fn unknown_and_invalid_parameters_have_readable_errors() {
-    let world = shop().await;
+    let exporter = shop().await;
     for (path, message) in [
         ("/v1/rules?bogus=1", "unknown field `bogus`"),
         ("/v1/status?bogus=1", "unknown field `bogus`, this question takes none"),
@@ -105,7 +105,7 @@ async fn unknown_and_invalid_parameters_have_readable_errors() {
         ("/v1/resources?namespace=shop&limit=99999999999999999999", "limit: the number is too large"),
         ("/v1/gate?allowEmpty=perhaps", "allowEmpty: want true or false"),
     ] {
-        let answer = world.get(path).await;
+        let answer = exporter.get(path).await;
         assert_eq!(answer.status.as_u16(), 400, "{path}");
         let detail = answer.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(message) && !detail.contains("deserialize"), "{path}: {detail}");
@@ -113,10 +113,10 @@ async fn unknown_and_invalid_parameters_have_readable_errors() {
     let body = json!({"namespace": "shop"}).to_string();
     let request =
         Request::post("/v1/resources?namespace=payments").header(header::CONTENT_TYPE, "application/json");
-    let answer = world.send(request.body(body.into()).unwrap()).await;
+    let answer = exporter.send(request.body(body.into()).unwrap()).await;
     assert_eq!(answer.status.as_u16(), 400, "a query string in addition to the body is rejected");
     let list = r#"["shop",null,null,null,null,null,null,null]"#;
-    let answer = post(&world, Some("application/json"), list).await;
+    let answer = post(&exporter, Some("application/json"), list).await;
     assert_eq!(answer.status.as_u16(), 400, "an array is not a valid body");
     assert!(answer.json()["detail"].as_str().unwrap().contains("want an object"));
 }

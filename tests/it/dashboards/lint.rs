@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::queries::{is_balanced, selectors};
-use crate::programs::dashboards::{Dashboard, folder, list, targets, text};
+use crate::support::dashboards::{Dashboard, folder, list, targets, text};
 
 /// The units in use, all of which the linter knows.
 const UNITS: [&str; 7] = ["none", "short", "percentunit", "s", "bytes", "ops", "dateTimeFromNow"];

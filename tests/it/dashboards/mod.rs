@@ -23,7 +23,7 @@ use self::{
 };
 use crate::{
     alerts::{ADDED_LABELS, metric},
-    programs::dashboards::{Dashboard, NAMES, folder, legend_labels, list, targets, text},
+    support::dashboards::{Dashboard, NAMES, folder, legend_labels, list, targets, text},
 };
 
 /// Metrics without a panel, and the reason.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{open, put};
 use crate::support::{
     demo::Demo,
-    page::{self, post},
+    http_client::{self, post},
     wait::eventually,
 };
 
@@ -52,7 +52,7 @@ fn two_thousand_rows_scroll_smoothly_during_updates() {
         post(api, "/apis/apps/v1/namespaces/shop/deployments", &labelled(number));
     }
     eventually("all objects are synced", || {
-        let answer = page::get(demo.port, "/v1/resources?namespace=shop&limit=1", &[])?.json();
+        let answer = http_client::get(demo.port, "/v1/resources?namespace=shop&limit=1", &[])?.json();
         answer["total"].as_u64().filter(|total| *total >= OBJECTS as u64)
     });
     let browser = open(&demo);

@@ -14,7 +14,7 @@ pub(crate) use self::feed::{Exporters, Feed};
 use self::{drawing::draw, feed::RANGE};
 use crate::support::{
     dashboards::{Dashboard, legend_labels, targets, text},
-    page,
+    http_client,
     prometheus::Prometheus,
 };
 
@@ -211,7 +211,7 @@ fn names_in_tables_lead_to_pages(feed: &Feed) {
         let path =
             format!("/objects/{}/{}/{}", text(&row, "resource"), text(&row, "place"), text(&row, "name"));
         // A deleted object has a page with its history, with status 404.
-        let answer = page::get(feed.shop.port, &path, &[]).unwrap();
+        let answer = http_client::get(feed.shop.port, &path, &[]).unwrap();
         let shown = answer.text().contains(text(&row, "name"));
         assert!(shown && [200, 404].contains(&answer.status), "{path}: {}", answer.status);
     }

@@ -88,8 +88,8 @@ impl Document {
     /// Whether kubectl diff can compare it.
     pub(super) fn is_comparable(self, pass: Pass) -> bool {
         // kubectl deletes null fields that are not in its last-applied annotation.
-        let forgets = pass == Pass::Created && self.text.contains("# nulls");
-        !forgets && !self.text.contains("# unjudged")
+        let omits_nulls = pass == Pass::Created && self.text.contains("# nulls");
+        !omits_nulls && !self.text.contains("# unjudged")
     }
 
     /// Whether it is a CRD.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     edits::{Class, Edit},
-    known::{Exception, Judge, find_exception},
+    known_differences::{Exception, Judge, find_exception},
     paths,
 };
 

@@ -11,10 +11,10 @@
     reason = "it prints its matrix, and fails by panicking"
 )]
 
-mod charted;
 mod corpus;
 mod edits;
-mod known;
+mod helm;
+mod known_differences;
 mod kubectl;
 mod matrix;
 mod objects;
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use self::{
     corpus::{Document, Pass},
     edits::{Class, Edit, edits_of},
-    known::Judge,
+    known_differences::Judge,
     kubectl::{DiffInput, Kubectl},
     matrix::{EditResult, Matrix, MatrixEdit, name},
     objects::Objects,

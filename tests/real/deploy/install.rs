@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::world::DeployFixture;
+use super::fixture::DeployFixture;
 use crate::support::chart::{NAME, ci_values, one, render};
 
 /// The Pod of a Deployment.

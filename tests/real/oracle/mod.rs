@@ -7,10 +7,10 @@
     reason = "it prints its matrix, and fails by panicking"
 )]
 
-mod asked;
 mod attributes;
 pub(crate) mod cluster;
 mod edits;
+mod exporter;
 mod matrix;
 mod pass;
 

@@ -13,10 +13,10 @@ use drift_exporter::{
 };
 
 use super::{
-    asked::RunningExporter,
     attributes::changed_attributes,
     cluster::Objects,
     edits::{Edit, batches},
+    exporter::RunningExporter,
     matrix::{EditResult, Matrix},
 };
 use crate::support::{

@@ -1,0 +1,80 @@
+//! The kubectl plugin, shell completions and manual pages.
+
+use std::{os::unix::fs::symlink, process::Command};
+
+use crate::cli_flags::run;
+
+#[test]
+fn plugin_name_runs_get_and_prints_kubectl_drift() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-drift");
+    symlink(env!("CARGO_BIN_EXE_drift-exporter"), &plugin).unwrap();
+    let run_plugin = |arguments: &[&str]| {
+        let output = Command::new(&plugin)
+            .args(arguments)
+            .env("HOME", "/nonexistent")
+            .env_remove("KUBECONFIG")
+            .output();
+        let output = output.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    for arguments in [&["-A"][..], &[], &["deployment/web", "-n", "shop"], &["get", "-A"], &["diff"]] {
+        let (code, _, stderr) = run_plugin(arguments);
+        assert!(code == Some(2) && stderr.contains("no cluster to talk to"), "{arguments:?}: {stderr}");
+    }
+    let (code, help, _) = run_plugin(&["--help"]);
+    assert!(code == Some(0) && help.contains("Usage: kubectl drift <COMMAND>"), "{help}");
+    assert!(help.contains("  kubectl drift get -A ") && !help.contains("  drift-exporter get"), "{help}");
+    let (_, help, _) = run_plugin(&["get", "--help"]);
+    assert!(help.contains("Usage: kubectl drift get [OPTIONS] [KIND[/NAME]]"), "{help}");
+    let (code, _, stderr) = run_plugin(&["--nonsense"]);
+    assert!(code == Some(2) && stderr.contains("Usage: kubectl drift get"), "{stderr}");
+}
+
+#[test]
+fn kubectl_completion_lists_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kubectl_complete-drift");
+    symlink(env!("CARGO_BIN_EXE_drift-exporter"), &program).unwrap();
+    let output = Command::new(&program).args(["get", "--all-"]).output().unwrap();
+    let completions = String::from_utf8(output.stdout).unwrap();
+    let (words, rest) = completions.split_once('\n').unwrap();
+    assert!(words.starts_with("--all-namespaces\t"), "{completions}");
+    assert_eq!((rest, output.status.code()), (":4\n", Some(0)));
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&["completions", shell], "", &[]);
+        assert_eq!(script.code, Some(0), "{shell}: {}", script.stderr);
+        for word in ["explain", "all-namespaces", "config.file"] {
+            assert!(script.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+    // bash parses the script.
+    let script = run(&["completions", "bash"], "", &[]).stdout;
+    let checked = Command::new("bash").args(["-n", "-c", &script]).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert_eq!(run(&["completions", "tcsh"], "", &[]).code, Some(2));
+}
+
+#[test]
+fn manual_page_exists_for_every_command() {
+    let whole = run(&["man"], "", &[]).stdout;
+    assert!(whole.contains(".TH drift-exporter 1") && whole.contains("drift\\-exporter get \\-A"), "{whole}");
+    let get = run(&["man", "get"], "", &[]).stdout;
+    assert!(get.contains("\\-\\-all\\-namespaces") && get.contains("DRIFT_NAMESPACE"), "{get}");
+    let wrong = run(&["man", "frobnicate"], "", &[]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("no command `frobnicate`"), "{}", wrong.stderr);
+    let folder = tempfile::tempdir().unwrap();
+    // The command creates the directory.
+    let pages = folder.path().join("man/man1");
+    assert_eq!(run(&["man", "--dir", &pages.display().to_string()], "", &[]).code, Some(0));
+    for page in ["drift-exporter.1", "drift-exporter-get.1", "drift-exporter-rules-test.1"] {
+        assert!(pages.join(page).exists(), "{page}");
+    }
+    let within_a_file = pages.join("drift-exporter.1/man1").display().to_string();
+    assert_eq!(run(&["man", "--dir", &within_a_file], "", &[]).code, Some(2));
+}

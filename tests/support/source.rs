@@ -1,0 +1,128 @@
+//! A running source of baselines (states, releases or manifests) and the events that it sends.
+
+use std::{sync::Arc, time::Duration};
+
+use drift_exporter::{
+    config::{ManifestLocations, ReleaseLocations, StateLocations},
+    sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
+    types::{Baseline, Clock, Event, RedactionKey, WatchHealth, WatchMode},
+};
+use jiff::{SignedDuration, Timestamp};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, timeout},
+};
+
+use super::api_server::ApiServer;
+use super::wait::completes;
+
+pub const START: &str = "2026-01-01T12:00:00Z";
+
+pub fn start() -> Timestamp {
+    START.parse().unwrap()
+}
+
+/// A running source and the events that it sends.
+pub struct SourceFixture<S = StateLocations> {
+    pub settings: watch::Sender<Arc<S>>,
+    pub events: mpsc::Receiver<Event>,
+    pub declarations: watch::Receiver<Arc<SourceDeclarations>>,
+}
+
+#[derive(Debug)]
+pub enum SourceEvent {
+    Baseline(Arc<Baseline>),
+    Removed(String),
+    Health(WatchHealth),
+}
+
+impl SourceFixture<StateLocations> {
+    pub fn start(server: &ApiServer, locations: StateLocations) -> Self {
+        let (source, context) = Self::new(server, locations);
+        tokio::spawn(terraform::run(context));
+        source
+    }
+}
+
+impl SourceFixture<ReleaseLocations> {
+    pub fn start_releases(server: &ApiServer, locations: ReleaseLocations) -> Self {
+        Self::start_releases_with(server, locations, WatchMode::Continuous)
+    }
+
+    pub fn start_releases_with(
+        server: &ApiServer,
+        locations: ReleaseLocations,
+        watch_mode: WatchMode,
+    ) -> Self {
+        let (source, context) = Self::new(server, locations);
+        tokio::spawn(helm::run(SourceContext { watch_mode, ..context }));
+        source
+    }
+}
+
+impl SourceFixture<ManifestLocations> {
+    pub fn start_manifests(server: &ApiServer, locations: ManifestLocations) -> Self {
+        let (source, context) = Self::new(server, locations);
+        tokio::spawn(manifest::run(context));
+        source
+    }
+}
+
+impl<S> SourceFixture<S> {
+    fn new(server: &ApiServer, locations: S) -> (Self, SourceContext<S>) {
+        let key = RedactionKey::new([7; 32]);
+        let (settings, settings_receiver) = watch::channel(Arc::new(locations));
+        let (event_sender, events) = mpsc::channel(1);
+        let (declarations, declarations_receiver) = watch::channel(Arc::default());
+        let started = Instant::now();
+        let clock = Clock::new(move || start() + SignedDuration::try_from(started.elapsed()).unwrap());
+        let client = server.client();
+        let context = SourceContext {
+            client,
+            settings: settings_receiver,
+            events: event_sender,
+            declarations,
+            clock,
+            watch_mode: WatchMode::Continuous,
+            key,
+        };
+        (Self { settings, events, declarations: declarations_receiver }, context)
+    }
+
+    /// The kinds that the exporter has to watch for the declared objects.
+    pub fn requirements(&self) -> KindRequirements {
+        KindRequirements::from_declarations(
+            &RedactionKey::new([7; 32]),
+            [&**self.declarations.borrow()].into_iter(),
+        )
+    }
+
+    pub async fn next(&mut self) -> SourceEvent {
+        let change = completes("an event", self.events.recv()).await;
+        match change.expect("the source runs") {
+            Event::Baseline(baseline) => SourceEvent::Baseline(baseline),
+            Event::BaselineRemoved(_, name) => SourceEvent::Removed(name.to_string()),
+            Event::SourceHealth(_, health) => SourceEvent::Health(health),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn next_baseline(&mut self) -> Arc<Baseline> {
+        match self.next().await {
+            SourceEvent::Baseline(baseline) => baseline,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn expect_up(&mut self) {
+        match self.next().await {
+            SourceEvent::Health(WatchHealth::Up) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn expect_no_event(&mut self, seconds: u64) {
+        let event = timeout(Duration::from_secs(seconds), self.events.recv()).await;
+        assert!(event.is_err(), "{event:?}");
+    }
+}
