@@ -6,10 +6,12 @@ use std::{
 };
 
 use kube::Client;
-use tokio::time::timeout;
 
 use super::metadata_watch::{ApiFailure, REQUEST_TIMEOUT};
-use crate::types::{DownReason, ObjectRef};
+use crate::{
+    types::ObjectRef,
+    watch::{ApiError, DiscoveryClient, KindScope},
+};
 
 /// The API groups of Kubernetes itself.
 const BUILT_IN: &[&str] = &[
@@ -90,23 +92,25 @@ pub(super) struct KindScopes {
 }
 
 /// The scopes that all reads of one source have discovered so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SharedScopes(Arc<Mutex<KindScopes>>);
+#[derive(Clone, Debug)]
+pub(super) struct SharedScopes {
+    known: Arc<Mutex<KindScopes>>,
+    discovery: Arc<tokio::sync::Mutex<DiscoveryClient>>,
+}
 
-/// The result of asking the API server about kinds.
+/// The result of a discovery of kinds.
 #[derive(Debug)]
 pub(super) struct ScopeDiscovery {
     /// Whether the scope of any kind became known.
     pub(super) is_new: bool,
-    /// By group and version.
-    failures: BTreeMap<String, ApiFailure>,
+    /// By group and kind.
+    failures: BTreeMap<(Box<str>, Box<str>), ApiFailure>,
 }
 
 impl ScopeDiscovery {
     /// Whether the API server answered for the kind of an object. The namespace of others may be wrong.
     pub(super) fn covers(&self, object: &ObjectRef) -> bool {
-        self.failures.is_empty()
-            || !self.failures.contains_key(&format!("{}/{}", object.group, object.version))
+        self.failures.is_empty() || !self.failures.contains_key(&(object.group.clone(), object.kind.clone()))
     }
 
     pub(super) fn into_failure(self) -> Option<ApiFailure> {
@@ -115,12 +119,49 @@ impl ScopeDiscovery {
 }
 
 impl SharedScopes {
-    pub(super) fn snapshot(&self) -> KindScopes {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn new(client: Client) -> Self {
+        let discovery = DiscoveryClient::new(client, REQUEST_TIMEOUT);
+        Self { known: Arc::default(), discovery: Arc::new(tokio::sync::Mutex::new(discovery)) }
     }
 
-    pub(super) fn extend(&self, scopes: KindScopes) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).namespaced.extend(scopes.namespaced);
+    pub(super) fn snapshot(&self) -> KindScopes {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds the scopes of kinds of these objects that are unknown. A kind that the cluster does not serve stays unknown: its
+    /// definition may follow.
+    pub(super) async fn discover<'a>(
+        &self,
+        scopes: &mut KindScopes,
+        objects: impl Iterator<Item = &'a ObjectRef>,
+    ) -> ScopeDiscovery {
+        let unknown = objects.filter(|object| scopes.is_namespaced(object).is_none());
+        let unknown: BTreeSet<_> =
+            unknown.map(|object| (object.group.clone(), object.kind.clone())).collect();
+        let (known_before, mut failures) = (scopes.len(), BTreeMap::new());
+        if !unknown.is_empty() {
+            let mut discovery = self.discovery.lock().await;
+            let failed = discovery.refresh().await.err();
+            for (group, kind) in unknown {
+                let unavailable = || ApiError::Connection("its API server is unavailable".to_owned());
+                let scope = discovery.kind_scope(&group, &kind);
+                let failure = match (&failed, scope) {
+                    (Some(error), _) => Some(ApiFailure::new(error, "discover the kinds of the cluster")),
+                    (None, KindScope::Unavailable) => {
+                        Some(ApiFailure::new(&unavailable(), &format!("discover the kinds of {group}")))
+                    }
+                    (None, _) => None,
+                };
+                if let Some(failure) = failure {
+                    failures.insert((group, kind), failure);
+                } else if scope != KindScope::NotServed {
+                    scopes.namespaced.insert((group, kind), scope == KindScope::Namespaced);
+                }
+            }
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.namespaced.extend(scopes.namespaced.clone());
+        }
+        ScopeDiscovery { is_new: scopes.len() > known_before, failures }
     }
 }
 
@@ -142,40 +183,6 @@ impl KindScopes {
         } else if object.namespace.is_empty() {
             object.namespace = default.into();
         }
-    }
-
-    /// Asks the API server about unknown kinds of these objects, one request for each group and version.
-    pub(super) async fn discover<'a>(
-        &mut self,
-        client: &Client,
-        objects: impl Iterator<Item = &'a ObjectRef>,
-    ) -> ScopeDiscovery {
-        let unknown = objects.filter(|object| self.is_namespaced(object).is_none());
-        let versions: BTreeSet<String> =
-            unknown.map(|object| format!("{}/{}", object.group, object.version)).collect();
-        let (known_before, mut failures) = (self.namespaced.len(), BTreeMap::new());
-        for version in versions {
-            let request = format!("discover the kinds of {version}");
-            let group = version.split('/').next().unwrap_or_default();
-            let response = timeout(REQUEST_TIMEOUT, client.list_api_group_resources(&version)).await;
-            match response {
-                Ok(Ok(list)) => {
-                    let kinds = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
-                    let scopes =
-                        kinds.map(|resource| ((group.into(), resource.kind.into()), resource.namespaced));
-                    self.namespaced.extend(scopes);
-                }
-                Ok(Err(error)) => {
-                    let failure = ApiFailure::new(&error, &request);
-                    // A group that the cluster does not serve is no failure: its definition may follow.
-                    if failure.reason != DownReason::NotFound {
-                        failures.insert(version, failure);
-                    }
-                }
-                Err(_) => drop(failures.insert(version, ApiFailure::timeout(&request))),
-            }
-        }
-        ScopeDiscovery { is_new: self.namespaced.len() > known_before, failures }
     }
 
     /// The number of kinds whose scope is known.

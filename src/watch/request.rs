@@ -65,8 +65,16 @@ impl From<http::Error> for ApiError {
 impl ApiError {
     /// The timeout of the client counts as a stall. Other errors are reported with their innermost cause: the outer ones
     /// only name the layers of the client.
-    fn from_client(error: &kube::Error, idle_timeout: Duration) -> Self {
-        let mut cause: &dyn std::error::Error = error;
+    fn from_client(error: kube::Error, idle_timeout: Duration) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let kube::core::Status { code, message, .. } = *status;
+                return ApiStatus { code, message }.into_error(StatusCode::INTERNAL_SERVER_ERROR, None);
+            }
+            kube::Error::SerdeError(error) => return Self::Malformed(error.to_string()),
+            _ => {}
+        }
+        let mut cause: &dyn std::error::Error = &error;
         loop {
             if cause.is::<tower::timeout::error::Elapsed>() {
                 return Self::Stalled(idle_timeout);
@@ -146,10 +154,21 @@ pub(super) async fn send(
     request: Request<Body>,
     idle_timeout: Duration,
 ) -> Result<Response<Body>, ApiError> {
-    timeout(idle_timeout, client.send(request))
-        .await
-        .map_err(|_| ApiError::Stalled(idle_timeout))?
-        .map_err(|error| ApiError::from_client(&error, idle_timeout))
+    within(idle_timeout, client.send(request)).await
+}
+
+/// Waits for the response to a request of kube for at most `limit`.
+pub async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    let response = timeout(limit, request).await.map_err(|_| ApiError::Stalled(limit))?;
+    response.map_err(|error| ApiError::from_client(error, limit))
+}
+
+/// The last error in the chain of sources. The others only name the layers that it passed.
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
 /// Reads a body of at most `limit` bytes.

@@ -12,6 +12,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use jiff::SignedDuration;
+use kube::Client;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -27,14 +28,11 @@ use crate::{
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{BaselineFault, BaselineOrigin, Lock, Scope, Source},
+    types::{BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
 };
 
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
 const WRITE_TIME: Duration = Duration::from_secs(5);
-
-/// The label of state Secrets and of the Leases that lock them.
-const STATE_SELECTOR: &str = "tfstate=true";
 
 /// Where to find states.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +70,8 @@ pub async fn run(context: SourceContext<StateLocations>) {
 }
 
 struct TerraformSource {
-    context: SourceContext<StateLocations>,
+    client: Client,
+    clock: Clock,
     settings: Arc<StateLocations>,
 }
 
@@ -192,8 +191,8 @@ impl BaselineSource for TerraformSource {
     type Reader = StateReader;
     type Scan = BTreeMap<PathBuf, StateFile>;
 
-    fn new(context: SourceContext<StateLocations>) -> Self {
-        Self { context, settings: Arc::default() }
+    fn new(context: &SourceContext<StateLocations>) -> Self {
+        Self { client: context.client.clone(), clock: context.clock.clone(), settings: Arc::default() }
     }
 
     fn is_enabled(&self) -> bool {
@@ -206,14 +205,13 @@ impl BaselineSource for TerraformSource {
         self.settings = settings;
     }
 
-    fn watch_objects(&self) -> MetadataCache {
+    fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
         let queries = if self.settings.enabled {
             vec![state_query(), lock_query(), self.published_query()]
         } else {
             Vec::new()
         };
-        let SourceContext { client, watch_mode, .. } = &self.context;
-        MetadataCache::start(client, queries, &self.settings.scope, *watch_mode)
+        (queries, self.settings.scope.clone())
     }
 
     fn observe_objects(
@@ -287,10 +285,10 @@ impl BaselineSource for TerraformSource {
     fn read(
         &mut self,
         location: &StateLocation,
-        tracked: &mut TrackedBaseline<Self>,
+        tracked: &TrackedBaseline<Self>,
+        reader: StateReader,
     ) -> BoxFuture<'static, (StateReader, ReadResult)> {
-        let reader = tracked.take_reader().unwrap_or_else(|| StateReader::new(self.context.key.clone()));
-        let client = self.context.client.clone();
+        let client = self.client.clone();
         match (location.clone(), &tracked.state.version) {
             (StateLocation::File(path), _) => read_file(path, reader).boxed(),
             (StateLocation::Backend(secret), Some(StateVersion::Secrets(group))) => {
@@ -348,7 +346,7 @@ impl BaselineSource for TerraformSource {
         if std::mem::take(&mut tracked.state.is_lock_released) {
             let has_applied = tracked.lock.take().is_some_and(|lock| changes_objects(&lock.operation));
             if has_applied {
-                tracked.start_grace_period(self.context.clock.now());
+                tracked.start_grace_period(self.clock.now());
             }
         }
     }
@@ -356,8 +354,8 @@ impl BaselineSource for TerraformSource {
 
 impl TerraformSource {
     fn published_query(&self) -> ObjectQuery {
-        let label_selector = format!("{}/baseline=true", self.settings.prefix);
-        ObjectQuery { resource: StorageResource::Secrets, label_selector }
+        let selector = Selector::equals(&format!("{}/baseline", self.settings.prefix), "true");
+        ObjectQuery { resource: StorageResource::Secrets, selector }
     }
 
     fn find_secret_groups(
@@ -418,16 +416,16 @@ impl SecretGroup {
     /// A selector for these Secrets. The labels that all of them share exclude other states of the namespace.
     fn selector(&self, query: &ObjectQuery, names: &[&str]) -> String {
         let labels = names.iter().filter_map(|name| Some(format!(",{name}={}", self.labels.get(*name)?)));
-        labels.fold(query.label_selector.clone(), |selector, label| selector + &label)
+        labels.fold(query.selector.to_string(), |selector, label| selector + &label)
     }
 }
 
 fn state_query() -> ObjectQuery {
-    ObjectQuery { resource: StorageResource::Secrets, label_selector: STATE_SELECTOR.to_owned() }
+    ObjectQuery { resource: StorageResource::Secrets, selector: Selector::equals("tfstate", "true") }
 }
 
 fn lock_query() -> ObjectQuery {
-    ObjectQuery { resource: StorageResource::Leases, label_selector: STATE_SELECTOR.to_owned() }
+    ObjectQuery { resource: StorageResource::Leases, ..state_query() }
 }
 
 fn observe_version(tracked: &mut TrackedBaseline<TerraformSource>, version: StateVersion) {

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     sources::{
         document_reader::{DecodeCache, DecodedPart},
+        driver::BaselineReader,
         inflate::{INFLATE_LIMIT, InflateReader, ReadError},
         publisher::DecodedBaseline,
     },
@@ -58,11 +59,6 @@ impl StateReader {
         Self { key, cache: DecodeCache::default() }
     }
 
-    /// A reader with the same key and an empty cache.
-    pub(super) fn fresh(&self) -> Self {
-        Self::new(self.key.clone())
-    }
-
     /// Decodes one version: a state, or the output of `terraform show -json` for a state or a plan.
     pub fn read(&mut self, text: InflateReader<'_>) -> Result<TerraformState, ReadError> {
         let mut decoder = StateDecoder {
@@ -78,6 +74,16 @@ impl StateReader {
             self.cache.rollback();
         }
         state
+    }
+}
+
+impl BaselineReader for StateReader {
+    fn with_key(key: RedactionKey) -> Self {
+        Self::new(key)
+    }
+
+    fn key(&self) -> &RedactionKey {
+        &self.key
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::body::{Body, Bytes};
-use futures::{channel::mpsc, stream};
+use futures::{StreamExt as _, channel::mpsc, stream};
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use serde_json::{Value, json};
@@ -32,8 +32,10 @@ struct Inner {
     /// The delay of each `get`.
     latency: Duration,
     requests: Vec<ParsedRequest>,
-    /// Discovery of `/apis/GROUP/VERSION`: each kind, and whether it is namespaced.
+    /// Discovery of each `GROUP/VERSION`: each kind, and whether it is namespaced.
     kinds: BTreeMap<String, Vec<(String, bool)>>,
+    /// Of `GROUP/VERSION`: the aggregated API server does not respond, so discovery is stale.
+    unavailable: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub(crate) struct ParsedRequest {
     pub(crate) metadata_only: bool,
     watch: bool,
     from: u64,
+    timeout_seconds: u64,
 }
 
 impl StateServer {
@@ -115,12 +118,19 @@ impl StateServer {
     }
 
     pub(crate) fn allow(&self) {
-        self.0.lock().unwrap().forbidden.clear();
+        let mut inner = self.0.lock().unwrap();
+        inner.forbidden.clear();
+        inner.unavailable.clear();
     }
 
     pub(crate) fn serve(&self, version: &str, kind: &str, namespaced: bool) {
         let mut inner = self.0.lock().unwrap();
         inner.kinds.entry(version.to_owned()).or_default().push((kind.to_owned(), namespaced));
+    }
+
+    /// Discovery of this `GROUP/VERSION` is stale until [`Self::allow`].
+    pub(crate) fn make_unavailable(&self, version: &str) {
+        self.0.lock().unwrap().unavailable.insert(version.to_owned());
     }
 
     pub(crate) fn requests(&self) -> Vec<ParsedRequest> {
@@ -139,8 +149,8 @@ impl StateServer {
             let response = Response::builder().status(StatusCode::FORBIDDEN);
             return response.body(Body::from(status.to_string())).unwrap();
         }
-        if let Some(version) = request.plural.strip_prefix("/apis/") {
-            return inner.discovery(version);
+        if ["api", "apis"].contains(&&*request.plural) {
+            return inner.discovery(&request.plural);
         }
         if let Some(name) = &request.name {
             if inner.unanswered.contains(name) {
@@ -163,6 +173,7 @@ impl StateServer {
             let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": inner.version.to_string()}, "items": items});
             return Response::new(Body::from(list.to_string()));
         }
+        let end = tokio::time::sleep(Duration::from_secs(request.timeout_seconds));
         let (sender, receiver) = mpsc::unbounded();
         for (plural, version, event) in &inner.log {
             if *version > request.from && request.matches(plural, &event["object"]) {
@@ -170,7 +181,7 @@ impl StateServer {
             }
         }
         inner.watches.push((request, sender));
-        Response::new(Body::from_stream(receiver))
+        Response::new(Body::from_stream(receiver.take_until(end)))
     }
 }
 
@@ -180,16 +191,26 @@ fn not_found() -> Response<Body> {
 }
 
 impl Inner {
-    fn discovery(&self, version: &str) -> Response<Body> {
-        let Some(kinds) = self.kinds.get(version) else { return not_found() };
-        let resources: Vec<Value> = kinds
-            .iter()
-            .map(|(kind, namespaced)| {
-                let name = format!("{}s", kind.to_lowercase());
-                json!({"name": name, "singularName": "", "kind": kind, "namespaced": namespaced, "verbs": ["list", "watch"]})
-            })
-            .collect();
-        let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources});
+    /// The aggregated discovery document. All kinds are in named groups.
+    fn discovery(&self, root: &str) -> Response<Body> {
+        let group = |(api_version, kinds): (&String, &Vec<(String, bool)>)| {
+            let (group, version) = api_version.split_once('/').unwrap();
+            let is_stale = self.unavailable.contains(api_version);
+            let resources: Vec<Value> = kinds
+                .iter()
+                .filter(|_| !is_stale)
+                .map(|(kind, namespaced)| {
+                    json!({"resource": format!("{}s", kind.to_lowercase()), "verbs": ["list", "watch"],
+                        "scope": if *namespaced { "Namespaced" } else { "Cluster" },
+                        "responseKind": {"group": group, "version": version, "kind": kind}})
+                })
+                .collect();
+            let freshness = if is_stale { "Stale" } else { "Current" };
+            let versions = json!([{"version": version, "freshness": freshness, "resources": resources}]);
+            json!({"metadata": {"name": group}, "versions": versions})
+        };
+        let items: Vec<Value> = self.kinds.iter().filter(|_| root == "apis").map(group).collect();
+        let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
         Response::new(Body::from(list.to_string()))
     }
 
@@ -238,10 +259,8 @@ fn parse_request(url: &str, metadata_only: bool) -> ParsedRequest {
     let at = segments.iter().position(|segment| *segment == "namespaces");
     let namespace = at.map(|at| segments[at + 1].to_owned());
     let name = at.and_then(|at| segments.get(at + 3)).map(|name| (*name).to_owned());
-    let is_version = segments.len() == 4 && segments[1] == "apis";
     let plural = match at {
         Some(at) => segments[at + 2].to_owned(),
-        None if is_version => path[path.find("/apis/").unwrap()..].to_owned(),
         None => (*segments.last().unwrap()).to_owned(),
     };
     let parameter = |name: &str| {
@@ -256,7 +275,8 @@ fn parse_request(url: &str, metadata_only: bool) -> ParsedRequest {
         name,
         selector: parameter("labelSelector"),
         metadata_only,
-        watch: parameter("watch") == "true",
+        watch: parameter("watch") == "1",
         from: parameter("resourceVersion").parse().unwrap_or(0),
+        timeout_seconds: parameter("timeoutSeconds").parse().unwrap_or(0),
     }
 }
