@@ -390,9 +390,7 @@ pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
 struct RawObject<'a> {
     #[serde(borrow)]
     metadata: RawMetadata<'a>,
-    #[serde(borrow)]
     spec: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Option<&'a RawValue>,
 }
 
@@ -401,22 +399,17 @@ struct RawObject<'a> {
 struct RawMetadata<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     namespace: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     uid: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     resource_version: Text<'a>,
     generation: Option<i64>,
-    #[serde(borrow)]
     deletion_timestamp: Option<&'a RawValue>,
-    #[serde(borrow)]
     owner_references: Option<&'a RawValue>,
-    #[serde(borrow)]
     labels: Option<&'a RawValue>,
-    #[serde(borrow)]
     annotations: Option<&'a RawValue>,
-    #[serde(borrow)]
     managed_fields: Option<&'a RawValue>,
 }
 
