@@ -8,7 +8,6 @@ use prometheus_client::{
 
 use crate::types::{Clock, Kind, RestartReason, WatchEvent};
 
-/// The metrics of all watches.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
     events: Family<EventLabels, Counter>,
@@ -24,17 +23,23 @@ struct KindLabels {
     kind: String,
 }
 
+impl KindLabels {
+    fn new(kind: &Kind) -> Self {
+        Self { group: kind.group.to_string(), kind: kind.kind.to_string() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EventLabels {
-    group: String,
-    kind: String,
+    #[prometheus(flatten)]
+    kind: KindLabels,
     event: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RestartLabels {
-    group: String,
-    kind: String,
+    #[prometheus(flatten)]
+    kind: KindLabels,
     reason: &'static str,
 }
 
@@ -69,7 +74,6 @@ impl WatchMetrics {
         }
     }
 
-    /// Metrics that `registry` exposes.
     pub fn register(registry: &mut Registry, clock: Clock) -> Self {
         let metrics = Self::unregistered(clock);
         registry.register(
@@ -93,26 +97,19 @@ impl WatchMetrics {
 
     /// Removes the series of a kind that is no longer watched.
     pub(super) fn remove_kind(&self, kind: &Kind) {
-        let (group, kind) = (kind.group.to_string(), kind.kind.to_string());
+        let kind = KindLabels::new(kind);
         for event in WatchEvent::ALL {
-            let event = event.as_str();
-            self.events.remove(&EventLabels { group: group.clone(), kind: kind.clone(), event });
+            self.events.remove(&EventLabels { kind: kind.clone(), event: event.as_str() });
         }
         for reason in RestartReason::ALL {
-            let reason = reason.as_str();
-            self.restarts.remove(&RestartLabels { group: group.clone(), kind: kind.clone(), reason });
+            self.restarts.remove(&RestartLabels { kind: kind.clone(), reason: reason.as_str() });
         }
-        self.contact.remove(&KindLabels { group, kind });
+        self.contact.remove(&kind);
     }
 
-    /// The metrics of the watches of one kind.
     pub fn for_kind(&self, kind: &Kind) -> KindMetrics {
-        let labels = KindLabels { group: kind.group.to_string(), kind: kind.kind.to_string() };
-        let event = EventLabels {
-            group: labels.group.clone(),
-            kind: labels.kind.clone(),
-            event: WatchEvent::Listed.as_str(),
-        };
+        let labels = KindLabels::new(kind);
+        let event = EventLabels { kind: labels.clone(), event: WatchEvent::Listed.as_str() };
         KindMetrics {
             listed: self.events.get_or_create_owned(&event),
             contact: self.contact.get_or_create_owned(&labels),
@@ -128,20 +125,12 @@ impl KindMetrics {
     }
 
     pub(super) fn event(&self, event: WatchEvent) {
-        let labels = EventLabels {
-            group: self.labels.group.clone(),
-            kind: self.labels.kind.clone(),
-            event: event.as_str(),
-        };
+        let labels = EventLabels { kind: self.labels.clone(), event: event.as_str() };
         self.all.events.get_or_create_owned(&labels).inc();
     }
 
     pub(super) fn restarted(&self, reason: RestartReason) {
-        let labels = RestartLabels {
-            group: self.labels.group.clone(),
-            kind: self.labels.kind.clone(),
-            reason: reason.as_str(),
-        };
+        let labels = RestartLabels { kind: self.labels.clone(), reason: reason.as_str() };
         self.all.restarts.get_or_create_owned(&labels).inc();
     }
 
