@@ -28,17 +28,13 @@ const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The inputs and outputs of one source. `S` is the type of its settings.
 pub struct SourceContext<S> {
-    /// The cluster that stores the baselines.
     pub client: Client,
     /// May change at any time; the source follows.
     pub settings: watch::Receiver<Arc<S>>,
-    /// Receives baselines and the health of the source.
     pub events: mpsc::Sender<Event>,
     /// Receives all declared objects once every baseline that exists has been read, and after each change.
     pub declarations: watch::Sender<Arc<SourceDeclarations>>,
-    /// The wall clock.
     pub clock: Clock,
-    /// Whether to watch after the first list.
     pub watch_mode: WatchMode,
     /// The key of the digests that replace redacted values.
     pub key: RedactionKey,
@@ -256,7 +252,6 @@ fn finish_read<S: BaselineSource>(
     publisher.publish(location);
 }
 
-/// Waits until the settings differ from the current ones.
 async fn settings_changed<T: PartialEq>(newest: &mut watch::Receiver<Arc<T>>, current: &T) {
     while **newest.borrow_and_update() == *current {
         if newest.changed().await.is_err() {

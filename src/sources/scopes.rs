@@ -13,41 +13,8 @@ use crate::{
     watch::{ApiError, DiscoveryClient, KindScope},
 };
 
-/// The API groups of Kubernetes itself.
-const BUILT_IN: &[&str] = &[
-    "",
-    "apps",
-    "batch",
-    "autoscaling",
-    "policy",
-    "extensions",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
-/// Whether a group belongs to Kubernetes itself, so that the schemas of its kinds are complete.
-pub(super) fn is_built_in(group: &str) -> bool {
-    BUILT_IN.contains(&group)
-}
-
-/// The cluster-scoped kinds of Kubernetes itself.
-const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
+/// The API groups of Kubernetes itself, and their cluster-scoped kinds.
+const BUILT_IN: &[(&str, &[&str])] = &[
     ("", &["ComponentStatus", "Namespace", "Node", "PersistentVolume"]),
     (
         "admissionregistration.k8s.io",
@@ -77,11 +44,24 @@ const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
         &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"],
     ),
     ("storagemigration.k8s.io", &["StorageVersionMigration"]),
+    ("apps", &[]),
+    ("batch", &[]),
+    ("autoscaling", &[]),
+    ("policy", &[]),
+    ("extensions", &[]),
+    ("coordination.k8s.io", &[]),
+    ("discovery.k8s.io", &[]),
+    ("events.k8s.io", &[]),
 ];
+
+/// Whether a group belongs to Kubernetes itself, so that the schemas of its kinds are complete.
+pub(super) fn is_built_in(group: &str) -> bool {
+    BUILT_IN.iter().any(|(built_in, _)| *built_in == group)
+}
 
 /// Whether a kind of Kubernetes itself is cluster-scoped; `false` for custom kinds.
 pub fn is_cluster_scoped(group: &str, kind: &str) -> bool {
-    CLUSTER_SCOPED.iter().any(|(candidate, kinds)| *candidate == group && kinds.contains(&kind))
+    BUILT_IN.iter().any(|(candidate, kinds)| *candidate == group && kinds.contains(&kind))
 }
 
 /// Which custom kinds are namespaced. Unknown kinds are taken for namespaced.
@@ -205,15 +185,8 @@ impl KindScopes {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLUSTER_SCOPED, KindScopes, is_built_in};
+    use super::KindScopes;
     use crate::types::ObjectRef;
-
-    #[test]
-    fn every_group_with_a_cluster_scoped_kind_is_built_in() {
-        for (group, _) in CLUSTER_SCOPED {
-            assert!(is_built_in(group), "{group}");
-        }
-    }
 
     #[test]
     fn namespace_is_completed_for_namespaced_kinds_and_removed_for_cluster_scoped_ones() {

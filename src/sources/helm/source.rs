@@ -32,12 +32,9 @@ use crate::{
 /// Helm's storage drivers.
 const STORAGE_DRIVERS: [StorageResource; 2] = [StorageResource::Secrets, StorageResource::ConfigMaps];
 
-/// Where to find releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseLocations {
-    /// Whether this source is used at all.
     pub enabled: bool,
-    /// The namespaces of the releases.
     pub scope: Scope,
     /// After this time, an install, upgrade or rollback that has not ended is taken for interrupted.
     pub pending_max_age: SignedDuration,
@@ -205,8 +202,7 @@ impl BaselineSource for HelmSource {
                 return;
             }
         }
-        let is_operation_running =
-            tracked.lock.is_some() && !tracked.is_in_grace_period() && !tracked.state.operation_ended;
+        let is_operation_running = tracked.is_locked() && !tracked.state.operation_ended;
         if (is_other_version || tracked.state.operation_ended) && !is_operation_running {
             self.start_grace_period(tracked);
         }
@@ -284,8 +280,7 @@ impl HelmSource {
             }
             return is_new;
         }
-        let has_ended =
-            tracked.lock.is_some() && !tracked.is_in_grace_period() && !tracked.state.operation_ended;
+        let has_ended = tracked.is_locked() && !tracked.state.operation_ended;
         tracked.state.operation_ended |= has_ended;
         // A failed operation leaves the last revision deployed, so that no read follows.
         let has_failed = has_ended && !tracked.has_pending_read();

@@ -30,10 +30,8 @@ const MAX_FILE_SIZE: u64 = 32 << 20;
 /// All manifests of one path together.
 const MAX_TOTAL_SIZE: u64 = 512 << 20;
 
-/// Where to find manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestLocations {
-    /// Whether this source is used at all.
     pub enabled: bool,
     /// Files and directories. Each is a baseline.
     pub paths: Vec<PathBuf>,

@@ -34,10 +34,8 @@ use crate::{
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
 const WRITE_TIME: Duration = Duration::from_secs(5);
 
-/// Where to find states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateLocations {
-    /// Whether this source is used at all.
     pub enabled: bool,
     /// The namespaces of state Secrets, their locks and published baselines.
     pub scope: Scope,
@@ -109,7 +107,6 @@ enum StateVersion {
     File(FileVersion),
 }
 
-/// The Secrets of one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SecretGroup {
     /// Names and resource versions.
@@ -446,7 +443,7 @@ fn observe_lock(tracked: &mut TrackedBaseline<TerraformSource>, lock: ObservedLo
             is_new
         }
         ObservedLock::Free => {
-            if tracked.lock.is_some() && !tracked.state.is_lock_released && !tracked.is_in_grace_period() {
+            if tracked.is_locked() && !tracked.state.is_lock_released {
                 tracked.state.is_lock_released = true;
                 tracked.read_now();
             }

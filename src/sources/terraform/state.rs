@@ -40,11 +40,7 @@ pub struct TerraformState {
 
 /// Decodes a state in memory. Accepts the same formats as [`StateReader::read`], with or without gzip.
 pub fn decode(bytes: &[u8], key: &RedactionKey) -> Result<TerraformState, BaselineFault> {
-    let text = InflateReader::new(bytes, INFLATE_LIMIT);
-    text.and_then(|text| StateReader::new(key.clone()).read(text)).map_err(|error| match error {
-        ReadError::Invalid(fault) => fault,
-        ReadError::Io(_) => BaselineFault::Unreadable,
-    })
+    Ok(StateReader::new(key.clone()).read(InflateReader::new(bytes, INFLATE_LIMIT)?)?)
 }
 
 /// Decodes the versions of one state, and reuses resources that did not change.
@@ -94,7 +90,6 @@ impl fmt::Debug for StateReader {
     }
 }
 
-/// Decodes one version of a state.
 struct StateDecoder<'a> {
     key: &'a RedactionKey,
     cache: &'a mut DecodeCache,
