@@ -31,11 +31,11 @@ use crate::{
     },
     config::{Overrides, Settings, ShownValues},
     server::Auth,
-    sources::{root_cause, terraform::random_key},
+    sources::terraform::random_key,
     types::{Clock, Kind, Selector, WatchMode},
     watch::{
         WatcherConfig, client_from, client_from_kubeconfig, context_namespace, find_kind, object_url,
-        served_kinds,
+        root_cause, served_kinds,
     },
 };
 

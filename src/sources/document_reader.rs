@@ -6,12 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use kube::Client;
 use serde_json::Value;
 
 use super::{
     documents::{Document, documents, object_of_document},
-    driver::ReadResult,
+    driver::{BaselineReader, ReadResult, read_blocking},
     publisher::DecodedBaseline,
     scopes::{KindScopes, SharedScopes},
 };
@@ -46,16 +45,17 @@ pub(super) struct DecodedDocuments {
     pub(super) skipped: Vec<SkippedResource>,
 }
 
-impl DocumentReader {
-    pub(super) fn new(key: RedactionKey) -> Self {
+impl BaselineReader for DocumentReader {
+    fn with_key(key: RedactionKey) -> Self {
         Self { key, cache: DecodeCache::default(), known_scopes: 0 }
     }
 
-    /// A reader with the same key and an empty cache.
-    pub(super) fn fresh(&self) -> Self {
-        Self::new(self.key.clone())
+    fn key(&self) -> &RedactionKey {
+        &self.key
     }
+}
 
+impl DocumentReader {
     pub(super) fn read<'a>(
         &mut self,
         texts: impl IntoIterator<Item = ManifestText<'a>>,
@@ -154,7 +154,6 @@ fn declared_subset(
 
 /// Decodes documents on a blocking thread, and again if the API server had to be asked whether their kinds are namespaced.
 pub(super) async fn decode_documents<F>(
-    client: &Client,
     reader: DocumentReader,
     shared_scopes: &SharedScopes,
     decode: F,
@@ -165,46 +164,23 @@ where
         + Send
         + 'static,
 {
+    let decode_with = |reader: DocumentReader, scopes: &KindScopes| {
+        let (decode, scopes) = (decode.clone(), scopes.clone());
+        read_blocking(reader, move |reader| decode(reader, &scopes))
+    };
     let mut scopes = shared_scopes.snapshot();
-    let (mut reader, mut decoded) = decode_with(reader, &scopes, decode.clone()).await;
+    let (mut reader, mut decoded) = decode_with(reader, &scopes).await;
     let objects = decoded.iter().flat_map(|decoded| &decoded.objects).map(|declared| &declared.object);
-    let discovery = scopes.discover(client, objects).await;
+    let discovery = shared_scopes.discover(&mut scopes, objects).await;
     if discovery.is_new {
-        (reader, decoded) = decode_with(reader, &scopes, decode).await;
+        (reader, decoded) = decode_with(reader, &scopes).await;
     }
     if let Ok(decoded) = &mut decoded {
         decoded.has_unknown_scopes = !scopes.covers(decoded.objects.iter().map(|declared| &declared.object));
         decoded.objects.retain(|declared| discovery.covers(&declared.object));
         decoded.failure = discovery.into_failure();
     }
-    shared_scopes.extend(scopes);
     (reader, decoded.map_err(Into::into))
-}
-
-async fn decode_with<F>(
-    reader: DocumentReader,
-    scopes: &KindScopes,
-    decode: F,
-) -> (DocumentReader, Result<DecodedBaseline, BaselineFault>)
-where
-    F: FnOnce(&mut DocumentReader, &KindScopes) -> Result<DecodedBaseline, BaselineFault> + Send + 'static,
-{
-    let (fresh, scopes) = (reader.fresh(), scopes.clone());
-    let (reader, decoded) = read_blocking(reader, fresh, move |reader| decode(reader, &scopes)).await;
-    (reader, decoded.unwrap_or(Err(BaselineFault::Unreadable)))
-}
-
-/// Runs `read` on a blocking thread, and returns the reader. If `read` panics, returns the fallback and no result.
-pub(super) async fn read_blocking<R: Send + 'static, T: Send + 'static>(
-    mut reader: R,
-    fallback: R,
-    read: impl FnOnce(&mut R) -> T + Send + 'static,
-) -> (R, Option<T>) {
-    let task = tokio::task::spawn_blocking(move || {
-        let result = read(&mut reader);
-        (reader, Some(result))
-    });
-    task.await.unwrap_or((fallback, None))
 }
 
 /// A decoded part of a baseline: a resource of a state, a document of a manifest.
@@ -260,7 +236,7 @@ impl<T: Clone> DecodeCache<T> {
 mod tests {
     use std::sync::Arc;
 
-    use super::{DecodedDocuments, DocumentReader, KindScopes, ManifestText};
+    use super::{BaselineReader as _, DecodedDocuments, DocumentReader, KindScopes, ManifestText};
     use crate::{
         diff::{terraform::sensitive_fields, unpack},
         types::{RedactionKey, SkipReason},
@@ -278,7 +254,7 @@ mod tests {
 ---\n# Source: c/templates/d.yaml\ncanary\n\
 ---\n# Source: c/templates/e.yaml\napiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: shop}\n\
 ---\n# Source: c/templates/f.yaml\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\nspec: null\n";
-        let mut reader = DocumentReader::new(RedactionKey::new([1; 32]));
+        let mut reader = DocumentReader::with_key(RedactionKey::new([1; 32]));
         let declared = read(&mut reader, text);
         let addresses: Vec<_> = declared
             .objects
@@ -309,7 +285,7 @@ mod tests {
     #[test]
     fn objects_are_decoded_again_when_a_scope_becomes_known() {
         let text = "apiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: a}\n";
-        let mut reader = DocumentReader::new(RedactionKey::new([1; 32]));
+        let mut reader = DocumentReader::with_key(RedactionKey::new([1; 32]));
         assert_eq!(&*read(&mut reader, text).objects[0].object.namespace, "shop");
         let scopes = KindScopes::from_iter([("example.com", "Fleet", false)]);
         let manifest = ManifestText { text, default_namespace: "shop", address: None };
@@ -319,7 +295,7 @@ mod tests {
     #[test]
     fn values_of_a_secret_are_redacted() {
         let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {note: canary}}\nstringData: {a: canary}\ndata: {b: Y2FuYXJ5}\n";
-        let declared = read(&mut DocumentReader::new(RedactionKey::new([1; 32])), text);
+        let declared = read(&mut DocumentReader::with_key(RedactionKey::new([1; 32])), text);
         let body = unpack(declared.objects[0].body.packed().unwrap());
         assert!(!body.to_string().contains("anary") && !body.to_string().contains("Y2Fu"), "{body}");
         assert_eq!(body["data"]["a"], body["data"]["b"]);

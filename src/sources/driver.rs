@@ -14,11 +14,11 @@ use tokio::{
 
 use super::{
     inflate::ReadError,
-    metadata_watch::{ApiFailure, ChangedNamespaces, MetadataCache},
+    metadata_watch::{ApiFailure, ChangedNamespaces, MetadataCache, ObjectQuery},
     publisher::{Closed, DecodedBaseline, Publisher, ReadId, TrackedBaseline},
     requirements::SourceDeclarations,
 };
-use crate::types::{BaselineFault, Clock, Event, RedactionKey, Source, WatchMode};
+use crate::types::{BaselineFault, Clock, Event, RedactionKey, Scope, Source, WatchMode};
 
 /// Directories are polled, since mounted volumes deliver no change notifications.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,17 +28,13 @@ const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The inputs and outputs of one source. `S` is the type of its settings.
 pub struct SourceContext<S> {
-    /// The cluster that stores the baselines.
     pub client: Client,
     /// May change at any time; the source follows.
     pub settings: watch::Receiver<Arc<S>>,
-    /// Receives baselines and the health of the source.
     pub events: mpsc::Sender<Event>,
     /// Receives all declared objects once every baseline that exists has been read, and after each change.
     pub declarations: watch::Sender<Arc<SourceDeclarations>>,
-    /// The wall clock.
     pub clock: Clock,
-    /// Whether to watch after the first list.
     pub watch_mode: WatchMode,
     /// The key of the digests that replace redacted values.
     pub key: RedactionKey,
@@ -77,6 +73,30 @@ impl From<BaselineFault> for ReadFailure {
     }
 }
 
+/// Decodes successive versions of one baseline, and reuses objects that did not change.
+pub(super) trait BaselineReader: Sized + Send + 'static {
+    fn with_key(key: RedactionKey) -> Self;
+
+    fn key(&self) -> &RedactionKey;
+}
+
+/// Runs `read` on a blocking thread, and returns the reader. If `read` panics, the baseline is unreadable.
+pub(super) async fn read_blocking<R: BaselineReader, T, E>(
+    mut reader: R,
+    read: impl FnOnce(&mut R) -> Result<T, E> + Send + 'static,
+) -> (R, Result<T, E>)
+where
+    T: Send + 'static,
+    E: From<BaselineFault> + Send + 'static,
+{
+    let key = reader.key().clone();
+    let task = tokio::task::spawn_blocking(move || {
+        let result = read(&mut reader);
+        (reader, result)
+    });
+    task.await.unwrap_or_else(|_| (R::with_key(key), Err(BaselineFault::Unreadable.into())))
+}
+
 /// Finds, reads and decodes the baselines of one source. All methods return at once; only [`Self::scan`] and the future of
 /// [`Self::read`] may take time.
 pub(super) trait BaselineSource: Sized + Send + 'static {
@@ -88,43 +108,44 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
     type Location: Clone + Ord + Send + Sync + 'static;
     /// What only this source tracks about a baseline.
     type State: Send;
-    /// Decodes successive versions of one baseline, and reuses objects that did not change.
-    type Reader: Send + 'static;
+    type Reader: BaselineReader;
     /// The files that a scan finds.
-    type Scan: Send + 'static;
+    type Scan: Default + Send + 'static;
 
-    fn new(context: SourceContext<Self::Settings>) -> Self;
+    fn new(context: &SourceContext<Self::Settings>) -> Self;
 
     fn is_enabled(&self) -> bool;
 
     /// Uses other settings from now on, and drops baselines that they exclude.
     fn apply_settings(&mut self, settings: Arc<Self::Settings>, publisher: &mut Publisher<Self>);
 
-    /// Lists and watches the objects that store baselines.
-    fn watch_objects(&self) -> MetadataCache;
+    /// The objects that store baselines, and their namespaces.
+    fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
+        (Vec::new(), Scope::default())
+    }
 
     /// Tracks, drops and schedules baselines in namespaces whose objects changed.
-    fn observe_objects(
-        &mut self,
-        cache: &MetadataCache,
-        changed: &ChangedNamespaces,
-        publisher: &mut Publisher<Self>,
-    );
+    fn observe_objects(&mut self, _: &MetadataCache, _: &ChangedNamespaces, _: &mut Publisher<Self>) {}
 
     /// The files and directories to scan.
-    fn paths(&self) -> &[PathBuf];
+    fn paths(&self) -> &[PathBuf] {
+        &[]
+    }
 
     /// Lists files. Runs on a blocking thread.
-    fn scan(paths: &[PathBuf]) -> Self::Scan;
+    fn scan(_: &[PathBuf]) -> Self::Scan {
+        Self::Scan::default()
+    }
 
     /// Tracks, drops and schedules baselines in files.
-    fn observe_files(&mut self, scan: Self::Scan, publisher: &mut Publisher<Self>);
+    fn observe_files(&mut self, _: Self::Scan, _: &mut Publisher<Self>) {}
 
     /// Starts to read a baseline that is due.
     fn read(
         &mut self,
         location: &Self::Location,
-        tracked: &mut TrackedBaseline<Self>,
+        tracked: &TrackedBaseline<Self>,
+        reader: Self::Reader,
     ) -> BoxFuture<'static, (Self::Reader, ReadResult)>;
 
     /// Records the result of a read during which the baseline did not change; never [`ReadFailure::Api`].
@@ -140,21 +161,22 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
 ///
 /// Baselines that exist at the start are published before the source is reported as up; its declarations follow after that.
 pub(super) async fn run<S: BaselineSource>(context: SourceContext<S::Settings>) {
-    let mut settings = context.settings.clone();
     let mut publisher = Publisher::new(&context);
-    let mut source = S::new(context);
-    while run_until_settings_change(&mut source, &mut publisher, &mut settings).await.is_ok() {}
+    let mut source = S::new(&context);
+    while run_until_settings_change(&mut source, &mut publisher, &context).await.is_ok() {}
 }
 
 async fn run_until_settings_change<S: BaselineSource>(
     source: &mut S,
     publisher: &mut Publisher<S>,
-    settings: &mut watch::Receiver<Arc<S::Settings>>,
+    SourceContext { client, settings, watch_mode, key, .. }: &SourceContext<S::Settings>,
 ) -> Result<(), Closed> {
+    let mut settings = settings.clone();
     let current = settings.borrow_and_update().clone();
     source.apply_settings(current.clone(), publisher);
     publisher.resume();
-    let mut cache = source.watch_objects();
+    let (queries, scope) = source.queries();
+    let mut cache = MetadataCache::start(client, queries, &scope, *watch_mode);
     let mut next_scan = (!source.paths().is_empty()).then(Instant::now);
     // Reads run beside the loop: an operation on another baseline has to be published before its objects change.
     let mut reads = FuturesUnordered::new();
@@ -173,7 +195,8 @@ async fn run_until_settings_change<S: BaselineSource>(
             while reads.len() < S::MAX_CONCURRENT_READS
                 && let Some((location, id, tracked)) = publisher.start_due_read()
             {
-                let read = source.read(&location, tracked);
+                let reader = tracked.take_reader().unwrap_or_else(|| S::Reader::with_key(key.clone()));
+                let read = source.read(&location, tracked, reader);
                 reads.push(async move { (location, id, read.await) });
             }
             publisher.report(source.is_enabled(), cache.failures()).await?;
@@ -183,7 +206,7 @@ async fn run_until_settings_change<S: BaselineSource>(
         tokio::select! {
             biased;
             () = publisher.closed() => return Err(Closed),
-            () = settings_changed(settings, &current) => return Ok(()),
+            () = settings_changed(&mut settings, &current) => return Ok(()),
             () = cache.update() => {}
             Some((location, id, (reader, result))) = reads.next() => {
                 finish_read(source, publisher, &location, id, reader, result);
@@ -229,7 +252,6 @@ fn finish_read<S: BaselineSource>(
     publisher.publish(location);
 }
 
-/// Waits until the settings differ from the current ones.
 async fn settings_changed<T: PartialEq>(newest: &mut watch::Receiver<Arc<T>>, current: &T) {
     while **newest.borrow_and_update() == *current {
         if newest.changed().await.is_err() {

@@ -11,7 +11,6 @@ use crate::types::BaselineFault;
 
 /// The largest size of any inflated text.
 pub const INFLATE_LIMIT: u64 = 256 << 20;
-/// The limit for small inputs.
 const MIN_LIMIT: u64 = 4 << 20;
 /// No real text compresses better than this; a decompression bomb does.
 const MAX_RATIO: u64 = 100;
@@ -39,10 +38,8 @@ impl fmt::Debug for InflateReader<'_> {
 /// A text that cannot be read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The operating system failed.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// The content is invalid.
     #[error("{0}")]
     Invalid(BaselineFault),
 }
@@ -51,6 +48,20 @@ impl From<BaselineFault> for ReadError {
     fn from(fault: BaselineFault) -> Self {
         Self::Invalid(fault)
     }
+}
+
+impl From<ReadError> for BaselineFault {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Invalid(fault) => fault,
+            ReadError::Io(_) => Self::Unreadable,
+        }
+    }
+}
+
+/// The fault of a text that is not the expected JSON.
+pub(super) fn json_fault(error: &serde_json::Error) -> BaselineFault {
+    if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable }
 }
 
 impl<'a> InflateReader<'a> {

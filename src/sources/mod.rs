@@ -18,7 +18,6 @@ pub mod terraform;
 pub use self::{
     documents::{Document, DocumentError, documents, read_objects},
     driver::SourceContext,
-    metadata_watch::root_cause,
     requirements::{KindRequirements, SourceDeclarations},
     scopes::is_cluster_scoped,
 };

@@ -26,7 +26,6 @@ pub(super) const MAX_RETRY: Duration = Duration::from_secs(30);
 /// Events about objects may arrive later than the baseline that explains them.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// A decoded version of a baseline.
 #[derive(Clone, Debug)]
 pub(super) struct DecodedBaseline {
     pub(super) version: BaselineVersion,
@@ -167,8 +166,9 @@ impl<S: BaselineSource> TrackedBaseline<S> {
         (self.lock, self.grace_ends) = (lock, None);
     }
 
-    pub(super) fn is_in_grace_period(&self) -> bool {
-        self.grace_ends.is_some()
+    /// Whether an operation holds the lock, and not the grace period after one.
+    pub(super) fn is_locked(&self) -> bool {
+        self.lock.is_some() && self.grace_ends.is_none()
     }
 
     /// Keeps the baseline in flight for a moment after an operation has ended.
@@ -222,7 +222,6 @@ pub(super) struct Publisher<S: BaselineSource> {
     last_read: ReadId,
 }
 
-/// The receiver of events is gone.
 pub(super) struct Closed;
 
 impl<S: BaselineSource> Publisher<S> {
@@ -340,7 +339,6 @@ impl<S: BaselineSource> Publisher<S> {
         self.health.is_some()
     }
 
-    /// Sends all queued events.
     pub(super) async fn flush(&mut self) -> Result<(), Closed> {
         for event in self.queue.drain(..) {
             self.events.send(event).await.map_err(|_| Closed)?;
@@ -380,7 +378,6 @@ impl<S: BaselineSource> Publisher<S> {
         Ok(())
     }
 
-    /// Waits until the receiver of events is gone.
     pub(super) async fn closed(&self) {
         self.events.closed().await;
     }

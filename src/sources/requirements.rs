@@ -7,9 +7,7 @@ use std::{
 
 use crate::{
     diff::{is_secret, terraform::sensitive_fields},
-    types::{
-        DeclaredObject, Kind, KindName, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope, WantedKind,
-    },
+    types::{DeclaredObject, Kind, NameSet, ObjectRef, RedactionKey, RedactionPolicy, Scope, WantedKind},
 };
 
 /// A kind in more namespaces than this is watched in all of them, since each namespace needs a watch of its own.
@@ -145,16 +143,8 @@ fn scope_of(namespaces: BTreeSet<&str>) -> Scope {
 }
 
 fn requirement(group: &str, version: Option<&str>, kind: &str, scope: Scope) -> WantedKind {
-    WantedKind {
-        group: group.into(),
-        version: version.map(Into::into),
-        kind: KindName::Named(kind.into()),
-        scope,
-        selector: None,
-        name: None,
-        versions: Arc::default(),
-        implicit: false,
-    }
+    let kind = WantedKind::exactly(&Kind::undiscovered(group, "", kind));
+    WantedKind { version: version.map(Into::into), scope, ..kind }
 }
 
 /// The redaction policy of each declared kind.
@@ -326,19 +316,9 @@ mod tests {
 
     fn declared(resource_type: &str, kind: &str, name: &str, marked: &[&str]) -> Arc<DeclaredObject> {
         Arc::new(DeclaredObject {
-            address: name.into(),
             resource_type: resource_type.into(),
-            object: ObjectRef {
-                group: "".into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                namespace: "shop".into(),
-                name: name.into(),
-            },
-            uid: None,
             sensitive: marked.iter().map(|path| (*path).into()).collect(),
-            key: key(1),
-            body: DeclaredBody::Opaque(UnknownReason::NewerSchema),
+            ..object("v1", kind, "shop", name)
         })
     }
 

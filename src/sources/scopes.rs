@@ -6,46 +6,15 @@ use std::{
 };
 
 use kube::Client;
-use tokio::time::timeout;
 
 use super::metadata_watch::{ApiFailure, REQUEST_TIMEOUT};
-use crate::types::{DownReason, ObjectRef};
+use crate::{
+    types::ObjectRef,
+    watch::{ApiError, DiscoveryClient, KindScope},
+};
 
-/// The API groups of Kubernetes itself.
-const BUILT_IN: &[&str] = &[
-    "",
-    "apps",
-    "batch",
-    "autoscaling",
-    "policy",
-    "extensions",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
-/// Whether a group belongs to Kubernetes itself, so that the schemas of its kinds are complete.
-pub(super) fn is_built_in(group: &str) -> bool {
-    BUILT_IN.contains(&group)
-}
-
-/// The cluster-scoped kinds of Kubernetes itself.
-const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
+/// The API groups of Kubernetes itself, and their cluster-scoped kinds.
+const BUILT_IN: &[(&str, &[&str])] = &[
     ("", &["ComponentStatus", "Namespace", "Node", "PersistentVolume"]),
     (
         "admissionregistration.k8s.io",
@@ -75,11 +44,24 @@ const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
         &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"],
     ),
     ("storagemigration.k8s.io", &["StorageVersionMigration"]),
+    ("apps", &[]),
+    ("batch", &[]),
+    ("autoscaling", &[]),
+    ("policy", &[]),
+    ("extensions", &[]),
+    ("coordination.k8s.io", &[]),
+    ("discovery.k8s.io", &[]),
+    ("events.k8s.io", &[]),
 ];
+
+/// Whether a group belongs to Kubernetes itself, so that the schemas of its kinds are complete.
+pub(super) fn is_built_in(group: &str) -> bool {
+    BUILT_IN.iter().any(|(built_in, _)| *built_in == group)
+}
 
 /// Whether a kind of Kubernetes itself is cluster-scoped; `false` for custom kinds.
 pub fn is_cluster_scoped(group: &str, kind: &str) -> bool {
-    CLUSTER_SCOPED.iter().any(|(candidate, kinds)| *candidate == group && kinds.contains(&kind))
+    BUILT_IN.iter().any(|(candidate, kinds)| *candidate == group && kinds.contains(&kind))
 }
 
 /// Which custom kinds are namespaced. Unknown kinds are taken for namespaced.
@@ -90,23 +72,25 @@ pub(super) struct KindScopes {
 }
 
 /// The scopes that all reads of one source have discovered so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SharedScopes(Arc<Mutex<KindScopes>>);
+#[derive(Clone, Debug)]
+pub(super) struct SharedScopes {
+    known: Arc<Mutex<KindScopes>>,
+    discovery: Arc<tokio::sync::Mutex<DiscoveryClient>>,
+}
 
-/// The result of asking the API server about kinds.
+/// The result of a discovery of kinds.
 #[derive(Debug)]
 pub(super) struct ScopeDiscovery {
     /// Whether the scope of any kind became known.
     pub(super) is_new: bool,
-    /// By group and version.
-    failures: BTreeMap<String, ApiFailure>,
+    /// By group and kind.
+    failures: BTreeMap<(Box<str>, Box<str>), ApiFailure>,
 }
 
 impl ScopeDiscovery {
     /// Whether the API server answered for the kind of an object. The namespace of others may be wrong.
     pub(super) fn covers(&self, object: &ObjectRef) -> bool {
-        self.failures.is_empty()
-            || !self.failures.contains_key(&format!("{}/{}", object.group, object.version))
+        self.failures.is_empty() || !self.failures.contains_key(&(object.group.clone(), object.kind.clone()))
     }
 
     pub(super) fn into_failure(self) -> Option<ApiFailure> {
@@ -115,12 +99,49 @@ impl ScopeDiscovery {
 }
 
 impl SharedScopes {
-    pub(super) fn snapshot(&self) -> KindScopes {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn new(client: Client) -> Self {
+        let discovery = DiscoveryClient::new(client, REQUEST_TIMEOUT);
+        Self { known: Arc::default(), discovery: Arc::new(tokio::sync::Mutex::new(discovery)) }
     }
 
-    pub(super) fn extend(&self, scopes: KindScopes) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).namespaced.extend(scopes.namespaced);
+    pub(super) fn snapshot(&self) -> KindScopes {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds the scopes of kinds of these objects that are unknown. A kind that the cluster does not serve stays unknown: its
+    /// definition may follow.
+    pub(super) async fn discover<'a>(
+        &self,
+        scopes: &mut KindScopes,
+        objects: impl Iterator<Item = &'a ObjectRef>,
+    ) -> ScopeDiscovery {
+        let unknown = objects.filter(|object| scopes.is_namespaced(object).is_none());
+        let unknown: BTreeSet<_> =
+            unknown.map(|object| (object.group.clone(), object.kind.clone())).collect();
+        let (known_before, mut failures) = (scopes.len(), BTreeMap::new());
+        if !unknown.is_empty() {
+            let mut discovery = self.discovery.lock().await;
+            let failed = discovery.refresh().await.err();
+            for (group, kind) in unknown {
+                let unavailable = || ApiError::Connection("its API server is unavailable".to_owned());
+                let scope = discovery.kind_scope(&group, &kind);
+                let failure = match (&failed, scope) {
+                    (Some(error), _) => Some(ApiFailure::new(error, "discover the kinds of the cluster")),
+                    (None, KindScope::Unavailable) => {
+                        Some(ApiFailure::new(&unavailable(), &format!("discover the kinds of {group}")))
+                    }
+                    (None, _) => None,
+                };
+                if let Some(failure) = failure {
+                    failures.insert((group, kind), failure);
+                } else if scope != KindScope::NotServed {
+                    scopes.namespaced.insert((group, kind), scope == KindScope::Namespaced);
+                }
+            }
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.namespaced.extend(scopes.namespaced.clone());
+        }
+        ScopeDiscovery { is_new: scopes.len() > known_before, failures }
     }
 }
 
@@ -144,40 +165,6 @@ impl KindScopes {
         }
     }
 
-    /// Asks the API server about unknown kinds of these objects, one request for each group and version.
-    pub(super) async fn discover<'a>(
-        &mut self,
-        client: &Client,
-        objects: impl Iterator<Item = &'a ObjectRef>,
-    ) -> ScopeDiscovery {
-        let unknown = objects.filter(|object| self.is_namespaced(object).is_none());
-        let versions: BTreeSet<String> =
-            unknown.map(|object| format!("{}/{}", object.group, object.version)).collect();
-        let (known_before, mut failures) = (self.namespaced.len(), BTreeMap::new());
-        for version in versions {
-            let request = format!("discover the kinds of {version}");
-            let group = version.split('/').next().unwrap_or_default();
-            let response = timeout(REQUEST_TIMEOUT, client.list_api_group_resources(&version)).await;
-            match response {
-                Ok(Ok(list)) => {
-                    let kinds = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
-                    let scopes =
-                        kinds.map(|resource| ((group.into(), resource.kind.into()), resource.namespaced));
-                    self.namespaced.extend(scopes);
-                }
-                Ok(Err(error)) => {
-                    let failure = ApiFailure::new(&error, &request);
-                    // A group that the cluster does not serve is no failure: its definition may follow.
-                    if failure.reason != DownReason::NotFound {
-                        failures.insert(version, failure);
-                    }
-                }
-                Err(_) => drop(failures.insert(version, ApiFailure::timeout(&request))),
-            }
-        }
-        ScopeDiscovery { is_new: self.namespaced.len() > known_before, failures }
-    }
-
     /// The number of kinds whose scope is known.
     pub(super) fn len(&self) -> usize {
         self.namespaced.len()
@@ -198,15 +185,8 @@ impl KindScopes {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLUSTER_SCOPED, KindScopes, is_built_in};
+    use super::KindScopes;
     use crate::types::ObjectRef;
-
-    #[test]
-    fn every_group_with_a_cluster_scoped_kind_is_built_in() {
-        for (group, _) in CLUSTER_SCOPED {
-            assert!(is_built_in(group), "{group}");
-        }
-    }
 
     #[test]
     fn namespace_is_completed_for_namespaced_kinds_and_removed_for_cluster_scoped_ones() {

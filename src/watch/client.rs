@@ -24,26 +24,12 @@ pub struct ClusterConnection {
     pub context: Option<String>,
 }
 
-/// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The named kubeconfig is unusable.
     #[error("cannot use kubeconfig {path}: {}", first_line(source))]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: Box<kube::config::KubeconfigError>,
-    },
-    /// The named context is unusable.
+    Kubeconfig { path: PathBuf, source: Box<kube::config::KubeconfigError> },
     #[error("cannot use context `{context}`: {}", first_line(source))]
-    Context {
-        /// The context.
-        context: String,
-        /// Why.
-        source: Box<kube::config::KubeconfigError>,
-    },
-    /// There is neither a kubeconfig nor the `ServiceAccount` of a pod.
+    Context { context: String, source: Box<kube::config::KubeconfigError> },
     #[error(
         "no cluster to talk to: there is no kubeconfig (--kubeconfig, $KUBECONFIG, ~/.kube/config) and this is not a pod; {}",
         first_line(.0)
@@ -51,18 +37,10 @@ pub enum ConnectError {
     NoConfig(Box<kube::config::InferConfigError>),
     /// The token is not a valid header value.
     #[error("cannot set up the connection to {server}: {INVALID_TOKEN}")]
-    Token {
-        /// The URL of the server.
-        server: String,
-    },
+    Token { server: String },
     /// The configuration is inconsistent.
     #[error("cannot set up the connection to {server}: {source}")]
-    Setup {
-        /// The URL of the server.
-        server: String,
-        /// Why.
-        source: Box<kube::Error>,
-    },
+    Setup { server: String, source: Box<kube::Error> },
 }
 
 /// Later lines quote the file and its credentials.

@@ -27,7 +27,6 @@ use crate::{
 pub struct DecodeConfig {
     /// The prefix of the exporter's annotations: `<prefix>/spec-hash`, `<prefix>/ignore`.
     pub annotation_prefix: Box<str>,
-    /// Whether hash annotations are not a baseline.
     pub ignore_hash_annotations: bool,
     /// The labels that rules match or that series carry, sorted.
     pub label_names: Arc<[Box<str>]>,
@@ -39,7 +38,6 @@ pub struct DecodeConfig {
     pub last_applied: Option<Arc<RedactionPolicy>>,
     /// Objects whose controllers record what they applied. The first spec that matches an object counts.
     pub records: Arc<[StatusHashSpec]>,
-    /// Jobs whose runs are reported.
     pub jobs: Option<TerraformJobSpec>,
 }
 
@@ -65,7 +63,6 @@ impl DecodeConfig {
     }
 }
 
-/// Decodes the objects of one watch.
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
     spec: Arc<WatchSpec>,
@@ -80,7 +77,6 @@ pub struct ObjectDecoder {
     status: StatusDecoder,
 }
 
-/// A decoded object of a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// An object that the watch keeps. Its baseline is unusable if the rest of it is unreadable.
@@ -89,7 +85,6 @@ pub enum Decoded {
     Filtered(Arc<LiveObject>),
     /// Name and version of an object that another watch reports.
     Excluded(Arc<LiveObject>),
-    /// The name is unreadable.
     Unnamed,
 }
 
@@ -123,7 +118,6 @@ impl ObjectDecoder {
         }
     }
 
-    /// Decodes one object.
     pub fn decode(&self, json: &[u8]) -> Decoded {
         let Ok(text) = std::str::from_utf8(json) else {
             return Decoded::Unnamed;
@@ -230,7 +224,6 @@ impl ObjectDecoder {
         Arc::new(RuleInputs { labels, muted_paths, label_names: self.no_rule_inputs.label_names.clone() })
     }
 
-    /// The value of the ignore annotation.
     fn ignored_fields(&self, metadata: &RawMetadata<'_>) -> Box<str> {
         let annotation = self.ignore_annotation.as_ref().zip(metadata.annotations);
         annotation
@@ -390,9 +383,7 @@ pub(super) fn unknown_reason(error: &FingerprintError) -> UnknownReason {
 struct RawObject<'a> {
     #[serde(borrow)]
     metadata: RawMetadata<'a>,
-    #[serde(borrow)]
     spec: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Option<&'a RawValue>,
 }
 
@@ -401,22 +392,17 @@ struct RawObject<'a> {
 struct RawMetadata<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     namespace: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     uid: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     resource_version: Text<'a>,
     generation: Option<i64>,
-    #[serde(borrow)]
     deletion_timestamp: Option<&'a RawValue>,
-    #[serde(borrow)]
     owner_references: Option<&'a RawValue>,
-    #[serde(borrow)]
     labels: Option<&'a RawValue>,
-    #[serde(borrow)]
     annotations: Option<&'a RawValue>,
-    #[serde(borrow)]
     managed_fields: Option<&'a RawValue>,
 }
 
@@ -509,9 +495,7 @@ fn recorded_api_version(managed_fields: &str, hash_annotation: &str) -> Option<S
 
 struct ManagedFieldsEntry {
     manager: FieldManager,
-    /// It owns a hashed field.
     owns_content: bool,
-    /// It owns the hash annotation.
     owns_hash: bool,
 }
 

@@ -15,15 +15,13 @@ use kube::{
     },
 };
 
-use super::request::{ApiError, read_body, response_error, send};
+use super::request::{ApiError, check_status, read_body, send};
 use crate::types::{Kind, ServedKind, ServedKinds};
 
 /// The document of a cluster with thousands of custom resources has a few megabytes.
 const MAX_DOCUMENT_BYTES: usize = 64 << 20;
-/// Timeout of [`find_kind`].
 const FIND_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Every kind that the API server serves.
 pub async fn served_kinds(client: &Client, timeout: Duration) -> Result<Arc<ServedKinds>, ApiError> {
     let mut discovery = DiscoveryClient::new(client.clone(), timeout);
     discovery.refresh().await?;
@@ -56,11 +54,8 @@ impl std::fmt::Debug for DiscoveryClient {
 /// Whether objects of a kind are in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindScope {
-    /// They are.
     Namespaced,
-    /// They are not.
     Cluster,
-    /// The API server does not serve the kind.
     NotServed,
     /// The API server cannot reach the aggregated API server of the group, and could not earlier.
     Unavailable,
@@ -155,9 +150,7 @@ impl CachedDocument {
         if response.status() == StatusCode::NOT_MODIFIED {
             return Ok(false);
         }
-        if !response.status().is_success() {
-            return Err(response_error(response, timeout).await);
-        }
+        let response = check_status(response, timeout).await?;
         let etag = response.headers().get(ETAG).cloned();
         let body = read_body(response, MAX_DOCUMENT_BYTES, timeout).await?;
         let items = parse(&body)?.items;

@@ -10,7 +10,6 @@ const MAX_KEY_BYTES: usize = 256;
 pub struct ItemSplitter {
     layout: ListLayout,
     position: Position,
-    /// The key of the current member.
     key: Vec<u8>,
     value: ValueScan,
     /// Whether the current value started in an earlier chunk.
@@ -33,22 +32,17 @@ pub struct ListLayout {
 /// An emitted part, as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// One item of the list.
     Item(&'a [u8]),
-    /// The name and value of a member.
     Member(&'static str, &'a [u8]),
 }
 
 /// The bytes are not an object of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// A byte that JSON does not allow here.
     #[error("the list is not valid JSON")]
     Malformed,
-    /// A part exceeds `max_bytes`.
     #[error("an item of the list is larger than {} MiB", .0 >> 20)]
     TooLarge(usize),
-    /// The object is not closed.
     #[error("the list ended early")]
     Truncated,
 }
@@ -68,7 +62,6 @@ enum Position {
 }
 
 impl ItemSplitter {
-    /// A splitter at the start of an object.
     pub fn new(layout: ListLayout) -> Self {
         Self {
             layout,
@@ -115,7 +108,6 @@ impl ItemSplitter {
         Ok(())
     }
 
-    /// Fails if the object is incomplete.
     pub fn finish(&self) -> Result<(), SplitError> {
         if self.position == Position::AfterObject { Ok(()) } else { Err(SplitError::Truncated) }
     }

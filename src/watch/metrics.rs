@@ -8,7 +8,6 @@ use prometheus_client::{
 
 use crate::types::{Clock, Kind, RestartReason, WatchEvent};
 
-/// The metrics of all watches.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
     events: Family<EventLabels, Counter>,
@@ -75,7 +74,6 @@ impl WatchMetrics {
         }
     }
 
-    /// Metrics that `registry` exposes.
     pub fn register(registry: &mut Registry, clock: Clock) -> Self {
         let metrics = Self::unregistered(clock);
         registry.register(
@@ -109,7 +107,6 @@ impl WatchMetrics {
         self.contact.remove(&kind);
     }
 
-    /// The metrics of the watches of one kind.
     pub fn for_kind(&self, kind: &Kind) -> KindMetrics {
         let labels = KindLabels::new(kind);
         let event = EventLabels { kind: labels.clone(), event: WatchEvent::Listed.as_str() };

@@ -24,7 +24,7 @@ pub use metrics::{KindMetrics, WatchMetrics};
 pub use openapi::{SchemaReader, SchemaRequests};
 pub use permissions::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions};
 pub use planner::{Discovery, Planner, plan};
-pub use request::{ApiError, object_url};
+pub use request::{ApiError, object_url, root_cause, within};
 pub use supervisor::{WatchDeps, run_watchers};
 pub use watcher::{
     Operation, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherConfig, WatcherEvent,

@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 
 use super::{
     DecodeConfig, WatcherConfig,
-    request::{ApiError, read_body, response_error, send},
+    request::{ApiError, check_status, read_body, send},
 };
 use crate::{
     diff::manifest::{ClusterSchemas, CustomKind, Schemas},
@@ -99,12 +99,10 @@ pub struct SchemaReader {
     failures: BTreeMap<Box<str>, String>,
 }
 
-/// The OpenAPI document of an API version.
 #[derive(Debug, PartialEq, Eq)]
 struct SchemaDocument {
     /// Contains a hash of the document.
     url: Box<str>,
-    /// The requested kinds.
     kinds: BTreeSet<Box<str>>,
 }
 
@@ -131,7 +129,6 @@ impl SchemaReader {
         (reader, requests, schemas)
     }
 
-    /// Runs forever.
     pub async fn run(mut self) {
         let wake = self.requests.wake.clone();
         let mut delays: &[Duration] = &[];
@@ -297,10 +294,7 @@ async fn get(
 ) -> Result<bytes::Bytes, ApiError> {
     let request = Request::get(url).header(ACCEPT, "application/json").body(Body::empty())?;
     let response = send(client, request, timeout).await?;
-    if !response.status().is_success() {
-        return Err(response_error(response, timeout).await);
-    }
-    read_body(response, max_bytes, timeout).await
+    read_body(check_status(response, timeout).await?, max_bytes, timeout).await
 }
 
 #[cfg(test)]

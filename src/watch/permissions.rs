@@ -17,13 +17,10 @@ use crate::types::{DownReason, Kind, KindName, Scope, WantedKind, WatchHealth};
 /// Verbs on a resource that a feature needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequiredPermission {
-    /// The API group.
     pub group: Box<str>,
     /// The plural name of the resource: `configmaps`.
     pub resource: Box<str>,
-    /// All of these are needed.
     pub verbs: &'static [&'static str],
-    /// The namespaces in which they are needed.
     pub scope: Scope,
     /// Whether everything else works without it.
     pub optional: bool,
@@ -34,29 +31,21 @@ pub struct RequiredPermission {
 pub struct PermissionCheck {
     /// `deployments.apps`; the kind and its group if the plural name is unknown.
     pub resource: String,
-    /// The namespaces that were checked.
     pub scope: Scope,
-    /// The result.
     pub status: PermissionStatus,
 }
 
-/// Whether the exporter has a permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionStatus {
-    /// It has.
     Granted,
-    /// It lacks some of the verbs.
     Denied {
         /// The permission, in one namespace or in all of them.
         required: RequiredPermission,
-        /// The verbs that it lacks.
         missing: Vec<&'static str>,
     },
-    /// The API server does not serve the kind.
     NotServed(String),
     /// The settings request the kind in a way that the exporter refuses.
     Refused(String),
-    /// Discovery did not answer.
     Unknown(String),
 }
 

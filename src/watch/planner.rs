@@ -26,10 +26,8 @@ const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
 static WELL_KNOWN: LazyLock<[Arc<Kind>; 2]> =
     LazyLock::new(|| [Kind::deployment(), Kind::service()].map(Arc::new));
 
-/// What discovery knows about the cluster.
 #[derive(Clone, Debug, Default)]
 pub enum Discovery {
-    /// There is no answer yet.
     #[default]
     Pending,
     /// Discovery has never succeeded.
@@ -257,7 +255,6 @@ impl ObjectRequest {
     }
 }
 
-/// All requests for one kind.
 struct KindPlan {
     /// Position of the version in the preference order of the API server; the smallest wins.
     rank: usize,
@@ -268,7 +265,6 @@ struct KindPlan {
     single_objects: BTreeMap<(Box<str>, Box<str>), Arc<Kind>>,
     /// Objects that must be read in this version, whatever the version of the others is.
     pinned: BTreeMap<Arc<Kind>, NameSet>,
-    /// Namespaces of implicit requests.
     implicit: Scope,
 }
 
@@ -434,12 +430,13 @@ impl KindPlan {
 #[derive(Debug)]
 enum Resolution {
     /// It can be watched. `rank` is the position of the version in the preference order of the API server.
-    Kind { kind: Arc<Kind>, rank: usize },
-    /// It cannot be watched now.
+    Kind {
+        kind: Arc<Kind>,
+        rank: usize,
+    },
     Unwatched(Arc<Kind>, WatchHealth),
 }
 
-/// Whether the kind is not well known.
 pub(super) fn needs_discovery(want: &WantedKind) -> bool {
     well_known(want).is_none()
 }

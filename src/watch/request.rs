@@ -20,7 +20,6 @@ const MAX_ERROR_MESSAGE_CHARS: usize = 512;
 /// Everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Why a request, a list or a watch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// 410: the `resourceVersion` is too old, list again.
@@ -29,12 +28,10 @@ pub enum ApiError {
     /// No bytes arrived for this long.
     #[error("the API server sent nothing for {0:?}")]
     Stalled(Duration),
-    /// Any other response that is not a success.
     #[error("the server answered {status}: {message}")]
     Status {
         /// The code of the `Status` object, or of the response if the body is not a `Status`.
         status: StatusCode,
-        /// The message of the `Status` object.
         message: String,
         /// From the header of the same name, at most two minutes.
         retry_after: Option<Duration>,
@@ -65,8 +62,16 @@ impl From<http::Error> for ApiError {
 impl ApiError {
     /// The timeout of the client counts as a stall. Other errors are reported with their innermost cause: the outer ones
     /// only name the layers of the client.
-    fn from_client(error: &kube::Error, idle_timeout: Duration) -> Self {
-        let mut cause: &dyn std::error::Error = error;
+    fn from_client(error: kube::Error, idle_timeout: Duration) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let kube::core::Status { code, message, .. } = *status;
+                return ApiStatus { code, message }.into_error(StatusCode::INTERNAL_SERVER_ERROR, None);
+            }
+            kube::Error::SerdeError(error) => return Self::Malformed(error.to_string()),
+            _ => {}
+        }
+        let mut cause: &dyn std::error::Error = &error;
         loop {
             if cause.is::<tower::timeout::error::Elapsed>() {
                 return Self::Stalled(idle_timeout);
@@ -146,13 +151,23 @@ pub(super) async fn send(
     request: Request<Body>,
     idle_timeout: Duration,
 ) -> Result<Response<Body>, ApiError> {
-    timeout(idle_timeout, client.send(request))
-        .await
-        .map_err(|_| ApiError::Stalled(idle_timeout))?
-        .map_err(|error| ApiError::from_client(&error, idle_timeout))
+    within(idle_timeout, client.send(request)).await
 }
 
-/// Reads a body of at most `limit` bytes.
+/// Waits for the response to a request of kube for at most `limit`.
+pub async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    let response = timeout(limit, request).await.map_err(|_| ApiError::Stalled(limit))?;
+    response.map_err(|error| ApiError::from_client(error, limit))
+}
+
+/// The last error in the chain of sources. The others only name the layers that it passed.
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root_cause)
+}
+
 pub(super) async fn read_body(
     response: Response<Body>,
     limit: usize,
@@ -170,9 +185,15 @@ pub(super) async fn read_body(
     Ok(body.map_err(body_error)?.to_bytes())
 }
 
-/// The error of a response that is not a success.
-pub(super) async fn response_error(response: Response<Body>, idle_timeout: Duration) -> ApiError {
+/// Returns the response if it is a success, else its error.
+pub(super) async fn check_status(
+    response: Response<Body>,
+    idle_timeout: Duration,
+) -> Result<Response<Body>, ApiError> {
     let code = response.status();
+    if code.is_success() {
+        return Ok(response);
+    }
     let retry_after = response
         .headers()
         .get(RETRY_AFTER)
@@ -180,7 +201,7 @@ pub(super) async fn response_error(response: Response<Body>, idle_timeout: Durat
         .map(|seconds: u64| Duration::from_secs(seconds.min(MAX_RETRY_AFTER)));
     let body = read_body(response, MAX_ERROR_BODY, idle_timeout).await.ok();
     let status: ApiStatus = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-    status.into_error(code, retry_after)
+    Err(status.into_error(code, retry_after))
 }
 
 /// The URL of a complete list. Without a `resourceVersion` the server reads the most recent state, so a relist never goes

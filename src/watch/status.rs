@@ -20,7 +20,6 @@ pub(super) const MAX_MESSAGE_CHARS: usize = 256;
 const MAX_NAME_CHARS: usize = 64;
 const MAX_OUTPUTS: usize = 100;
 
-/// Decodes the status of objects of one kind.
 #[derive(Clone, Debug)]
 pub(super) struct StatusDecoder {
     records: Arc<[StatusHashSpec]>,
@@ -288,22 +287,18 @@ mod tests {
 
     #[test]
     fn mismatch_names_the_manager_of_the_spec_not_of_the_status() {
-        let status = json!({"lastAppliedHash": "0".repeat(64)});
-        let mut object = resource(&status);
-        let ObservedState::Hash(HashBaseline::Mismatch(other)) =
-            record(StatusHashSpec::simple_resource(), &object).observed_state
-        else {
-            panic!("it differs")
+        let mismatch = |object: &Value| match record(StatusHashSpec::simple_resource(), object).observed_state
+        {
+            ObservedState::Hash(HashBaseline::Mismatch(mismatch)) => mismatch,
+            state => panic!("{state:?}"),
         };
+        let mut object = resource(&json!({"lastAppliedHash": "0".repeat(64)}));
+        let other = mismatch(&object);
         assert_eq!(other.actual, Digest::of(APPLIED.as_bytes()));
         assert_eq!(other.responsible_manager().map(|owner| &*owner.manager), Some("kubectl-edit"));
         // The controller has written its status after the edit.
         object["metadata"]["managedFields"][1]["time"] = json!("2026-01-03T00:00:00Z");
-        let ObservedState::Hash(HashBaseline::Mismatch(later)) =
-            record(StatusHashSpec::simple_resource(), &object).observed_state
-        else {
-            panic!("it differs")
-        };
+        let later = mismatch(&object);
         assert_eq!((&later.owner, &later.recorded_by), (&None, &other.recorded_by));
     }
 

@@ -24,13 +24,9 @@ use crate::types::{DownReason, Event, LiveObject, WatchHealth, WatchPlan, WatchS
 /// What all watchers share.
 #[derive(Clone)]
 pub struct WatchDeps {
-    /// The client of the API server.
     pub client: Client,
-    /// The queue of the engine.
     pub events: mpsc::Sender<Event>,
-    /// The metrics of all watches.
     pub metrics: WatchMetrics,
-    /// Timeouts and mode.
     pub config: WatcherConfig,
     /// Receives the custom resources that need a schema.
     pub schemas: SchemaRequests,

@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use super::{
     json_items::{ItemSplitter, ListLayout, Part},
     metrics::KindMetrics,
-    request::{ApiError, ApiStatus, list_url, response_error, send, watch_url},
+    request::{ApiError, ApiStatus, check_status, list_url, send, watch_url},
 };
 use crate::types::{RestartReason, WatchEvent, WatchMode, WatchSpec};
 
@@ -24,7 +24,6 @@ use crate::types::{RestartReason, WatchEvent, WatchMode, WatchSpec};
 const MAX_OBJECT_BYTES: usize = 32 << 20;
 const LIST: ListLayout = ListLayout { list: "items", members: &["metadata"], max_bytes: MAX_OBJECT_BYTES };
 
-/// Timeouts and mode of a [`Watcher`].
 #[derive(Clone, Copy, Debug)]
 pub struct WatcherConfig {
     /// `timeoutSeconds` of a watch: the server ends it, and a new one proves that the connection works.
@@ -32,9 +31,7 @@ pub struct WatcherConfig {
     /// Longest silence, before a response or within one, after which a watch counts as stalled. Longer than
     /// `watch_timeout`, because a quiet watch of a server without bookmarks sends nothing.
     pub idle_timeout: Duration,
-    /// Delay after the first failure.
     pub initial_backoff: Duration,
-    /// Longest delay after repeated failures.
     pub max_backoff: Duration,
     /// Whether collections are watched after they are listed.
     pub mode: WatchMode,
@@ -60,7 +57,6 @@ pub trait WatchHandler: Send + Sync {
     /// What the API server sends for each object.
     fn representation(&self) -> Representation;
 
-    /// Decodes the JSON of one object.
     fn decode(&self, json: &[u8]) -> Self::Object;
 
     /// The version from which a watch resumes after this object.
@@ -76,10 +72,8 @@ pub trait WatchHandler: Send + Sync {
     fn closed(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// How the API server represents the objects of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
-    /// The complete object.
     Full,
     /// `PartialObjectMetadata`: the contents of Secrets and ConfigMaps never reach this process.
     MetadataOnly,
@@ -104,7 +98,6 @@ impl Representation {
 pub enum WatcherEvent<T> {
     /// A list begins. Discard what an unfinished list brought.
     ListStarted,
-    /// One object of the list.
     Listed(T),
     /// The list is complete: the collection is synced, and objects that were not listed do not exist.
     ListEnded,
@@ -120,12 +113,9 @@ pub enum WatcherEvent<T> {
     Failed(Operation, ApiError),
 }
 
-/// The request that a [`Watcher`] sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A complete list.
     List,
-    /// A watch from a `resourceVersion` on.
     Watch,
 }
 
@@ -321,11 +311,7 @@ impl<H: WatchHandler> Watcher<H> {
         let request = Request::get(url).header("accept", accept).body(Body::empty())?;
         let response = send(&self.client, request, self.config.idle_timeout).await?;
         self.metrics.contact();
-        if response.status().is_success() {
-            Ok(response)
-        } else {
-            Err(response_error(response, self.config.idle_timeout).await)
-        }
+        check_status(response, self.config.idle_timeout).await
     }
 
     async fn next_chunk(&self, body: &mut Body) -> Result<Option<bytes::Bytes>, ApiError> {
@@ -343,7 +329,6 @@ impl<H: WatchHandler> Watcher<H> {
     }
 }
 
-/// The metadata of a list or of a bookmark.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta {
@@ -373,7 +358,6 @@ pub struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Returns the lines that are complete with this chunk.
     pub fn push(&mut self, chunk: &[u8]) -> Result<Vec<Vec<u8>>, ApiError> {
         let mut lines = Vec::new();
         let mut rest = chunk;
@@ -418,7 +402,6 @@ impl Backoff {
         step.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Whether there was a failure since the last reset.
     fn has_failed(&self) -> bool {
         self.failures > 0
     }

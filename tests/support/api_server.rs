@@ -50,6 +50,7 @@ impl Default for ApiServer {
             watches: Vec::new(),
             faults: HashMap::new(),
             forbidden: BTreeSet::new(),
+            stale_versions: BTreeSet::new(),
             stalled_names: BTreeSet::new(),
             not_found_names: BTreeSet::new(),
             get_latency: Duration::ZERO,
@@ -74,6 +75,8 @@ struct Inner {
     faults: HashMap<String, ServerFault>,
     /// Plurals and namespaces that get 403 Forbidden.
     forbidden: BTreeSet<(String, String)>,
+    /// API versions whose discovery is stale.
+    stale_versions: BTreeSet<String>,
     /// Names of objects whose `get` never completes.
     stalled_names: BTreeSet<String>,
     /// Names of objects that are listed and whose `get` returns 404.
@@ -104,7 +107,6 @@ struct Watch {
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
     pub url: String,
-    /// The path, for discovery of one API version.
     pub plural: String,
     pub namespace: Option<String>,
     /// The object of a `get`.
@@ -152,9 +154,16 @@ impl ApiServer {
         self.0.lock().unwrap().forbidden.insert((plural.to_owned(), namespace.to_owned()));
     }
 
-    /// Forbids nothing any more.
+    /// Discovery of this API version is stale: its aggregated API server does not respond.
+    pub fn make_stale(&self, api_version: &str) {
+        self.0.lock().unwrap().stale_versions.insert(api_version.to_owned());
+    }
+
+    /// Ends what `forbid` and `make_stale` began.
     pub fn allow(&self) {
-        self.0.lock().unwrap().forbidden.clear();
+        let mut inner = self.0.lock().unwrap();
+        inner.forbidden.clear();
+        inner.stale_versions.clear();
     }
 
     /// Never responds to a `get` of this name.
@@ -271,7 +280,6 @@ impl ApiServer {
             (ServerFault::HttpError(code, retry_after), _) => error_response(code, retry_after),
             _ if self.0.lock().unwrap().forbids(&request) => forbidden_response(&request),
             _ if ["/api", "/apis"].contains(&path) => self.aggregated_discovery(path, if_none_match),
-            _ if request.plural.starts_with("/apis/") => self.discovery(&request.plural),
             _ if path.starts_with("/openapi/") => self.openapi_response(&request.url),
             _ if !self.serves(path) => error_response(404, None),
             (ServerFault::WatchHttpError(code), true) => error_response(code, None),
@@ -310,14 +318,22 @@ impl ApiServer {
 
     /// Aggregated discovery: the core group at `/api`, the other groups at `/apis`.
     fn aggregated_discovery(&self, path: &str, if_none_match: Option<&HeaderValue>) -> Response<Body> {
-        let served = self.0.lock().unwrap().served.clone();
+        let inner = self.0.lock().unwrap();
         let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-        for kind in served.iter().filter(|kind| kind.group.is_empty() == (path == "/api")) {
+        for kind in inner.served.iter().filter(|kind| kind.group.is_empty() == (path == "/api")) {
             let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };
-            groups.entry(&kind.group).or_default().push(json!({"version": &*kind.version, "resources": [
+            let resources = json!([
                 {"resource": &*kind.plural, "responseKind": {"kind": &*kind.kind}, "scope": scope, "verbs": ["list", "watch"]},
                 {"resource": "reviews", "responseKind": {"kind": "Review"}, "scope": "Cluster", "verbs": ["create"]},
-            ]}));
+            ]);
+            let version = &*kind.version;
+            groups.entry(&kind.group).or_default().push(
+                if inner.stale_versions.contains(&*kind.api_version()) {
+                    json!({"version": version, "freshness": "Stale", "resources": []})
+                } else {
+                    json!({"version": version, "freshness": "Current", "resources": resources})
+                },
+            );
         }
         let items: Vec<Value> = groups
             .into_iter()
@@ -333,26 +349,6 @@ impl ApiServer {
         }
         response.headers_mut().insert("etag", etag);
         response
-    }
-
-    /// Discovery of one API version at `/apis/GROUP/VERSION`.
-    fn discovery(&self, path: &str) -> Response<Body> {
-        let api_version = path.strip_prefix("/apis/").unwrap();
-        let inner = self.0.lock().unwrap();
-        let resources: Vec<Value> = inner
-            .served
-            .iter()
-            .filter(|kind| kind.api_version() == api_version)
-            .map(|kind| {
-                json!({"name": &*kind.plural, "singularName": "", "kind": &*kind.kind,
-                    "namespaced": kind.namespaced, "verbs": ["list", "watch"]})
-            })
-            .collect();
-        if resources.is_empty() {
-            return error_response(404, None);
-        }
-        let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources});
-        Response::new(Body::from(list.to_string()))
     }
 
     /// The OpenAPI document of an API version, or the index. Like a real server, it requires the current hash.
@@ -481,10 +477,8 @@ impl ApiRequest {
         let segment = |index: usize| segments.get(index).map(|segment| (*segment).to_owned());
         let namespaces = segments.iter().position(|segment| *segment == "namespaces");
         let namespaces = namespaces.filter(|index| segments.len() > index + 2);
-        let is_api_version = segments.len() == 4 && segments[1] == "apis";
         let plural = match namespaces {
             Some(index) => segment(index + 2),
-            None if is_api_version => Some(path.to_owned()),
             None => segment(segments.len() - 1),
         };
         let parameter = |name: &str| {

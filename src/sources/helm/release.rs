@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::{
-    sources::inflate::{InflateReader, ReadError, inflate_limit},
+    sources::inflate::{InflateReader, inflate_limit, json_fault},
     types::{BaselineFault, BaselineVersion, Chart},
 };
 
@@ -63,17 +63,12 @@ impl fmt::Debug for Release {
 pub fn decode(stored: &[u8]) -> Result<Release, BaselineFault> {
     let compressed = STANDARD.decode(stored.trim_ascii()).map_err(|_| BaselineFault::Unreadable)?;
     let limit = inflate_limit(compressed.len() as u64).min(MAX_SIZE);
-    let text = InflateReader::new(&*compressed, limit).and_then(InflateReader::read_to_end);
-    let text = text.map_err(|error| match error {
-        ReadError::Invalid(fault) => fault,
-        ReadError::Io(_) => BaselineFault::Unreadable,
-    })?;
+    let text = InflateReader::new(&*compressed, limit)?.read_to_end()?;
     // serde would decode an array by position.
     if text.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(BaselineFault::Unreadable);
     }
-    serde_json::from_slice(&text)
-        .map_err(|error| if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable })
+    serde_json::from_slice(&text).map_err(|error| json_fault(&error))
 }
 
 impl Release {

@@ -7,7 +7,6 @@ use crate::{sources::metadata_watch::ObjectMetadata, types::Lock};
 /// Objects are named by this prefix, the release, `.v` and the revision.
 const NAME_PREFIX: &str = "sh.helm.release.v1.";
 
-/// One revision of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Revision {
     number: u64,
@@ -16,14 +15,12 @@ pub(super) struct Revision {
     object: RevisionObject,
 }
 
-/// The object that stores a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RevisionObject {
     pub(super) name: Box<str>,
     resource_version: Box<str>,
 }
 
-/// The status of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReleaseStatus {
     /// This revision is deployed. The lock is that of an operation on a newer one.

@@ -2,12 +2,12 @@
 //!
 //! The storage objects are watched by their metadata, whose labels name the deployed revision. Only that revision is read.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::sync::Semaphore;
 use tracing::info;
 
 use super::{
@@ -25,11 +25,12 @@ use crate::{
         publisher::{DecodedBaseline, Publisher, TrackedBaseline},
         scopes::{KindScopes, SharedScopes},
     },
-    types::{BaselineFault, BaselineOrigin, DownReason, Lock, Source},
+    types::{BaselineFault, BaselineOrigin, Clock, DownReason, Lock, Scope, Selector, Source},
+    watch::within,
 };
 
-/// All storage objects of Helm carry this label.
-const LABEL_SELECTOR: &str = "owner=helm";
+/// Helm's storage drivers.
+const STORAGE_DRIVERS: [StorageResource; 2] = [StorageResource::Secrets, StorageResource::ConfigMaps];
 
 /// Publishes all releases and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext<ReleaseLocations>) {
@@ -37,23 +38,17 @@ pub async fn run(context: SourceContext<ReleaseLocations>) {
 }
 
 struct HelmSource {
-    context: SourceContext<ReleaseLocations>,
+    client: Client,
+    clock: Clock,
     settings: Arc<ReleaseLocations>,
     scopes: SharedScopes,
     /// Limits memory: one release at a time is inflated.
     inflate_permit: Arc<Semaphore>,
 }
 
-/// One of Helm's storage drivers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum StorageDriver {
-    Secrets,
-    ConfigMaps,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ReleaseId {
-    driver: StorageDriver,
+    driver: StorageResource,
     namespace: Box<str>,
     name: Box<str>,
 }
@@ -68,30 +63,18 @@ struct ReleaseState {
     existed_at_start: bool,
 }
 
-impl StorageDriver {
-    const ALL: [Self; 2] = [Self::Secrets, Self::ConfigMaps];
-
-    fn query(self) -> ObjectQuery {
-        let resource = match self {
-            Self::Secrets => StorageResource::Secrets,
-            Self::ConfigMaps => StorageResource::ConfigMaps,
-        };
-        ObjectQuery { resource, label_selector: LABEL_SELECTOR.to_owned() }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Secrets => "Secret",
-            Self::ConfigMaps => "ConfigMap",
+impl ReleaseId {
+    fn origin(&self) -> BaselineOrigin {
+        match self.driver {
+            StorageResource::ConfigMaps => BaselineOrigin::HelmConfigMap,
+            StorageResource::Secrets | StorageResource::Leases => BaselineOrigin::HelmSecret,
         }
     }
+}
 
-    fn origin(self) -> BaselineOrigin {
-        match self {
-            Self::Secrets => BaselineOrigin::HelmSecret,
-            Self::ConfigMaps => BaselineOrigin::HelmConfigMap,
-        }
-    }
+/// All storage objects of Helm carry this label.
+fn query(driver: StorageResource) -> ObjectQuery {
+    ObjectQuery { resource: driver, selector: Selector::equals("owner", "helm") }
 }
 
 /// `release shop/web`
@@ -111,9 +94,14 @@ impl BaselineSource for HelmSource {
     type Reader = DocumentReader;
     type Scan = ();
 
-    fn new(context: SourceContext<ReleaseLocations>) -> Self {
-        let (scopes, inflate_permit) = (SharedScopes::default(), Arc::new(Semaphore::new(1)));
-        Self { context, settings: Arc::default(), scopes, inflate_permit }
+    fn new(context: &SourceContext<ReleaseLocations>) -> Self {
+        Self {
+            client: context.client.clone(),
+            clock: context.clock.clone(),
+            settings: Arc::default(),
+            scopes: SharedScopes::new(context.client.clone()),
+            inflate_permit: Arc::new(Semaphore::new(1)),
+        }
     }
 
     fn is_enabled(&self) -> bool {
@@ -125,11 +113,9 @@ impl BaselineSource for HelmSource {
         self.settings = settings;
     }
 
-    fn watch_objects(&self) -> MetadataCache {
-        let queries = if self.settings.enabled { &StorageDriver::ALL[..] } else { &[] };
-        let queries = queries.iter().map(|driver| driver.query()).collect();
-        let SourceContext { client, watch_mode, .. } = &self.context;
-        MetadataCache::start(client, queries, &self.settings.scope, *watch_mode)
+    fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
+        let drivers = if self.settings.enabled { &STORAGE_DRIVERS[..] } else { &[] };
+        (drivers.iter().copied().map(query).collect(), self.settings.scope.clone())
     }
 
     fn observe_objects(
@@ -142,7 +128,7 @@ impl BaselineSource for HelmSource {
         publisher.retain(|id| {
             !changed.contains(&id.namespace)
                 || found.contains_key(id)
-                || !cache.has_listed(&id.driver.query(), &id.namespace)
+                || !cache.has_listed(&query(id.driver), &id.namespace)
         });
         let existed_at_start = !publisher.has_reported();
         for (id, status) in found {
@@ -152,31 +138,23 @@ impl BaselineSource for HelmSource {
                 [name, longer]
             };
             let state = || ReleaseState { deployed: None, operation_ended: false, existed_at_start };
-            let tracked = publisher.track(&id, id.driver.origin(), names, state);
+            let tracked = publisher.track(&id, id.origin(), names, state);
             if self.observe_status(&id, tracked, status) {
                 publisher.publish(&id);
             }
         }
     }
 
-    fn paths(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    fn scan(_: &[PathBuf]) {}
-
-    fn observe_files(&mut self, (): (), _: &mut Publisher<Self>) {}
-
     fn read(
         &mut self,
         id: &ReleaseId,
-        tracked: &mut TrackedBaseline<Self>,
+        tracked: &TrackedBaseline<Self>,
+        reader: DocumentReader,
     ) -> BoxFuture<'static, (DocumentReader, ReadResult)> {
-        let reader = tracked.take_reader().unwrap_or_else(|| DocumentReader::new(self.context.key.clone()));
         let Some(RevisionObject { name: object, .. }) = tracked.state.deployed.clone() else {
             return std::future::ready((reader, Err(ReadFailure::NotFound))).boxed();
         };
-        let (client, scopes, id) = (self.context.client.clone(), self.scopes.clone(), id.clone());
+        let (client, scopes, id) = (self.client.clone(), self.scopes.clone(), id.clone());
         let inflate_permit = self.inflate_permit.clone();
         async move {
             let stored: Arc<[u8]> = match fetch(&client, &id, &object).await {
@@ -188,7 +166,7 @@ impl BaselineSource for HelmSource {
             let decode = move |reader: &mut DocumentReader, scopes: &KindScopes| {
                 decode_release(&stored, &id, reader, scopes)
             };
-            decode_documents(&client, reader, &scopes, decode).await
+            decode_documents(reader, &scopes, decode).await
         }
         .boxed()
     }
@@ -210,8 +188,7 @@ impl BaselineSource for HelmSource {
                 return;
             }
         }
-        let is_operation_running =
-            tracked.lock.is_some() && !tracked.is_in_grace_period() && !tracked.state.operation_ended;
+        let is_operation_running = tracked.is_locked() && !tracked.state.operation_ended;
         if (is_other_version || tracked.state.operation_ended) && !is_operation_running {
             self.start_grace_period(tracked);
         }
@@ -225,8 +202,8 @@ impl HelmSource {
         changed: &ChangedNamespaces,
     ) -> BTreeMap<ReleaseId, ReleaseStatus> {
         let mut revisions: BTreeMap<ReleaseId, Vec<Revision>> = BTreeMap::new();
-        for driver in StorageDriver::ALL {
-            let query = driver.query();
+        for driver in STORAGE_DRIVERS {
+            let query = query(driver);
             let objects = cache.objects(&query).filter(|object| {
                 changed.contains(&object.namespace) && self.settings.scope.has(&object.namespace)
             });
@@ -289,8 +266,7 @@ impl HelmSource {
             }
             return is_new;
         }
-        let has_ended =
-            tracked.lock.is_some() && !tracked.is_in_grace_period() && !tracked.state.operation_ended;
+        let has_ended = tracked.is_locked() && !tracked.state.operation_ended;
         tracked.state.operation_ended |= has_ended;
         // A failed operation leaves the last revision deployed, so that no read follows.
         let has_failed = has_ended && !tracked.has_pending_read();
@@ -301,7 +277,7 @@ impl HelmSource {
     }
 
     fn start_grace_period(&self, tracked: &mut TrackedBaseline<Self>) {
-        tracked.start_grace_period(self.context.clock.now());
+        tracked.start_grace_period(self.clock.now());
         tracked.state.operation_ended = false;
     }
 }
@@ -313,21 +289,19 @@ async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<V
     let request = format!("get {} {object} in namespace {namespace}", id.driver.kind());
     let get = async {
         match id.driver {
-            StorageDriver::Secrets => {
+            StorageResource::Secrets | StorageResource::Leases => {
                 let secret = Api::<Secret>::namespaced(client.clone(), namespace).get(object).await?;
                 let value = secret.data.and_then(|mut data| data.remove(KEY)).map(|value| value.0);
                 Ok((secret.metadata, value))
             }
-            StorageDriver::ConfigMaps => {
+            StorageResource::ConfigMaps => {
                 let map = Api::<ConfigMap>::namespaced(client.clone(), namespace).get(object).await?;
                 let value = map.data.and_then(|mut data| data.remove(KEY)).map(String::into_bytes);
                 Ok((map.metadata, value))
             }
         }
     };
-    let response: Result<_, kube::Error> =
-        timeout(REQUEST_TIMEOUT, get).await.map_err(|_| ApiFailure::timeout(&request))?;
-    match response.map_err(|error| ApiFailure::new(&error, &request)) {
+    match within(REQUEST_TIMEOUT, get).await.map_err(|error| ApiFailure::new(&error, &request)) {
         Ok((metadata, value)) => {
             let status = metadata.labels.as_ref().and_then(|labels| labels.get("status"));
             let is_deployed = status.is_some_and(|status| status == "deployed");

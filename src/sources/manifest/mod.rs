@@ -18,14 +18,13 @@ use super::{
     document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
     driver::{self, BaselineSource, ReadResult, SourceContext},
     file_system::FileVersion,
-    metadata_watch::{ChangedNamespaces, MetadataCache},
     publisher::{DecodedBaseline, Publisher, TrackedBaseline},
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
     config::ManifestLocations,
     types::{
-        BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, Scope, SkipReason,
+        BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
         SkippedResource, Source, UnknownReason,
     },
 };
@@ -40,7 +39,6 @@ pub async fn run(context: SourceContext<ManifestLocations>) {
 }
 
 struct ManifestSource {
-    context: SourceContext<ManifestLocations>,
     settings: Arc<ManifestLocations>,
     scopes: SharedScopes,
 }
@@ -64,8 +62,8 @@ impl BaselineSource for ManifestSource {
     type Reader = DocumentReader;
     type Scan = BTreeMap<PathBuf, io::Result<ManifestFiles>>;
 
-    fn new(context: SourceContext<ManifestLocations>) -> Self {
-        Self { context, settings: Arc::default(), scopes: SharedScopes::default() }
+    fn new(context: &SourceContext<ManifestLocations>) -> Self {
+        Self { settings: Arc::default(), scopes: SharedScopes::new(context.client.clone()) }
     }
 
     fn is_enabled(&self) -> bool {
@@ -79,12 +77,6 @@ impl BaselineSource for ManifestSource {
         self.settings = settings;
         publisher.retain(|path| self.paths().contains(path));
     }
-
-    fn watch_objects(&self) -> MetadataCache {
-        MetadataCache::start(&self.context.client, Vec::new(), &Scope::default(), self.context.watch_mode)
-    }
-
-    fn observe_objects(&mut self, _: &MetadataCache, _: &ChangedNamespaces, _: &mut Publisher<Self>) {}
 
     fn paths(&self) -> &[PathBuf] {
         if self.settings.enabled { &self.settings.paths } else { &[] }
@@ -106,16 +98,16 @@ impl BaselineSource for ManifestSource {
     fn read(
         &mut self,
         path: &PathBuf,
-        tracked: &mut TrackedBaseline<Self>,
+        tracked: &TrackedBaseline<Self>,
+        reader: DocumentReader,
     ) -> BoxFuture<'static, (DocumentReader, ReadResult)> {
-        let reader = tracked.take_reader().unwrap_or_else(|| DocumentReader::new(self.context.key.clone()));
         let (path, files) = (path.clone(), tracked.state.found.clone().unwrap_or_default());
         let namespace = self.settings.namespace.clone();
         let decode = move |reader: &mut DocumentReader, scopes: &KindScopes| {
             Ok(decode_files(&path, &files, &namespace, reader, scopes))
         };
-        let (client, scopes) = (self.context.client.clone(), self.scopes.clone());
-        async move { decode_documents(&client, reader, &scopes, decode).await }.boxed()
+        let scopes = self.scopes.clone();
+        async move { decode_documents(reader, &scopes, decode).await }.boxed()
     }
 
     fn finish_read(&mut self, path: &PathBuf, tracked: &mut TrackedBaseline<Self>, result: ReadResult) {

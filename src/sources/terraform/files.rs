@@ -10,13 +10,10 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{
-    secrets::decode_blocking,
-    state::{StateReader, TerraformState},
-};
+use super::state::{StateReader, TerraformState};
 use crate::{
     sources::{
-        driver::ReadResult,
+        driver::{ReadResult, read_blocking},
         file_system::{FileVersion, visible_names},
         inflate::{InflateReader, ReadError, inflate_limit},
     },
@@ -91,7 +88,7 @@ fn read_lock_file(path: &Path) -> Option<(Box<str>, Option<Timestamp>)> {
 }
 
 pub(super) async fn read_file(path: PathBuf, reader: StateReader) -> (StateReader, ReadResult) {
-    decode_blocking(reader, move |reader| decode_file(&path, reader)).await
+    read_blocking(reader, move |reader| decode_file(&path, reader)).await
 }
 
 fn decode_file(path: &Path, reader: &mut StateReader) -> ReadResult {

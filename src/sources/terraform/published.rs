@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::state::TerraformState;
 use crate::{
     diff::{is_redacted, pack, redact, unpack},
-    sources::scopes::is_built_in,
+    sources::{inflate::json_fault, scopes::is_built_in},
     types::{
         BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource,
         UnknownReason,
@@ -30,10 +30,8 @@ use crate::{
 /// `kubectl apply` stores a copy of the object in an annotation, and annotations are limited to 256 KiB.
 pub const PART_LIMIT: usize = 180 << 10;
 
-/// The only format version that is written and read.
 const FORMAT_VERSION: u64 = 1;
 
-/// A published state.
 #[derive(Clone, PartialEq)]
 pub struct PublishedBaseline {
     pub name: Box<str>,
@@ -69,11 +67,11 @@ impl PublishedBaseline {
 
     /// Decodes joined and inflated chunks.
     pub fn read(text: &[u8]) -> Result<Self, BaselineFault> {
-        let header: StoredHeader = serde_json::from_slice(text).map_err(|error| fault_of(&error))?;
+        let header: StoredHeader = serde_json::from_slice(text).map_err(|error| json_fault(&error))?;
         if header.drift_baseline != FORMAT_VERSION {
             return Err(BaselineFault::UnsupportedVersion);
         }
-        let stored: StoredBaseline = serde_json::from_slice(text).map_err(|error| fault_of(&error))?;
+        let stored: StoredBaseline = serde_json::from_slice(text).map_err(|error| json_fault(&error))?;
         stored.decode().ok_or(BaselineFault::Unreadable)
     }
 }
@@ -84,10 +82,6 @@ impl fmt::Debug for PublishedBaseline {
         let mut debug = formatter.debug_struct("PublishedBaseline");
         debug.field("name", &self.name).field("published", &self.published).finish_non_exhaustive()
     }
-}
-
-fn fault_of(error: &serde_json::Error) -> BaselineFault {
-    if error.is_eof() { BaselineFault::Truncated } else { BaselineFault::Unreadable }
 }
 
 #[derive(Deserialize)]
@@ -113,16 +107,23 @@ struct StoredBaseline {
 struct StoredObject {
     address: Box<str>,
     resource_type: Box<str>,
-    group: Box<str>,
-    version: Box<str>,
-    kind: Box<str>,
-    namespace: Box<str>,
-    name: Box<str>,
+    #[serde(flatten, with = "StoredRef")]
+    object: ObjectRef,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     uid: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sensitive: Vec<Box<str>>,
     body: StoredBody,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "ObjectRef")]
+struct StoredRef {
+    group: Box<str>,
+    version: Box<str>,
+    kind: Box<str>,
+    namespace: Box<str>,
+    name: Box<str>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -184,7 +185,6 @@ impl StoredBaseline {
 
 impl StoredObject {
     fn new(declared: &DeclaredObject) -> Self {
-        let ObjectRef { group, version, kind, namespace, name } = declared.object.clone();
         let body = match &declared.body {
             DeclaredBody::Attributes(packed) => StoredBody::Attributes(unpack(packed)),
             DeclaredBody::Whole(packed) => StoredBody::Whole(unpack(packed)),
@@ -195,11 +195,7 @@ impl StoredObject {
         Self {
             address: declared.address.clone(),
             resource_type: declared.resource_type.clone(),
-            group,
-            version,
-            kind,
-            namespace,
-            name,
+            object: declared.object.clone(),
             uid: declared.uid.clone(),
             sensitive: declared.sensitive.clone(),
             body,
@@ -207,8 +203,7 @@ impl StoredObject {
     }
 
     fn decode(self, key: &RedactionKey) -> DeclaredObject {
-        let Self { address, resource_type, group, version, kind, namespace, name, uid, sensitive, body } =
-            self;
+        let Self { address, resource_type, object, uid, sensitive, body } = self;
         let body = match body {
             StoredBody::Attributes(document) => DeclaredBody::Attributes(pack(&document)),
             StoredBody::Whole(document) => DeclaredBody::Whole(pack(&document)),
@@ -218,7 +213,6 @@ impl StoredObject {
                 UnknownReason::parse(&reason).unwrap_or(UnknownReason::UnreadableBaseline),
             ),
         };
-        let object = ObjectRef { group, version, kind, namespace, name };
         DeclaredObject { address, resource_type, object, uid, sensitive, key: key.clone(), body }
     }
 }
@@ -248,11 +242,19 @@ fn redact_private(key: &RedactionKey, object: &ObjectRef, body: &mut Value) {
         match name.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => redact_members(key, member),
-            name if PRIVATE.contains(&name) => redact_strings(key, member),
-            _ if is_custom => redact_custom(key, member),
-            name if VARIABLES.contains(&name) => redact_values(key, member),
-            _ => redact_members(key, member),
+            name if is_custom && !PRIVATE.contains(&name) => redact_custom(key, member),
+            name => redact_member(key, name, member),
         }
+    }
+}
+
+fn redact_member(key: &RedactionKey, name: &str, member: &mut Value) {
+    if VARIABLES.contains(&name) {
+        redact_values(key, member);
+    } else if PRIVATE.contains(&name) {
+        redact_strings(key, member);
+    } else {
+        redact_members(key, member);
     }
 }
 
@@ -260,13 +262,7 @@ fn redact_members(key: &RedactionKey, value: &mut Value) {
     match value {
         Value::Array(elements) => elements.iter_mut().for_each(|element| redact_members(key, element)),
         Value::Object(members) => {
-            for (name, member) in members {
-                match name.as_str() {
-                    name if VARIABLES.contains(&name) => redact_values(key, member),
-                    name if PRIVATE.contains(&name) => redact_strings(key, member),
-                    _ => redact_members(key, member),
-                }
-            }
+            members.iter_mut().for_each(|(name, member)| redact_member(key, name, member));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

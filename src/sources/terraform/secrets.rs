@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
-use tokio::time::timeout;
 
 use super::{
     published::PublishedBaseline,
@@ -13,12 +12,12 @@ use super::{
 };
 use crate::{
     sources::{
-        document_reader::read_blocking,
-        driver::{ReadFailure, ReadResult},
+        driver::{ReadFailure, ReadResult, read_blocking},
         inflate::InflateReader,
         metadata_watch::{ApiFailure, REQUEST_TIMEOUT, last_write},
     },
     types::BaselineFault,
+    watch::within,
 };
 
 const PAGE_SIZE: u32 = 50;
@@ -73,18 +72,9 @@ pub(super) async fn read_secrets(
     decode: impl FnOnce(&[Secret], &mut StateReader) -> ReadResult + Send + 'static,
 ) -> (StateReader, ReadResult) {
     match list_secrets(&client, &namespace, &selector).await {
-        Ok(secrets) => decode_blocking(reader, move |reader| decode(&secrets, reader)).await,
+        Ok(secrets) => read_blocking(reader, move |reader| decode(&secrets, reader)).await,
         Err(failure) => (reader, Err(ReadFailure::Api(failure))),
     }
-}
-
-pub(super) async fn decode_blocking(
-    reader: StateReader,
-    decode: impl FnOnce(&mut StateReader) -> ReadResult + Send + 'static,
-) -> (StateReader, ReadResult) {
-    let fresh = reader.fresh();
-    let (reader, result) = read_blocking(reader, fresh, decode).await;
-    (reader, result.unwrap_or(Err(ReadFailure::Invalid(BaselineFault::Unreadable))))
 }
 
 async fn list_secrets(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Secret>, ApiFailure> {
@@ -93,8 +83,7 @@ async fn list_secrets(client: &Client, namespace: &str, selector: &str) -> Resul
     let mut params = ListParams::default().labels(selector).limit(PAGE_SIZE);
     let mut secrets = Vec::new();
     loop {
-        let page = timeout(REQUEST_TIMEOUT, api.list(&params)).await;
-        let page = page.map_err(|_| ApiFailure::timeout(&request))?;
+        let page = within(REQUEST_TIMEOUT, api.list(&params)).await;
         let page = page.map_err(|error| ApiFailure::new(&error, &request))?;
         secrets.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

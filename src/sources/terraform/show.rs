@@ -96,7 +96,6 @@ struct DriftedResource<'a> {
 struct PlannedChange<'a> {
     #[serde(borrow)]
     before: Option<&'a RawValue>,
-    #[serde(borrow)]
     before_sensitive: Option<&'a RawValue>,
 }
 
@@ -106,11 +105,11 @@ struct ShowValues<'a> {
     root_module: Option<ShowModule<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ShowModule<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     resources: Vec<ShowResource<'a>>,
-    #[serde(borrow, default)]
     child_modules: Vec<Self>,
 }
 
@@ -125,6 +124,5 @@ struct ShowResource<'a> {
     /// Parsed only for Kubernetes resources.
     #[serde(borrow)]
     values: Option<&'a RawValue>,
-    #[serde(borrow)]
     sensitive_values: Option<&'a RawValue>,
 }

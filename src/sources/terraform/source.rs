@@ -11,6 +11,7 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use kube::Client;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -27,14 +28,11 @@ use crate::{
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
-    types::{BaselineFault, BaselineOrigin, Lock, Source},
+    types::{BaselineFault, BaselineOrigin, Clock, Lock, Scope, Selector, Source},
 };
 
 /// Terraform writes a state in chunks. One that is incomplete for less than this is taken for being written.
 const WRITE_TIME: Duration = Duration::from_secs(5);
-
-/// The label of state Secrets and of the Leases that lock them.
-const STATE_SELECTOR: &str = "tfstate=true";
 
 /// Publishes all states and every change, until the receiver of events is gone.
 pub async fn run(context: SourceContext<StateLocations>) {
@@ -42,7 +40,8 @@ pub async fn run(context: SourceContext<StateLocations>) {
 }
 
 struct TerraformSource {
-    context: SourceContext<StateLocations>,
+    client: Client,
+    clock: Clock,
     settings: Arc<StateLocations>,
 }
 
@@ -80,7 +79,6 @@ enum StateVersion {
     File(FileVersion),
 }
 
-/// The Secrets of one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SecretGroup {
     /// Names and resource versions.
@@ -162,8 +160,8 @@ impl BaselineSource for TerraformSource {
     type Reader = StateReader;
     type Scan = BTreeMap<PathBuf, StateFile>;
 
-    fn new(context: SourceContext<StateLocations>) -> Self {
-        Self { context, settings: Arc::default() }
+    fn new(context: &SourceContext<StateLocations>) -> Self {
+        Self { client: context.client.clone(), clock: context.clock.clone(), settings: Arc::default() }
     }
 
     fn is_enabled(&self) -> bool {
@@ -176,14 +174,13 @@ impl BaselineSource for TerraformSource {
         self.settings = settings;
     }
 
-    fn watch_objects(&self) -> MetadataCache {
+    fn queries(&self) -> (Vec<ObjectQuery>, Scope) {
         let queries = if self.settings.enabled {
             vec![state_query(), lock_query(), self.published_query()]
         } else {
             Vec::new()
         };
-        let SourceContext { client, watch_mode, .. } = &self.context;
-        MetadataCache::start(client, queries, &self.settings.scope, *watch_mode)
+        (queries, self.settings.scope.clone())
     }
 
     fn observe_objects(
@@ -257,10 +254,10 @@ impl BaselineSource for TerraformSource {
     fn read(
         &mut self,
         location: &StateLocation,
-        tracked: &mut TrackedBaseline<Self>,
+        tracked: &TrackedBaseline<Self>,
+        reader: StateReader,
     ) -> BoxFuture<'static, (StateReader, ReadResult)> {
-        let reader = tracked.take_reader().unwrap_or_else(|| StateReader::new(self.context.key.clone()));
-        let client = self.context.client.clone();
+        let client = self.client.clone();
         match (location.clone(), &tracked.state.version) {
             (StateLocation::File(path), _) => read_file(path, reader).boxed(),
             (StateLocation::Backend(secret), Some(StateVersion::Secrets(group))) => {
@@ -318,7 +315,7 @@ impl BaselineSource for TerraformSource {
         if std::mem::take(&mut tracked.state.is_lock_released) {
             let has_applied = tracked.lock.take().is_some_and(|lock| changes_objects(&lock.operation));
             if has_applied {
-                tracked.start_grace_period(self.context.clock.now());
+                tracked.start_grace_period(self.clock.now());
             }
         }
     }
@@ -326,8 +323,8 @@ impl BaselineSource for TerraformSource {
 
 impl TerraformSource {
     fn published_query(&self) -> ObjectQuery {
-        let label_selector = format!("{}/baseline=true", self.settings.prefix);
-        ObjectQuery { resource: StorageResource::Secrets, label_selector }
+        let selector = Selector::equals(&format!("{}/baseline", self.settings.prefix), "true");
+        ObjectQuery { resource: StorageResource::Secrets, selector }
     }
 
     fn find_secret_groups(
@@ -388,16 +385,16 @@ impl SecretGroup {
     /// A selector for these Secrets. The labels that all of them share exclude other states of the namespace.
     fn selector(&self, query: &ObjectQuery, names: &[&str]) -> String {
         let labels = names.iter().filter_map(|name| Some(format!(",{name}={}", self.labels.get(*name)?)));
-        labels.fold(query.label_selector.clone(), |selector, label| selector + &label)
+        labels.fold(query.selector.to_string(), |selector, label| selector + &label)
     }
 }
 
 fn state_query() -> ObjectQuery {
-    ObjectQuery { resource: StorageResource::Secrets, label_selector: STATE_SELECTOR.to_owned() }
+    ObjectQuery { resource: StorageResource::Secrets, selector: Selector::equals("tfstate", "true") }
 }
 
 fn lock_query() -> ObjectQuery {
-    ObjectQuery { resource: StorageResource::Leases, label_selector: STATE_SELECTOR.to_owned() }
+    ObjectQuery { resource: StorageResource::Leases, ..state_query() }
 }
 
 fn observe_version(tracked: &mut TrackedBaseline<TerraformSource>, version: StateVersion) {
@@ -418,7 +415,7 @@ fn observe_lock(tracked: &mut TrackedBaseline<TerraformSource>, lock: ObservedLo
             is_new
         }
         ObservedLock::Free => {
-            if tracked.lock.is_some() && !tracked.state.is_lock_released && !tracked.is_in_grace_period() {
+            if tracked.is_locked() && !tracked.state.is_lock_released {
                 tracked.state.is_lock_released = true;
                 tracked.read_now();
             }

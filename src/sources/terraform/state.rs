@@ -13,6 +13,7 @@ use super::{
 use crate::{
     sources::{
         document_reader::{DecodeCache, DecodedPart},
+        driver::BaselineReader,
         inflate::{INFLATE_LIMIT, InflateReader, ReadError},
         publisher::DecodedBaseline,
     },
@@ -39,11 +40,7 @@ pub struct TerraformState {
 
 /// Decodes a state in memory. Accepts the same formats as [`StateReader::read`], with or without gzip.
 pub fn decode(bytes: &[u8], key: &RedactionKey) -> Result<TerraformState, BaselineFault> {
-    let text = InflateReader::new(bytes, INFLATE_LIMIT);
-    text.and_then(|text| StateReader::new(key.clone()).read(text)).map_err(|error| match error {
-        ReadError::Invalid(fault) => fault,
-        ReadError::Io(_) => BaselineFault::Unreadable,
-    })
+    Ok(StateReader::new(key.clone()).read(InflateReader::new(bytes, INFLATE_LIMIT)?)?)
 }
 
 /// Decodes the versions of one state, and reuses resources that did not change.
@@ -56,11 +53,6 @@ impl StateReader {
     /// `key` is the key of the digests that replace sensitive values.
     pub fn new(key: RedactionKey) -> Self {
         Self { key, cache: DecodeCache::default() }
-    }
-
-    /// A reader with the same key and an empty cache.
-    pub(super) fn fresh(&self) -> Self {
-        Self::new(self.key.clone())
     }
 
     /// Decodes one version: a state, or the output of `terraform show -json` for a state or a plan.
@@ -81,6 +73,16 @@ impl StateReader {
     }
 }
 
+impl BaselineReader for StateReader {
+    fn with_key(key: RedactionKey) -> Self {
+        Self::new(key)
+    }
+
+    fn key(&self) -> &RedactionKey {
+        &self.key
+    }
+}
+
 /// Omits the cache, which holds declared values.
 impl fmt::Debug for StateReader {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +90,6 @@ impl fmt::Debug for StateReader {
     }
 }
 
-/// Decodes one version of a state.
 struct StateDecoder<'a> {
     key: &'a RedactionKey,
     cache: &'a mut DecodeCache,

@@ -9,20 +9,15 @@ use crate::{
     types::{Health, ObjectInfo},
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Status<'a> {
-    #[serde(default)]
     observed_generation: Lenient<i64>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     conditions: Conditions<'a>,
-    #[serde(borrow, default)]
     health: ReportedHealth<'a>,
-    #[serde(borrow, default)]
     phase: Lenient<Text<'a>>,
-    #[serde(borrow, default)]
     state: Lenient<Text<'a>>,
-    #[serde(borrow, default)]
     binding: Lenient<NameReference<'a>>,
 }
 
@@ -35,11 +30,11 @@ struct ReportedHealth<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for ReportedHealth<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct ArgoHealth<'a> {
-            #[serde(borrow, default)]
+            #[serde(borrow)]
             status: Lenient<Text<'a>>,
-            #[serde(borrow, default)]
             message: Lenient<Text<'a>>,
         }
         let value = Some(<&RawValue>::deserialize(deserializer)?);
@@ -60,13 +55,11 @@ struct NameReference<'a> {
 
 pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(default, rename_all = "camelCase")]
     struct Spec<'a> {
-        #[serde(default)]
         replicas: Lenient<i32>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         write_connection_secret_to_ref: Lenient<NameReference<'a>>,
-        #[serde(borrow, default)]
         secret_name: Lenient<Text<'a>>,
     }
     let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
@@ -167,113 +160,83 @@ fn health_from_phase(phase: &str, message: &str) -> Option<HealthStatus> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::{
-        types::{Health, Phase},
-        watch::facts::tests::{facts_of, health_check},
-    };
+    use crate::watch::facts::tests::{facts_of, health_check};
 
     fn condition(name: &str, status: &str) -> Value {
         json!({"type": name, "status": status, "message": format!("{name} is {status}")})
     }
 
     #[track_caller]
-    fn check(conditions: &[(&str, &str)], health: Health, phase: Option<Phase>, message: &str) {
+    fn check(conditions: &[(&str, &str)], expected: &str) {
         let conditions: Vec<Value> =
             conditions.iter().map(|(name, status)| condition(name, status)).collect();
-        let check = health_check("example.com", "Database");
-        check(
-            &json!({}),
-            &json!({"observedGeneration": 2, "conditions": conditions}),
-            health,
-            phase,
-            message,
-        );
+        let status = json!({"observedGeneration": 2, "conditions": conditions});
+        health_check("example.com", "Database")(&json!({}), &status, expected);
     }
 
     #[test]
     fn custom_resource_health_follows_its_conditions() {
-        check(&[("Available", "True")], Health::Healthy, None, "");
-        let progressing = Some(Phase::Progressing);
-        check(&[("Available", "True"), ("Ready", "False")], Health::Unhealthy, progressing, "Ready is False");
-        check(&[("Ready", "False"), ("Issuing", "True")], Health::Unhealthy, progressing, "Ready is False");
-        check(&[("Ready", "True"), ("Issuing", "True")], Health::Healthy, progressing, "Issuing is True");
+        check(&[("Available", "True")], "Healthy");
+        check(&[("Available", "True"), ("Ready", "False")], "Unhealthy Progressing: Ready is False");
+        check(&[("Ready", "False"), ("Issuing", "True")], "Unhealthy Progressing: Ready is False");
+        check(&[("Ready", "True"), ("Issuing", "True")], "Healthy Progressing: Issuing is True");
         // The controller reports a failure.
-        check(&[("Ready", "False"), ("Stalled", "True")], Health::Unhealthy, None, "Stalled is True");
-        check(&[("Ready", "False"), ("Synced", "False")], Health::Unhealthy, None, "Ready is False");
-        check(&[("Ready", "False"), ("Degraded", "True")], Health::Unhealthy, None, "Ready is False");
-        check(&[("Available", "False")], Health::Unhealthy, None, "Available is False");
-        check(&[("Ready", "Unknown")], Health::Unknown, None, "Ready is Unknown");
-        check(&[("Ready", "True"), ("Synced", "False")], Health::Degraded, None, "Synced is False");
-        check(&[("Ready", "True"), ("Degraded", "True")], Health::Degraded, None, "Degraded is True");
-        check(&[("Ready", "True"), ("Stalled", "True")], Health::Unhealthy, None, "Stalled is True");
-        check(
-            &[("Ready", "False"), ("Reconciling", "True")],
-            Health::Unhealthy,
-            progressing,
-            "Ready is False",
-        );
-        check(
-            &[("Ready", "True"), ("Reconciling", "True")],
-            Health::Healthy,
-            progressing,
-            "Reconciling is True",
-        );
-        check(&[("Ready", "True"), ("Progressing", "True")], Health::Healthy, None, "");
-        check(&[("Reconciling", "True")], Health::Unknown, progressing, "Reconciling is True");
-        check(&[("Ready", "True"), ("Stalled", "False"), ("Degraded", "False")], Health::Healthy, None, "");
+        check(&[("Ready", "False"), ("Stalled", "True")], "Unhealthy: Stalled is True");
+        check(&[("Ready", "False"), ("Synced", "False")], "Unhealthy: Ready is False");
+        check(&[("Ready", "False"), ("Degraded", "True")], "Unhealthy: Ready is False");
+        check(&[("Available", "False")], "Unhealthy: Available is False");
+        check(&[("Ready", "Unknown")], "Unknown: Ready is Unknown");
+        check(&[("Ready", "True"), ("Synced", "False")], "Degraded: Synced is False");
+        check(&[("Ready", "True"), ("Degraded", "True")], "Degraded: Degraded is True");
+        check(&[("Ready", "True"), ("Stalled", "True")], "Unhealthy: Stalled is True");
+        check(&[("Ready", "False"), ("Reconciling", "True")], "Unhealthy Progressing: Ready is False");
+        check(&[("Ready", "True"), ("Reconciling", "True")], "Healthy Progressing: Reconciling is True");
+        check(&[("Ready", "True"), ("Progressing", "True")], "Healthy");
+        check(&[("Reconciling", "True")], "Unknown Progressing: Reconciling is True");
+        check(&[("Ready", "True"), ("Stalled", "False"), ("Degraded", "False")], "Healthy");
     }
 
     #[test]
     fn custom_resource_without_conditions_uses_its_phase() {
         let check = health_check("example.com", "Database");
         let spec = json!({});
-        check(&spec, &json!({"phase": "Ready"}), Health::Healthy, None, "");
-        check(&spec, &json!({"state": "creating"}), Health::Degraded, Some(Phase::Progressing), "");
-        check(&spec, &json!({"phase": "Succeeded"}), Health::Healthy, Some(Phase::Completed), "");
-        check(
-            &spec,
-            &json!({"phase": "Blue"}),
-            Health::Unknown,
-            None,
-            "nobody knows what its phase Blue means",
-        );
+        check(&spec, &json!({"phase": "Ready"}), "Healthy");
+        check(&spec, &json!({"state": "creating"}), "Degraded Progressing");
+        check(&spec, &json!({"phase": "Succeeded"}), "Healthy Completed");
+        check(&spec, &json!({"phase": "Blue"}), "Unknown: nobody knows what its phase Blue means");
         check(
             &spec,
             &json!({"state": {"web": {}}}),
-            Health::Unknown,
-            None,
-            "its status has no condition Ready or Available",
+            "Unknown: its status has no condition Ready or Available",
         );
         let argo = json!({"health": {"status": "Degraded", "message": "web is down"}, "phase": "Running"});
-        check(&spec, &argo, Health::Degraded, None, "web is down");
+        check(&spec, &argo, "Degraded: web is down");
         check(
             &spec,
             &json!({"observedGeneration": 1, "phase": "Ready"}),
-            Health::Unknown,
-            Some(Phase::Progressing),
-            "its controller has not seen this version yet",
+            "Unknown Progressing: its controller has not seen this version yet",
         );
-        check(&spec, &json!([]), Health::Unknown, None, "no status");
+        check(&spec, &json!([]), "Unknown: no status");
     }
 
     #[test]
     fn fields_of_unexpected_types_are_ignored() {
         let check = health_check("example.com", "Database");
         let spec = json!({});
-        check(&spec, &json!({"health": "green", "phase": "Ready"}), Health::Healthy, None, "");
-        check(&spec, &json!({"health": "yellow", "phase": "Ready"}), Health::Degraded, None, "");
-        check(&spec, &json!({"health": "red", "phase": "Ready"}), Health::Unhealthy, None, "");
-        check(&spec, &json!({"health": "unknown", "phase": "Ready"}), Health::Healthy, None, "");
+        check(&spec, &json!({"health": "green", "phase": "Ready"}), "Healthy");
+        check(&spec, &json!({"health": "yellow", "phase": "Ready"}), "Degraded");
+        check(&spec, &json!({"health": "red", "phase": "Ready"}), "Unhealthy");
+        check(&spec, &json!({"health": "unknown", "phase": "Ready"}), "Healthy");
         for odd in [json!(7), json!(null), json!("text"), json!([1]), json!({"name": [], "status": {}})] {
             let mut status = json!({"phase": "Ready"});
             for name in ["health", "binding", "conditions", "state", "observedGeneration"] {
                 status[name] = odd.clone();
             }
-            check(&spec, &status, Health::Healthy, None, "");
+            check(&spec, &status, "Healthy");
         }
         let ready = condition("Ready", "True");
         let odd = json!({"conditions": [7, {"type": "Ready", "status": true}, {"type": {}}, ready]});
-        check(&spec, &odd, Health::Healthy, None, "");
+        check(&spec, &odd, "Healthy");
         let odd = json!({"replicas": "three", "writeConnectionSecretToRef": "a", "secretName": "c"});
         let facts = facts_of("example.com", "Database", &odd, &json!({"health": "green"}));
         assert_eq!((facts.replicas, facts.connection_secret.as_deref()), (None, Some("c")));

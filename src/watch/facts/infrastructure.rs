@@ -72,11 +72,11 @@ fn load_balancer_address(status: Option<&RawValue>) -> Option<Box<str>> {
         #[serde(borrow, default)]
         ingress: Vec<Ingress<'a>>,
     }
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
     struct Ingress<'a> {
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         hostname: Text<'a>,
-        #[serde(borrow, default)]
         ip: Text<'a>,
     }
     let first = parse::<Status<'_>>(status)?.load_balancer?.ingress.into_iter().next()?;
@@ -144,16 +144,14 @@ fn phase(parts: ObjectParts<'_>) -> Cow<'_, str> {
 
 /// The status fields of autoscalers, CRDs, API services, Namespaces and disruption budgets.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct ControlStatus<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     phase: Text<'a>,
-    #[serde(borrow, default)]
     conditions: Conditions<'a>,
     current_healthy: Option<i32>,
     desired_healthy: Option<i32>,
     desired_replicas: Option<i32>,
-    #[serde(borrow, default)]
     last_scale_time: Text<'a>,
 }
 
@@ -238,22 +236,29 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::{
-        types::{Health, LabelSet, Phase},
+        types::LabelSet,
         watch::facts::tests::{facts_of, health_check},
     };
 
     #[test]
     fn load_balancer_without_an_address_is_progressing() {
-        let waiting = "waiting for the load balancer's address";
         let has = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
         let (balanced, inner) = (json!({"type": "LoadBalancer"}), json!({"type": "ClusterIP"}));
         let check = health_check("", "Service");
-        check(&balanced, &json!({"loadBalancer": {}}), Health::Degraded, Some(Phase::Progressing), waiting);
-        check(&balanced, &has, Health::Healthy, None, "");
-        check(&inner, &json!({"loadBalancer": {}}), Health::Healthy, None, "");
+        check(
+            &balanced,
+            &json!({"loadBalancer": {}}),
+            "Degraded Progressing: waiting for the load balancer's address",
+        );
+        check(&balanced, &has, "Healthy");
+        check(&inner, &json!({"loadBalancer": {}}), "Healthy");
         let check = health_check("networking.k8s.io", "Ingress");
-        check(&json!({}), &json!({"loadBalancer": {}}), Health::Degraded, Some(Phase::Progressing), waiting);
-        check(&json!({}), &has, Health::Healthy, None, "");
+        check(
+            &json!({}),
+            &json!({"loadBalancer": {}}),
+            "Degraded Progressing: waiting for the load balancer's address",
+        );
+        check(&json!({}), &has, "Healthy");
     }
 
     #[test]
@@ -278,23 +283,15 @@ mod tests {
     fn volume_claim_is_healthy_once_it_is_bound() {
         let check = health_check("", "PersistentVolumeClaim");
         let spec = json!({"resources": {"requests": {"storage": "5Gi"}}});
-        check(&spec, &json!({"phase": "Bound"}), Health::Healthy, None, "");
-        check(
-            &spec,
-            &json!({"phase": "Pending"}),
-            Health::Degraded,
-            Some(Phase::Progressing),
-            "it waits for a volume",
-        );
-        check(&spec, &json!({"phase": "Lost"}), Health::Unhealthy, None, "its volume is lost");
-        check(&spec, &json!({}), Health::Unknown, None, "no status");
+        check(&spec, &json!({"phase": "Bound"}), "Healthy");
+        check(&spec, &json!({"phase": "Pending"}), "Degraded Progressing: it waits for a volume");
+        check(&spec, &json!({"phase": "Lost"}), "Unhealthy: its volume is lost");
+        check(&spec, &json!({}), "Unknown: no status");
         assert_eq!(facts_of("", "PersistentVolumeClaim", &spec, &json!({})).storage_request, Some(5 << 30));
         health_check("", "PersistentVolume")(
             &json!({}),
             &json!({"phase": "Failed"}),
-            Health::Unhealthy,
-            None,
-            "it could not be reclaimed",
+            "Unhealthy: it could not be reclaimed",
         );
     }
 
@@ -316,32 +313,20 @@ mod tests {
         let check = health_check("autoscaling", "HorizontalPodAutoscaler");
         let spec = json!({});
         let works = ("AbleToScale", "True", "ReadyForNewScale");
-        check(
-            &spec,
-            &conditions(&[works, ("ScalingActive", "True", "ValidMetricFound")]),
-            Health::Healthy,
-            None,
-            "",
-        );
+        check(&spec, &conditions(&[works, ("ScalingActive", "True", "ValidMetricFound")]), "Healthy");
         let no_metrics = ("ScalingActive", "False", "FailedGetResourceMetric");
-        check(&spec, &conditions(&[works, no_metrics]), Health::Degraded, None, "FailedGetResourceMetric");
-        check(
-            &spec,
-            &conditions(&[("AbleToScale", "False", "FailedGetScale")]),
-            Health::Degraded,
-            None,
-            "FailedGetScale",
-        );
+        check(&spec, &conditions(&[works, no_metrics]), "Degraded: FailedGetResourceMetric");
+        check(&spec, &conditions(&[("AbleToScale", "False", "FailedGetScale")]), "Degraded: FailedGetScale");
         let off = ("ScalingActive", "False", "ScalingDisabled");
-        check(&spec, &conditions(&[works, off]), Health::Healthy, Some(Phase::Suspended), "ScalingDisabled");
+        check(&spec, &conditions(&[works, off]), "Healthy Suspended: ScalingDisabled");
         let fresh = json!({"currentReplicas": 0, "desiredReplicas": 0});
         for status in [json!({}), fresh] {
-            check(&spec, &status, Health::Unknown, Some(Phase::Progressing), "it has not looked yet");
+            check(&spec, &status, "Unknown Progressing: it has not looked yet");
         }
         // autoscaling/v1
-        check(&spec, &json!({"currentReplicas": 2, "desiredReplicas": 2}), Health::Healthy, None, "");
+        check(&spec, &json!({"currentReplicas": 2, "desiredReplicas": 2}), "Healthy");
         let scaled = json!({"desiredReplicas": 0, "lastScaleTime": "2026-01-01T00:00:00Z"});
-        check(&spec, &scaled, Health::Healthy, None, "");
+        check(&spec, &scaled, "Healthy");
     }
 
     #[test]
@@ -350,44 +335,29 @@ mod tests {
         let spec = json!({});
         let accepted = ("NamesAccepted", "True", "NoConflicts");
         let established = ("Established", "True", "InitialNamesAccepted");
-        check(&spec, &conditions(&[accepted, established]), Health::Healthy, None, "");
-        check(
-            &spec,
-            &conditions(&[accepted]),
-            Health::Degraded,
-            Some(Phase::Progressing),
-            "it is not established yet",
-        );
-        check(
-            &spec,
-            &conditions(&[("NamesAccepted", "False", "Conflict")]),
-            Health::Unhealthy,
-            None,
-            "Conflict",
-        );
+        check(&spec, &conditions(&[accepted, established]), "Healthy");
+        check(&spec, &conditions(&[accepted]), "Degraded Progressing: it is not established yet");
+        check(&spec, &conditions(&[("NamesAccepted", "False", "Conflict")]), "Unhealthy: Conflict");
         let violation = ("NonStructuralSchema", "True", "Violations");
-        check(&spec, &conditions(&[accepted, established, violation]), Health::Degraded, None, "Violations");
+        check(&spec, &conditions(&[accepted, established, violation]), "Degraded: Violations");
         let check = health_check("apiregistration.k8s.io", "APIService");
-        check(&spec, &conditions(&[("Available", "True", "Local")]), Health::Healthy, None, "");
-        check(
-            &spec,
-            &conditions(&[("Available", "False", "ServiceNotFound")]),
-            Health::Unhealthy,
-            None,
-            "ServiceNotFound",
-        );
+        check(&spec, &conditions(&[("Available", "True", "Local")]), "Healthy");
+        check(&spec, &conditions(&[("Available", "False", "ServiceNotFound")]), "Unhealthy: ServiceNotFound");
     }
 
     #[test]
     fn terminating_namespaces_and_missed_budgets_are_degraded() {
         let check = health_check("", "Namespace");
-        check(&json!({}), &json!({"phase": "Active"}), Health::Healthy, None, "");
+        check(&json!({}), &json!({"phase": "Active"}), "Healthy");
         let mut terminating = conditions(&[("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain")]);
         terminating["phase"] = json!("Terminating");
-        check(&json!({}), &terminating, Health::Degraded, Some(Phase::Terminating), "SomeFinalizersRemain");
+        check(&json!({}), &terminating, "Degraded Terminating: SomeFinalizersRemain");
         let check = health_check("policy", "PodDisruptionBudget");
-        check(&json!({}), &json!({"currentHealthy": 2, "desiredHealthy": 2}), Health::Healthy, None, "");
-        let short = "1 of 2 pods that it needs are healthy";
-        check(&json!({}), &json!({"currentHealthy": 1, "desiredHealthy": 2}), Health::Degraded, None, short);
+        check(&json!({}), &json!({"currentHealthy": 2, "desiredHealthy": 2}), "Healthy");
+        check(
+            &json!({}),
+            &json!({"currentHealthy": 1, "desiredHealthy": 2}),
+            "Degraded: 1 of 2 pods that it needs are healthy",
+        );
     }
 }

@@ -12,43 +12,57 @@ use crate::{
 
 /// The status of the `apps` workloads. The API server omits numbers that are zero.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct WorkloadStatus<'a> {
     observed_generation: Option<i64>,
     replicas: Option<i32>,
     updated_replicas: Option<i32>,
     ready_replicas: Option<i32>,
     available_replicas: Option<i32>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     current_revision: Text<'a>,
-    #[serde(borrow, default)]
     update_revision: Text<'a>,
     desired_number_scheduled: Option<i32>,
     updated_number_scheduled: Option<i32>,
     number_available: Option<i32>,
-    #[serde(borrow, default)]
     conditions: Conditions<'a>,
 }
 
 impl<'a> WorkloadStatus<'a> {
-    /// The status, or the health of an object whose controller has not observed this generation.
-    fn parse(parts: ObjectParts<'a>) -> Result<Self, HealthStatus> {
-        let Some(status) = parse::<WorkloadStatus<'a>>(parts.status) else {
-            return Err(HealthStatus::no_status());
-        };
-        if status.observed_generation.is_none() || is_stale(status.observed_generation, parts.generation) {
-            return Err(HealthStatus::not_observed());
+    /// The health by a status, if the controller has observed this generation.
+    fn health(parts: ObjectParts<'a>, health: impl FnOnce(&Self) -> HealthStatus) -> HealthStatus {
+        match parse::<Self>(parts.status) {
+            None => HealthStatus::no_status(),
+            Some(Self { observed_generation: observed, .. })
+                if observed.is_none() || is_stale(observed, parts.generation) =>
+            {
+                HealthStatus::not_observed()
+            }
+            Some(status) => health(&status),
         }
-        Ok(status)
     }
+}
+
+/// The spec of the `apps` workloads other than Deployments.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadSpec<'a> {
+    replicas: Option<i32>,
+    #[serde(borrow)]
+    update_strategy: Option<UpdateStrategy<'a>>,
+    template: Option<TemplateView<'a>>,
+    volume_claim_templates: Option<Vec<ClaimTemplate<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct ClaimTemplate<'a> {
+    #[serde(borrow)]
+    spec: VolumeClaimSpec<'a>,
 }
 
 pub(super) fn deployment_facts(spec: &DeploymentView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
     let desired = spec.replicas.unwrap_or(1);
-    let health = match WorkloadStatus::parse(parts) {
-        Ok(status) => deployment_health(&status, desired, spec.paused),
-        Err(health) => health,
-    };
+    let health = WorkloadStatus::health(parts, |status| deployment_health(status, desired, spec.paused));
     with_template(ObjectInfo { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
 }
 
@@ -88,28 +102,11 @@ fn deployment_health(status: &WorkloadStatus<'_>, desired: i32, paused: bool) ->
 }
 
 pub(super) fn stateful_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec<'a> {
-        replicas: Option<i32>,
-        #[serde(borrow)]
-        update_strategy: Option<UpdateStrategy<'a>>,
-        #[serde(borrow)]
-        template: Option<TemplateView<'a>>,
-        #[serde(borrow)]
-        volume_claim_templates: Option<Vec<ClaimTemplate<'a>>>,
-    }
-    #[derive(Deserialize)]
-    struct ClaimTemplate<'a> {
-        #[serde(borrow)]
-        spec: VolumeClaimSpec<'a>,
-    }
-    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let desired = spec.replicas.unwrap_or(1);
-    let health = match WorkloadStatus::parse(parts) {
-        Ok(status) => stateful_set_health(&status, desired, spec.update_strategy.as_ref()),
-        Err(health) => health,
-    };
+    let health = WorkloadStatus::health(parts, |status| {
+        stateful_set_health(status, desired, spec.update_strategy.as_ref())
+    });
     let claims = spec.volume_claim_templates.unwrap_or_default();
     let storage_request = sum_units(claims.iter().filter_map(|claim| claim.spec.storage_request()));
     let facts = ObjectInfo { replicas: Some(desired), storage_request, ..health.into_facts() };
@@ -145,41 +142,28 @@ fn stateful_set_health(
         return availability;
     }
     let updated = status.updated_replicas.unwrap_or(0);
-    if let Some(rolling) = strategy.and_then(|strategy| strategy.rolling_update.as_ref()) {
-        // Replicas below the partition keep the old revision on purpose.
-        let desired = desired - rolling.partition.unwrap_or(0);
-        if updated < desired {
-            return HealthStatus::progressing(
-                availability.health,
-                format!("{updated} of {desired} replicas are updated"),
-            );
+    let (desired, is_updated) = match strategy.and_then(|strategy| strategy.rolling_update.as_ref()) {
+        Some(rolling) => {
+            // Replicas below the partition keep the old revision on purpose.
+            let desired = desired - rolling.partition.unwrap_or(0);
+            (desired, updated >= desired)
         }
-    } else if status.update_revision != status.current_revision {
-        return HealthStatus::progressing(
-            availability.health,
-            format!("{updated} of {desired} replicas are updated"),
-        );
+        None => (desired, status.update_revision == status.current_revision),
+    };
+    if is_updated {
+        return availability;
     }
-    availability
+    HealthStatus::progressing(availability.health, format!("{updated} of {desired} replicas are updated"))
 }
 
 /// The replicas of a `DaemonSet` are the nodes that it runs on.
 pub(super) fn daemon_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec<'a> {
-        #[serde(borrow)]
-        update_strategy: Option<UpdateStrategy<'a>>,
-        #[serde(borrow)]
-        template: Option<TemplateView<'a>>,
-    }
-    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
-    let status = WorkloadStatus::parse(parts);
-    let replicas = status.as_ref().ok().map(|status| status.desired_number_scheduled.unwrap_or(0));
-    let health = match status {
-        Ok(status) => daemon_set_health(&status, spec.update_strategy.as_ref()),
-        Err(health) => health,
-    };
+    let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
+    let mut replicas = None;
+    let health = WorkloadStatus::health(parts, |status| {
+        replicas = Some(status.desired_number_scheduled.unwrap_or(0));
+        daemon_set_health(status, spec.update_strategy.as_ref())
+    });
     with_template(ObjectInfo { replicas, ..health.into_facts() }, spec.template.as_ref())
 }
 
@@ -201,27 +185,18 @@ fn daemon_set_health(status: &WorkloadStatus<'_>, strategy: Option<&UpdateStrate
 }
 
 pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
-    #[derive(Default, Deserialize)]
-    struct Spec<'a> {
-        replicas: Option<i32>,
-        #[serde(borrow)]
-        template: Option<TemplateView<'a>>,
-    }
-    let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
+    let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let desired = spec.replicas.unwrap_or(1);
-    let health = match WorkloadStatus::parse(parts) {
-        Ok(status) => {
-            let available = status.available_replicas.unwrap_or(0);
-            let availability = availability(available, desired, "replicas are available");
-            match status.conditions.with_status("ReplicaFailure", "True") {
-                Some(failed) => {
-                    HealthStatus::new(availability.health.max(Health::Degraded), failed.message_or_reason())
-                }
-                None => availability,
+    let health = WorkloadStatus::health(parts, |status| {
+        let available = status.available_replicas.unwrap_or(0);
+        let availability = availability(available, desired, "replicas are available");
+        match status.conditions.with_status("ReplicaFailure", "True") {
+            Some(failed) => {
+                HealthStatus::new(availability.health.max(Health::Degraded), failed.message_or_reason())
             }
+            None => availability,
         }
-        Err(health) => health,
-    };
+    });
     with_template(ObjectInfo { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
 }
 
@@ -281,12 +256,11 @@ pub(super) fn cron_job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
         spec: Option<JobSpec<'a>>,
     }
     #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(default, rename_all = "camelCase")]
     struct Status<'a> {
         active: Option<Vec<IgnoredAny>>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         last_schedule_time: Text<'a>,
-        #[serde(borrow, default)]
         last_successful_time: Text<'a>,
     }
     let spec = parse::<Spec<'_>>(parts.spec).unwrap_or_default();
@@ -338,18 +312,14 @@ fn sum<'a>(amounts: impl Iterator<Item = Cow<'a, str>>, unit: fn(&Quantity) -> u
     amounts.map(|amount| unit(&amount)).reduce(u64::saturating_add)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct PodStatus<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     phase: Text<'a>,
-    #[serde(borrow, default)]
     message: Text<'a>,
-    #[serde(borrow, default)]
     conditions: Conditions<'a>,
-    #[serde(borrow)]
     container_statuses: Option<Vec<ContainerStatus<'a>>>,
-    #[serde(borrow)]
     init_container_statuses: Option<Vec<ContainerStatus<'a>>>,
 }
 
@@ -358,9 +328,7 @@ struct PodStatus<'a> {
 struct ContainerStatus<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
-    #[serde(borrow)]
     state: Option<ContainerState<'a>>,
-    #[serde(borrow)]
     last_state: Option<ContainerState<'a>>,
 }
 
@@ -368,24 +336,22 @@ struct ContainerStatus<'a> {
 struct ContainerState<'a> {
     #[serde(borrow)]
     waiting: Option<Waiting<'a>>,
-    #[serde(borrow)]
     terminated: Option<Terminated<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Waiting<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     reason: Text<'a>,
-    #[serde(borrow, default)]
     message: Text<'a>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Terminated<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     reason: Text<'a>,
-    #[serde(borrow, default)]
     message: Text<'a>,
     exit_code: Option<i32>,
 }
@@ -475,10 +441,7 @@ fn failure_reason(container: &ContainerStatus<'_>) -> Option<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::{
-        types::{Health, Phase},
-        watch::facts::tests::{facts_of, health_check},
-    };
+    use crate::watch::facts::tests::{facts_of, health_check};
 
     fn condition(name: &str, status: &str) -> Value {
         json!({"type": name, "status": status, "message": "why"})
@@ -490,14 +453,11 @@ mod tests {
         let spec = json!({"replicas": 3});
         let all =
             json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3});
-        check(&spec, &all, Health::Healthy, None, "");
-        let progressing = Some(Phase::Progressing);
+        check(&spec, &all, "Healthy");
         check(
             &spec,
             &json!({"observedGeneration": 1}),
-            Health::Unknown,
-            progressing,
-            "its controller has not seen this version yet",
+            "Unknown Progressing: its controller has not seen this version yet",
         );
         let with = |changes: Value| {
             let mut status = all.clone();
@@ -507,38 +467,30 @@ mod tests {
         check(
             &spec,
             &with(json!({"availableReplicas": 1})),
-            Health::Degraded,
-            progressing,
-            "1 of 3 replicas are available",
+            "Degraded Progressing: 1 of 3 replicas are available",
         );
         check(
             &spec,
             &with(json!({"availableReplicas": null})),
-            Health::Unhealthy,
-            progressing,
-            "0 of 3 replicas are available",
+            "Unhealthy Progressing: 0 of 3 replicas are available",
         );
         check(
             &spec,
             &with(json!({"updatedReplicas": 2})),
-            Health::Healthy,
-            progressing,
-            "2 of 3 replicas are updated",
+            "Healthy Progressing: 2 of 3 replicas are updated",
         );
         check(
             &spec,
             &with(json!({"replicas": 4})),
-            Health::Healthy,
-            progressing,
-            "1 replicas of an older version are still there",
+            "Healthy Progressing: 1 replicas of an older version are still there",
         );
         let late = with(json!({"availableReplicas": 2, "conditions": [condition("Progressing", "False")]}));
-        check(&spec, &late, Health::Degraded, None, "why");
+        check(&spec, &late, "Degraded: why");
         let quota = with(json!({"conditions": [condition("ReplicaFailure", "True")]}));
-        check(&spec, &quota, Health::Degraded, None, "why");
+        check(&spec, &quota, "Degraded: why");
         let paused = json!({"replicas": 3, "paused": true});
-        check(&paused, &all, Health::Healthy, Some(Phase::Suspended), "it is paused");
-        check(&json!({"replicas": 0}), &json!({"observedGeneration": 2}), Health::Healthy, None, "");
+        check(&paused, &all, "Healthy Suspended: it is paused");
+        check(&json!({"replicas": 0}), &json!({"observedGeneration": 2}), "Healthy");
     }
 
     #[test]
@@ -552,26 +504,21 @@ mod tests {
         let rolling = |partition: i32| {
             spec(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}))
         };
-        let progressing = Some(Phase::Progressing);
-        check(&rolling(0), &ready(3), Health::Healthy, None, "");
-        check(&rolling(0), &ready(1), Health::Healthy, progressing, "1 of 3 replicas are updated");
-        check(&rolling(2), &ready(1), Health::Healthy, None, "");
-        check(&rolling(1), &ready(1), Health::Healthy, progressing, "1 of 2 replicas are updated");
-        check(&spec(json!({"type": "OnDelete"})), &ready(0), Health::Healthy, None, "");
+        check(&rolling(0), &ready(3), "Healthy");
+        check(&rolling(0), &ready(1), "Healthy Progressing: 1 of 3 replicas are updated");
+        check(&rolling(2), &ready(1), "Healthy");
+        check(&rolling(1), &ready(1), "Healthy Progressing: 1 of 2 replicas are updated");
+        check(&spec(json!({"type": "OnDelete"})), &ready(0), "Healthy");
         check(
             &spec(json!({"type": "RollingUpdate"})),
             &ready(1),
-            Health::Healthy,
-            progressing,
-            "1 of 3 replicas are updated",
+            "Healthy Progressing: 1 of 3 replicas are updated",
         );
         let unready = json!({"observedGeneration": 2, "readyReplicas": 2});
         check(
             &spec(json!({"type": "OnDelete"})),
             &unready,
-            Health::Degraded,
-            progressing,
-            "2 of 3 replicas are ready",
+            "Degraded Progressing: 2 of 3 replicas are ready",
         );
     }
 
@@ -580,12 +527,11 @@ mod tests {
         let check = health_check("apps", "DaemonSet");
         let status = |updated: i32, available: i32| json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": updated, "numberAvailable": available});
         let (rolling, on_delete) = (json!({}), json!({"updateStrategy": {"type": "OnDelete"}}));
-        let progressing = Some(Phase::Progressing);
-        check(&rolling, &status(3, 3), Health::Healthy, None, "");
-        check(&rolling, &status(1, 3), Health::Healthy, progressing, "1 of 3 nodes have the new version");
-        check(&on_delete, &status(1, 3), Health::Healthy, None, "");
-        check(&rolling, &status(3, 2), Health::Degraded, progressing, "2 of 3 nodes have one available");
-        check(&rolling, &json!(null), Health::Unknown, None, "no status");
+        check(&rolling, &status(3, 3), "Healthy");
+        check(&rolling, &status(1, 3), "Healthy Progressing: 1 of 3 nodes have the new version");
+        check(&on_delete, &status(1, 3), "Healthy");
+        check(&rolling, &status(3, 2), "Degraded Progressing: 2 of 3 nodes have one available");
+        check(&rolling, &json!(null), "Unknown: no status");
     }
 
     #[test]
@@ -593,8 +539,8 @@ mod tests {
         let check = health_check("apps", "ReplicaSet");
         let spec = json!({"replicas": 2});
         let failed = json!({"observedGeneration": 2, "conditions": [condition("ReplicaFailure", "True")]});
-        check(&spec, &failed, Health::Unhealthy, None, "why");
-        check(&spec, &json!({"observedGeneration": 2, "availableReplicas": 2}), Health::Healthy, None, "");
+        check(&spec, &failed, "Unhealthy: why");
+        check(&spec, &json!({"observedGeneration": 2, "availableReplicas": 2}), "Healthy");
     }
 
     #[test]
@@ -602,19 +548,13 @@ mod tests {
         let check = health_check("batch", "Job");
         let status = |name: &str, status: &str| json!({"conditions": [{"type": name, "status": status, "message": "why"}]});
         let spec = json!({"parallelism": 2});
-        check(&spec, &json!({"active": 2}), Health::Healthy, Some(Phase::Progressing), "");
-        check(&spec, &json!(null), Health::Healthy, Some(Phase::Progressing), "");
-        check(&spec, &status("Failed", "True"), Health::Unhealthy, None, "why");
-        check(&spec, &status("Failed", "False"), Health::Healthy, Some(Phase::Progressing), "");
-        check(&spec, &status("Complete", "True"), Health::Healthy, Some(Phase::Completed), "");
-        check(
-            &spec,
-            &status("Suspended", "True"),
-            Health::Healthy,
-            Some(Phase::Suspended),
-            "it is suspended",
-        );
-        check(&spec, &status("Suspended", "False"), Health::Healthy, Some(Phase::Progressing), "");
+        check(&spec, &json!({"active": 2}), "Healthy Progressing");
+        check(&spec, &json!(null), "Healthy Progressing");
+        check(&spec, &status("Failed", "True"), "Unhealthy: why");
+        check(&spec, &status("Failed", "False"), "Healthy Progressing");
+        check(&spec, &status("Complete", "True"), "Healthy Completed");
+        check(&spec, &status("Suspended", "True"), "Healthy Suspended: it is suspended");
+        check(&spec, &status("Suspended", "False"), "Healthy Progressing");
     }
 
     #[test]
@@ -622,20 +562,17 @@ mod tests {
         let check = health_check("batch", "CronJob");
         let (on, off) = (json!({"schedule": "@daily"}), json!({"suspend": true}));
         let ran = |scheduled: &str, succeeded: Value| json!({"lastScheduleTime": scheduled, "lastSuccessfulTime": succeeded});
-        check(&on, &json!({}), Health::Healthy, None, "");
-        check(&on, &ran("2026-01-02T00:00:00Z", json!("2026-01-02T00:01:00Z")), Health::Healthy, None, "");
-        let failed = "its last run has not succeeded";
+        check(&on, &json!({}), "Healthy");
+        check(&on, &ran("2026-01-02T00:00:00Z", json!("2026-01-02T00:01:00Z")), "Healthy");
         check(
             &on,
             &ran("2026-01-02T00:00:00Z", json!("2026-01-01T00:01:00Z")),
-            Health::Degraded,
-            None,
-            failed,
+            "Degraded: its last run has not succeeded",
         );
-        check(&on, &ran("2026-01-02T00:00:00Z", json!(null)), Health::Degraded, None, failed);
+        check(&on, &ran("2026-01-02T00:00:00Z", json!(null)), "Degraded: its last run has not succeeded");
         let runs = json!({"active": [{}, {}], "lastScheduleTime": "2026-01-02T00:00:00Z"});
-        check(&on, &runs, Health::Healthy, Some(Phase::Progressing), "2 of its Jobs run");
-        check(&off, &runs, Health::Healthy, Some(Phase::Suspended), "it is suspended");
+        check(&on, &runs, "Healthy Progressing: 2 of its Jobs run");
+        check(&off, &runs, "Healthy Suspended: it is suspended");
     }
 
     #[test]
@@ -651,25 +588,18 @@ mod tests {
     fn pod_health_follows_its_containers() {
         let check = health_check("", "Pod");
         let (always, once) = (json!({"restartPolicy": "Always"}), json!({"restartPolicy": "Never"}));
-        let progressing = Some(Phase::Progressing);
         let running = |containers: Value, ready: &str| json!({"phase": "Running", "containerStatuses": containers, "conditions": [{"type": "Ready", "status": ready}]});
-        check(&always, &running(json!([]), "True"), Health::Healthy, None, "");
-        check(&always, &running(json!([]), "False"), Health::Degraded, progressing, "it is not ready yet");
+        check(&always, &running(json!([]), "True"), "Healthy");
+        check(&always, &running(json!([]), "False"), "Degraded Progressing: it is not ready yet");
         let crashed = json!([{"name": "web", "lastState": {"terminated": {"exitCode": 3}}}]);
-        check(
-            &always,
-            &running(crashed, "False"),
-            Health::Unhealthy,
-            None,
-            "container web failed with exit code 3",
-        );
-        check(&once, &running(json!([]), "True"), Health::Healthy, progressing, "");
+        check(&always, &running(crashed, "False"), "Unhealthy: container web failed with exit code 3");
+        check(&once, &running(json!([]), "True"), "Healthy Progressing");
         let pulling = json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]});
-        check(&always, &pulling, Health::Unhealthy, None, "no such image");
-        check(&once, &pulling, Health::Degraded, progressing, "it has not started yet");
-        check(&once, &json!({"phase": "Succeeded"}), Health::Healthy, Some(Phase::Completed), "");
+        check(&always, &pulling, "Unhealthy: no such image");
+        check(&once, &pulling, "Degraded Progressing: it has not started yet");
+        check(&once, &json!({"phase": "Succeeded"}), "Healthy Completed");
         let killed = json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}]});
-        check(&once, &killed, Health::Unhealthy, None, "OOMKilled");
-        check(&always, &json!({"phase": "Unknown", "message": "lost"}), Health::Unknown, None, "lost");
+        check(&once, &killed, "Unhealthy: OOMKilled");
+        check(&always, &json!({"phase": "Unknown", "message": "lost"}), "Unknown: lost");
     }
 }
