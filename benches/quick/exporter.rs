@@ -71,7 +71,7 @@ impl Cluster {
     /// An engine that knows no object yet. Where states are the source, one declares so many.
     pub(crate) fn new(source: Source, declared: usize) -> Self {
         let (stream, sources) = (stream(), [source]);
-        let plan = WatchPlan { streams: vec![stream.clone()], ..WatchPlan::default() };
+        let plan = WatchPlan { watches: vec![stream.clone()], ..WatchPlan::default() };
         let metrics = EngineMetrics::register(&mut Registry::default());
         let rules = Arc::new(RuleSet::built_in());
         let mut engine = Engine::new(&plan, rules, &sources, History::default(), metrics, clock());

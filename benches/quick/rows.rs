@@ -190,7 +190,7 @@ fn reconcile(source: Source, count: usize, object: fn(usize) -> serde_json::Valu
             changes.push(Event::Applied(cluster.stream.clone(), cluster.read(&version)));
         }
         let (namespace, name) = (namespace(number).into(), name(number).into());
-        changes.push(Event::Deleted { stream: cluster.stream.clone(), namespace, name });
+        changes.push(Event::Deleted { watch: cluster.stream.clone(), namespace, name });
     }
     let published = measured(|| {
         let mut published = (0_usize, Snapshot::default());

@@ -34,7 +34,8 @@ impl TransitionFollower {
             changed = self.state.changed() => changed,
             () = self.stop.cancelled() => false,
         };
-        let new = self.state.snapshot().history.since(self.last_sequence);
+        let snapshot = self.state.snapshot();
+        let new: Vec<_> = snapshot.history.after(self.last_sequence).cloned().collect();
         self.last_sequence = new.last().map_or(self.last_sequence, |last| last.sequence);
         running.then_some(new)
     }

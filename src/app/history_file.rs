@@ -86,11 +86,11 @@ impl HistoryFile {
     }
 
     fn append(&mut self, history: &History) -> io::Result<()> {
-        let new = history.since(self.written);
+        let new: Vec<&Transition> = history.after(self.written).map(|transition| &**transition).collect();
         let Some(last) = new.last().map(|transition| transition.sequence) else { return Ok(()) };
         match self.file.take() {
             Some(mut file) if self.lines + new.len() <= 2 * MAX_LINES => {
-                file.write_all(&to_lines(new.iter().map(|transition| &**transition))?)?;
+                file.write_all(&to_lines(new.iter().copied())?)?;
                 self.file = Some(file);
                 self.lines += new.len();
             }

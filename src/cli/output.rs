@@ -15,7 +15,7 @@ use tracing::info;
 use super::Outcome;
 use crate::{
     app::AppError,
-    config::{LoadedSettings, Overrides, Problem, Settings, load, read_settings},
+    config::{LoadedSettings, Overrides, Problem, Settings, load, read_small_file},
 };
 
 pub(super) type Stdout = PipeWriter<StdoutLock<'static>>;
@@ -170,7 +170,7 @@ pub(super) fn load_settings(
         let loaded = load("", overrides).map_err(|problems| problems[0].to_string())?;
         return Ok(Some(loaded.settings));
     };
-    let text = read_settings(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = read_small_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Ok(print_load_problems(path, load(&text, overrides), stderr)?.map(|loaded| loaded.settings))
 }
 

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use jiff::Timestamp;
+
 /// A polled file.
 ///
 /// A poll costs one call of `stat`. Unlike inotify it detects the symlinks that Kubernetes swaps for a `ConfigMap`, files on
@@ -14,16 +16,47 @@ use std::{
 #[derive(Debug)]
 pub struct FileWatch {
     path: PathBuf,
-    read: Option<FileVersion>,
-    polled: Option<FileVersion>,
+    read: Option<PolledVersion>,
+    polled: Option<PolledVersion>,
     /// The last error, to report it once.
     failure: Option<String>,
 }
 
-/// Device, inode, modification and change times, and size; none if the file does not exist.
-///
-/// The change time covers a change of permissions.
-pub type FileVersion = Option<(u64, u64, [i64; 4], u64)>;
+/// None if the file does not exist.
+type PolledVersion = Option<FileVersion>;
+
+/// Differs if a file was written or replaced, or if its permissions changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    device: u64,
+    inode: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+    pub length: u64,
+}
+
+impl FileVersion {
+    pub fn new(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            length: metadata.len(),
+        }
+    }
+
+    /// None if the file does not exist.
+    pub fn of(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::new(&metadata))
+    }
+
+    pub fn modified(&self) -> Option<Timestamp> {
+        let (seconds, nanoseconds) = self.modified;
+        Timestamp::new(seconds, i32::try_from(nanoseconds).ok()?).ok()
+    }
+}
 
 impl FileWatch {
     /// The first poll after the file is stable returns its content.
@@ -38,19 +71,20 @@ impl FileWatch {
     /// The content, if it changed since the last read and the file did not change since the last poll. A file that cannot be read
     /// is retried at every poll, and the same error is returned once.
     pub fn poll(&mut self) -> Option<io::Result<String>> {
-        self.poll_with(read_settings)
+        self.poll_with(read_small_file)
     }
 
     /// The current content; none while the file is being written.
     pub fn read_now(&mut self) -> Option<io::Result<String>> {
-        self.read_with(read_settings)
+        self.read_with(read_small_file)
     }
 
     fn poll_with(&mut self, read: impl Fn(&Path) -> io::Result<String>) -> Option<io::Result<String>> {
-        let now = file_version(&self.path);
-        let is_stable = self.polled == Some(now);
-        self.polled = Some(now);
-        if self.read == Some(now) || !is_stable {
+        let now = Some(FileVersion::of(&self.path));
+        let is_stable = self.polled == now;
+        let is_read = self.read == now;
+        self.polled = now;
+        if is_read || !is_stable {
             return None;
         }
         let reported = self.failure.clone();
@@ -59,13 +93,13 @@ impl FileWatch {
     }
 
     fn read_with(&mut self, read: impl Fn(&Path) -> io::Result<String>) -> Option<io::Result<String>> {
-        let before = file_version(&self.path);
+        let before = FileVersion::of(&self.path);
         let content = read(&self.path);
-        if file_version(&self.path) != before {
+        if FileVersion::of(&self.path) != before {
             return None;
         }
         // A file may become readable without a change of its version, so a failed read does not count.
-        self.read = content.is_ok().then_some(before);
+        self.read = content.is_ok().then(|| before.clone());
         self.failure = content.as_ref().err().map(ToString::to_string);
         self.polled = Some(before);
         Some(content)
@@ -76,7 +110,7 @@ impl FileWatch {
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a regular file of at most [`MAX_BYTES`].
-pub fn read_settings(path: &Path) -> io::Result<String> {
+pub fn read_small_file(path: &Path) -> io::Result<String> {
     check_type(&fs::metadata(path)?)?;
     // The file may have been replaced in between. Without `O_NONBLOCK`, opening a pipe blocks until it has a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
@@ -115,12 +149,6 @@ fn type_name(file: FileType) -> &'static str {
     }
 }
 
-pub fn file_version(path: &Path) -> FileVersion {
-    let metadata = fs::metadata(path).ok()?;
-    let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
-    Some((metadata.dev(), metadata.ino(), times, metadata.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -134,7 +162,7 @@ mod tests {
         process::Command,
     };
 
-    use super::{FileWatch, read_settings};
+    use super::{FileWatch, read_small_file};
 
     fn content(watch: &mut FileWatch) -> Option<Result<String, ()>> {
         watch.poll().map(|read| read.map_err(|_| ()))
@@ -176,7 +204,7 @@ mod tests {
             ("/dev/zero".into(), "a device"),
         ] {
             let wanted = format!("this is {word}; want a regular file");
-            assert_eq!(read_settings(&path).unwrap_err().to_string(), wanted);
+            assert_eq!(read_small_file(&path).unwrap_err().to_string(), wanted);
         }
         let mut watch = FileWatch::new(inside("pipe"));
         assert_eq!(polls(&mut watch), [None, Some(Err(())), None]);

@@ -8,7 +8,7 @@ mod web;
 mod yaml;
 
 pub use file::{LogLevel, Prices, SettingsFile, ShownResources, ShownValues};
-pub use file_watch::{FileVersion, FileWatch, file_version, read_settings};
+pub use file_watch::{FileVersion, FileWatch, read_small_file};
 pub use load::{LoadedSettings, is_namespace, load};
 pub use settings::{
     ManifestLocations, Overrides, ReleaseLocations, ReloadStatus, Settings, ShownLabel, StateLocations,

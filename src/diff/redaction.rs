@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{
-    manifest::NOT_DECLARED,
+    manifest::SERVER_METADATA,
     redacted_text::{is_redacted, redact_base64, redact_member, redact_text, redact_value},
 };
 use crate::types::{FieldClass, FieldPath, Finding, Kind, RedactionKey, RedactionPolicy, is_within};
@@ -45,7 +45,7 @@ pub fn is_secret(group: &str, kind: &str) -> bool {
 ///
 /// The digests are those of the decoded bytes, so that `data`, `stringData` and the plain values of a state can be compared.
 /// `stringData` becomes `data`, as in the API server. Annotations are redacted too, since tools copy values there; the
-/// annotation of kubectl is dropped. Members that no Secret has are redacted as well: a value that lost its indentation in the
+/// last-applied annotation is dropped. Members that no Secret has are redacted as well: a value that lost its indentation in the
 /// manifest is still confidential.
 pub fn redact_secret(document: &mut Value, group: &str, kind: &str, keys: &[RedactionKey]) {
     if is_secret(group, kind)
@@ -100,7 +100,7 @@ fn redact_all_but(plain: &[&str], members: &mut Map<String, Value>, keys: &[Reda
     misplaced.for_each(|(_, value)| redact_value(keys, value));
 }
 
-/// Redacts the annotation of kubectl anywhere in a value: it repeats sensitive fields.
+/// Redacts the last-applied annotation anywhere in a value: it repeats sensitive fields.
 pub fn redact_last_applied(keys: &[RedactionKey], value: &mut Value) {
     match value {
         Value::Array(elements) => elements.iter_mut().for_each(|element| redact_last_applied(keys, element)),
@@ -117,7 +117,7 @@ pub fn redact_last_applied(keys: &[RedactionKey], value: &mut Value) {
     }
 }
 
-/// Redacts `binary_data` in the Terraform attributes of a Secret, and drops the annotation of kubectl.
+/// Redacts `binary_data` in the Terraform attributes of a Secret, and drops the last-applied annotation.
 pub fn redact_binary_data(key: &RedactionKey, attributes: &mut Value) {
     if let Some(Value::Object(data)) = attributes.get_mut("binary_data") {
         data.values_mut().for_each(|value| redact_base64(std::slice::from_ref(key), value));
@@ -128,7 +128,7 @@ pub fn redact_binary_data(key: &RedactionKey, attributes: &mut Value) {
 }
 
 /// Redacts a live object by policy: the values of a Secret, the sensitive fields of this object, and their copies in the
-/// annotation of kubectl and in `managedFields`.
+/// last-applied annotation and in `managedFields`.
 pub fn redact_object(object: &mut Value, kind: &Kind, policy: &RedactionPolicy) {
     let keys = policy.keys();
     redact_secret(object, &kind.group, &kind.kind, keys);
@@ -156,7 +156,7 @@ pub fn redact_field(object: &mut Value, field: &str, keys: &[RedactionKey]) {
             ("apiVersion" | "kind", _) => {}
             ("metadata", Value::Object(metadata)) => {
                 for (name, member) in
-                    metadata.iter_mut().filter(|(name, _)| !NOT_DECLARED.contains(&name.as_str()))
+                    metadata.iter_mut().filter(|(name, _)| !SERVER_METADATA.contains(&name.as_str()))
                 {
                     if let Some(rest) = rest_of_path(rest, name) {
                         redact_at(name, member, rest, keys);
@@ -223,7 +223,7 @@ fn redact_owned_fields(owned: &mut Value, field: &str, keys: &[RedactionKey]) {
 
 /// The redacted key of a list element in `fieldsV1`; [`None`] if it contains no sensitive value.
 fn redact_element_key(prefix: &str, identity: &str, field: &str, keys: &[RedactionKey]) -> Option<String> {
-    // Malformed JSON may contain the value too, so it is redacted as a text.
+    // Malformed JSON may contain the value too, so it is redacted as a string.
     let mut identity: Value = serde_json::from_str(identity).unwrap_or_else(|_| identity.into());
     match &mut identity {
         Value::Object(identity) if !field.is_empty() => {
@@ -235,7 +235,7 @@ fn redact_element_key(prefix: &str, identity: &str, field: &str, keys: &[Redacti
     Some(format!("{prefix}{identity}"))
 }
 
-/// Redacts plain texts of an object that look redacted, so that a forged digest never equals a real one.
+/// Redacts plain strings of an object that look redacted, so that a forged digest never equals a real one.
 pub(super) fn redact_forged(value: &mut Value, keys: &[RedactionKey]) {
     match value {
         Value::Array(elements) => elements.iter_mut().for_each(|element| redact_forged(element, keys)),
@@ -411,13 +411,13 @@ mod tests {
     }
 
     #[test]
-    fn text_that_looks_redacted_is_redacted() {
+    fn string_that_looks_redacted_is_redacted() {
         let forged = format!("\u{1}{}", RedactionKey::new([3; 32]).digest(b"x"));
         let mut live = json!({"data": {"a": forged, "b": "\u{1}left"}});
         redact_forged(&mut live, &keys());
         let redacted = live["data"]["a"].as_str().unwrap();
         assert!(keys().iter().all(|key| redacted.contains(&key.digest(forged.as_bytes()))), "{redacted}");
-        assert_eq!(live["data"]["b"], "\u{1}left", "not a digest, so a plain text");
+        assert_eq!(live["data"]["b"], "\u{1}left", "not a digest, so a plain string");
     }
 
     fn is_plain(path: &str, fields: &[&str]) -> bool {
@@ -429,7 +429,7 @@ mod tests {
         let fields: Vec<Box<str>> = fields.iter().map(|field| (*field).into()).collect();
         redact_findings(&mut found, &fields, &RedactionKey::new([1; 32]));
         let [Finding { expected, actual, .. }] = found;
-        assert!(actual.is_empty(), "an empty text has no digest");
+        assert!(actual.is_empty(), "an empty string has no digest");
         assert!(&*expected == "canary" || RedactionKey::is_digest(&expected), "{expected}");
         &*expected == "canary"
     }

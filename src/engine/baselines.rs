@@ -1,4 +1,4 @@
-//! The index of all baselines: which of them declare an object, and which of them are of this cluster.
+//! The index of all baselines: which of them declare an object, and which of them belong to this cluster.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -112,8 +112,8 @@ impl Baselines {
         let declarations = self.declarations.get(&declared_key(object))?;
         let of_source: Vec<&Declaration> =
             declarations.iter().filter(|declaration| declaration.baseline.0 == baseline.source).collect();
-        let is_known = of_source.iter().any(|declaration| *declaration.baseline.1 == *baseline.name);
-        if object.is_partial() || is_known {
+        let already_declares = of_source.iter().any(|declaration| *declaration.baseline.1 == *baseline.name);
+        if object.is_partial() || already_declares {
             return None;
         }
         let owner = of_source.iter().find(|declaration| !declaration.object.is_partial());
@@ -133,7 +133,7 @@ impl Baselines {
         let reported_stale_lock = old.as_ref().and_then(|old| old.reported_stale_lock);
         let state =
             BaselineState { baseline: baseline.clone(), cluster_match, in_flight, reported_stale_lock };
-        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|drift_kind| drift_kind.fault);
+        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
         let affects_all = old.as_ref().is_none_or(|old| {
             old.in_flight != in_flight
                 || old.cluster_match != cluster_match
@@ -241,7 +241,8 @@ impl Baselines {
             None => self.kinds.push(key.kind.clone()),
         }
         let declarations = self.declarations.entry(key.clone()).or_default();
-        declarations.retain(|known| known.baseline != *baseline || known.object.address != object.address);
+        declarations
+            .retain(|existing| existing.baseline != *baseline || existing.object.address != object.address);
         declarations.push(Declaration { baseline: baseline.clone(), object: object.clone() });
         // Declarations of whole objects are first. The order must not depend on which baseline was read
         // first.
@@ -258,10 +259,10 @@ impl Baselines {
     fn remove_declaration(&mut self, baseline: &BaselineId, object: &DeclaredObject) -> ObjectKey {
         let key = declared_key(object);
         if let Some(declarations) = self.declarations.get_mut(&key) {
-            declarations.retain(|known| {
-                known.baseline != *baseline
-                    || known.object.address != object.address
-                    || known.object.object != object.object
+            declarations.retain(|existing| {
+                existing.baseline != *baseline
+                    || existing.object.address != object.address
+                    || existing.object.object != object.object
             });
             if declarations.is_empty() {
                 self.declarations.remove(&key);

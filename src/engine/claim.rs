@@ -84,7 +84,7 @@ impl Claim {
         let was_drifting = self.verdict.episode().is_some();
         let previous = mem::replace(&mut self.verdict, Verdict::NoBaseline);
         // Drift at the first conclusive judgement may be older than the watch, so it is not counted.
-        let is_first = self.details.is_some() && previous.drifted().is_none();
+        let is_first = self.details.is_some() && previous.drifted_value().is_none();
         let verdict = match judgement {
             Judgement::InSync => Verdict::InSync,
             Judgement::NoBaseline => Verdict::NoBaseline,
@@ -327,7 +327,7 @@ mod tests {
         let claim = new(drifted(Some(50)), at(100));
         let (claim, change) = judge(claim, Judgement::Unknown(UnknownReason::BadHash), false, at(110));
         assert_eq!(
-            (claim.verdict.kind(), claim.verdict.drifted(), change),
+            (claim.verdict.kind(), claim.verdict.drifted_value(), change),
             (VerdictKind::Unknown, Some(true), EpisodeChange::Unchanged)
         );
         let (claim, change) = judge(claim, drifted(Some(60)), false, at(120));
@@ -335,9 +335,9 @@ mod tests {
         let (claim, change) = judge(claim, Judgement::InSync, false, at(130));
         assert_eq!(change, EpisodeChange::Ended(ResolutionCause::Reverted));
         let (claim, _) = judge(claim, Judgement::Unknown(UnknownReason::BadHash), false, at(140));
-        assert_eq!(claim.verdict.drifted(), Some(false));
+        assert_eq!(claim.verdict.drifted_value(), Some(false));
         let never_judged = new(Judgement::Unknown(UnknownReason::BadHash), at(1));
-        assert_eq!(never_judged.verdict.drifted(), None);
+        assert_eq!(never_judged.verdict.drifted_value(), None);
     }
 
     #[test]
@@ -435,7 +435,7 @@ mod tests {
             let changed = replay(&inputs, None).pop().unwrap();
             let fixed = replay(&inputs, Some(&last_rules.unwrap_or_default())).pop().unwrap();
             prop_assert_eq!(changed.verdict.kind(), fixed.verdict.kind());
-            prop_assert_eq!(changed.verdict.drifted(), fixed.verdict.drifted());
+            prop_assert_eq!(changed.verdict.drifted_value(), fixed.verdict.drifted_value());
             let (changed, fixed): (Vec<_>, Vec<_>) =
                 (changed.verdict.differences().collect(), fixed.verdict.differences().collect());
             prop_assert_eq!(changed, fixed);

@@ -130,7 +130,7 @@ impl Engine {
                 self.metrics.observe_duration(started.elapsed());
                 changed
             }
-            Event::Deleted { stream: watch, namespace, name } => {
+            Event::Deleted { watch, namespace, name } => {
                 let key = ObjectKey { kind: watch.kind.clone(), namespace, name };
                 kind_of_watch(&self.snapshot, &watch).is_some()
                     && self.delete_object(
@@ -496,7 +496,7 @@ impl Engine {
         let unselected = self.drop_unwatched(plan, &kinds, now);
         self.mark_reselected(&kinds);
         let old_kinds = mem::take(&mut self.snapshot.kinds);
-        for old in old_kinds.iter().filter(|old| !plan.watches(&old.kind)) {
+        for old in old_kinds.iter().filter(|old| !plan.is_watched(&old.kind)) {
             self.metrics.drop_kind(&old.kind);
         }
         self.snapshot.kinds = kinds
@@ -508,7 +508,7 @@ impl Engine {
                 Arc::new(kind)
             })
             .collect();
-        let is_open = |spec: &Arc<WatchSpec>| plan.streams.contains(spec);
+        let is_open = |spec: &Arc<WatchSpec>| plan.watches.contains(spec);
         self.staged.retain(|spec, _| is_open(spec));
         self.reselected.retain(is_open);
         for (key, cause) in unselected {
@@ -613,7 +613,7 @@ impl Engine {
     /// Counts and logs the problems that a baseline has and its previous version does not have.
     fn report_baseline_problems(&self, baseline: &Baseline) {
         let before = self.baselines.get(baseline.source, &baseline.name).map(|state| &state.baseline);
-        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|drift_kind| drift_kind.fault);
+        let fault = |baseline: &Baseline| baseline.fault.as_ref().map(|error| error.fault);
         if let Some(new) =
             fault(baseline).filter(|_| before.and_then(|before| fault(before)) != fault(baseline))
         {
@@ -888,7 +888,7 @@ fn find_kind_mut<'a>(kinds: &'a mut [Arc<KindState>], kind: &Kind) -> Option<&'a
 /// The kinds of a plan without objects, ordered by name. Watches that are open already keep their state.
 fn planned_kinds(plan: &WatchPlan, old_kinds: &[Arc<KindState>]) -> Vec<KindState> {
     let mut kinds: Vec<KindState> = Vec::new();
-    let open = plan.streams.iter().map(|spec| {
+    let open = plan.watches.iter().map(|spec| {
         let old = old_kinds.iter().flat_map(|old| &old.watches).find(|watch| watch.spec == *spec);
         old.cloned().unwrap_or_else(|| new_watch(spec, WatchHealth::Starting))
     });
@@ -946,7 +946,7 @@ fn is_same_content_in_other_version(
 
 /// The object that an autoscaler scales; none if the claims are not on an autoscaler.
 fn scale_target(entries: &[Arc<ClaimEntry>]) -> Option<&ObjectKey> {
-    entries.first().and_then(|entry| entry.object.info.scales.as_deref())
+    entries.first().and_then(|entry| entry.object.facts.scales.as_deref())
 }
 
 fn verdict_of(entries: &[Arc<ClaimEntry>], source: Source) -> Option<&Verdict> {
@@ -982,14 +982,17 @@ mod tests {
         })
     }
 
+    fn engine(plan: &WatchPlan) -> Engine {
+        let metrics = EngineMetrics::register(&mut Registry::default());
+        let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
+        Engine::new(plan, Arc::default(), &[Source::Annotation], History::default(), metrics, clock)
+    }
+
     #[test]
     fn events_of_a_closed_watch_are_ignored() {
         let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
-        let open = WatchPlan { streams: vec![spec.clone()], ..WatchPlan::default() };
-        let metrics = EngineMetrics::register(&mut Registry::default());
-        let clock = Clock::new(|| Timestamp::UNIX_EPOCH);
-        let mut engine =
-            Engine::new(&open, Arc::default(), &[Source::Annotation], History::default(), metrics, clock);
+        let open = WatchPlan { watches: vec![spec.clone()], ..WatchPlan::default() };
+        let mut engine = engine(&open);
         assert!(engine.apply(Event::Applied(spec.clone(), object(&spec))));
         engine.apply(Event::ListStarted(spec.clone()));
         assert!(engine.apply(Event::WatchPlan(Arc::new(WatchPlan::default()))));
@@ -1000,7 +1003,7 @@ mod tests {
             Event::ListStarted(spec.clone()),
             Event::ListEnded(spec.clone()),
             Event::Applied(spec.clone(), object(&spec)),
-            Event::Deleted { stream: spec.clone(), namespace: "shop".into(), name: "web".into() },
+            Event::Deleted { watch: spec.clone(), namespace: "shop".into(), name: "web".into() },
             Event::WatchHealth(spec.clone(), WatchHealth::Up),
         ] {
             let event = format!("{late:?}");

@@ -135,11 +135,6 @@ impl History {
             .flat_map(move |chunk| &chunk[chunk.partition_point(|known| known.sequence <= sequence)..])
     }
 
-    /// The same, to keep.
-    pub fn since(&self, sequence: u64) -> Vec<Arc<Transition>> {
-        self.after(sequence).cloned().collect()
-    }
-
     /// Whether all transitions after this sequence number are still in the ring. False for numbers of another
     /// history.
     pub fn reaches_back_to(&self, sequence: u64) -> bool {
@@ -219,7 +214,7 @@ mod tests {
         let history = History::restore((1..=250).map(transition));
         let after: Vec<u64> = history.after(98).map(|transition| transition.sequence).collect();
         assert_eq!(after, (99..=250).collect::<Vec<_>>());
-        assert_eq!(history.since(250).len(), 0);
+        assert_eq!(history.after(250).count(), 0);
     }
 
     /// Lines that versions before this one wrote.

@@ -205,8 +205,8 @@ fn judge_declared(
     if state.in_flight {
         return Judgement::InFlight;
     }
-    if let Some(drift_kind) = &state.baseline.fault {
-        return Judgement::Unknown(drift_kind.fault.unknown_reason());
+    if let Some(error) = &state.baseline.fault {
+        return Judgement::Unknown(error.fault.unknown_reason());
     }
     if matches!(presence, Presence::Unwatched) {
         return Judgement::Unknown(UnknownReason::Unwatched);

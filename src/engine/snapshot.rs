@@ -173,10 +173,8 @@ impl BaselineState {
         if objects.is_empty() {
             return None;
         }
-        let fault = whole
-            .fault
-            .as_ref()
-            .map(|drift_kind| BaselineError { message: SEE_LOG.into(), ..drift_kind.clone() });
+        let fault =
+            whole.fault.as_ref().map(|error| BaselineError { message: SEE_LOG.into(), ..error.clone() });
         let lock = whole.lock.as_ref().map(|lock| Lock { who: Box::default(), ..lock.clone() });
         let baseline = Baseline { objects, skipped: Vec::new(), fault, lock, ..Baseline::clone(whole) };
         let mut scoped = self.clone();

@@ -187,7 +187,7 @@ impl ClaimBlocks {
 
 fn has_same_series(a: &ClaimEntry, b: &ClaimEntry) -> bool {
     a.claim == b.claim
-        && a.object.info.health == b.object.info.health
+        && a.object.facts.health == b.object.facts.health
         && a.object.rule_inputs.labels == b.object.rule_inputs.labels
         && a.object.report == b.object.report
 }

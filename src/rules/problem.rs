@@ -73,10 +73,9 @@ impl<'a> Reporter<'a> {
     }
 
     pub(super) fn member<T: ClosedSet>(&mut self, key: &str, word: &str) -> Option<T> {
-        let found = T::members().iter().copied().find(|member| member.word() == word);
+        let found = T::members().iter().copied().find(|member| member.as_str() == word);
         if found.is_none() {
-            let words: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-            self.not_one_of(key, word, &words);
+            self.not_one_of(key, word, &T::spellings());
         }
         found
     }

@@ -159,8 +159,7 @@ impl JsonSchema for ValueSpec {
 
 /// The schema of a member of a closed set.
 pub(super) fn word<T: ClosedSet>(_: &mut SchemaGenerator) -> Schema {
-    let members: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-    json_schema!({"type": "string", "enum": members})
+    json_schema!({"type": "string", "enum": T::spellings()})
 }
 
 /// The schema of a list of members of a closed set.

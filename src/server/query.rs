@@ -29,11 +29,8 @@ fn matches_kind(kind: &Kind, name: &str) -> bool {
 
 /// The member of a closed set with this spelling. The error lists the valid spellings.
 pub(super) fn parse_member<T: ClosedSet>(what: &str, text: &str) -> Result<T, String> {
-    let found = T::members().iter().copied().find(|member| member.word() == text);
-    found.ok_or_else(|| {
-        let valid: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-        format!("unknown {what} `{text}`; valid values: {}", valid.join(", "))
-    })
+    let found = T::members().iter().copied().find(|member| member.as_str() == text);
+    found.ok_or_else(|| format!("unknown {what} `{text}`; valid values: {}", T::spellings().join(", ")))
 }
 
 /// An object as a URL names it: kind with or without group, namespace, name. The namespace is empty for cluster-scoped
@@ -97,7 +94,7 @@ pub(super) fn deployment_id(entry: &ClaimEntry) -> &str {
         Source::Helm => Some(&*declared.baseline),
         _ => None,
     });
-    declared.or(entry.object.info.instance.as_deref()).unwrap_or(&entry.object.uid)
+    declared.or(entry.object.facts.instance.as_deref()).unwrap_or(&entry.object.uid)
 }
 
 /// One claim, the kind of its object, and its verdict as of now: `unknown` while the watch of the object is down.
@@ -325,7 +322,7 @@ impl SortKey {
             Self::Actor => row.worst().map(|worst| SortValue::Actor(worst.actor.as_str(), worst.manager)),
             Self::Severity => row.worst().map(|worst| SortValue::Severity(worst.severity)),
             Self::Onset => row.onset().map(SortValue::Onset),
-            Self::Health => Some(SortValue::Health(match row.entry.object.info.health {
+            Self::Health => Some(SortValue::Health(match row.entry.object.facts.health {
                 Health::Unhealthy => 0,
                 Health::Degraded => 1,
                 Health::Unknown => 2,

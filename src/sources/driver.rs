@@ -106,7 +106,7 @@ pub(super) trait BaselineSource: Sized + Send + 'static {
     type Settings: PartialEq + Send + Sync + 'static;
     /// Identifies a baseline: a Secret, a release, a path.
     type Location: Clone + Ord + Send + Sync + 'static;
-    /// What only this source tracks about a baseline.
+    /// State of one baseline that only this source needs.
     type State: Send;
     type Reader: BaselineReader;
     /// The files that a scan finds.
@@ -191,7 +191,7 @@ async fn run_until_settings_change<S: BaselineSource>(
         publisher.flush().await?;
         let mut next_read = None;
         // Updates come first: a lock is published before the content that is written under it.
-        if cache.has_answered() && !cache.has_updates() {
+        if cache.has_synced_or_failed() && !cache.has_updates() {
             while reads.len() < S::MAX_CONCURRENT_READS
                 && let Some((location, id, tracked)) = publisher.start_due_read()
             {

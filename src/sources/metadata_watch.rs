@@ -210,7 +210,7 @@ impl MetadataCache {
     }
 
     /// Whether every watch has either listed its objects or failed to.
-    pub(super) fn has_answered(&self) -> bool {
+    pub(super) fn has_synced_or_failed(&self) -> bool {
         self.partitions.iter().all(|partition| partition.objects.is_some() || partition.failure.is_some())
     }
 

@@ -5,7 +5,11 @@ pub trait ClosedSet: Copy + PartialEq + 'static {
     fn members() -> &'static [Self];
 
     /// The spelling of this member in labels, JSON and settings.
-    fn word(self) -> &'static str;
+    fn as_str(self) -> &'static str;
+
+    fn spellings() -> Vec<&'static str> {
+        Self::members().iter().map(|member| member.as_str()).collect()
+    }
 }
 
 macro_rules! closed_set {
@@ -31,8 +35,8 @@ macro_rules! closed_set {
                 Self::ALL
             }
 
-            fn word(self) -> &'static str {
-                self.as_str()
+            fn as_str(self) -> &'static str {
+                Self::as_str(self)
             }
         }
 

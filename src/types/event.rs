@@ -22,7 +22,7 @@ pub enum Event {
     Applied(Arc<WatchSpec>, Arc<LiveObject>),
     /// The object was deleted, or the selector no longer matches it.
     Deleted {
-        stream: Arc<WatchSpec>,
+        watch: Arc<WatchSpec>,
         namespace: ShortText,
         name: ShortText,
     },
@@ -76,7 +76,7 @@ pub enum WatchMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchPlan {
     /// Sorted by kind.
-    pub streams: Vec<Arc<WatchSpec>>,
+    pub watches: Vec<Arc<WatchSpec>>,
     pub unwatched: Vec<Unwatched>,
     /// The result of discovery; none before the first one succeeds.
     pub served: Option<Arc<ServedKinds>>,
@@ -97,8 +97,8 @@ impl WatchPlan {
     }
 
     /// Whether any version of this kind is watched.
-    pub fn watches(&self, kind: &Kind) -> bool {
-        self.streams.iter().any(|spec| spec.kind.is_same_type(kind))
+    pub fn is_watched(&self, kind: &Kind) -> bool {
+        self.watches.iter().any(|spec| spec.kind.is_same_type(kind))
     }
 }
 

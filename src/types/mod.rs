@@ -32,7 +32,7 @@ pub use hash::{Algorithm, Digest, ValueDigest};
 pub use key::{ObjectKey, ObjectRef, ShortText};
 pub use kind::{ApiVersion, Kind, KindName, ServedKind, ServedKinds, WantedKind};
 pub use object::{
-    Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectInfo, PackedJson, RuleInputs,
+    Document, HashBaseline, HashMismatch, LastApplied, LiveObject, ObjectFacts, PackedJson, RuleInputs,
 };
 pub use redaction::{RedactionKey, RedactionPolicy, is_within};
 pub use selector::{Glob, LabelSet, NameSet, Scope, Selector};

@@ -20,7 +20,7 @@ pub struct LiveObject {
     pub rule_inputs: Arc<RuleInputs>,
     /// The result of the source `annotation`.
     pub hash_baseline: HashBaseline,
-    pub info: ObjectInfo,
+    pub facts: ObjectFacts,
     /// The content, if a source compares fields of this kind.
     pub document: Option<Box<Document>>,
     pub report: Option<Box<StatusReport>>,
@@ -38,7 +38,7 @@ impl LiveObject {
             resource_version: ShortText::new(),
             rule_inputs: Arc::default(),
             hash_baseline: HashBaseline::NotRequested,
-            info: ObjectInfo::default(),
+            facts: ObjectFacts::default(),
             document: None,
             report: None,
             applied: None,
@@ -102,7 +102,7 @@ pub struct LastApplied {
 
 /// Details of an object, taken from its spec and status. They are exposed and never compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectInfo {
+pub struct ObjectFacts {
     pub health: Health,
     pub phase: Option<Phase>,
     /// Why the object is not healthy or not ready; empty otherwise.

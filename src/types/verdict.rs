@@ -15,7 +15,7 @@ closed_set! {
         Replaced = "replaced",
         /// Rules ignore every difference.
         Ignored = "ignored",
-        /// The tool of the baseline is applying it.
+        /// Cannot be judged yet: an apply, a grace period, or a pending relist or schema.
         InFlight = "in_flight",
         NoBaseline = "no_baseline",
         /// Could not be compared.
@@ -250,7 +250,7 @@ impl Verdict {
     }
 
     /// The value of `drift_resource_drifted`; none if the claim has no such series.
-    pub fn drifted(&self) -> Option<bool> {
+    pub fn drifted_value(&self) -> Option<bool> {
         match self {
             Self::Drifted(_) => Some(true),
             Self::InSync | Self::Ignored(_) => Some(false),

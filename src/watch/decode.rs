@@ -17,7 +17,7 @@ use crate::{
         is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
-        Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ObjectInfo, ObjectKey,
+        Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ObjectFacts, ObjectKey,
         Phase, RedactionPolicy, RuleInputs, StatusHashSpec, TerraformJobSpec, UnknownReason, WatchSpec,
     },
 };
@@ -180,7 +180,7 @@ impl ObjectDecoder {
             .labels
             .and_then(|labels| string_value(labels, "app.kubernetes.io/instance"))
             .map(|name| (*name).into());
-        object.info = match &self.documents {
+        object.facts = match &self.documents {
             Some(policy) => {
                 let ObjectKey { kind, namespace, name } = &object.key;
                 facts::redact(facts, &policy.fields(&kind.version, namespace, name))
@@ -189,7 +189,7 @@ impl ObjectDecoder {
         };
         object.rule_inputs = self.rule_inputs(metadata);
         self.attach_document(text, metadata, &mut object);
-        object.report = self.status.decode(&self.spec.kind, text, &mut object.info);
+        object.report = self.status.decode(&self.spec.kind, text, &mut object.facts);
         Some(object)
     }
 
@@ -254,7 +254,7 @@ impl ObjectDecoder {
         if self.documents.is_some() || applied.is_some() {
             attach_unreadable_document(&mut object, applied);
         }
-        object.report = self.status.decode(&self.spec.kind, text, &mut object.info);
+        object.report = self.status.decode(&self.spec.kind, text, &mut object.facts);
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
         Some(object)
@@ -271,12 +271,12 @@ impl ObjectDecoder {
     }
 
     /// Facts and the `tfdrift-v1` hash come from one pass over the spec.
-    fn facts_and_digest(&self, raw: &RawObject<'_>) -> (ObjectInfo, Result<Digest, UnknownReason>) {
+    fn facts_and_digest(&self, raw: &RawObject<'_>) -> (ObjectFacts, Result<Digest, UnknownReason>) {
         let spec = raw.spec.map_or("{}", RawValue::get);
         let parts =
             facts::ObjectParts { spec: raw.spec, status: raw.status, generation: raw.metadata.generation };
         let Ok(mut view) = SpecView::read(&self.spec.kind, spec) else {
-            return (ObjectInfo::default(), Err(UnknownReason::Unreadable));
+            return (ObjectFacts::default(), Err(UnknownReason::Unreadable));
         };
         let facts = facts::facts(&self.spec.kind, &view, parts);
         let digest = tfdrift(&mut view).map(|digest| digest.map_err(|error| unknown_reason(&error)));

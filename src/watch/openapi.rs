@@ -58,7 +58,7 @@ impl SchemaRequests {
 
     /// Requests the schemas of all custom resources of the plan whose fields are compared. Their diffs wait for them.
     pub(super) fn request(&self, plan: &WatchPlan, config: &DecodeConfig) {
-        let watched = plan.streams.iter().map(|spec| &spec.kind);
+        let watched = plan.watches.iter().map(|spec| &spec.kind);
         let compared = watched.filter(|kind| config.compares_fields_of(kind));
         let custom = compared.filter(|kind| !Schemas::built_in().has(&kind.api_version(), &kind.kind));
         let kinds: BTreeSet<CustomKind> =

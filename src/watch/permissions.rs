@@ -66,7 +66,7 @@ pub async fn check_permissions(
         discovery = Discovery::Complete(served);
     }
     let plan = plan(wanted, &discovery);
-    let watches = plan.streams.iter().map(|spec| RequiredPermission {
+    let watches = plan.watches.iter().map(|spec| RequiredPermission {
         group: spec.kind.group.clone(),
         resource: spec.kind.plural.clone(),
         verbs: WATCH_VERBS,

@@ -126,9 +126,9 @@ impl Planner {
             }
         }
         let is_watched_in = |version: &str, kind: &Kind| {
-            plan.streams.iter().any(|spec| spec.kind.is_same_type(kind) && *spec.kind.version == *version)
+            plan.watches.iter().any(|spec| spec.kind.is_same_type(kind) && *spec.kind.version == *version)
         };
-        for spec in plan.streams.iter().filter(|spec| !previous.streams.contains(spec)) {
+        for spec in plan.watches.iter().filter(|spec| !previous.watches.contains(spec)) {
             let in_other_version = |want: &&WantedKind| {
                 let version = want.version.as_ref().filter(|_| !want.implicit);
                 want.matches(&spec.kind) && version.is_some_and(|version| !is_watched_in(version, &spec.kind))
@@ -205,7 +205,7 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
         .filter(|(kind, _)| !is_fully_watched(kind))
         .map(|(kind, health)| Unwatched { spec: Arc::new(WatchSpec::none(kind)), health })
         .collect();
-    WatchPlan { streams: specs, unwatched, served: discovery.served().cloned() }
+    WatchPlan { watches: specs, unwatched, served: discovery.served().cloned() }
 }
 
 fn refused(reason: &str) -> WatchHealth {

@@ -10,7 +10,7 @@ use crate::{
     diff::{Algorithm, FieldOwners, RecordedHash, fingerprint, sha256_jcs, value_at},
     types::{
         ControllerStatus, Digest, FieldPath, HashBaseline, HashMismatch, Health, JobOutcome, JobRun, Kind,
-        ObjectInfo, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec, StatusReport,
+        ObjectFacts, ObservedState, Progress, StatusHashAlgorithm, StatusHashSpec, StatusReport,
         TerraformJobSpec, UnknownReason,
     },
 };
@@ -41,7 +41,7 @@ impl StatusDecoder {
         &self,
         kind: &Kind,
         text: &str,
-        facts: &mut ObjectInfo,
+        facts: &mut ObjectFacts,
     ) -> Option<Box<StatusReport>> {
         if self.records.is_empty() && self.jobs.is_none() {
             return None;
@@ -164,7 +164,7 @@ fn outputs(spec: &StatusHashSpec, object: &Value) -> Box<[Box<str>]> {
 }
 
 /// A failed phase outranks conditions; the phase `Ready` counts where conditions are inconclusive.
-fn set_health_from_phase(record: &ControllerStatus, facts: &mut ObjectInfo) {
+fn set_health_from_phase(record: &ControllerStatus, facts: &mut ObjectFacts) {
     match record.progress {
         Progress::Failed => {
             facts.health = Health::Unhealthy;
@@ -217,7 +217,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    use super::{JobRun, ObjectInfo, StatusDecoder, TerraformJobSpec, job_run};
+    use super::{JobRun, ObjectFacts, StatusDecoder, TerraformJobSpec, job_run};
     use crate::{
         types::{
             ControllerStatus, Digest, HashBaseline, Health, Kind, KindName, ObservedState, Progress,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn record(spec: StatusHashSpec, object: &Value) -> ControllerStatus {
-        let report = decoder(spec).decode(&simple(), &object.to_string(), &mut ObjectInfo::default());
+        let report = decoder(spec).decode(&simple(), &object.to_string(), &mut ObjectFacts::default());
         report.unwrap().record.unwrap()
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let newer = Kind::undiscovered("infra.opr8r", "v1", "SimpleResource");
         let object = resource(&status).to_string();
         let report =
-            decoder(StatusHashSpec::simple_resource()).decode(&newer, &object, &mut ObjectInfo::default());
+            decoder(StatusHashSpec::simple_resource()).decode(&newer, &object, &mut ObjectFacts::default());
         let found = report.unwrap().record.unwrap().observed_state;
         assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::OtherVersion)));
     }
@@ -325,7 +325,7 @@ mod tests {
             (0..300).map(|at| (format!("{at:03}-{}", "x".repeat(200)), json!("hunter2"))).collect();
         let status = json!({"phase": "Error", "message": "m".repeat(9999), "outputs": many});
         let object = resource(&status);
-        let mut facts = ObjectInfo::default();
+        let mut facts = ObjectFacts::default();
         let report =
             decoder(StatusHashSpec::simple_resource()).decode(&simple(), &object.to_string(), &mut facts);
         let found = report.unwrap().record.unwrap();
@@ -385,7 +385,7 @@ mod tests {
         let object = json!({"spec": {"gear": {"b": 2, "a": [1, "x"]}, "other": 1},
         "metadata": {"name": "w", "annotations": {"example.com/hash": digest.to_string()}}});
         let found = |object: &Value| {
-            decoder(spec.clone()).decode(&widget, &object.to_string(), &mut ObjectInfo::default())
+            decoder(spec.clone()).decode(&widget, &object.to_string(), &mut ObjectFacts::default())
         };
         assert_eq!(
             found(&object).unwrap().record.unwrap().observed_state,
@@ -402,15 +402,15 @@ mod tests {
         let mut spec = StatusHashSpec::simple_resource();
         spec.objects.scope = crate::types::Scope::new(["ops"], []);
         let object = resource(&json!({})).to_string();
-        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectInfo::default()), None);
+        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectFacts::default()), None);
         let mut spec = StatusHashSpec::simple_resource();
         spec.objects.selector = Some(crate::types::Selector::equals("team", "a"));
-        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectInfo::default()), None);
+        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectFacts::default()), None);
         let any = StatusHashSpec {
             objects: WantedKind { kind: KindName::Any, ..StatusHashSpec::simple_resource().objects },
             ..StatusHashSpec::simple_resource()
         };
-        assert!(decoder(any).decode(&simple(), &object, &mut ObjectInfo::default()).is_some());
+        assert!(decoder(any).decode(&simple(), &object, &mut ObjectFacts::default()).is_some());
     }
 
     fn run(metadata: &Value, status: &Value) -> JobRun {

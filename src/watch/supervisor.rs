@@ -78,7 +78,7 @@ impl Supervisor {
     /// Stops watchers, sends the plan, then starts watchers. In this order the engine never receives an event of a watch
     /// that is not in its plan.
     async fn apply_plan(&mut self, plan: &Arc<WatchPlan>) -> Result<(), ReceiverClosed> {
-        let planned: HashSet<&Arc<WatchSpec>> = plan.streams.iter().collect();
+        let planned: HashSet<&Arc<WatchSpec>> = plan.watches.iter().collect();
         let mut stopping = HashSet::new();
         for (id, watcher) in &self.watchers {
             let decode_config = self.decode_config.for_kind(&watcher.spec.kind);
@@ -103,7 +103,7 @@ impl Supervisor {
         self.send(Event::WatchPlan(plan.clone())).await?;
         let running: HashSet<Arc<WatchSpec>> =
             self.watchers.values().map(|watcher| watcher.spec.clone()).collect();
-        for spec in plan.streams.iter().filter(|spec| !running.contains(*spec)) {
+        for spec in plan.watches.iter().filter(|spec| !running.contains(*spec)) {
             let selector = spec.selector.as_ref().map(ToString::to_string).unwrap_or_default();
             info!(watch = %spec, selector, "Watching.");
             let backoff = Backoff::new(self.deps.config.initial_backoff, self.deps.config.max_backoff);
@@ -158,16 +158,16 @@ impl Supervisor {
 
     fn remove_stopped(&mut self, id: Id, plan: &WatchPlan) {
         let Some(RunningWatcher { spec: stopped, .. }) = self.watchers.remove(&id) else { return };
-        if plan.streams.contains(&stopped) {
+        if plan.watches.contains(&stopped) {
             return;
         }
-        if !plan.watches(&stopped.kind) {
+        if !plan.is_watched(&stopped.kind) {
             self.deps.metrics.remove_kind(&stopped.kind);
         }
         let continues = |spec: &Arc<WatchSpec>| {
             spec.is_same_request(&stopped) && spec.selects_by_name() == stopped.selects_by_name()
         };
-        if !plan.streams.iter().any(continues) {
+        if !plan.watches.iter().any(continues) {
             info!(watch = %stopped, "No longer watching.");
         }
     }
@@ -217,9 +217,9 @@ impl WatchHandler for EngineHandler {
 
     async fn handle(&self, event: WatcherEvent<Decoded>) -> Result<(), ReceiverClosed> {
         let spec = self.spec.clone();
-        let deleted = |stream: Arc<WatchSpec>, object: &LiveObject| {
+        let deleted = |watch: Arc<WatchSpec>, object: &LiveObject| {
             let (namespace, name) = (object.key.namespace.clone(), object.key.name.clone());
-            Event::Deleted { stream, namespace, name }
+            Event::Deleted { watch, namespace, name }
         };
         let event = match event {
             WatcherEvent::Listed(Decoded::Object(object)) => Event::Listed(spec, object),

@@ -145,7 +145,7 @@ impl<H> fmt::Debug for Watcher<H> {
 }
 
 impl<H: WatchHandler> Watcher<H> {
-    /// A watcher of the collection of `spec`. The handler applies `kept`, `only` and `without` of the spec to the objects.
+    /// A watcher of the collection of `spec`. The handler applies the names and filters of the spec to the objects.
     pub fn new(
         spec: Arc<WatchSpec>,
         client: Client,

@@ -227,7 +227,7 @@ fn check_plan(explicit: &[&str], implicit: &str, streams: &[&str]) {
     assert_eq!(describe_streams(&plan), streams);
     assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
     for (namespace, name) in [("a", "x"), ("b", "x"), ("z", "x")] {
-        let count = plan.streams.iter().filter(|spec| spec.delivers(namespace, name)).count();
+        let count = plan.watches.iter().filter(|spec| spec.delivers(namespace, name)).count();
         assert!(count <= 1, "{namespace} {streams:?}");
     }
 }

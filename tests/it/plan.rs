@@ -74,7 +74,7 @@ pub(crate) fn describe_streams(plan: &WatchPlan) -> Vec<String> {
         .collect::<Vec<_>>()
         .join(" ")
     };
-    plan.streams.iter().map(describe).collect()
+    plan.watches.iter().map(describe).collect()
 }
 
 #[track_caller]
@@ -282,7 +282,7 @@ proptest! {
                     named && want.matches(&kind) && want.scope.has(namespace)
                         && want.selector.as_ref().is_none_or(|selector| selector.matches(value_of))
                 });
-                let streams = planned.streams.iter().filter(|spec| spec.kind.is_same_type(&kind));
+                let streams = planned.watches.iter().filter(|spec| spec.kind.is_same_type(&kind));
                 let delivering = streams.filter(|spec| delivers(spec, namespace, name, labels));
                 let delivering: Vec<_> = delivering.inspect(|spec| assert!(spec.covers(namespace))).collect();
                 prop_assert_eq!(delivering.len(), usize::from(is_wanted), "{} {:?} {:?}", namespace, labels, planned);
@@ -317,6 +317,6 @@ fn named_secret_has_its_own_watch() {
     let selected = WantedKind { scope, selector: Selector::parse("a=b").ok(), ..secret };
     let plan = plan(&[named, selected], &cluster());
     assert!(plan.unwatched.is_empty(), "{plan:?}");
-    let deliveries = |name: &str| plan.streams.iter().filter(|spec| spec.delivers("x", name)).count();
-    assert_eq!((plan.streams.len(), deliveries("login"), deliveries("other")), (2, 1, 1));
+    let deliveries = |name: &str| plan.watches.iter().filter(|spec| spec.delivers("x", name)).count();
+    assert_eq!((plan.watches.len(), deliveries("login"), deliveries("other")), (2, 1, 1));
 }

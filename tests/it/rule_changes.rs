@@ -171,7 +171,7 @@ fn rule_change_rerates_unknown_claim() {
         HashBaseline::Unusable(UnknownReason::BadHash),
         "",
     );
-    let drifted = |fixture: &EngineFixture| fixture.first_claim("web").unwrap().verdict.drifted();
+    let drifted = |fixture: &EngineFixture| fixture.first_claim("web").unwrap().verdict.drifted_value();
     assert_eq!(drifted(&fixture), Some(true));
     fixture.set_rules(IGNORE_ALL);
     assert_eq!((fixture.web_verdict(), drifted(&fixture)), (VerdictKind::Unknown, Some(false)));
@@ -290,7 +290,7 @@ proptest! {
                 continue;
             };
             let (changed, same) = (changed.verdict, same.verdict);
-            prop_assert_eq!((changed.kind(), changed.drifted()), (same.kind(), same.drifted()));
+            prop_assert_eq!((changed.kind(), changed.drifted_value()), (same.kind(), same.drifted_value()));
             prop_assert_eq!(changed.differences().collect::<Vec<_>>(), same.differences().collect::<Vec<_>>());
             let onset = |verdict: &drift_exporter::types::Verdict| verdict.episode().map(|episode| episode.onset);
             prop_assert_eq!(onset(&changed), onset(&same));

@@ -98,7 +98,7 @@ fn apply_in_flight_keeps_last_value_then_reverts_or_absorbs() {
     fixture.set_baseline(locked(one.clone(), Some(2_000)));
     for name in ["a", "b"] {
         fixture.assert_verdict(name, VerdictKind::InFlight);
-        assert_eq!(fixture.claims(name)[0].verdict.drifted(), Some(true), "the last value is kept");
+        assert_eq!(fixture.claims(name)[0].verdict.drifted_value(), Some(true), "the last value is kept");
     }
     // The apply reverts `a` and absorbs the edit of `b`.
     fixture.observe("a", "u-a", "1");
@@ -125,7 +125,7 @@ fn lock_expires_and_plan_is_not_in_flight() {
     let one = state("s", 1, &[A]);
     let mut fixture = EngineFixture::new(&[locked(one.clone(), Some(1_500))], &[A]);
     fixture.assert_verdict("a", VerdictKind::InFlight);
-    assert_eq!(fixture.claims("a")[0].verdict.drifted(), None, "no verdict yet");
+    assert_eq!(fixture.claims("a")[0].verdict.drifted_value(), None, "no verdict yet");
     fixture.observe("a", "u-a", "2").assert_verdict("a", VerdictKind::InFlight);
     fixture.advance_to(1_499).assert_verdict("a", VerdictKind::InFlight);
     fixture.advance_to(1_500).assert_verdict("a", VerdictKind::Drifted);
@@ -141,8 +141,8 @@ fn unreadable_state_is_unknown_and_keeps_last_value() {
     let fault = BaselineError { fault: BaselineFault::Encrypted, message: "encrypted".into() };
     fixture.set_baseline(Baseline { fault: Some(fault), ..one.clone() });
     fixture.assert_unknown("a", UnknownReason::Encrypted);
-    assert_eq!(fixture.claims("a")[0].verdict.drifted(), Some(true));
-    assert_eq!(fixture.claims("b")[0].verdict.drifted(), Some(false));
+    assert_eq!(fixture.claims("a")[0].verdict.drifted_value(), Some(true));
+    assert_eq!(fixture.claims("b")[0].verdict.drifted_value(), Some(false));
     fixture.set_baseline(one);
     fixture.assert_verdict("a", VerdictKind::Drifted);
     assert_eq!(fixture.detections(), 1, "the episode continues");
@@ -181,7 +181,7 @@ fn states_with_the_same_object_share_a_claim() {
 #[test]
 fn claims_wait_for_sync_and_forbidden_kind_is_unwatched() {
     let mut fixture = EngineFixture::new(&[], &[]);
-    let plan = |streams| Arc::new(WatchPlan { streams, ..WatchPlan::default() });
+    let plan = |watches| Arc::new(WatchPlan { watches, ..WatchPlan::default() });
     fixture.engine.apply(Event::WatchPlan(plan(vec![])));
     fixture.set_baseline(Baseline { this_cluster: true, ..state("s", 1, &[A]) });
     assert!(fixture.engine.snapshot().kinds.is_empty());
@@ -200,7 +200,7 @@ fn object_in_another_version_is_not_compared() {
     let kind = Arc::new(Kind { version: "v2".into(), ..config_maps() });
     let stream = Arc::new(WatchSpec::all(kind));
     fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan {
-        streams: vec![stream.clone()],
+        watches: vec![stream.clone()],
         ..WatchPlan::default()
     })));
     fixture.stream = stream;
@@ -260,7 +260,7 @@ fn removed_kind_makes_claims_unknown() {
     let plan = WatchPlan { unwatched: vec![Unwatched { spec: nothing, health }], ..WatchPlan::default() };
     fixture.engine.apply(Event::WatchPlan(Arc::new(plan)));
     fixture.assert_unknown("a", UnknownReason::Unwatched);
-    assert_eq!(fixture.claims("a")[0].verdict.drifted(), Some(false), "the last value is kept");
+    assert_eq!(fixture.claims("a")[0].verdict.drifted_value(), Some(false), "the last value is kept");
 }
 
 #[test]

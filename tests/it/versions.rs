@@ -40,8 +40,8 @@ fn check_versions(wanted: &[WantedKind], streams: &[&str]) {
         assert!(plan.unwatched.is_empty(), "{:?}", plan.unwatched);
         for name in ["a/x", "a/y", "b/x", "b/z", "c/x"] {
             let (namespace, name) = name.split_once('/').unwrap();
-            let count = plan.streams.iter().filter(|spec| spec.delivers(namespace, name)).count();
-            let covered = plan.streams.iter().any(|spec| spec.covers(namespace));
+            let count = plan.watches.iter().filter(|spec| spec.delivers(namespace, name)).count();
+            let covered = plan.watches.iter().any(|spec| spec.covers(namespace));
             assert_eq!(count, usize::from(covered), "{namespace}/{name} in {streams:?}");
         }
     }
@@ -99,7 +99,7 @@ fn named_lease_is_watched_in_its_version() {
     let discovery = Discovery::Complete(Arc::new(ServedKinds { kinds: kinds.into() }));
     let plan = plan(&[lease("v1", "a"), lease("v1beta1", "b")], &discovery);
     let watches: Vec<_> =
-        plan.streams.iter().map(|spec| (spec.name.as_deref(), &*spec.kind.version)).collect();
+        plan.watches.iter().map(|spec| (spec.name.as_deref(), &*spec.kind.version)).collect();
     assert_eq!(watches, [(Some("a"), "v1"), (Some("b"), "v1beta1")]);
 }
 
@@ -307,7 +307,7 @@ fn moved() -> MovedFixture {
     let kind = Arc::new(Kind { version: "v2".into(), ..engine::config_maps() });
     let other = Arc::new(WatchSpec { included_names: names, ..WatchSpec::all(kind) });
     let streams = vec![rest.clone(), other.clone()];
-    fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan { streams, ..WatchPlan::default() })));
+    fixture.engine.apply(Event::WatchPlan(Arc::new(WatchPlan { watches: streams, ..WatchPlan::default() })));
     MovedFixture { fixture, rest, other }
 }
 

@@ -114,7 +114,7 @@ impl EngineFixture {
     /// An engine before the first list. Its clock starts at second 1000.
     pub fn not_synced(kind: Kind, sources: &[Source]) -> Self {
         let stream = Arc::new(WatchSpec::all(Arc::new(kind)));
-        let plan = WatchPlan { streams: vec![stream.clone()], ..WatchPlan::default() };
+        let plan = WatchPlan { watches: vec![stream.clone()], ..WatchPlan::default() };
         let second = Arc::new(AtomicI64::new(1_000));
         let time = second.clone();
         let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
@@ -177,8 +177,8 @@ impl EngineFixture {
     }
 
     pub fn delete(&mut self, name: &str) -> &mut Self {
-        let (stream, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
-        self.engine.apply(Event::Deleted { stream, namespace, name });
+        let (watch, namespace, name) = (self.stream.clone(), "shop".into(), name.into());
+        self.engine.apply(Event::Deleted { watch, namespace, name });
         self
     }
 

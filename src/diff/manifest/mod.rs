@@ -1,8 +1,8 @@
 //! Compares manifests with live objects, as the API server would store the manifest.
 //!
 //! Manifests, Helm charts and the last-applied annotation of kubectl declare a part of an object: only declared fields are
-//! compared. Elements that are added to a declared list are drift; fields that are added elsewhere are not. What the server
-//! does with declared values is data: see [`Schemas`].
+//! compared. Elements that are added to a declared list are drift; fields that are added elsewhere are not. [`Schemas`]
+//! describe how the server changes declared values.
 
 mod last_applied;
 mod openapi;
@@ -62,7 +62,7 @@ pub(super) fn compare_manifest<'a>(
     compare_members(root_node(declared, schemas), members, live.as_object(), is_content, reporter);
     if let Some(Value::Object(metadata)) = members.get("metadata") {
         let node = SchemaNode::new(Schemas::built_in(), Schemas::metadata());
-        let is_declared = |name: &str| !NOT_DECLARED.contains(&name);
+        let is_declared = |name: &str| !SERVER_METADATA.contains(&name);
         reporter.in_field("metadata", "metadata", |reporter| {
             compare_members(node, metadata, live["metadata"].as_object(), is_declared, reporter);
         });
@@ -88,8 +88,8 @@ fn api_version_and_kind(document: &Value) -> (&str, &str) {
     (text("apiVersion"), text("kind"))
 }
 
-/// Metadata that identifies the object, or that the server writes.
-pub(super) const NOT_DECLARED: &[&str] = &[
+/// Metadata that the server writes, or that identifies the object.
+pub(super) const SERVER_METADATA: &[&str] = &[
     "name",
     "namespace",
     "generateName",
@@ -103,7 +103,7 @@ pub(super) const NOT_DECLARED: &[&str] = &[
     "deletionGracePeriodSeconds",
 ];
 
-const NOT_DECLARED_ANNOTATIONS: &[&str] =
+const SERVER_ANNOTATIONS: &[&str] =
     &[LAST_APPLIED, "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"];
 
 /// Reduces a manifest to its declared fields and redacts the values of a Secret.
@@ -116,9 +116,9 @@ pub fn normalize(document: &mut Value, key: &RedactionKey) {
     };
     members.remove("status");
     if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
-        metadata.retain(|name, _| !NOT_DECLARED.contains(&name.as_str()));
+        metadata.retain(|name, _| !SERVER_METADATA.contains(&name.as_str()));
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-            annotations.retain(|name, _| !NOT_DECLARED_ANNOTATIONS.contains(&name.as_str()));
+            annotations.retain(|name, _| !SERVER_ANNOTATIONS.contains(&name.as_str()));
         }
     }
     let (group, kind) = group_and_kind(members);

@@ -8,7 +8,8 @@ use super::blind::UNSET;
 use crate::{
     diff::{
         manifest::{
-            NOT_DECLARED, SchemaNode, element_segment, guess_keys, is_quantity_name, key_values, schema_keys,
+            SERVER_METADATA, SchemaNode, element_segment, guess_keys, is_quantity_name, key_values,
+            schema_keys,
         },
         reporter::{DiffReporter, scalar_text},
     },
@@ -28,7 +29,7 @@ pub(super) fn compare_whole_object<'a>(
             "apiVersion" | "kind" | "status" => {}
             "metadata" => reporter.in_field(name, name, |reporter| {
                 let names = field_names(declared, live).into_iter();
-                for name in names.filter(|name| !NOT_DECLARED.contains(name)) {
+                for name in names.filter(|name| !SERVER_METADATA.contains(name)) {
                     let (node, declared, live) = (node.member(name), &declared[name], &live[name]);
                     reporter.in_field(name, name, |reporter| compare_values(node, declared, live, reporter));
                 }

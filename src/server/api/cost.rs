@@ -11,7 +11,7 @@ use crate::{
     config::Prices,
     diff::Quantity,
     engine::ClaimEntry,
-    types::{Difference, FieldClass, FieldPath, ObjectInfo, RedactionKey, Segment},
+    types::{Difference, FieldClass, FieldPath, ObjectFacts, RedactionKey, Segment},
 };
 
 /// What an object asks for, all replicas together.
@@ -52,7 +52,7 @@ struct Requests {
 }
 
 /// `None` for objects that have neither replicas nor requests.
-pub(super) fn usage(facts: &ObjectInfo) -> Option<UsageView> {
+pub(super) fn usage(facts: &ObjectFacts) -> Option<UsageView> {
     if facts.replicas.is_none() && !has_requests(facts) {
         return None;
     }
@@ -68,22 +68,22 @@ pub(super) fn usage(facts: &ObjectInfo) -> Option<UsageView> {
 }
 
 /// `None` for objects without requests, whose cost is zero or unknown.
-pub(super) fn monthly_cost(facts: &ObjectInfo, prices: &Prices) -> Option<f64> {
+pub(super) fn monthly_cost(facts: &ObjectFacts, prices: &Prices) -> Option<f64> {
     (has_requests(facts) || facts.load_balancer).then(|| round_to_cents(Requests::new(facts).monthly(prices)))
 }
 
-fn has_requests(facts: &ObjectInfo) -> bool {
+fn has_requests(facts: &ObjectFacts) -> bool {
     [facts.cpu_request, facts.memory_request, facts.storage_request].iter().any(Option::is_some)
 }
 
 /// The monthly cost of the live object minus that of the declared one. `None` if the differences do not say what is
 /// declared.
 pub(super) fn drift_cost(entry: &ClaimEntry, prices: &Prices) -> Option<f64> {
-    if entry.claim.verdict.drifted()? {
-        let actual = Requests::new(&entry.object.info);
+    if entry.claim.verdict.drifted_value()? {
+        let actual = Requests::new(&entry.object.facts);
         let differences = &entry.claim.verdict.episode()?.differences;
         let declared = actual.as_declared(differences)?;
-        if declared.replicas != actual.replicas && !has_requests(&entry.object.info) {
+        if declared.replicas != actual.replicas && !has_requests(&entry.object.facts) {
             return None;
         }
         Some(round_to_cents(actual.monthly(prices) - declared.monthly(prices)))
@@ -93,7 +93,7 @@ pub(super) fn drift_cost(entry: &ClaimEntry, prices: &Prices) -> Option<f64> {
 }
 
 /// A Pod or a `PersistentVolumeClaim` counts as one replica.
-fn replicas(facts: &ObjectInfo) -> u64 {
+fn replicas(facts: &ObjectFacts) -> u64 {
     facts.replicas.map_or(1, |replicas| u64::try_from(replicas).unwrap_or(0))
 }
 
@@ -101,7 +101,7 @@ const HOURS_PER_MONTH: f64 = 730.0;
 const GIB: f64 = 1_073_741_824.0;
 
 impl Requests {
-    fn new(facts: &ObjectInfo) -> Self {
+    fn new(facts: &ObjectFacts) -> Self {
         Self {
             replicas: replicas(facts),
             cpu: facts.cpu_request.unwrap_or(0),
@@ -260,7 +260,7 @@ impl fmt::Display for Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Difference, FieldClass, ObjectInfo, Prices, Requests};
+    use super::{Difference, FieldClass, ObjectFacts, Prices, Requests};
     use crate::{server::query::difference_fixture, types::RedactionKey};
 
     const LIVE: Requests =
@@ -330,12 +330,12 @@ mod tests {
     #[test]
     fn object_without_requests_has_no_cost() {
         let prices = Prices { cpu_core_hour: Some(1.0), ..Prices::default() };
-        let replicas = ObjectInfo { replicas: Some(3), ..ObjectInfo::default() };
+        let replicas = ObjectFacts { replicas: Some(3), ..ObjectFacts::default() };
         assert_eq!(super::monthly_cost(&replicas, &prices), None);
-        let asking = ObjectInfo { cpu_request: Some(0), ..replicas };
+        let asking = ObjectFacts { cpu_request: Some(0), ..replicas };
         assert_eq!(super::monthly_cost(&asking, &prices), Some(0.0));
         assert_eq!(
-            super::monthly_cost(&ObjectInfo { load_balancer: true, ..ObjectInfo::default() }, &prices),
+            super::monthly_cost(&ObjectFacts { load_balancer: true, ..ObjectFacts::default() }, &prices),
             Some(0.0)
         );
     }

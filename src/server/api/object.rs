@@ -128,7 +128,7 @@ pub(in crate::server) async fn object(
             exists: object.exists,
             uid: &object.uid,
             resource_version: &object.resource_version,
-            owners: owners(&snapshot, object.info.owner.as_deref()),
+            owners: owners(&snapshot, object.facts.owner.as_deref()),
             claims: claims
                 .iter()
                 .map(|row| ResourceView::new(&kind, row.entry, &context, &mut labels))
@@ -151,7 +151,7 @@ fn owners(snapshot: &Snapshot, first: Option<&ObjectKey>) -> Vec<OwnerView> {
             let namespace = if state.kind.namespaced { &*key.namespace } else { "" };
             state.blocks.object(namespace, &key.name)
         });
-        next = owner.and_then(|object| object.info.owner.as_deref().cloned());
+        next = owner.and_then(|object| object.facts.owner.as_deref().cloned());
         owners.push(OwnerView {
             api_version: key.kind.api_version(),
             kind: key.kind.kind.to_string(),

@@ -58,7 +58,7 @@ impl ServiceIndex {
             .flat_map(|state| state.blocks.objects())
             .filter(|service| namespace.is_none_or(|namespace| *namespace == *service.key.namespace));
         let mut index: Vec<_> = services
-            .filter_map(|service| Some((*service.info.labels.hashes().first()?, service.clone())))
+            .filter_map(|service| Some((*service.facts.labels.hashes().first()?, service.clone())))
             .collect();
         index.sort_unstable_by(|(a, one), (b, other)| {
             a.cmp(b).then_with(|| one.key.namespace.cmp(&other.key.namespace))
@@ -68,16 +68,16 @@ impl ServiceIndex {
 
     fn endpoint(&self, object: &LiveObject) -> Option<Endpoint<'_>> {
         let service = self.service_for(object)?;
-        let host = service.info.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Address);
-        Some(Endpoint { host, port: service.info.port.or(object.info.port) })
+        let host = service.facts.endpoint.as_deref().map_or(Host::Service(&service.key), Host::Address);
+        Some(Endpoint { host, port: service.facts.port.or(object.facts.port) })
     }
 
     /// The Service whose selector matches the pods of a workload; the first by name if there are several.
     fn service_for(&self, object: &LiveObject) -> Option<&LiveObject> {
-        let labels = &object.info.labels;
+        let labels = &object.facts.labels;
         let candidates =
             labels.hashes().iter().flat_map(|hash| self.with_label(*hash, &object.key.namespace));
-        let selecting = candidates.filter(|service| labels.is_superset_of(&service.info.labels));
+        let selecting = candidates.filter(|service| labels.is_superset_of(&service.facts.labels));
         selecting.min_by_key(|service| &service.key.name)
     }
 
@@ -94,7 +94,7 @@ impl ServiceIndex {
 }
 
 fn own_endpoint(object: &LiveObject) -> Option<Endpoint<'_>> {
-    let facts = &object.info;
+    let facts = &object.facts;
     let dns_name = || is_service(&object.key.kind).then_some(Host::Service(&object.key));
     let host = facts.endpoint.as_deref().map(Host::Address).or_else(dns_name)?;
     Some(Endpoint { host, port: facts.port })

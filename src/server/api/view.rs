@@ -235,7 +235,7 @@ impl<'a> ResourceView<'a> {
         labels: &mut FieldLabelCache,
     ) -> Self {
         let (object, claim, values, state) = (&entry.object, &entry.claim, context.values, kind.state);
-        let (key, facts) = (&object.key, &object.info);
+        let (key, facts) = (&object.key, &object.facts);
         let (verdict, reason) = state.reported_verdict(entry);
         let episode = claim.verdict.episode();
         let worst = episode.and_then(|episode| episode.differences.first());
@@ -264,7 +264,7 @@ impl<'a> ResourceView<'a> {
             connection_secret: facts.connection_secret.as_deref(),
             actual_spec,
             desired_spec,
-            drift_detected: claim.verdict.drifted() == Some(true),
+            drift_detected: claim.verdict.drifted_value() == Some(true),
             drift_details: drift_details(&differences, context.snapshot.rules.set(), labels),
             resource_usage: usage(facts),
             estimated_monthly_cost: prices.and_then(|prices| monthly_cost(facts, prices)),
@@ -298,13 +298,13 @@ fn phase(object: &LiveObject) -> &str {
     if let Some(record) = object.controller_status().filter(|record| !record.phase.is_empty()) {
         return &record.phase;
     }
-    let by_health = match object.info.health {
+    let by_health = match object.facts.health {
         Health::Healthy => "Ready",
         Health::Degraded => "Degraded",
         Health::Unhealthy => "Failed",
         Health::Unknown => "Unknown",
     };
-    object.info.phase.map_or(by_health, Phase::as_str)
+    object.facts.phase.map_or(by_health, Phase::as_str)
 }
 
 /// The desired and the actual spec: hashes, generations, or the fields that differ.
@@ -391,7 +391,7 @@ pub(super) struct OneOf<T>(pub(super) T);
 
 impl<T: ClosedSet> Serialize for OneOf<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.word())
+        serializer.serialize_str(self.0.as_str())
     }
 }
 
@@ -412,8 +412,7 @@ impl<T: ClosedSet> JsonSchema for OneOf<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-        json_schema!({"type": "string", "enum": words})
+        json_schema!({"type": "string", "enum": T::spellings()})
     }
 }
 

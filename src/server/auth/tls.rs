@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{
 };
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-use crate::config::{ClientCertificates, Pem, Problem, TlsSettings, read_settings};
+use crate::config::{ClientCertificates, Pem, Problem, TlsSettings, read_small_file};
 
 /// A key of `tls_server_config` that cannot be used, and why.
 pub(super) struct TlsError {
@@ -42,7 +42,7 @@ fn read_pem(key: &'static str, pem: &Pem) -> Result<String, TlsError> {
         Pem::Text(text) => Ok(text.to_string()),
         Pem::File(path) => {
             let wrong = |error| TlsError::new(key, format!("cannot read {}: {error}", path.display()));
-            read_settings(path).map_err(wrong)
+            read_small_file(path).map_err(wrong)
         }
     }
 }

@@ -11,8 +11,8 @@ use tracing::{info, warn};
 
 use super::tls::{identity, server_config};
 use crate::config::{
-    ClientCertificates, FileVersion, Problem, RateLimit, TlsSettings, WebSettings, file_version, load_web,
-    read_settings, with_positions,
+    ClientCertificates, FileVersion, Problem, RateLimit, TlsSettings, WebSettings, load_web, read_small_file,
+    with_positions,
 };
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct WebConfig {
 #[derive(Debug)]
 struct LoadedWebConfig {
     web: Web,
-    versions: Vec<(PathBuf, FileVersion)>,
+    versions: Vec<(PathBuf, Option<FileVersion>)>,
 }
 
 /// The settings in force.
@@ -61,7 +61,7 @@ impl WebConfig {
     /// The settings in force. Costs one `stat` per file, unless one has changed.
     pub(in crate::server) fn current(&self) -> Web {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if loaded.versions.iter().any(|(path, version)| file_version(path) != *version) {
+        if loaded.versions.iter().any(|(path, version)| FileVersion::of(path) != *version) {
             let mut loader = Loader::new(&self.path);
             match loader.load(self.by_token, &loaded.web) {
                 Ok(web) => {
@@ -117,7 +117,7 @@ fn limiter(limit: Option<RateLimit>, previous: &Web) -> Option<Arc<Limiter>> {
 struct Loader<'a> {
     path: &'a Path,
     text: String,
-    versions: Vec<(PathBuf, FileVersion)>,
+    versions: Vec<(PathBuf, Option<FileVersion>)>,
     /// Why a previous value stays in force.
     outdated: Vec<Problem>,
 }
@@ -125,13 +125,13 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(path: &'a Path) -> Self {
         // The version is taken before reading, so that a change in between is noticed next time.
-        let versions = vec![(path.to_owned(), file_version(path))];
+        let versions = vec![(path.to_owned(), FileVersion::of(path))];
         Self { path, text: String::new(), versions, outdated: Vec::new() }
     }
 
     fn load(&mut self, by_token: bool, previous: &Web) -> Result<Web, Vec<Problem>> {
         let unreadable = |error| vec![Problem::whole(format!("cannot be read: {error}"))];
-        self.text = read_settings(self.path).map_err(unreadable)?;
+        self.text = read_small_file(self.path).map_err(unreadable)?;
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let settings = load_web(&self.text, folder)?;
         if by_token && !settings.users.is_empty() {
@@ -180,7 +180,7 @@ impl<'a> Loader<'a> {
         };
         let files = [Some(&tls.certificate), Some(&tls.key), tls.client_authorities.as_ref()];
         for path in files.into_iter().flatten().filter_map(|pem| pem.file()) {
-            self.versions.push((path.to_owned(), file_version(path)));
+            self.versions.push((path.to_owned(), FileVersion::of(path)));
         }
         let identity = match (identity(tls), &previous.identity) {
             (Ok(identity), _) => identity,

@@ -70,7 +70,7 @@ impl BlockLines {
             let claim = &entry.claim;
             labels.clear();
             push_object_labels(&mut labels, entry, &options.labels);
-            match claim.verdict.drifted() {
+            match claim.verdict.drifted_value() {
                 Some(true) => drifted.line(DRIFTED.name, &labels, 1),
                 Some(false) => clean.line(DRIFTED.name, &labels, 0),
                 None => {}
@@ -99,7 +99,7 @@ impl BlockLines {
                 labels.clear();
                 push_object_labels(&mut labels, entry, &options.labels);
                 labels.push(',');
-                push_labels(&mut labels, &[("health", entry.object.info.health.as_str())]);
+                push_labels(&mut labels, &[("health", entry.object.facts.health.as_str())]);
                 health.line(HEALTH.name, &labels, 1);
             }
             let namespace = entry.object.key.namespace.clone();

@@ -155,7 +155,7 @@ fn watches<'a>(row: &ClaimRow<'a>) -> impl Iterator<Item = &'a WatchState> {
 
 fn headline(row: &ClaimRow<'_>, prefix: &str, now: Timestamp) -> Markup {
     let (object, claim) = (&row.entry.object, &row.entry.claim);
-    let last_verdict = last_verdict(claim.verdict.drifted());
+    let last_verdict = last_verdict(claim.verdict.drifted_value());
     if row.reason == Some(UnknownReason::Stale) {
         return html! {
             "Changes do not arrive. " (last_verdict)
@@ -207,7 +207,7 @@ fn last_verdict(drifted: Option<bool>) -> &'static str {
 fn facts<'a>(claims: &[ClaimRow<'a>], jobs: &TerraformJobs<'a>, now: Timestamp) -> Markup {
     let Some(row) = claims.first() else { return html! {} };
     let object = &row.entry.object;
-    let (key, facts) = (&object.key, &object.info);
+    let (key, facts) = (&object.key, &object.facts);
     html! {
         dl.facts {
             dt { "Kind" } dd { (key.kind.kind) span.detail { (key.kind.api_version()) } }

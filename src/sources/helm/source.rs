@@ -53,7 +53,7 @@ struct ReleaseId {
     name: Box<str>,
 }
 
-/// What only releases have.
+/// What the source tracks about one release.
 struct ReleaseState {
     /// The revision that is deployed, once there is one.
     deployed: Option<RevisionObject>,
@@ -182,7 +182,7 @@ impl BaselineSource for HelmSource {
                 tracked.set_decoded(decoded);
             }
             Err(ReadFailure::Invalid(fault)) => tracked.set_fault(fault, explain(fault, id)),
-            // The last revision holds until the watch brings the next one, for which a single look does not wait.
+            // The last revision holds until the watch brings the next one, for which a one-time run does not wait.
             Err(ReadFailure::NotFound | ReadFailure::Io(_) | ReadFailure::Api(_)) => {
                 tracked.mark_synced();
                 return;

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::sources::file_system::{FileVersion, visible_names};
+use crate::{config::FileVersion, sources::file_system::visible_names};
 
 /// More files suggest a wrong path in the settings.
 const MAX_FILES: usize = 50_000;

@@ -17,12 +17,11 @@ use self::files::{ManifestFiles, list_manifests};
 use super::{
     document_reader::{DecodedDocuments, DocumentReader, ManifestText, decode_documents},
     driver::{self, BaselineSource, ReadResult, SourceContext},
-    file_system::FileVersion,
     publisher::{DecodedBaseline, Publisher, TrackedBaseline},
     scopes::{KindScopes, SharedScopes},
 };
 use crate::{
-    config::ManifestLocations,
+    config::{FileVersion, ManifestLocations},
     types::{
         BaselineFault, BaselineOrigin, BaselineVersion, DeclaredBody, DeclaredObject, SkipReason,
         SkippedResource, Source, UnknownReason,
@@ -43,7 +42,7 @@ struct ManifestSource {
     scopes: SharedScopes,
 }
 
-/// What only paths have.
+/// State of one path.
 #[derive(Default)]
 struct PathState {
     /// The files that the last scan found.

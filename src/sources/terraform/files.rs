@@ -12,9 +12,10 @@ use serde::Deserialize;
 
 use super::state::{StateReader, TerraformState};
 use crate::{
+    config::FileVersion,
     sources::{
         driver::{ReadResult, read_blocking},
-        file_system::{FileVersion, visible_names},
+        file_system::visible_names,
         inflate::{InflateReader, ReadError, inflate_limit},
     },
     types::Lock,

@@ -21,10 +21,9 @@ use super::{
     state::StateReader,
 };
 use crate::{
-    config::StateLocations,
+    config::{FileVersion, StateLocations},
     sources::{
         driver::{self, BaselineSource, ReadFailure, ReadResult, SourceContext},
-        file_system::FileVersion,
         metadata_watch::{ChangedNamespaces, MetadataCache, ObjectMetadata, ObjectQuery, StorageResource},
         publisher::{DecodedBaseline, MAX_RETRY, MIN_RETRY, Publisher, TrackedBaseline},
     },
@@ -61,7 +60,7 @@ struct SecretName {
     name: Box<str>,
 }
 
-/// What only states have.
+/// What the source tracks about one state.
 #[derive(Default)]
 struct StateTracking {
     /// The version that was last observed.

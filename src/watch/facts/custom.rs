@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::{Condition, Conditions, HealthStatus, Lenient, ObjectParts, is_stale, parse};
 use crate::{
     diff::Text,
-    types::{Health, ObjectInfo},
+    types::{Health, ObjectFacts},
 };
 
 #[derive(Default, Deserialize)]
@@ -53,7 +53,7 @@ struct NameReference<'a> {
     name: Text<'a>,
 }
 
-pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct Spec<'a> {
@@ -77,7 +77,7 @@ pub(super) fn custom_resource_facts(parts: ObjectParts<'_>) -> ObjectInfo {
         }
         Some(status) => health_of(status),
     };
-    ObjectInfo { replicas: spec.replicas.0, connection_secret, ..health.into_facts() }
+    ObjectFacts { replicas: spec.replicas.0, connection_secret, ..health.into_facts() }
 }
 
 fn health_of(status: &Status<'_>) -> HealthStatus {

@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 use super::{Conditions, HealthStatus, ObjectParts, parse, workloads::sum_units};
 use crate::{
     diff::{ServiceView, Text},
-    types::{Health, LabelSet, ObjectInfo, Phase},
+    types::{Health, LabelSet, ObjectFacts, Phase},
 };
 
-pub(super) fn service_facts(spec: &ServiceView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn service_facts(spec: &ServiceView<'_>, parts: ObjectParts<'_>) -> ObjectFacts {
     let address = load_balancer_address(parts.status);
     let has_load_balancer = spec.service_type.0 == "LoadBalancer";
     let endpoint = match &*spec.service_type.0 {
         "ExternalName" => Some(spec.external_name.0.as_ref().into()),
         _ => address.clone(),
     };
-    ObjectInfo {
+    ObjectFacts {
         endpoint,
         load_balancer: has_load_balancer,
         port: spec.first_port().and_then(|port| u16::try_from(port).ok()),
@@ -28,7 +28,7 @@ pub(super) fn service_facts(spec: &ServiceView<'_>, parts: ObjectParts<'_>) -> O
 }
 
 /// The endpoint is the first host, else the address of the load balancer.
-pub(super) fn ingress_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn ingress_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     struct Spec<'a> {
         #[serde(borrow)]
@@ -45,7 +45,7 @@ pub(super) fn ingress_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     let health = load_balancer_health(address.is_none());
     let host = spec.rules.iter().flatten().map(|rule| &rule.host.0).find(|host| !host.is_empty());
     let has_tls = spec.tls.is_some_and(|tls| !tls.is_empty());
-    ObjectInfo {
+    ObjectFacts {
         endpoint: host.map(|host| host.as_ref().into()).or(address),
         port: Some(if has_tls { 443 } else { 80 }),
         ..health.into_facts()
@@ -110,7 +110,7 @@ impl<'a> VolumeClaimSpec<'a> {
     }
 }
 
-pub(super) fn volume_claim_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn volume_claim_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     let spec = parse::<VolumeClaimSpec<'_>>(parts.spec).unwrap_or_default();
     let health = match &*phase(parts) {
         "Bound" => HealthStatus::healthy(),
@@ -119,7 +119,7 @@ pub(super) fn volume_claim_facts(parts: ObjectParts<'_>) -> ObjectInfo {
         "" => HealthStatus::no_status(),
         other => HealthStatus::new(Health::Unknown, other),
     };
-    ObjectInfo { storage_request: sum_units(spec.storage_request().into_iter()), ..health.into_facts() }
+    ObjectFacts { storage_request: sum_units(spec.storage_request().into_iter()), ..health.into_facts() }
 }
 
 pub(super) fn volume_health(parts: ObjectParts<'_>) -> HealthStatus {

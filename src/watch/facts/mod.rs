@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::status::{MAX_MESSAGE_CHARS, truncate};
 use crate::{
     diff::{SpecView, Text},
-    types::{Health, Kind, LabelSet, ObjectInfo, ObjectKey, Phase, is_within},
+    types::{Health, Kind, LabelSet, ObjectFacts, ObjectKey, Phase, is_within},
 };
 
 /// The parts of an object that have facts.
@@ -25,7 +25,7 @@ pub(super) struct ObjectParts<'a> {
 }
 
 /// The facts of an object. `view` is its parsed spec if the kind has a view.
-pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: ObjectParts<'_>) -> ObjectFacts {
     match view {
         SpecView::Deployment(view) => workloads::deployment_facts(view, parts),
         SpecView::Service(view) => infrastructure::service_facts(view, parts),
@@ -33,7 +33,7 @@ pub(super) fn facts(kind: &Kind, view: &SpecView<'_>, parts: ObjectParts<'_>) ->
     }
 }
 
-fn facts_without_view(kind: &Kind, parts: ObjectParts<'_>) -> ObjectInfo {
+fn facts_without_view(kind: &Kind, parts: ObjectParts<'_>) -> ObjectFacts {
     match (&*kind.group, &*kind.kind) {
         ("apps", "StatefulSet") => workloads::stateful_set_facts(parts),
         ("apps", "DaemonSet") => workloads::daemon_set_facts(parts),
@@ -123,9 +123,14 @@ impl HealthStatus {
     }
 
     /// Facts without any but the health.
-    fn into_facts(self) -> ObjectInfo {
+    fn into_facts(self) -> ObjectFacts {
         let Self { health, phase, message } = self;
-        ObjectInfo { health, phase, message: truncate(&message, MAX_MESSAGE_CHARS), ..ObjectInfo::default() }
+        ObjectFacts {
+            health,
+            phase,
+            message: truncate(&message, MAX_MESSAGE_CHARS),
+            ..ObjectFacts::default()
+        }
     }
 }
 
@@ -241,7 +246,7 @@ pub(super) fn controller_of(
 }
 
 /// Drops the facts that reveal a redacted field.
-pub(super) fn redact(mut facts: ObjectInfo, redacted: &[&str]) -> ObjectInfo {
+pub(super) fn redact(mut facts: ObjectFacts, redacted: &[&str]) -> ObjectFacts {
     let is_redacted = |field: &str| redacted.iter().any(|path| overlap(field, path));
     let any_redacted = |fields: &[&str]| fields.iter().any(|field| is_redacted(field));
     let in_pods: Vec<&str> = redacted.iter().filter_map(|path| pod_field(path)).collect();
@@ -310,12 +315,12 @@ mod tests {
     use serde_json::{Value, json, value::to_raw_value};
 
     use super::{
-        Kind, LabelSet, ObjectInfo, ObjectKey, ObjectParts, SpecView, controller_of, facts, redact,
+        Kind, LabelSet, ObjectFacts, ObjectKey, ObjectParts, SpecView, controller_of, facts, redact,
         scale_target,
     };
 
     /// The facts of an object of generation 2.
-    pub(super) fn facts_of(group: &str, kind: &str, spec: &Value, status: &Value) -> ObjectInfo {
+    pub(super) fn facts_of(group: &str, kind: &str, spec: &Value, status: &Value) -> ObjectFacts {
         let kind = Kind::undiscovered(group, "v1", kind);
         let (spec, status) = (to_raw_value(spec).unwrap(), to_raw_value(status).unwrap());
         let view = SpecView::read(&kind, spec.get()).unwrap();
@@ -325,7 +330,7 @@ mod tests {
     /// Asserts the health of an object of this kind, such as `Degraded Progressing: it is not ready yet`.
     pub(super) fn health_check(group: &'static str, kind: &'static str) -> impl Fn(&Value, &Value, &str) {
         move |spec, status, expected| {
-            let ObjectInfo { health, phase, message, .. } = facts_of(group, kind, spec, status);
+            let ObjectFacts { health, phase, message, .. } = facts_of(group, kind, spec, status);
             let phase = phase.map(|phase| format!(" {phase:?}")).unwrap_or_default();
             let message = if message.is_empty() { String::new() } else { format!(": {message}") };
             assert_eq!(format!("{health:?}{phase}{message}"), expected, "{kind} {spec} {status}");
@@ -413,7 +418,7 @@ mod tests {
 
     #[test]
     fn redacted_fields_have_no_facts() {
-        let facts = ObjectInfo {
+        let facts = ObjectFacts {
             replicas: Some(3),
             message: "1 of 3 replicas are available".into(),
             cpu_request: Some(100),
@@ -425,13 +430,13 @@ mod tests {
             connection_secret: Some("db".into()),
             labels: LabelSet::new([("app", "web")]),
             instance: Some("shop".into()),
-            ..ObjectInfo::default()
+            ..ObjectFacts::default()
         };
         assert_eq!(redact(facts.clone(), &["data", "spec.template.spec.containers.env.value"]), facts);
-        assert_eq!(redact(facts.clone(), &[""]), ObjectInfo::default());
-        let endpoint = ObjectInfo { endpoint: None, ..facts.clone() };
+        assert_eq!(redact(facts.clone(), &[""]), ObjectFacts::default());
+        let endpoint = ObjectFacts { endpoint: None, ..facts.clone() };
         assert_eq!(redact(facts.clone(), &["spec.externalName"]), endpoint);
-        let secret = ObjectInfo { connection_secret: None, ..facts.clone() };
+        let secret = ObjectFacts { connection_secret: None, ..facts.clone() };
         assert_eq!(redact(facts.clone(), &["spec.template.spec.containers.env"]), secret);
         let requests = "spec.template.spec.containers.resources.requests.cpu";
         assert_eq!(
@@ -442,15 +447,15 @@ mod tests {
         // Every pod spec is covered.
         for pod in ["spec.jobTemplate.spec.template.spec", "spec.template.spec", "spec"] {
             let without = |field: &str| redact(facts.clone(), &[&format!("{pod}.containers.{field}")]);
-            let requests = ObjectInfo { cpu_request: None, memory_request: None, ..facts.clone() };
+            let requests = ObjectFacts { cpu_request: None, memory_request: None, ..facts.clone() };
             assert_eq!(without("resources.requests.cpu"), requests, "{pod}");
-            assert_eq!(without("ports"), ObjectInfo { port: None, ..facts.clone() }, "{pod}");
+            assert_eq!(without("ports"), ObjectFacts { port: None, ..facts.clone() }, "{pod}");
             assert_eq!(without("envFrom"), secret, "{pod}");
             assert_eq!(without("image"), facts, "{pod}");
         }
-        let port = ObjectInfo { port: None, ..facts.clone() };
+        let port = ObjectFacts { port: None, ..facts.clone() };
         assert_eq!(redact(facts.clone(), &["spec.tls.secretName"]), port);
-        let replicas = ObjectInfo { replicas: None, message: "".into(), ..facts.clone() };
+        let replicas = ObjectFacts { replicas: None, message: "".into(), ..facts.clone() };
         assert_eq!(redact(facts.clone(), &["spec.parallelism"]), replicas);
         let cron = redact(facts, &["spec.jobTemplate"]);
         assert_eq!(

@@ -7,7 +7,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::{Conditions, HealthStatus, ObjectParts, infrastructure::VolumeClaimSpec, is_stale, parse};
 use crate::{
     diff::{DeploymentView, PodView, Quantity, TemplateView, Text},
-    types::{Health, LabelSet, ObjectInfo, Phase},
+    types::{Health, LabelSet, ObjectFacts, Phase},
 };
 
 /// The status of the `apps` workloads. The API server omits numbers that are zero.
@@ -60,10 +60,10 @@ struct ClaimTemplate<'a> {
     spec: VolumeClaimSpec<'a>,
 }
 
-pub(super) fn deployment_facts(spec: &DeploymentView<'_>, parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn deployment_facts(spec: &DeploymentView<'_>, parts: ObjectParts<'_>) -> ObjectFacts {
     let desired = spec.replicas.unwrap_or(1);
     let health = WorkloadStatus::health(parts, |status| deployment_health(status, desired, spec.paused));
-    with_template(ObjectInfo { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
+    with_template(ObjectFacts { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
 }
 
 fn deployment_health(status: &WorkloadStatus<'_>, desired: i32, paused: bool) -> HealthStatus {
@@ -101,7 +101,7 @@ fn deployment_health(status: &WorkloadStatus<'_>, desired: i32, paused: bool) ->
     availability
 }
 
-pub(super) fn stateful_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn stateful_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let desired = spec.replicas.unwrap_or(1);
     let health = WorkloadStatus::health(parts, |status| {
@@ -109,7 +109,7 @@ pub(super) fn stateful_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     });
     let claims = spec.volume_claim_templates.unwrap_or_default();
     let storage_request = sum_units(claims.iter().filter_map(|claim| claim.spec.storage_request()));
-    let facts = ObjectInfo { replicas: Some(desired), storage_request, ..health.into_facts() };
+    let facts = ObjectFacts { replicas: Some(desired), storage_request, ..health.into_facts() };
     with_template(facts, spec.template.as_ref())
 }
 
@@ -157,14 +157,14 @@ fn stateful_set_health(
 }
 
 /// The replicas of a `DaemonSet` are the nodes that it runs on.
-pub(super) fn daemon_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn daemon_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let mut replicas = None;
     let health = WorkloadStatus::health(parts, |status| {
         replicas = Some(status.desired_number_scheduled.unwrap_or(0));
         daemon_set_health(status, spec.update_strategy.as_ref())
     });
-    with_template(ObjectInfo { replicas, ..health.into_facts() }, spec.template.as_ref())
+    with_template(ObjectFacts { replicas, ..health.into_facts() }, spec.template.as_ref())
 }
 
 fn daemon_set_health(status: &WorkloadStatus<'_>, strategy: Option<&UpdateStrategy<'_>>) -> HealthStatus {
@@ -184,7 +184,7 @@ fn daemon_set_health(status: &WorkloadStatus<'_>, strategy: Option<&UpdateStrate
     )
 }
 
-pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     let spec = parse::<WorkloadSpec<'_>>(parts.spec).unwrap_or_default();
     let desired = spec.replicas.unwrap_or(1);
     let health = WorkloadStatus::health(parts, |status| {
@@ -197,7 +197,7 @@ pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectInfo {
             None => availability,
         }
     });
-    with_template(ObjectInfo { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
+    with_template(ObjectFacts { replicas: Some(desired), ..health.into_facts() }, spec.template.as_ref())
 }
 
 /// Missing replicas count as progressing: the status does not say whether they will come.
@@ -219,7 +219,7 @@ struct JobSpec<'a> {
 }
 
 /// A Job that has ended or is suspended has no replicas.
-pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     struct Status<'a> {
         #[serde(borrow, default)]
@@ -238,11 +238,11 @@ pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     };
     let runs = health.phase == Some(Phase::Progressing);
     let replicas = if runs { spec.parallelism.unwrap_or(1) } else { 0 };
-    with_template(ObjectInfo { replicas: Some(replicas), ..health.into_facts() }, spec.template.as_ref())
+    with_template(ObjectFacts { replicas: Some(replicas), ..health.into_facts() }, spec.template.as_ref())
 }
 
 /// The replicas of a `CronJob` are its active Jobs.
-pub(super) fn cron_job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn cron_job_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
@@ -279,21 +279,21 @@ pub(super) fn cron_job_facts(parts: ObjectParts<'_>) -> ObjectInfo {
     };
     let replicas = i32::try_from(running).ok();
     let job = spec.job_template.and_then(|template| template.spec).unwrap_or_default();
-    with_template(ObjectInfo { replicas, ..health.into_facts() }, job.template.as_ref())
+    with_template(ObjectFacts { replicas, ..health.into_facts() }, job.template.as_ref())
 }
 
 /// Adds the facts of the pod template of a workload.
-fn with_template(facts: ObjectInfo, template: Option<&TemplateView<'_>>) -> ObjectInfo {
+fn with_template(facts: ObjectFacts, template: Option<&TemplateView<'_>>) -> ObjectFacts {
     let Some(template) = template else { return facts };
-    let facts = ObjectInfo { labels: LabelSet::new(template.labels()), ..facts };
+    let facts = ObjectFacts { labels: LabelSet::new(template.labels()), ..facts };
     match &template.spec {
         Some(pod) => with_pod(facts, pod),
         None => facts,
     }
 }
 
-fn with_pod(facts: ObjectInfo, pod: &PodView<'_>) -> ObjectInfo {
-    ObjectInfo {
+fn with_pod(facts: ObjectFacts, pod: &PodView<'_>) -> ObjectFacts {
+    ObjectFacts {
         cpu_request: sum(pod.requests("cpu"), Quantity::millis),
         memory_request: sum_units(pod.requests("memory")),
         port: pod.first_port().and_then(|port| u16::try_from(port).ok()),
@@ -356,7 +356,7 @@ struct Terminated<'a> {
     exit_code: Option<i32>,
 }
 
-pub(super) fn pod_facts(parts: ObjectParts<'_>) -> ObjectInfo {
+pub(super) fn pod_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Spec<'a> {
