@@ -989,6 +989,21 @@ mod tests {
     }
 
     #[test]
+    fn relist_with_another_decode_config_replaces_the_hash_baseline() {
+        let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
+        let mut engine = engine(&WatchPlan { watches: vec![spec.clone()], ..WatchPlan::default() });
+        for hash_baseline in [HashBaseline::Match(Digest::of(b"")), HashBaseline::NotRequested] {
+            let listed = Arc::new(LiveObject { hash_baseline, ..LiveObject::clone(&object(&spec)) });
+            engine.apply(Event::ListStarted(spec.clone()));
+            engine.apply(Event::Listed(spec.clone(), listed.clone()));
+            assert!(engine.apply(Event::ListEnded(spec.clone())));
+            let snapshot = engine.snapshot();
+            assert_eq!(*snapshot.kinds[0].blocks.object("shop", "web").unwrap(), listed);
+        }
+        assert_eq!(engine.snapshot().kinds[0].blocks.get("shop", "web")[0].claim.source, Source::Unclaimed);
+    }
+
+    #[test]
     fn events_of_a_closed_watch_are_ignored() {
         let spec = Arc::new(WatchSpec::all(Arc::new(Kind::service())));
         let open = WatchPlan { watches: vec![spec.clone()], ..WatchPlan::default() };

@@ -246,7 +246,9 @@ pub(super) fn is_same_version(a: &LiveObject, b: &LiveObject) -> bool {
         && a.resource_version == b.resource_version
         && a.uid == b.uid
         && a.key.kind == b.key.kind
+        && a.hash_baseline.has_same_hashes(&b.hash_baseline)
         && a.document == b.document
+        && a.applied == b.applied
         // Reports depend on the time, too.
         && a.report.is_none()
         && b.report.is_none()

@@ -183,6 +183,16 @@ pub struct HashMismatch {
 }
 
 impl HashBaseline {
+    /// Whether both compare the same hashes with the same result. The responsible managers may differ: [`Self::after`] corrects them.
+    pub fn has_same_hashes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Mismatch(a), Self::Mismatch(b)) => {
+                (a.algorithm, a.expected, a.actual) == (b.algorithm, b.expected, b.actual)
+            }
+            _ => self == other,
+        }
+    }
+
     /// Corrects the responsible manager by the previous state of the object.
     ///
     /// `managedFields` names the owners of existing fields. It does not name the manager that removed a field or that scaled to 0
