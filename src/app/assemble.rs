@@ -1,6 +1,6 @@
 //! Wires the parts of an exporter; [`Ingest::run`] starts them.
 
-use std::{future, sync::Arc, time::Duration};
+use std::{fmt, future, sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, watch};
@@ -35,7 +35,6 @@ pub struct Exporter {
     pub reload_reporter: ReloadReporter,
 }
 
-#[derive(Debug)]
 pub struct Ingest {
     config: ConfigPipeline,
     sources: SourceReaders,
@@ -107,7 +106,6 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
 }
 
 /// The config reconciler with its inputs, and the receivers of the config that it derives.
-#[derive(Debug)]
 struct ConfigPipeline {
     team_rule_reader: TeamRuleReader,
     reconciler: ConfigReconciler,
@@ -171,7 +169,6 @@ impl ConfigPipeline {
 }
 
 /// The readers of desired state that is not stored on the objects.
-#[derive(Debug)]
 struct SourceReaders {
     terraform: SourceContext<StateLocations>,
     helm: SourceContext<ReleaseLocations>,
@@ -198,6 +195,12 @@ fn source_context<S>(
         clock: deps.clock.clone(),
         watch_mode: deps.timing.mode,
         key: deps.redaction_key.clone(),
+    }
+}
+
+impl fmt::Debug for Ingest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Ingest").finish_non_exhaustive()
     }
 }
 

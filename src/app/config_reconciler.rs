@@ -214,12 +214,6 @@ pub(super) struct TeamRuleReader {
     pub(super) teams: watch::Sender<Arc<TeamConfig>>,
 }
 
-impl fmt::Debug for TeamRuleReader {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TeamRuleReader").finish_non_exhaustive()
-    }
-}
-
 impl TeamRuleReader {
     /// Reads once before the first object is judged, so that ignored drift is not reported at each start.
     /// Gives up after a short time if the API server does not answer.

@@ -208,9 +208,9 @@ impl Application {
 }
 
 pub(super) fn deployment_key(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey { kind: Arc::new(Kind::deployment()), namespace: namespace.into(), name: name.into() }
+    ObjectKey::new(Kind::deployment(), namespace, name)
 }
 
 pub(super) fn service_key(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey { kind: Arc::new(Kind::service()), namespace: namespace.into(), name: name.into() }
+    ObjectKey::new(Kind::service(), namespace, name)
 }

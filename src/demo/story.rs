@@ -137,7 +137,7 @@ fn resolving_steps() -> Vec<Step> {
 
 fn payments_key(group: &str, kind: &str, plural: &str, name: &str) -> ObjectKey {
     let kind = Kind { group: group.into(), kind: kind.into(), plural: plural.into(), ..Kind::service() };
-    ObjectKey { kind: Arc::new(kind), namespace: "payments".into(), name: name.into() }
+    ObjectKey::new(kind, "payments", name)
 }
 
 fn container_image(container: &str, image: &str) -> Value {
@@ -179,7 +179,7 @@ fn advance_rollouts(cluster: &Cluster) -> bool {
     let mut advanced = false;
     // Only one object is parsed at a time: parsed objects take many times the memory of their JSON.
     for (namespace, name) in cluster.names(&kind) {
-        let key = ObjectKey { kind: kind.clone(), namespace: (*namespace).into(), name: (*name).into() };
+        let key = ObjectKey::new(kind.clone(), &namespace, &name);
         let Some(status) = cluster.get(&key).and_then(|deployment| next_status(&deployment)) else {
             continue;
         };

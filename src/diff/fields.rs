@@ -53,6 +53,18 @@ pub fn value_at<'a>(object: &'a Value, path: &FieldPath) -> Option<&'a Value> {
     })
 }
 
+/// Removes members that `keep` rejects from every object in a value, from the leaves up.
+pub fn retain_members(value: &mut Value, keep: &impl Fn(&str, &Value) -> bool) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| retain_members(element, keep)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|member| retain_members(member, keep));
+            members.retain(|name, member| keep(name, member));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 fn is_scalar(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string == text,

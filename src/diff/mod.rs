@@ -17,10 +17,10 @@ pub use canonical::is_declared_key;
 pub use document::{
     compare_document, creator, declared_labels, is_written_by_terraform, pack, pack_live_object, unpack,
 };
-pub use fields::{class_of, value_at};
+pub use fields::{class_of, retain_members, value_at};
 pub use hash::{FingerprintError, RecordedHash, fingerprint, judge, judge_record, sha256_jcs, tfdrift};
 pub use manifest::{last_applied, unreadable_last_applied};
-pub use ownership::FieldOwners;
+pub use ownership::{FieldOwners, field_manager};
 pub use quantity::{Quantity, QuantityError};
 pub use redacted_text::{is_redacted, redact, redact_all};
 pub use redaction::{

@@ -38,7 +38,6 @@ impl<'a> FieldOwners<'a> {
         self.entries.iter().map(|entry| &entry.manager)
     }
 
-    /// The keys that a manager owns in the map at `path`.
     pub(super) fn keys_owned_by(&self, manager: &str, path: &[&str]) -> impl Iterator<Item = &'a str> {
         let fields = self.entries.iter().filter(move |entry| &*entry.manager.manager == manager);
         let at = |fields: &'a Value| {
@@ -52,13 +51,17 @@ impl<'a> FieldOwners<'a> {
 
 impl<'a> ManagedFieldsEntry<'a> {
     fn read(entry: &'a Value) -> Option<Self> {
-        let text = |name: &str| entry[name].as_str().unwrap_or("");
-        let manager = FieldManager {
-            manager: text("manager").into(),
-            subresource: text("subresource").into(),
-            time: text("time").parse().ok(),
-        };
-        Some(Self { manager, fields: entry.get("fieldsV1")? })
+        Some(Self { manager: field_manager(entry), fields: entry.get("fieldsV1")? })
+    }
+}
+
+/// The manager of one entry of `managedFields`.
+pub fn field_manager(entry: &Value) -> FieldManager {
+    let text = |name: &str| entry[name].as_str().unwrap_or("");
+    FieldManager {
+        manager: text("manager").into(),
+        subresource: text("subresource").into(),
+        time: text("time").parse().ok(),
     }
 }
 

@@ -263,7 +263,6 @@ impl PodView<'_> {
             .map(|(_, amount)| amount.text())
     }
 
-    /// The first port of the first container that has one.
     pub fn first_port(&self) -> Option<i32> {
         self.containers.iter().find_map(|container| container.ports.first()).map(|port| port.number)
     }

@@ -44,13 +44,6 @@ pub enum ClusterMatch {
     Elsewhere,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct ClusterDecision {
-    pub(super) elsewhere: Vec<BaselineId>,
-    /// Objects that have to be reconciled.
-    pub(super) affected: Vec<ObjectKey>,
-}
-
 #[derive(Clone, Debug)]
 struct Declaration {
     baseline: BaselineId,
@@ -209,12 +202,13 @@ impl Baselines {
     }
 
     /// Decides that undecided baselines are of another cluster if all of their objects that can be watched
-    /// are synced. `is_synced` returns none for objects that cannot be watched.
+    /// are synced. `is_synced` returns none for objects that cannot be watched. Returns these baselines and
+    /// the objects that have to be reconciled.
     pub(super) fn decide_cluster(
         &mut self,
         is_synced: impl Fn(&ObjectKey) -> Option<bool>,
-    ) -> ClusterDecision {
-        let mut decision = ClusterDecision::default();
+    ) -> (Vec<BaselineId>, Vec<ObjectKey>) {
+        let (mut elsewhere, mut affected) = (Vec::new(), Vec::new());
         let undecided =
             self.states.values_mut().filter(|state| state.cluster_match == ClusterMatch::Undecided);
         for state in undecided {
@@ -223,11 +217,11 @@ impl Baselines {
             let synced: Vec<bool> = keys.iter().filter_map(&is_synced).collect();
             if !synced.is_empty() && synced.iter().all(|synced| *synced) {
                 state.cluster_match = ClusterMatch::Elsewhere;
-                decision.elsewhere.push((state.baseline.source, state.baseline.name.clone()));
-                decision.affected.extend(keys);
+                elsewhere.push((state.baseline.source, state.baseline.name.clone()));
+                affected.extend(keys);
             }
         }
-        decision
+        (elsewhere, affected)
     }
 
     fn declarations_of(&self, key: &ObjectKey) -> impl Iterator<Item = &Declaration> {
@@ -296,5 +290,5 @@ fn proves_cluster(baseline: &Baseline, declared: &DeclaredObject, object: &LiveO
 fn declared_key(object: &DeclaredObject) -> ObjectKey {
     let name = &object.object;
     let kind = Kind::undiscovered(&name.group, &name.version, &name.kind);
-    ObjectKey { kind: Arc::new(kind), namespace: (*name.namespace).into(), name: (*name.name).into() }
+    ObjectKey::new(kind, &name.namespace, &name.name)
 }

@@ -246,10 +246,7 @@ pub(super) fn object_view<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::BTreeMap,
-        sync::{Arc, Mutex},
-    };
+    use std::{collections::BTreeMap, sync::Mutex};
 
     use jiff::Timestamp;
     use proptest::prelude::*;
@@ -277,8 +274,7 @@ mod tests {
     }
 
     fn with_rater<T>(rules: &RuleSet, now: Timestamp, then: impl FnOnce(&Rater<'_>) -> T) -> T {
-        let kind = Arc::new(Kind::deployment());
-        let key = ObjectKey { kind, namespace: "shop".into(), name: "web".into() };
+        let key = ObjectKey::new(Kind::deployment(), "shop", "web");
         let object = ObjectView {
             key: &key,
             labels: &[],

@@ -42,7 +42,6 @@ pub struct Engine {
     metrics: EngineMetrics,
     /// The state as readers see it after the next publish.
     snapshot: Snapshot,
-    /// Lists in progress, by watch.
     staged: HashMap<Arc<WatchSpec>, StagedList>,
     /// Watches that select other objects than the watches they replace: objects that are not in their first
     /// list are not deleted, but no longer selected.
@@ -55,7 +54,6 @@ pub struct Engine {
     baselines: Baselines,
     schemas: Arc<ClusterSchemas>,
     autoscalers: AutoscalerIndex,
-    /// Objects in a grace period, by its end.
     grace_periods: HashMap<ObjectKey, Timestamp>,
     /// Rules that expired up to this time have been handled.
     rules_checked_at: Timestamp,
@@ -452,7 +450,7 @@ impl Engine {
         let Some(kind) = kind_of_watch(&self.snapshot, watch) else {
             return false;
         };
-        let diff = staged.diff(&kind.blocks, watch);
+        let (changed, deleted) = staged.diff(&kind.blocks, watch);
         // Drift in the first list started before we watched; drift in a relist started since then.
         let counted = kind.watches.iter().any(|state| state.spec == *watch && state.synced);
         let cause =
@@ -462,19 +460,19 @@ impl Engine {
             state.answered = true;
             state.health = WatchHealth::Up;
         }
-        for key in diff.deleted {
+        for key in deleted {
             self.delete_object(&key, ReconcileContext { counted, cause, now });
         }
         // All baselines are matched to the cluster before the first of their objects is judged.
         let matched: Vec<ObjectKey> =
-            diff.changed.iter().flat_map(|object| self.baselines.match_by_object(object)).collect();
+            changed.iter().flat_map(|object| self.baselines.match_by_object(object)).collect();
         // A first list may have many thousand names, so they are collected only if a baseline matched.
         let reconciled: HashSet<ObjectKey> = if matched.is_empty() {
             HashSet::new()
         } else {
-            diff.changed.iter().map(|object| object.key.clone()).collect()
+            changed.iter().map(|object| object.key.clone()).collect()
         };
-        for object in diff.changed {
+        for object in changed {
             self.apply_object(watch, object, counted, now);
         }
         self.reconcile_matched(matched, &reconciled, now);
@@ -699,17 +697,17 @@ impl Engine {
     /// Finds baselines of other clusters: all of their kinds are synced, and no object matched.
     fn match_baselines(&mut self, now: Timestamp) {
         let kinds = &self.snapshot.kinds;
-        let decision = self.baselines.decide_cluster(|key| match presence(kinds, key) {
+        let (elsewhere, affected) = self.baselines.decide_cluster(|key| match presence(kinds, key) {
             Presence::Exists(_) | Presence::Absent => Some(true),
             Presence::Unwatched => None,
             Presence::NotSynced => Some(false),
         });
-        for (source, name) in decision.elsewhere {
+        for (source, name) in elsewhere {
             warn!(%source, state = %name, "No object of the baseline is in this cluster; it is not compared.");
             self.metrics.count_baseline_error(source, OTHER_CLUSTER);
         }
-        if !decision.affected.is_empty() {
-            self.reconcile_all(decision.affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
+        if !affected.is_empty() {
+            self.reconcile_all(affected, ReconcileContext::uncounted(ResolutionCause::Rule, now));
             self.share_baselines();
         }
     }
@@ -974,11 +972,7 @@ mod tests {
             uid: "uid".into(),
             resource_version: "1".into(),
             hash_baseline: HashBaseline::Match(Digest::of(b"")),
-            ..LiveObject::absent(ObjectKey {
-                kind: spec.kind.clone(),
-                namespace: "shop".into(),
-                name: "web".into(),
-            })
+            ..LiveObject::absent(ObjectKey::new(spec.kind.clone(), "shop", "web"))
         })
     }
 

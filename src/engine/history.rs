@@ -74,7 +74,7 @@ pub enum EpisodeChange {
 
 /// The JSON form of a key: the fields of the kind and of the object on one level.
 mod flat_key {
-    use super::{Arc, Deserialize, Deserializer, Kind, ObjectKey, Serialize, Serializer};
+    use super::{Deserialize, Deserializer, Kind, ObjectKey, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
     struct FlatKey {
@@ -91,7 +91,7 @@ mod flat_key {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
         let FlatKey { kind, namespace, name } = FlatKey::deserialize(deserializer)?;
-        Ok(ObjectKey { kind: Arc::new(kind), namespace: (*namespace).into(), name: (*name).into() })
+        Ok(ObjectKey::new(kind, &namespace, &name))
     }
 }
 
@@ -171,19 +171,16 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use jiff::Timestamp;
 
     use super::{CAPACITY, History, Transition};
     use crate::types::{Kind, ObjectKey, Source};
 
     fn transition(sequence: u64) -> Transition {
-        let key = ObjectKey { kind: Arc::new(Kind::service()), namespace: "shop".into(), name: "web".into() };
         Transition {
             sequence,
             time: Timestamp::UNIX_EPOCH,
-            key,
+            key: ObjectKey::new(Kind::service(), "shop", "web"),
             uid: "uid".into(),
             source: Source::Annotation,
             from: None,

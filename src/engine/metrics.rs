@@ -14,7 +14,8 @@ use crate::types::{BaselineFault, Kind, Source, UnknownReason, VerdictKind};
 pub struct EngineMetrics {
     reconciles: Family<ReconcileLabels, Counter>,
     duration: Histogram,
-    baseline_errors: Family<BaselineErrorLabels, Counter>,
+    /// By source and reason.
+    baseline_errors: Family<[(&'static str, &'static str); 2], Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -28,12 +29,6 @@ impl ReconcileLabels {
     fn new(kind: &Kind, result: &'static str) -> Self {
         Self { group: kind.group.to_string(), kind: kind.kind.to_string(), result }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BaselineErrorLabels {
-    source: &'static str,
-    reason: &'static str,
 }
 
 /// The value of `result` for an object in which no source and no rule finds a change.
@@ -119,8 +114,7 @@ impl EngineMetrics {
     }
 
     fn baseline_error(&self, source: Source, reason: &'static str) -> Counter {
-        let labels = BaselineErrorLabels { source: source.as_str(), reason };
-        self.baseline_errors.get_or_create_owned(&labels)
+        self.baseline_errors.get_or_create_owned(&[("source", source.as_str()), ("reason", reason)])
     }
 }
 

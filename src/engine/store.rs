@@ -211,14 +211,6 @@ pub(super) struct StagedList {
     changed: Vec<Arc<LiveObject>>,
 }
 
-#[derive(Debug)]
-pub(super) struct ListDiff {
-    /// Objects that are new or differ from the cached ones.
-    pub(super) changed: Vec<Arc<LiveObject>>,
-    /// Cached objects of the watch that are not in the list.
-    pub(super) deleted: Vec<ObjectKey>,
-}
-
 impl StagedList {
     pub(super) fn add(&mut self, object: Arc<LiveObject>, cache: &ClaimBlocks) {
         let key = &object.key;
@@ -228,14 +220,20 @@ impl StagedList {
         }
     }
 
-    pub(super) fn diff(self, cache: &ClaimBlocks, watch: &WatchSpec) -> ListDiff {
+    /// The objects that are new or differ from the cached ones, and the cached objects of the watch that are
+    /// not in the list.
+    pub(super) fn diff(
+        self,
+        cache: &ClaimBlocks,
+        watch: &WatchSpec,
+    ) -> (Vec<Arc<LiveObject>>, Vec<ObjectKey>) {
         let listed = self.unchanged.iter().chain(&self.changed).map(|object| &object.key);
         let listed: HashSet<(&str, &str)> = listed.map(|key| (&*key.namespace, &*key.name)).collect();
         let is_deleted = |key: &&ObjectKey| {
             watch.delivers(&key.namespace, &key.name) && !listed.contains(&(&*key.namespace, &*key.name))
         };
         let deleted = cache.objects().map(|object| &object.key).filter(is_deleted).cloned().collect();
-        ListDiff { changed: self.changed, deleted }
+        (self.changed, deleted)
     }
 }
 
@@ -299,18 +297,12 @@ impl AutoscalerIndex {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::{AutoscalerIndex, ObjectKey};
     use crate::types::Kind;
 
-    fn object(name: &str) -> ObjectKey {
-        ObjectKey { kind: Arc::new(Kind::deployment()), namespace: "shop".into(), name: name.into() }
-    }
-
     #[test]
     fn object_is_autoscaled_until_its_last_autoscaler_is_deleted() {
-        let (web, api) = (object("web"), object("api"));
+        let [web, api] = ["web", "api"].map(|name| ObjectKey::new(Kind::deployment(), "shop", name));
         let mut autoscalers = AutoscalerIndex::default();
         let mut check = |before: Option<&ObjectKey>, after: Option<&ObjectKey>, changed: &[&ObjectKey]| {
             autoscalers.retarget(before, after);

@@ -116,31 +116,27 @@ pub struct TeamRules {
 }
 
 /// One entry of `match.values`. Integers and booleans need no quotes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ScalarSpec")]
 pub struct ValueSpec(pub String);
 
-impl<'de> Deserialize<'de> for ValueSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Scalar;
-        impl de::Visitor<'_> for Scalar {
-            type Value = ValueSpec;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a string, an integer or a boolean; quote any other value")
-            }
-            fn visit_str<E>(self, value: &str) -> Result<ValueSpec, E> {
-                Ok(ValueSpec(value.to_owned()))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<ValueSpec, E> {
-                Ok(ValueSpec(value.to_string()))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<ValueSpec, E> {
-                Ok(ValueSpec(value.to_string()))
-            }
-            fn visit_bool<E>(self, value: bool) -> Result<ValueSpec, E> {
-                Ok(ValueSpec(value.to_string()))
-            }
-        }
-        deserializer.deserialize_any(Scalar)
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "want a string, an integer or a boolean; quote any other value")]
+enum ScalarSpec {
+    Text(String),
+    Unsigned(u64),
+    Signed(i64),
+    Bool(bool),
+}
+
+impl From<ScalarSpec> for ValueSpec {
+    fn from(scalar: ScalarSpec) -> Self {
+        Self(match scalar {
+            ScalarSpec::Text(text) => text,
+            ScalarSpec::Unsigned(number) => number.to_string(),
+            ScalarSpec::Signed(number) => number.to_string(),
+            ScalarSpec::Bool(set) => set.to_string(),
+        })
     }
 }
 

@@ -141,15 +141,8 @@ fn declared_subset(
     } else {
         Vec::new()
     };
-    DeclaredObject {
-        address,
-        resource_type: object.kind.clone(),
-        object,
-        uid: None,
-        sensitive,
-        key: key.clone(),
-        body: DeclaredBody::Subset(pack(&document)),
-    }
+    let (kind, body) = (object.kind.clone(), DeclaredBody::Subset(pack(&document)));
+    DeclaredObject { address, sensitive, ..DeclaredObject::new(&kind, object, key.clone(), body) }
 }
 
 /// Decodes documents on a blocking thread, and again if the API server had to be asked whether their kinds are namespaced.

@@ -58,15 +58,13 @@ pub fn documents(text: &str) -> Vec<Document> {
 pub(super) fn object_of_document(document: &Value) -> Option<ObjectRef> {
     let (group, version) =
         split_version(document["apiVersion"].as_str().filter(|text| is_api_version(text))?);
-    let metadata = &document["metadata"];
-    let text = |value: &'_ Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    Some(ObjectRef {
-        group: group.into(),
-        version: version.into(),
-        kind: text(&document["kind"]).filter(|kind| is_name(kind))?.into(),
-        namespace: Some(metadata["namespace"].as_str().unwrap_or("")).filter(|name| is_name(name))?.into(),
-        name: text(&metadata["name"]).filter(|name| is_name(name))?.into(),
-    })
+    let name = |pointer: &str| {
+        let text = document.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        Some(text).filter(|text| is_name(text))
+    };
+    let is_set = |text: &&str| !text.is_empty();
+    let (kind, namespace) = (name("/kind").filter(is_set)?, name("/metadata/namespace")?);
+    Some(ObjectRef::new(group, version, kind, namespace, name("/metadata/name").filter(is_set)?))
 }
 
 /// Whether a text is a valid group and version. It becomes part of the path of a request.

@@ -113,7 +113,6 @@ impl DeclaredKind<'_> {
         WantedKind { versions: Arc::new(versions), ..requirement(group, version, kind, scope) }
     }
 
-    /// The namespaces of the objects, with duplicates.
     fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(|(namespace, _)| *namespace)
     }
@@ -189,21 +188,8 @@ mod tests {
 
     fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> DeclaredObject {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        DeclaredObject {
-            address: Box::default(),
-            resource_type: Box::default(),
-            object: ObjectRef {
-                group: group.into(),
-                version: version.into(),
-                kind: kind.into(),
-                namespace: namespace.into(),
-                name: name.into(),
-            },
-            uid: None,
-            sensitive: Vec::new(),
-            key: RedactionKey::new([1; 32]),
-            body: DeclaredBody::Opaque(UnknownReason::Unreadable),
-        }
+        let object = ObjectRef::new(group, version, kind, namespace, name);
+        DeclaredObject::new("", object, key(1), DeclaredBody::Opaque(UnknownReason::Unreadable))
     }
 
     fn names<const N: usize>(names: [(&str, &str); N]) -> NameSet {

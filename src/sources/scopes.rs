@@ -72,7 +72,7 @@ pub(super) struct KindScopes {
 }
 
 /// The scopes that all reads of one source have discovered so far.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct SharedScopes {
     known: Arc<Mutex<KindScopes>>,
     discovery: Arc<tokio::sync::Mutex<DiscoveryClient>>,
@@ -199,13 +199,7 @@ mod tests {
             ("example.com", "Fleet", "", ""),
             ("example.com", "Widget", "", "shop"),
         ] {
-            let mut object = ObjectRef {
-                group: group.into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                namespace: declared.into(),
-                name: "a".into(),
-            };
+            let mut object = ObjectRef::new(group, "v1", kind, declared, "a");
             scopes.set_namespace(&mut object, "shop");
             assert_eq!(&*object.namespace, expected, "{group} {kind}");
         }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     BaselineFault, ObjectRef, PackedJson, RedactionKey, Source, UnknownReason, closed_sets::closed_set,
@@ -46,7 +47,6 @@ pub struct BaselineVersion {
     pub serial: u64,
     /// Equal for all versions of one baseline.
     pub lineage: Box<str>,
-    /// The version of the tool that wrote it.
     pub tool_version: Box<str>,
     pub written: Option<Timestamp>,
     pub chart: Option<Chart>,
@@ -67,11 +67,18 @@ impl fmt::Display for Chart {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedResource {
     pub address: Box<str>,
     pub resource_type: Box<str>,
+    #[serde(deserialize_with = "reason_or_unreadable")]
     pub reason: SkipReason,
+}
+
+/// A newer exporter may have published a reason that this one does not know.
+fn reason_or_unreadable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SkipReason, D::Error> {
+    let reason = Box::<str>::deserialize(deserializer)?;
+    Ok(SkipReason::parse(&reason).unwrap_or(SkipReason::Unreadable))
 }
 
 closed_set! {

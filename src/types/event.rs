@@ -96,7 +96,6 @@ impl WatchPlan {
         self.served.as_ref().is_some_and(|served| !served.has(kind))
     }
 
-    /// Whether any version of this kind is watched.
     pub fn is_watched(&self, kind: &Kind) -> bool {
         self.watches.iter().any(|spec| spec.kind.is_same_type(kind))
     }

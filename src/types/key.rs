@@ -8,6 +8,7 @@ use std::{
 };
 
 use ecow::EcoString;
+use serde::{Deserialize, Serialize};
 
 use super::{Kind, kind};
 
@@ -38,7 +39,10 @@ impl Hash for ObjectKey {
 }
 
 impl ObjectKey {
-    /// Orders objects of one kind by namespace, then by name.
+    pub fn new(kind: impl Into<Arc<Kind>>, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.into(), namespace: namespace.into(), name: name.into() }
+    }
+
     pub fn cmp_within_kind(&self, namespace: &str, name: &str) -> Ordering {
         (*self.namespace).cmp(namespace).then_with(|| (*self.name).cmp(name))
     }
@@ -56,7 +60,7 @@ impl fmt::Display for ObjectKey {
 }
 
 /// A reference to an object by group, version, kind, namespace and name, as a baseline declares it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// API group; empty for the core group.
     pub group: Box<str>,

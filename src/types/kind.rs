@@ -218,7 +218,6 @@ pub struct ServedKinds {
     pub kinds: Vec<ServedKind>,
 }
 
-/// One version of a served kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
     pub kind: Arc<Kind>,
@@ -227,7 +226,6 @@ pub struct ServedKind {
 }
 
 impl ServedKinds {
-    /// Whether any version of this kind is served.
     pub fn has(&self, kind: &Kind) -> bool {
         self.kinds.iter().any(|served| served.kind.is_same_type(kind))
     }

@@ -34,7 +34,6 @@ impl Selector {
         Ok(Self(requirements))
     }
 
-    /// `key=value`.
     pub fn equals(key: &str, value: &str) -> Self {
         Self(vec![Requirement { key: key.into(), operator: Operator::In(vec![value.into()]) }])
     }

@@ -252,7 +252,6 @@ impl Default for TerraformJobSpec {
 }
 
 impl TerraformJobSpec {
-    /// All Jobs that have this label.
     pub fn labelled(label: &str) -> Self {
         let jobs = WantedKind::exactly(&Kind::undiscovered("batch", "v1", "Job"));
         Self { objects: WantedKind { selector: Some(Selector::exists(label)), ..jobs }, label: label.into() }

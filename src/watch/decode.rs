@@ -3,7 +3,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-use jiff::Timestamp;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
@@ -13,7 +12,7 @@ use serde_json::{Value, value::RawValue};
 use super::{facts, status::StatusDecoder};
 use crate::{
     diff::{
-        Algorithm, FingerprintError, LAST_APPLIED, RecordedHash, SpecView, Text, fingerprint,
+        Algorithm, FingerprintError, LAST_APPLIED, RecordedHash, SpecView, Text, field_manager, fingerprint,
         is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
@@ -52,7 +51,6 @@ impl DecodeConfig {
         Self { documents, records, jobs, ..self.clone() }
     }
 
-    /// Whether fields of objects of this kind are compared.
     pub(super) fn compares_fields_of(&self, kind: &Kind) -> bool {
         self.last_applied.is_some() || self.redaction_of(kind).is_some()
     }
@@ -261,12 +259,11 @@ impl ObjectDecoder {
     }
 
     fn new_object(&self, name: &str, namespace: &str, baseline: HashBaseline) -> LiveObject {
-        let key = ObjectKey { kind: self.spec.kind.clone(), namespace: namespace.into(), name: name.into() };
         LiveObject {
             exists: true,
             rule_inputs: self.no_rule_inputs.clone(),
             hash_baseline: baseline,
-            ..LiveObject::absent(key)
+            ..LiveObject::absent(ObjectKey::new(self.spec.kind.clone(), namespace, name))
         }
     }
 
@@ -313,24 +310,35 @@ impl ObjectDecoder {
                 self.hash(algorithm, &self.spec.kind, text)
             }
         };
-        let managed_fields = raw.metadata.managed_fields.map(RawValue::get);
         match actual {
             Err(reason) => HashBaseline::Unusable(reason),
             Ok(actual) if actual == recorded.digest => HashBaseline::Match(actual),
-            Ok(_) if self.matches_in_recorded_version(text, &recorded, managed_fields) => {
-                HashBaseline::Match(recorded.digest)
-            }
-            Ok(actual) => {
-                let RecordedHash { algorithm, digest: expected } = recorded;
-                let managers = managed_fields.map(|fields| self.hash_managers(fields, algorithm));
-                let HashManagers { owner, mut recorded_by } = managers.unwrap_or_default();
-                if replicas == Some(0) && managed_fields.is_some_and(replicas_are_unowned) {
-                    recorded_by = None;
-                }
-                let mismatch = HashMismatch { algorithm, expected, actual, owner, recorded_by };
-                HashBaseline::Mismatch(Box::new(mismatch))
-            }
+            Ok(actual) => self.hash_mismatch(raw, text, recorded, actual, replicas),
         }
+    }
+
+    fn hash_mismatch(
+        &self,
+        raw: &RawObject<'_>,
+        text: &str,
+        recorded: RecordedHash,
+        actual: Digest,
+        replicas: Option<i32>,
+    ) -> HashBaseline {
+        let managed_fields = raw.metadata.managed_fields;
+        let managed_fields = managed_fields.and_then(|fields| serde_json::from_str(fields.get()).ok());
+        let managed_fields: Vec<Value> = managed_fields.unwrap_or_default();
+        if self.matches_in_recorded_version(text, &recorded, &managed_fields) {
+            return HashBaseline::Match(recorded.digest);
+        }
+        let RecordedHash { algorithm, digest: expected } = recorded;
+        let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
+        let HashManagers { owner, mut recorded_by } =
+            hash_managers(&managed_fields, &self.hash_annotation, &covers_key);
+        if replicas == Some(0) && replicas_are_unowned(&managed_fields) {
+            recorded_by = None;
+        }
+        HashBaseline::Mismatch(Box::new(HashMismatch { algorithm, expected, actual, owner, recorded_by }))
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
@@ -343,11 +351,10 @@ impl ObjectDecoder {
         &self,
         text: &str,
         recorded: &RecordedHash,
-        managed_fields: Option<&str>,
+        managed_fields: &[Value],
     ) -> bool {
         let kind = &self.spec.kind;
-        let api_version =
-            managed_fields.and_then(|fields| recorded_api_version(fields, &self.hash_annotation));
+        let api_version = recorded_api_version(managed_fields, &self.hash_annotation);
         let Some(api_version) = api_version.filter(|api_version| {
             recorded.algorithm == Algorithm::JcsV1 && *api_version != kind.api_version()
         }) else {
@@ -355,11 +362,6 @@ impl ObjectDecoder {
         };
         let version = api_version.rsplit('/').next().unwrap_or_default().into();
         self.hash(recorded.algorithm, &Kind { version, ..Kind::clone(kind) }, text) == Ok(recorded.digest)
-    }
-
-    fn hash_managers(&self, managed_fields: &str, algorithm: Algorithm) -> HashManagers {
-        let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
-        hash_managers(managed_fields, &self.hash_annotation, &covers_key)
     }
 }
 
@@ -452,15 +454,12 @@ struct HashManagers {
 /// manager without a time counts as newer than the hash unless another manager is known to be.
 /// `covers_key` decides which labels and annotations are hashed.
 fn hash_managers(
-    managed_fields: &str,
+    managed_fields: &[Value],
     hash_annotation: &str,
     covers_key: &dyn Fn(&str) -> bool,
 ) -> HashManagers {
-    let Ok(entries) = serde_json::from_str::<Vec<Value>>(managed_fields) else {
-        return HashManagers::default();
-    };
-    let entries: Vec<ManagedFieldsEntry> =
-        entries.iter().map(|entry| ManagedFieldsEntry::parse(entry, hash_annotation, covers_key)).collect();
+    let parse = |entry| ManagedFieldsEntry::parse(entry, hash_annotation, covers_key);
+    let entries: Vec<ManagedFieldsEntry> = managed_fields.iter().map(parse).collect();
     let newest = |matches: &dyn Fn(&ManagedFieldsEntry) -> bool| {
         entries.iter().filter(|entry| matches(entry)).max_by_key(|entry| entry.manager.time)
     };
@@ -476,8 +475,7 @@ fn hash_managers(
 
 /// Whether other spec fields have managers but `spec.replicas` has none: a write of 0 through the `scale` subresource
 /// leaves no manager.
-fn replicas_are_unowned(managed_fields: &str) -> bool {
-    let entries: Vec<Value> = serde_json::from_str(managed_fields).unwrap_or_default();
+fn replicas_are_unowned(entries: &[Value]) -> bool {
     let owns_fields = entries
         .iter()
         .any(|entry| entry["fieldsV1"]["f:spec"].as_object().is_some_and(|spec| !spec.is_empty()));
@@ -485,12 +483,10 @@ fn replicas_are_unowned(managed_fields: &str) -> bool {
 }
 
 /// The `apiVersion` in which the hash annotation was written, such as `apps/v1`.
-fn recorded_api_version(managed_fields: &str, hash_annotation: &str) -> Option<String> {
-    let entries: Vec<Value> = serde_json::from_str(managed_fields).ok()?;
+fn recorded_api_version<'a>(managed_fields: &'a [Value], hash_annotation: &str) -> Option<&'a str> {
     let key = format!("f:{hash_annotation}");
-    let owner =
-        entries.iter().find(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&key].is_null())?;
-    owner["apiVersion"].as_str().map(str::to_owned)
+    let owns_hash = |entry: &&Value| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&key].is_null();
+    managed_fields.iter().find(owns_hash)?["apiVersion"].as_str()
 }
 
 struct ManagedFieldsEntry {
@@ -501,7 +497,6 @@ struct ManagedFieldsEntry {
 
 impl ManagedFieldsEntry {
     fn parse(entry: &Value, hash_annotation: &str, covers_key: &dyn Fn(&str) -> bool) -> Self {
-        let text = |name: &str| entry[name].as_str().unwrap_or("");
         let fields = &entry["fieldsV1"];
         let keys = |owned: &Value| -> Vec<String> {
             owned.as_object().map_or_else(Vec::new, |owned| owned.keys().cloned().collect())
@@ -510,11 +505,7 @@ impl ManagedFieldsEntry {
             ["f:labels", "f:annotations"].iter().flat_map(|part| keys(&fields["f:metadata"][*part]));
         let owns_declared = declared.any(|key| key.strip_prefix("f:").is_some_and(covers_key));
         Self {
-            manager: FieldManager {
-                manager: text("manager").into(),
-                subresource: text("subresource").into(),
-                time: text("time").parse::<Timestamp>().ok(),
-            },
+            manager: field_manager(entry),
             owns_content: owns_declared
                 || keys(fields).iter().any(|key| !matches!(key.as_str(), "f:metadata" | "f:status" | ".")),
             owns_hash: !fields["f:metadata"]["f:annotations"][format!("f:{hash_annotation}")].is_null(),
@@ -568,7 +559,7 @@ mod tests {
     }
 
     fn managers(entries: &[Value], covers_key: &dyn Fn(&str) -> bool) -> HashManagers {
-        hash_managers(&Value::from(entries).to_string(), HASH, covers_key)
+        hash_managers(entries, HASH, covers_key)
     }
 
     #[track_caller]
@@ -622,11 +613,7 @@ mod tests {
             (vec![entry("HashiCorp", 1, &json!({"f:spec": {}}))], false),
             (vec![], false),
         ] {
-            assert_eq!(
-                replicas_are_unowned(&Value::from(entries.clone()).to_string()),
-                unowned,
-                "{entries:?}"
-            );
+            assert_eq!(replicas_are_unowned(&entries), unowned, "{entries:?}");
         }
     }
 
@@ -644,8 +631,10 @@ mod tests {
 
     #[test]
     fn malformed_managed_fields_have_no_managers() {
-        for entries in ["[]", "null", "not json", r#"[{"manager":"a","fieldsV1":null}]"#, "[1, null, []]"] {
-            assert_eq!(hash_managers(entries, HASH, &|_| true), HashManagers::default(), "{entries}");
+        for entries in
+            [vec![], vec![json!({"manager": "a", "fieldsV1": null})], vec![json!(1), json!(null), json!([])]]
+        {
+            assert_eq!(managers(&entries, &|_| true), HashManagers::default(), "{entries:?}");
         }
     }
 }

@@ -36,19 +36,13 @@ pub async fn find_kind(client: &Client, name: &str) -> Result<Option<Kind>, ApiE
 }
 
 /// Reads the aggregated discovery documents. A document that has not changed since the last request has no body.
-pub struct DiscoveryClient {
+pub(crate) struct DiscoveryClient {
     client: Client,
     timeout: Duration,
     core: CachedDocument,
     groups: CachedDocument,
     /// Whether a document changed in a refresh that failed later.
     has_unreported_change: bool,
-}
-
-impl std::fmt::Debug for DiscoveryClient {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("DiscoveryClient").field("timeout", &self.timeout).finish_non_exhaustive()
-    }
 }
 
 /// Whether objects of a kind are in namespaces.
@@ -63,7 +57,7 @@ pub enum KindScope {
 
 impl DiscoveryClient {
     /// A client that has read nothing yet. The timeout is that of one request.
-    pub fn new(client: Client, timeout: Duration) -> Self {
+    pub(crate) fn new(client: Client, timeout: Duration) -> Self {
         Self {
             client,
             timeout,
@@ -74,20 +68,20 @@ impl DiscoveryClient {
     }
 
     /// Reads the documents and returns whether the served kinds changed since the last successful refresh.
-    pub async fn refresh(&mut self) -> Result<bool, ApiError> {
+    pub(crate) async fn refresh(&mut self) -> Result<bool, ApiError> {
         self.has_unreported_change |= self.core.refresh(&self.client, self.timeout).await?;
         self.has_unreported_change |= self.groups.refresh(&self.client, self.timeout).await?;
         Ok(std::mem::take(&mut self.has_unreported_change))
     }
 
     /// Every version of every kind, the preferred version first.
-    pub fn served(&self) -> ServedKinds {
+    pub(crate) fn served(&self) -> ServedKinds {
         ServedKinds { kinds: self.api_groups().flat_map(kinds_of).collect() }
     }
 
     /// Finds a kind by its name: kind, plural, singular or short name, with or without `.group`. Groups have the
     /// preference order of the API server, so a name means what it means to kubectl.
-    pub fn find_kind(&self, name: &str) -> Option<Kind> {
+    pub(crate) fn find_kind(&self, name: &str) -> Option<Kind> {
         let (name, group) = name.split_once('.').map_or((name, None), |(name, group)| (name, Some(group)));
         let is_named = |resource: &APIResourceDiscovery| {
             let kind = resource.response_kind.as_ref().and_then(|kind| kind.kind.as_deref());
@@ -107,7 +101,7 @@ impl DiscoveryClient {
     }
 
     /// Whether objects of a kind are in namespaces, in whatever version it is served.
-    pub fn kind_scope(&self, group: &str, kind: &str) -> KindScope {
+    pub(crate) fn kind_scope(&self, group: &str, kind: &str) -> KindScope {
         let Some(api_group) = self.api_groups().find(|api_group| group_name(api_group) == group) else {
             return KindScope::NotServed;
         };

@@ -19,16 +19,18 @@ mod watcher;
 
 pub use client::{ClusterConnection, ConnectError, client_from, client_from_kubeconfig, context_namespace};
 pub use decode::DecodeConfig;
-pub use discovery::{DiscoveryClient, KindScope, find_kind, served_kinds};
+pub(crate) use discovery::DiscoveryClient;
+pub use discovery::{KindScope, find_kind, served_kinds};
 pub use metrics::{KindMetrics, WatchMetrics};
-pub use openapi::{SchemaReader, SchemaRequests};
+pub(crate) use openapi::SchemaReader;
+pub use openapi::SchemaRequests;
 pub use permissions::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions};
-pub use planner::{Discovery, Planner, plan};
+pub(crate) use planner::Planner;
+pub use planner::{Discovery, plan};
 pub use request::{ApiError, object_url, root_cause, within};
-pub use supervisor::{WatchDeps, run_watchers};
-pub use watcher::{
-    Operation, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherConfig, WatcherEvent,
-};
+pub(crate) use supervisor::{WatchDeps, run_watchers};
+pub(crate) use watcher::Watcher;
+pub use watcher::{Operation, ReceiverClosed, Representation, WatchHandler, WatcherConfig, WatcherEvent};
 
 // Decoding without a connection, for benchmarks.
 #[doc(hidden)]

@@ -89,7 +89,7 @@ impl SchemaRequests {
 }
 
 /// Reads requested schemas and publishes them.
-pub struct SchemaReader {
+pub(crate) struct SchemaReader {
     client: Client,
     timeout: Duration,
     requests: SchemaRequests,
@@ -106,15 +106,9 @@ struct SchemaDocument {
     kinds: BTreeSet<Box<str>>,
 }
 
-impl std::fmt::Debug for SchemaReader {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SchemaReader").field("documents", &self.documents).finish_non_exhaustive()
-    }
-}
-
 impl SchemaReader {
     /// Returns the reader, the handle that requests schemas, and the published schemas.
-    pub fn new(
+    pub(crate) fn new(
         client: Client,
         config: WatcherConfig,
     ) -> (Self, SchemaRequests, watch::Receiver<Arc<ClusterSchemas>>) {
@@ -129,7 +123,7 @@ impl SchemaReader {
         (reader, requests, schemas)
     }
 
-    pub async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let wake = self.requests.wake.clone();
         let mut delays: &[Duration] = &[];
         let mut requested_at = Instant::now();

@@ -46,7 +46,7 @@ impl Discovery {
 }
 
 /// Publishes a new plan whenever the requested kinds or the served kinds change.
-pub struct Planner {
+pub(crate) struct Planner {
     plans: watch::Sender<Arc<WatchPlan>>,
     discovery_client: DiscoveryClient,
     discovery: Discovery,
@@ -54,15 +54,9 @@ pub struct Planner {
     is_failing: bool,
 }
 
-impl std::fmt::Debug for Planner {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Planner").field("discovery", &self.discovery).finish_non_exhaustive()
-    }
-}
-
 impl Planner {
     /// Returns the planner and its plans. The first plan is made without discovery.
-    pub fn new(
+    pub(crate) fn new(
         client: Client,
         config: WatcherConfig,
         wanted: &[WantedKind],
@@ -75,7 +69,7 @@ impl Planner {
 
     /// Runs forever. `wanted` extracts the requested kinds from the settings. Discovery runs only while a kind is
     /// requested that needs it.
-    pub async fn run<S>(
+    pub(crate) async fn run<S>(
         mut self,
         mut settings: watch::Receiver<Arc<S>>,
         wanted: impl Fn(&S) -> Vec<WantedKind>,
@@ -167,21 +161,22 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
                 Resolution::Unwatched(kind, health) => {
                     unwatched.entry(kind).or_insert(health);
                 }
-                Resolution::Kind { kind, rank } => match ObjectRequest::new(want, &kind) {
-                    Ok(request) => {
+                Resolution::Kind { kind, rank } => match refusal(want, &kind) {
+                    None => {
                         let key = (kind.kind.clone(), kind.group.clone());
                         // An implicit request does not choose the version.
                         let rank = if want.implicit { usize::MAX } else { rank };
                         let kind_plan = kinds.entry(key).or_insert_with(|| KindPlan::new(rank, &kind));
-                        kind_plan.add(rank, &kind, request);
+                        kind_plan.add(rank, &kind, want);
                         for (version, objects) in &*want.versions {
                             kind_plan.pin(in_version(&kind, version, discovery), objects);
                         }
                     }
-                    Err(NotWatched::Silently) => {}
-                    Err(NotWatched::Refused(reason)) => {
+                    Some(reason) if want.kind != KindName::Any && !want.implicit => {
                         unwatched.entry(kind).or_insert_with(|| refused(reason));
                     }
+                    // It was requested implicitly or as part of a group.
+                    Some(_) => {}
                 },
             }
         }
@@ -212,46 +207,18 @@ fn refused(reason: &str) -> WatchHealth {
     WatchHealth::Down { reason: DownReason::Refused, message: reason.into() }
 }
 
-/// Which objects of a kind one [`WantedKind`] requests.
-struct ObjectRequest {
-    scope: Scope,
-    selector: Option<Selector>,
-    name: Option<Box<str>>,
-    implicit: bool,
-}
-
-/// Why a served kind is not watched.
-enum NotWatched {
-    /// It was requested implicitly or as part of a group.
-    Silently,
-    /// It was requested by name.
-    Refused(&'static str),
-}
-
-impl ObjectRequest {
-    fn new(want: &WantedKind, kind: &Kind) -> Result<Self, NotWatched> {
-        let refuse = |reason| match want.kind {
-            KindName::Named(_) if !want.implicit => NotWatched::Refused(reason),
-            KindName::Named(_) | KindName::Any => NotWatched::Silently,
-        };
-        let selector = want.selector.clone().filter(|selector| !selector.is_empty());
-        let names_namespaces = matches!(want.scope, Scope::In(_));
-        if want.scope.is_empty() {
-            return Err(refuse("none of its namespaces is to be watched"));
-        }
-        if !kind.namespaced && names_namespaces {
-            return Err(refuse(
-                "its objects are in no namespace, and only some namespaces are to be watched",
-            ));
-        }
-        let selects = selector.is_some() || want.name.is_some();
-        if kind.requires_selector() && !(selects && names_namespaces) {
-            return Err(refuse(
-                "objects of this kind are asked for by a name or a selector, and in named namespaces only",
-            ));
-        }
-        let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
-        Ok(Self { scope, selector, name: want.name.clone(), implicit: want.implicit })
+/// Why a served kind cannot be watched as requested.
+fn refusal(want: &WantedKind, kind: &Kind) -> Option<&'static str> {
+    let names_namespaces = matches!(want.scope, Scope::In(_));
+    let selects = want.name.is_some() || want.selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    if want.scope.is_empty() {
+        Some("none of its namespaces is to be watched")
+    } else if !kind.namespaced && names_namespaces {
+        Some("its objects are in no namespace, and only some namespaces are to be watched")
+    } else if kind.requires_selector() && !(selects && names_namespaces) {
+        Some("objects of this kind are asked for by a name or a selector, and in named namespaces only")
+    } else {
+        None
     }
 }
 
@@ -280,21 +247,20 @@ impl KindPlan {
         }
     }
 
-    fn add(&mut self, rank: usize, kind: &Arc<Kind>, request: ObjectRequest) {
+    fn add(&mut self, rank: usize, kind: &Arc<Kind>, want: &WantedKind) {
         if rank < self.rank {
             (self.rank, self.kind) = (rank, kind.clone());
         }
-        if let (Some(name), Scope::In(namespaces)) = (&request.name, &request.scope) {
+        let scope = if kind.namespaced { want.scope.clone() } else { Scope::default() };
+        if let (Some(name), Scope::In(namespaces)) = (&want.name, &scope) {
             for namespace in namespaces {
                 let key = (namespace.clone(), name.clone());
                 self.single_objects.entry(key).or_insert_with(|| kind.clone());
             }
-            return;
-        }
-        if request.implicit {
-            self.implicit = &self.implicit | &request.scope;
+        } else if want.implicit {
+            self.implicit = &self.implicit | &scope;
         } else {
-            self.widen(request.selector, &request.scope);
+            self.widen(want.selector.clone().filter(|selector| !selector.is_empty()), &scope);
         }
     }
 

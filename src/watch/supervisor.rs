@@ -23,24 +23,18 @@ use crate::types::{DownReason, Event, LiveObject, WatchHealth, WatchPlan, WatchS
 
 /// What all watchers share.
 #[derive(Clone)]
-pub struct WatchDeps {
-    pub client: Client,
-    pub events: mpsc::Sender<Event>,
-    pub metrics: WatchMetrics,
-    pub config: WatcherConfig,
+pub(crate) struct WatchDeps {
+    pub(crate) client: Client,
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) metrics: WatchMetrics,
+    pub(crate) config: WatcherConfig,
     /// Receives the custom resources that need a schema.
-    pub schemas: SchemaRequests,
-}
-
-impl std::fmt::Debug for WatchDeps {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("WatchDeps").field("config", &self.config).finish_non_exhaustive()
-    }
+    pub(crate) schemas: SchemaRequests,
 }
 
 /// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues, unless its
 /// [`DecodeConfig`] changes. A watcher that panics is reported as down and restarted; the others continue.
-pub async fn run_watchers(
+pub(crate) async fn run_watchers(
     mut plans: watch::Receiver<Arc<WatchPlan>>,
     mut decode_configs: watch::Receiver<Arc<DecodeConfig>>,
     deps: WatchDeps,

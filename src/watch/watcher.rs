@@ -3,7 +3,7 @@
 //! A [`Watcher`] lists, watches from the `resourceVersion` of the list, resumes from the last version or bookmark after a
 //! disconnect, and lists again after a 410. A [`WatchHandler`] decodes the objects and receives the [`WatcherEvent`]s.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -130,7 +130,7 @@ impl From<ReceiverClosed> for ApiError {
 }
 
 /// Lists and watches one collection until its handler is closed.
-pub struct Watcher<H> {
+pub(crate) struct Watcher<H> {
     spec: Arc<WatchSpec>,
     client: Client,
     config: WatcherConfig,
@@ -138,15 +138,9 @@ pub struct Watcher<H> {
     handler: H,
 }
 
-impl<H> fmt::Debug for Watcher<H> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Watcher").field(&self.spec).finish()
-    }
-}
-
 impl<H: WatchHandler> Watcher<H> {
     /// A watcher of the collection of `spec`. The handler applies the names and filters of the spec to the objects.
-    pub fn new(
+    pub(crate) fn new(
         spec: Arc<WatchSpec>,
         client: Client,
         config: WatcherConfig,
@@ -157,7 +151,7 @@ impl<H: WatchHandler> Watcher<H> {
     }
 
     /// Runs until the handler is closed.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(self.config.initial_backoff, self.config.max_backoff);
         let mut version = None;
         loop {

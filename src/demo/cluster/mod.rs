@@ -74,7 +74,6 @@ impl Cluster {
         self.update_store(Store::compact);
     }
 
-    /// The namespace and name of each object of a kind.
     pub(super) fn names(&self, kind: &Kind) -> Vec<(Box<str>, Box<str>)> {
         let objects = self.lock().objects(&kind.to_string());
         objects.into_keys().map(|key| (key.namespace, key.name)).collect()
@@ -152,7 +151,6 @@ impl Cluster {
         self.delete_object(object_path(key)?, &Preconditions::default(), false).map(|_| ())
     }
 
-    /// The served kind with this `apiVersion` and `kind`.
     pub fn resolve_kind(api_version: &str, kind: &str) -> Result<Kind, StatusError> {
         let resource =
             Resource::for_manifest(api_version, kind).ok_or_else(StatusError::resource_not_found)?;
@@ -165,16 +163,10 @@ impl Cluster {
         })
     }
 
-    /// The key of an object that has an `apiVersion` and a `kind`.
     pub(super) fn key_of(object: &Value) -> Result<ObjectKey, StatusError> {
-        let string = |value: &Value| value.as_str().unwrap_or("").to_owned();
-        let kind = Self::resolve_kind(&string(&object["apiVersion"]), &string(&object["kind"]))?;
-        let metadata = &object["metadata"];
-        Ok(ObjectKey {
-            kind: Arc::new(kind),
-            namespace: string(&metadata["namespace"]).into(),
-            name: string(&metadata["name"]).into(),
-        })
+        let string = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let kind = Self::resolve_kind(string("/apiVersion"), string("/kind"))?;
+        Ok(ObjectKey::new(kind, string("/metadata/namespace"), string("/metadata/name")))
     }
 
     fn patch_endpoint(

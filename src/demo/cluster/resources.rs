@@ -13,7 +13,7 @@ use k8s_openapi::{
 use serde_json::{Map, Value, json};
 
 use self::Feature::{CategoryAll, Generation, ReturnsDeletedObject, ScaleSubresource, StatusSubresource};
-use crate::types::Kind;
+use crate::{diff::retain_members, types::Kind};
 
 #[derive(Debug)]
 pub(super) struct Resource {
@@ -114,16 +114,7 @@ pub(super) fn round_trip<T: Serialize + DeserializeOwned>(object: Value) -> Resu
 
 /// `omitempty` of Go: empty lists and maps are omitted, structs without fields are not.
 fn drop_empty(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.values_mut().for_each(drop_empty);
-            fields.retain(|name, field| {
-                !is_empty(field) || (field.is_object() && !MAPS.contains(&name.as_str()))
-            });
-        }
-        Value::Array(elements) => elements.iter_mut().for_each(drop_empty),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+    retain_members(value, &|name, field| !is_empty(field) || (field.is_object() && !MAPS.contains(&name)));
 }
 
 #[rustfmt::skip]

@@ -141,7 +141,6 @@ fn accepts_aggregated_discovery(parts: &Parts) -> bool {
         && accept.split(',').any(|media_type| media_type.trim() == resources::AGGREGATED_DISCOVERY)
 }
 
-/// A request for objects of one resource.
 struct ResourceRequest<'a> {
     api: &'a ApiState,
     parts: &'a Parts,

@@ -422,7 +422,6 @@ fn require_matching_name(requested: &Value, name: &str) -> Result<(), StatusErro
     }
 }
 
-/// The `scale` subresource of an object.
 pub(super) fn scale_of(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let copied = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];

@@ -86,8 +86,6 @@ fn hash_of_rest(object: &Value, key: &RedactionKey) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::{Value, json};
 
     use super::{DeclaredBody, Kind, LAST_APPLIED, ObjectKey, RedactionKey, UnknownReason, last_applied};
@@ -99,7 +97,7 @@ mod tests {
     }
 
     fn object_key(kind: Kind) -> ObjectKey {
-        ObjectKey { kind: Arc::new(kind), namespace: "shop".into(), name: "web".into() }
+        ObjectKey::new(kind, "shop", "web")
     }
 
     fn read(annotation: &Value) -> DeclaredBody {

@@ -23,6 +23,7 @@ pub(super) use self::{
     walk::{element_segment, guess_keys, is_quantity_name, key_values, schema_keys},
 };
 use super::{
+    fields::retain_members,
     ownership::FieldOwners,
     redaction::{LAST_APPLIED, redact_secret, with_redacted_secret},
     reporter::DiffReporter,
@@ -123,7 +124,7 @@ pub fn normalize(document: &mut Value, key: &RedactionKey) {
     }
     let (group, kind) = group_and_kind(members);
     let (group, kind) = (group.to_owned(), kind.to_owned());
-    drop_nulls(document);
+    retain_members(document, &|_, member| !member.is_null());
     redact_secret(document, &group, &kind, std::slice::from_ref(key));
 }
 
@@ -131,15 +132,4 @@ fn group_and_kind(document: &Map<String, Value>) -> (&str, &str) {
     let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     (group, text("kind"))
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }

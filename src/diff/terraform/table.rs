@@ -92,7 +92,6 @@ impl ProviderTable {
         &self.blocks[index]
     }
 
-    /// The block at a path of attributes.
     pub(super) fn block_at(&self, resource_type: &str, attributes: &[&str]) -> Option<usize> {
         let start = self.resource_type(resource_type)?.block;
         attributes.iter().try_fold(start, |block, name| {

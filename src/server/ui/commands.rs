@@ -235,8 +235,6 @@ fn quote(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::{
         Command, annotate_hash, explain, helm_commands, kubectl_get, last_applied_commands, quote,
         terraform_commands,
@@ -244,7 +242,7 @@ mod tests {
     use crate::types::{Algorithm, Kind, ObjectKey};
 
     fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
-        ObjectKey { kind: Arc::new(kind), namespace: namespace.into(), name: name.into() }
+        ObjectKey::new(kind, namespace, name)
     }
 
     fn texts(commands: Vec<Command>) -> Vec<String> {

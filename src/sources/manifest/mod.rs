@@ -42,12 +42,10 @@ struct ManifestSource {
     scopes: SharedScopes,
 }
 
-/// State of one path.
 #[derive(Default)]
 struct PathState {
     /// The files that the last scan found.
     found: Option<ManifestFiles>,
-    /// The files that were last decoded.
     decoded: Option<ManifestFiles>,
 }
 

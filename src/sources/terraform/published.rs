@@ -12,7 +12,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::state::TerraformState;
@@ -20,7 +20,7 @@ use crate::{
     diff::{is_redacted, pack, redact, unpack},
     sources::{inflate::json_fault, scopes::is_built_in},
     types::{
-        BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, RedactionKey, SkipReason, SkippedResource,
+        BaselineFault, DeclaredBody, DeclaredObject, ObjectRef, PackedJson, RedactionKey, SkippedResource,
         UnknownReason,
     },
 };
@@ -100,57 +100,54 @@ struct StoredBaseline {
     /// Base64.
     key: String,
     objects: Vec<StoredObject>,
-    skipped: Vec<StoredSkipped>,
+    skipped: Vec<SkippedResource>,
 }
 
 #[derive(Deserialize, Serialize)]
 struct StoredObject {
     address: Box<str>,
     resource_type: Box<str>,
-    #[serde(flatten, with = "StoredRef")]
+    #[serde(flatten)]
     object: ObjectRef,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     uid: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sensitive: Vec<Box<str>>,
-    body: StoredBody,
+    #[serde(with = "StoredBody")]
+    body: DeclaredBody,
 }
 
 #[derive(Deserialize, Serialize)]
-#[serde(remote = "ObjectRef")]
-struct StoredRef {
-    group: Box<str>,
-    version: Box<str>,
-    kind: Box<str>,
-    namespace: Box<str>,
-    name: Box<str>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "DeclaredBody", rename_all = "snake_case")]
 enum StoredBody {
-    Attributes(Value),
-    Whole(Value),
-    Subset(Value),
-    Parts(Value),
-    Opaque(String),
+    Attributes(#[serde(with = "plain_json")] PackedJson),
+    Whole(#[serde(with = "plain_json")] PackedJson),
+    Subset(#[serde(with = "plain_json")] PackedJson),
+    Parts(#[serde(with = "plain_json")] PackedJson),
+    /// A newer exporter may have written a reason that this one does not know.
+    Opaque(#[serde(deserialize_with = "reason_or_unreadable")] UnknownReason),
 }
 
-#[derive(Deserialize, Serialize)]
-struct StoredSkipped {
-    address: Box<str>,
-    resource_type: Box<str>,
-    reason: String,
+mod plain_json {
+    use super::{Deserialize, Deserializer, PackedJson, Serialize, Serializer, Value, pack, unpack};
+
+    pub(super) fn serialize<S: Serializer>(packed: &PackedJson, serializer: S) -> Result<S::Ok, S::Error> {
+        unpack(packed).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PackedJson, D::Error> {
+        Value::deserialize(deserializer).map(|document| pack(&document))
+    }
+}
+
+fn reason_or_unreadable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UnknownReason, D::Error> {
+    let reason = String::deserialize(deserializer)?;
+    Ok(UnknownReason::parse(&reason).unwrap_or(UnknownReason::UnreadableBaseline))
 }
 
 impl StoredBaseline {
     fn new(published: &PublishedBaseline) -> Self {
         let PublishedBaseline { name, published, key, state } = published;
-        let stored_skipped = |skipped: &SkippedResource| StoredSkipped {
-            address: skipped.address.clone(),
-            resource_type: skipped.resource_type.clone(),
-            reason: skipped.reason.as_str().to_owned(),
-        };
         Self {
             drift_baseline: FORMAT_VERSION,
             name: name.clone(),
@@ -160,24 +157,19 @@ impl StoredBaseline {
             published: *published,
             key: STANDARD.encode(key.bytes()),
             objects: state.objects.iter().map(|object| StoredObject::new(object)).collect(),
-            skipped: state.skipped.iter().map(stored_skipped).collect(),
+            skipped: state.skipped.clone(),
         }
     }
 
     fn decode(self) -> Option<PublishedBaseline> {
         let key = RedactionKey::new(STANDARD.decode(&self.key).ok()?.try_into().ok()?);
         let objects = self.objects.into_iter().map(|object| Arc::new(object.decode(&key))).collect();
-        let skipped = self.skipped.into_iter().map(|skipped| SkippedResource {
-            address: skipped.address,
-            resource_type: skipped.resource_type,
-            reason: SkipReason::parse(&skipped.reason).unwrap_or(SkipReason::Unreadable),
-        });
         let state = TerraformState {
             serial: self.serial,
             lineage: self.lineage,
             terraform_version: self.terraform_version,
             objects,
-            skipped: skipped.collect(),
+            skipped: self.skipped,
         };
         Some(PublishedBaseline { name: self.name, published: self.published, key, state })
     }
@@ -185,34 +177,12 @@ impl StoredBaseline {
 
 impl StoredObject {
     fn new(declared: &DeclaredObject) -> Self {
-        let body = match &declared.body {
-            DeclaredBody::Attributes(packed) => StoredBody::Attributes(unpack(packed)),
-            DeclaredBody::Whole(packed) => StoredBody::Whole(unpack(packed)),
-            DeclaredBody::Subset(packed) => StoredBody::Subset(unpack(packed)),
-            DeclaredBody::Parts(packed) => StoredBody::Parts(unpack(packed)),
-            DeclaredBody::Opaque(reason) => StoredBody::Opaque(reason.as_str().to_owned()),
-        };
-        Self {
-            address: declared.address.clone(),
-            resource_type: declared.resource_type.clone(),
-            object: declared.object.clone(),
-            uid: declared.uid.clone(),
-            sensitive: declared.sensitive.clone(),
-            body,
-        }
+        let DeclaredObject { address, resource_type, object, uid, sensitive, body, .. } = declared.clone();
+        Self { address, resource_type, object, uid, sensitive, body }
     }
 
     fn decode(self, key: &RedactionKey) -> DeclaredObject {
         let Self { address, resource_type, object, uid, sensitive, body } = self;
-        let body = match body {
-            StoredBody::Attributes(document) => DeclaredBody::Attributes(pack(&document)),
-            StoredBody::Whole(document) => DeclaredBody::Whole(pack(&document)),
-            StoredBody::Subset(document) => DeclaredBody::Subset(pack(&document)),
-            StoredBody::Parts(document) => DeclaredBody::Parts(pack(&document)),
-            StoredBody::Opaque(reason) => DeclaredBody::Opaque(
-                UnknownReason::parse(&reason).unwrap_or(UnknownReason::UnreadableBaseline),
-            ),
-        };
         DeclaredObject { address, resource_type, object, uid, sensitive, key: key.clone(), body }
     }
 }
@@ -313,13 +283,7 @@ mod tests {
     use crate::types::{ObjectRef, RedactionKey};
 
     fn redacted(group: &str, mut body: Value) -> String {
-        let object = ObjectRef {
-            group: group.into(),
-            version: "v1".into(),
-            kind: "Any".into(),
-            namespace: "shop".into(),
-            name: "a".into(),
-        };
+        let object = ObjectRef::new(group, "v1", "Any", "shop", "a");
         redact_private(&RedactionKey::new([1; 32]), &object, &mut body);
         body.to_string()
     }

@@ -6,7 +6,7 @@ use crate::{
     diff::{
         is_secret,
         manifest::normalize,
-        pack, redact_all, redact_binary_data, redact_last_applied, redact_secret,
+        pack, redact_all, redact_binary_data, redact_last_applied, redact_secret, retain_members,
         terraform::{
             PART_TYPES, gvk_of, record_absent_attributes, record_unset_fields, redact_field,
             sensitive_attributes,
@@ -19,7 +19,6 @@ use crate::{
     types::{DeclaredBody, DeclaredObject, ObjectRef, RedactionKey, SkipReason, UnknownReason},
 };
 
-/// One instance of a resource.
 pub(super) struct ResourceInstance<'a> {
     pub(super) address: Box<str>,
     pub(super) resource_type: &'a str,
@@ -168,14 +167,7 @@ fn upgrade_resources(value: &mut Value) {
 
 /// Removes nulls and empty lists, since states contain every attribute.
 fn prune(value: &mut Value) {
-    match value {
-        Value::Array(elements) => elements.iter_mut().for_each(prune),
-        Value::Object(members) => {
-            members.values_mut().for_each(prune);
-            members.retain(|_, member| !member.is_null() && *member != Value::Array(Vec::new()));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+    retain_members(value, &|_, member| !member.is_null() && *member != Value::Array(Vec::new()));
 }
 
 /// Identifies the object of a resource; `None` if the state does not name it.
@@ -202,25 +194,15 @@ fn object_name(
     identity: Option<&Value>,
 ) -> Option<ObjectRef> {
     let metadata = &attributes["metadata"][0];
-    let non_empty = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let from_identity = |name: &str| identity.and_then(|identity| non_empty(&identity[name]));
-    let id = attributes["id"].as_str().filter(|id| !id.contains('='));
-    let (id_namespace, id_name) = id.map_or((None, None), |id| match id.split_once('/') {
-        Some((namespace, name)) => (Some(namespace.to_owned()), Some(name.to_owned())),
-        None => (None, Some(id.to_owned())),
-    });
-    let name = from_identity("name")
-        .or_else(|| non_empty(&metadata["name"]))
-        .or(id_name)
-        .filter(|name| !name.is_empty())?;
-    let namespace = from_identity("namespace").or_else(|| non_empty(&metadata["namespace"])).or(id_namespace);
-    Some(ObjectRef {
-        group: group.into(),
-        version: version.into(),
-        kind: kind.into(),
-        namespace: namespace.unwrap_or_default().into(),
-        name: name.into(),
-    })
+    let id = attributes["id"].as_str().filter(|id| !id.contains('=')).unwrap_or_default();
+    let (id_namespace, id_name) = id.split_once('/').unwrap_or(("", id));
+    let find = |name: &str, from_id: &'_ str| {
+        let recorded = [identity.map(|identity| &identity[name]), Some(&metadata[name])];
+        let mut recorded = recorded.into_iter().flatten().filter_map(Value::as_str);
+        recorded.find(|text| !text.is_empty()).unwrap_or(from_id).to_owned()
+    };
+    let (namespace, name) = (find("namespace", id_namespace), find("name", id_name));
+    (!name.is_empty()).then(|| ObjectRef::new(group, version, kind, &namespace, &name))
 }
 
 /// Paths, without indices, that a state marks as sensitive by `[{"type":"get_attr","value":"data"}, …]`.

@@ -37,43 +37,38 @@ pub(super) fn decode_show(
             module.resources.iter().filter(|resource| is_kubernetes_resource(&resource.mode, &resource.kind))
         {
             let change = drift.remove(resource.address.as_str()).map(|drifted| &drifted.change);
-            let values = change.map_or(resource.values, |change| change.before).map_or("null", RawValue::get);
+            let values = change.map_or(resource.values, |change| change.before);
             let marks = change.map_or(resource.sensitive_values, |change| change.before_sensitive);
-            let marks = marks.map_or("null", RawValue::get);
-            let inputs = [&resource.address, &resource.kind, values, marks];
-            let decode = || decode_instance(resource, values, marks, key);
+            let inputs = [&resource.address, &resource.kind, json_text(values), json_text(marks)];
+            let decode = || decode_instance(inputs, resource.schema_version, key);
             state.push(cache.get_or_decode(&inputs, decode)?);
         }
     }
     // The others were deleted from the cluster, and are still declared.
     let deleted = drift.into_values().filter(|drifted| is_kubernetes_resource(&drifted.mode, &drifted.kind));
     for drifted in deleted {
-        let resource = ShowResource {
-            address: drifted.address.clone(),
-            mode: drifted.mode.clone(),
-            kind: drifted.kind.clone(),
-            schema_version: 1,
-            values: drifted.change.before,
-            sensitive_values: drifted.change.before_sensitive,
-        };
-        let values = resource.values.map_or("null", RawValue::get);
-        let marks = resource.sensitive_values.map_or("null", RawValue::get);
-        state.push(decode_instance(&resource, values, marks, key)?);
+        let PlannedChange { before, before_sensitive } = &drifted.change;
+        let inputs = [&drifted.address, &drifted.kind, json_text(*before), json_text(*before_sensitive)];
+        state.push(decode_instance(inputs, 1, key)?);
     }
     Ok(())
 }
 
+fn json_text(value: Option<&RawValue>) -> &str {
+    value.map_or("null", RawValue::get)
+}
+
+/// `marks` has the shape of `values`, with `true` for sensitive ones.
 fn decode_instance(
-    resource: &ShowResource<'_>,
-    values: &str,
-    marks: &str,
+    [address, resource_type, values, marks]: [&str; 4],
+    schema_version: u64,
     key: &RedactionKey,
 ) -> Result<DecodedPart, BaselineFault> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| BaselineFault::Unreadable);
     let instance = ResourceInstance {
-        address: resource.address.as_str().into(),
-        resource_type: &resource.kind,
-        schema_version: resource.schema_version,
+        address: address.into(),
+        resource_type,
+        schema_version,
         attributes: parse(values)?,
         sensitive: sensitive_marks(&parse(marks)?),
         identity: None,

@@ -65,7 +65,6 @@ struct SecretName {
 struct StateTracking {
     /// The version that was last observed.
     version: Option<StateVersion>,
-    /// Since when the state is incomplete.
     incomplete_since: Option<Instant>,
     /// Whether the lock was released and the state has not been read since.
     is_lock_released: bool,

@@ -267,7 +267,6 @@ pub(super) fn object_or_skipped(instance: ResourceInstance<'_>, key: &RedactionK
     }
 }
 
-/// Whether resources of this mode and type are Kubernetes objects.
 pub(super) fn is_kubernetes_resource(mode: &str, resource_type: &str) -> bool {
     mode == "managed" && (resource_type.starts_with("kubernetes_") || resource_type == "kubectl_manifest")
 }

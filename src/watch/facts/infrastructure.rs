@@ -84,7 +84,6 @@ fn load_balancer_address(status: Option<&RawValue>) -> Option<Box<str>> {
     Some(address.0.into())
 }
 
-/// The spec of a `PersistentVolumeClaim`.
 #[derive(Default, Deserialize)]
 pub(super) struct VolumeClaimSpec<'a> {
     #[serde(borrow)]

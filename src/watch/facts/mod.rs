@@ -5,8 +5,6 @@ mod custom;
 mod infrastructure;
 mod workloads;
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -169,7 +167,6 @@ impl<'a> Conditions<'a> {
         self.0.iter().find(|condition| condition.r#type.0 == name)
     }
 
-    /// The condition of this type if it has this status.
     fn with_status(&self, name: &str, status: &str) -> Option<&Condition<'a>> {
         self.get(name).filter(|condition| condition.status.0 == status)
     }
@@ -216,8 +213,8 @@ struct ObjectReference<'a> {
 impl ObjectReference<'_> {
     fn to_key(&self, referrer: &ObjectKey) -> ObjectKey {
         let (group, version) = self.api_version.0.split_once('/').unwrap_or(("", &self.api_version.0));
-        let kind = Arc::new(Kind::undiscovered(group, version, &self.kind.0));
-        ObjectKey { kind, namespace: referrer.namespace.clone(), name: self.name.0.as_ref().into() }
+        let kind = Kind::undiscovered(group, version, &self.kind.0);
+        ObjectKey::new(kind, &referrer.namespace, &self.name.0)
     }
 }
 
@@ -310,8 +307,6 @@ const TEMPLATE_LABELS: &[&str] =
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::{Value, json, value::to_raw_value};
 
     use super::{
@@ -381,7 +376,7 @@ mod tests {
 
     #[track_caller]
     fn check_target(kind: Kind, spec: &Value, target: Option<(&str, &str)>) {
-        let key = ObjectKey { kind: Arc::new(kind), namespace: "shop".into(), name: "web-scaler".into() };
+        let key = ObjectKey::new(kind, "shop", "web-scaler");
         let scaled = scale_target(&key, Some(&to_raw_value(spec).unwrap()));
         let found = scaled.as_ref().map(|key| (&*key.kind.group, key.to_string()));
         assert_eq!(found, target.map(|(group, object)| (group, object.to_owned())), "{spec}");
@@ -403,8 +398,7 @@ mod tests {
 
     #[test]
     fn controller_is_preferred_to_other_owners() {
-        let pod = Arc::new(Kind::undiscovered("", "v1", "Pod"));
-        let key = ObjectKey { kind: pod, namespace: "shop".into(), name: "web-1".into() };
+        let key = ObjectKey::new(Kind::undiscovered("", "v1", "Pod"), "shop", "web-1");
         let owner = |references: Value| {
             controller_of(&key, Some(&to_raw_value(&references).unwrap())).map(|key| key.to_string())
         };
