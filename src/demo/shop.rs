@@ -1,7 +1,5 @@
 //! The objects of the demo cluster: a small shop with hash annotations, and objects that Terraform, Helm and kubectl manage.
 
-use std::sync::Arc;
-
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -91,14 +89,9 @@ impl Shop {
     pub(super) fn create_missing(&self) -> Result<(), StatusError> {
         let namespace = Kind::namespace();
         for name in ["default", "shop", "payments", "platform", KUBECTL_NAMESPACE, terraform::NAMESPACE] {
-            let key =
-                ObjectKey { kind: Arc::new(namespace.clone()), namespace: "".into(), name: name.into() };
-            if self.cluster.get(&key).is_none() {
-                self.cluster.create(
-                    &namespace,
-                    terraform::FIELD_MANAGER,
-                    json!({"metadata": {"name": name}}),
-                )?;
+            if self.cluster.get(&ObjectKey::new(namespace.clone(), "", name)).is_none() {
+                let object = json!({"metadata": {"name": name}});
+                self.cluster.create(&namespace, terraform::FIELD_MANAGER, object)?;
             }
         }
         for application in APPLICATIONS {

@@ -204,10 +204,6 @@ impl ActiveRules {
         self.update(verdict, |count| count + 1);
     }
 
-    fn subtract(&mut self, verdict: &Verdict) {
-        self.update(verdict, |count| count.saturating_sub(1));
-    }
-
     fn update(&mut self, verdict: &Verdict, update: impl Fn(u64) -> u64) {
         for rule in verdict.differences().flat_map(|difference| &*difference.matched) {
             if let Some(at) = self.set.position(rule) {
@@ -237,7 +233,7 @@ pub(super) fn update_rule_matches(
         return;
     }
     let rules = Arc::make_mut(rules);
-    before.into_iter().for_each(|verdict| rules.subtract(verdict));
+    before.into_iter().for_each(|verdict| rules.update(verdict, |count| count.saturating_sub(1)));
     after.into_iter().for_each(|verdict| rules.add(verdict));
 }
 

@@ -107,17 +107,17 @@ pub(super) fn source_verdicts(
             let judgement = judge_record(record, record.in_grace_period(now));
             verdicts.push(SourceVerdict::plain(Source::StatusHash, judgement));
         }
-        // A Job is watched for its runs, not for a hash.
         let is_job = object.report.as_ref().is_some_and(|report| report.run.is_some());
-        match (&object.hash_baseline, verdicts.is_empty()) {
-            (HashBaseline::NotRequested | HashBaseline::Absent, false) => {}
-            (HashBaseline::Absent, true) if is_job => {
-                verdicts.push(SourceVerdict::plain(Source::Unclaimed, Judgement::NoBaseline));
-            }
-            (HashBaseline::NotRequested, true) => {
-                verdicts.push(SourceVerdict::plain(Source::Unclaimed, Judgement::NoBaseline));
-            }
-            (_, _) => verdicts.push(SourceVerdict::plain(Source::Annotation, judge(object))),
+        let has_hash_claim = match &object.hash_baseline {
+            HashBaseline::NotRequested => false,
+            // A Job is watched for its runs, not for a hash.
+            HashBaseline::Absent => verdicts.is_empty() && !is_job,
+            HashBaseline::Unusable(_) | HashBaseline::Match(_) | HashBaseline::Mismatch(_) => true,
+        };
+        if has_hash_claim {
+            verdicts.push(SourceVerdict::plain(Source::Annotation, judge(object)));
+        } else if verdicts.is_empty() {
+            verdicts.push(SourceVerdict::plain(Source::Unclaimed, Judgement::NoBaseline));
         }
     }
     // A field that one baseline marks as sensitive is redacted in the findings of all sources.

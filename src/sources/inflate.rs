@@ -126,7 +126,7 @@ pub(super) mod tests {
     use flate2::{Compression, write::GzEncoder};
     use proptest::prelude::*;
 
-    use super::{BaselineFault, InflateReader, ReadError};
+    use super::{BaselineFault, InflateReader};
 
     pub(in crate::sources) fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -134,15 +134,8 @@ pub(super) mod tests {
         encoder.finish().unwrap()
     }
 
-    fn fault(error: ReadError) -> BaselineFault {
-        match error {
-            ReadError::Invalid(fault) => fault,
-            ReadError::Io(error) => panic!("no file is involved: {error}"),
-        }
-    }
-
     fn inflate(bytes: &[u8], limit: u64) -> Result<Vec<u8>, BaselineFault> {
-        InflateReader::new(bytes, limit).and_then(InflateReader::read_to_end).map_err(fault)
+        InflateReader::new(bytes, limit).and_then(InflateReader::read_to_end).map_err(Into::into)
     }
 
     #[test]
@@ -170,7 +163,7 @@ pub(super) mod tests {
         let read = |parts: &[&[u8]]| {
             let text =
                 InflateReader::from_chunks(&parts.concat(), parts.len()).and_then(InflateReader::read_to_end);
-            text.map(|text| text.len()).map_err(fault)
+            text.map(|text| text.len()).map_err(BaselineFault::from)
         };
         assert_eq!(read(&[&one[..half], &one[half..]]), Ok(4000));
         assert_eq!(read(&[&one[..half], &other[half..]]), Err(BaselineFault::Incomplete));

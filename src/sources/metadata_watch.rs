@@ -138,7 +138,8 @@ impl MetadataCache {
                 let (partition, updates) = (partitions.len(), sender.clone());
                 let handler = PartitionHandler { partition, resource: query.resource, updates };
                 watches.spawn(Watcher::new(Arc::new(spec), client.clone(), config, metrics, handler).run());
-                partitions.push(Partition::new(query.clone(), namespace));
+                let (query, listed) = (query.clone(), BTreeMap::new());
+                partitions.push(Partition { query, namespace, objects: None, listed, failure: None });
             }
         }
         Self { partitions, updates, changed: None, _watches: watches }
@@ -241,10 +242,6 @@ impl MetadataCache {
 }
 
 impl Partition {
-    fn new(query: ObjectQuery, namespace: Option<Box<str>>) -> Self {
-        Self { query, namespace, objects: None, listed: BTreeMap::new(), failure: None }
-    }
-
     /// The request in messages: `list Secrets with label tfstate=true in namespace shop`.
     fn describe(&self, operation: Operation) -> String {
         let verb = match operation {

@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{facts, status::StatusDecoder};
+use super::{facts, status::decode_status};
 use crate::{
     diff::{
         Algorithm, FingerprintError, LAST_APPLIED, RecordedHash, SpecView, Text, field_manager, fingerprint,
@@ -64,15 +64,12 @@ impl DecodeConfig {
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
     spec: Arc<WatchSpec>,
-    prefix: Box<str>,
+    config: DecodeConfig,
     hash_annotation: Box<str>,
-    ignore_hash_annotations: bool,
     /// The inputs of an object without any of the labels; most objects share it.
     no_rule_inputs: Arc<RuleInputs>,
     ignore_annotation: Option<Box<str>>,
     documents: Option<Arc<RedactionPolicy>>,
-    last_applied: Option<Arc<RedactionPolicy>>,
-    status: StatusDecoder,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -103,16 +100,13 @@ impl ObjectDecoder {
         Self {
             documents: config.redaction_of(&spec.kind).cloned(),
             spec,
-            prefix: prefix.clone(),
+            config: config.clone(),
             hash_annotation: format!("{prefix}/spec-hash").into(),
-            ignore_hash_annotations: config.ignore_hash_annotations,
             no_rule_inputs: Arc::new(RuleInputs {
                 label_names: config.label_names.clone(),
                 ..RuleInputs::default()
             }),
             ignore_annotation: config.honor_ignore_annotation.then(|| format!("{prefix}/ignore").into()),
-            last_applied: config.last_applied.clone(),
-            status: StatusDecoder::new(config),
         }
     }
 
@@ -187,15 +181,18 @@ impl ObjectDecoder {
         };
         object.rule_inputs = self.rule_inputs(metadata);
         self.attach_document(text, metadata, &mut object);
-        object.report = self.status.decode(&self.spec.kind, text, &mut object.facts);
+        object.report = decode_status(&self.config, &self.spec.kind, text, &mut object.facts);
         Some(object)
     }
 
     /// Caches the whole object, redacted, if its fields are compared.
     fn attach_document(&self, text: &str, metadata: &RawMetadata<'_>, object: &mut LiveObject) {
         let is_applied = |annotations: &&RawValue| string_value(annotations, LAST_APPLIED).is_some();
-        let applied =
-            self.last_applied.as_ref().filter(|_| metadata.annotations.as_ref().is_some_and(is_applied));
+        let applied = self
+            .config
+            .last_applied
+            .as_ref()
+            .filter(|_| metadata.annotations.as_ref().is_some_and(is_applied));
         let Some(policy) = self.documents.as_ref().or(applied) else { return };
         let Ok(Value::Object(mut members)) = serde_json::from_str(text) else {
             return attach_unreadable_document(object, applied);
@@ -214,25 +211,19 @@ impl ObjectDecoder {
     }
 
     fn rule_inputs(&self, metadata: &RawMetadata<'_>) -> Arc<RuleInputs> {
-        let labels = metadata.labels.map(|labels| self.selected_labels(labels)).unwrap_or_default();
-        let muted_paths = self.ignored_fields(metadata);
-        if labels.is_empty() && muted_paths.is_empty() {
+        let label_names = &self.config.label_names;
+        let selected = |labels: &RawValue| {
+            let label = |name: &Box<str>| Some((name.clone(), string_value(labels, name)?.into()));
+            label_names.iter().filter_map(label).collect()
+        };
+        let labels: Box<[_]> = metadata.labels.map(selected).unwrap_or_default();
+        let annotation = self.ignore_annotation.as_ref().zip(metadata.annotations);
+        let muted_paths = annotation.and_then(|(name, annotations)| string_value(annotations, name));
+        if labels.is_empty() && muted_paths.as_ref().is_none_or(|paths| paths.is_empty()) {
             return self.no_rule_inputs.clone();
         }
-        Arc::new(RuleInputs { labels, muted_paths, label_names: self.no_rule_inputs.label_names.clone() })
-    }
-
-    fn ignored_fields(&self, metadata: &RawMetadata<'_>) -> Box<str> {
-        let annotation = self.ignore_annotation.as_ref().zip(metadata.annotations);
-        annotation
-            .and_then(|(name, annotations)| string_value(annotations, name))
-            .map(|text| (*text).into())
-            .unwrap_or_default()
-    }
-
-    fn selected_labels(&self, labels: &RawValue) -> Box<[(Box<str>, Box<str>)]> {
-        let names = self.no_rule_inputs.label_names.iter();
-        names.filter_map(|name| Some((name.clone(), string_value(labels, name)?.into()))).collect()
+        let muted_paths = muted_paths.map(Into::into).unwrap_or_default();
+        Arc::new(RuleInputs { labels, muted_paths, label_names: label_names.clone() })
     }
 
     /// The last resort for an object of an unexpected shape.
@@ -241,18 +232,18 @@ impl ObjectDecoder {
         let metadata = &value["metadata"];
         let field = |name: &str| metadata[name].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty())?;
-        let baseline = if self.ignore_hash_annotations {
+        let baseline = if self.config.ignore_hash_annotations {
             HashBaseline::NotRequested
         } else {
             HashBaseline::Unusable(UnknownReason::Unreadable)
         };
         let mut object = self.new_object(name, field("namespace"), baseline);
         let applied =
-            self.last_applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
+            self.config.last_applied.as_ref().filter(|_| metadata["annotations"].get(LAST_APPLIED).is_some());
         if self.documents.is_some() || applied.is_some() {
             attach_unreadable_document(&mut object, applied);
         }
-        object.report = self.status.decode(&self.spec.kind, text, &mut object.facts);
+        object.report = decode_status(&self.config, &self.spec.kind, text, &mut object.facts);
         object.uid = field("uid").into();
         object.resource_version = field("resourceVersion").into();
         Some(object)
@@ -288,7 +279,7 @@ impl ObjectDecoder {
         tfdrift: Result<Digest, UnknownReason>,
         replicas: Option<i32>,
     ) -> HashBaseline {
-        if self.ignore_hash_annotations {
+        if self.config.ignore_hash_annotations {
             return HashBaseline::NotRequested;
         }
         let annotations = raw.metadata.annotations;
@@ -332,7 +323,8 @@ impl ObjectDecoder {
             return HashBaseline::Match(recorded.digest);
         }
         let RecordedHash { algorithm, digest: expected } = recorded;
-        let covers_key = |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.prefix);
+        let covers_key =
+            |key: &str| algorithm == Algorithm::JcsV1 && is_declared_key(key, &self.config.annotation_prefix);
         let HashManagers { owner, mut recorded_by } =
             hash_managers(&managed_fields, &self.hash_annotation, &covers_key);
         if replicas == Some(0) && replicas_are_unowned(&managed_fields) {
@@ -342,7 +334,8 @@ impl ObjectDecoder {
     }
 
     fn hash(&self, algorithm: Algorithm, kind: &Kind, text: &str) -> Result<Digest, UnknownReason> {
-        fingerprint(algorithm, kind, text, &self.prefix).map_err(|error| unknown_reason(&error))
+        fingerprint(algorithm, kind, text, &self.config.annotation_prefix)
+            .map_err(|error| unknown_reason(&error))
     }
 
     /// Whether the object matches the hash if it is read in the API version in which the hash was recorded. `jcs-v1`

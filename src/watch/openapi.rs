@@ -51,11 +51,6 @@ pub struct SchemaRequests {
 }
 
 impl SchemaRequests {
-    fn new() -> (Self, watch::Receiver<Arc<ClusterSchemas>>) {
-        let (schemas, receiver) = watch::channel(Arc::default());
-        (Self { schemas, wake: Arc::default() }, receiver)
-    }
-
     /// Requests the schemas of all custom resources of the plan whose fields are compared. Their diffs wait for them.
     pub(super) fn request(&self, plan: &WatchPlan, config: &DecodeConfig) {
         let watched = plan.watches.iter().map(|spec| &spec.kind);
@@ -112,7 +107,8 @@ impl SchemaReader {
         client: Client,
         config: WatcherConfig,
     ) -> (Self, SchemaRequests, watch::Receiver<Arc<ClusterSchemas>>) {
-        let (requests, schemas) = SchemaRequests::new();
+        let (sender, schemas) = watch::channel(Arc::default());
+        let requests = SchemaRequests { schemas: sender, wake: Arc::default() };
         let reader = Self {
             client,
             timeout: config.idle_timeout,

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{WatcherConfig, discovery::DiscoveryClient, request::ApiError};
+use super::{WatcherConfig, discovery::DiscoveryClient};
 use crate::types::{
     DownReason, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind, ServedKinds, Unwatched,
     WantedKind, WatchHealth, WatchPlan, WatchSpec,
@@ -103,7 +103,9 @@ impl Planner {
                     warn!(%error, "Discovery failed; using the last known kinds.");
                 }
                 if self.discovery.served().is_none() {
-                    self.discovery = Discovery::Failed(discovery_health(&error));
+                    let message = format!("discovery failed: {error}").into();
+                    self.discovery =
+                        Discovery::Failed(WatchHealth::Down { reason: error.down_reason(), message });
                 }
             }
         }
@@ -141,11 +143,6 @@ async fn changed<S>(settings: &mut watch::Receiver<Arc<S>>) {
     if settings.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
-}
-
-fn discovery_health(error: &ApiError) -> WatchHealth {
-    let message = format!("discovery failed: {error}");
-    WatchHealth::Down { reason: error.down_reason(), message: message.into() }
 }
 
 /// Plans the watches. The result does not depend on the order of `wanted`, and every object is reported by exactly one

@@ -1,7 +1,5 @@
 //! Decodes what controllers record in the status of an object, and how a Job ran.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -20,46 +18,41 @@ pub(super) const MAX_MESSAGE_CHARS: usize = 256;
 const MAX_NAME_CHARS: usize = 64;
 const MAX_OUTPUTS: usize = 100;
 
-#[derive(Clone, Debug)]
-pub(super) struct StatusDecoder {
-    records: Arc<[StatusHashSpec]>,
-    jobs: Option<TerraformJobSpec>,
-    prefix: Box<str>,
+/// Returns `None` if no spec matches the object. A recorded phase also sets the health in `facts`.
+pub(super) fn decode_status(
+    config: &DecodeConfig,
+    kind: &Kind,
+    text: &str,
+    facts: &mut ObjectFacts,
+) -> Option<Box<StatusReport>> {
+    if config.records.is_empty() && config.jobs.is_none() {
+        return None;
+    }
+    let object: Value = serde_json::from_str(text).ok()?;
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
+    let label = |name: &str| object["metadata"]["labels"][name].as_str();
+    let spec = config.records.iter().find(|spec| spec.objects.matches_object(kind, namespace, label));
+    let prefix = &config.annotation_prefix;
+    let record = spec.map(|spec| RecordDecoder { spec, kind, json: text, object: &object, prefix }.decode());
+    let run = config.jobs.as_ref().filter(|spec| spec.objects.matches_object(kind, namespace, label));
+    let run = run.map(|spec| job_run(spec, &object));
+    if let Some(record) = &record {
+        set_health_from_phase(record, facts);
+    }
+    (record.is_some() || run.is_some()).then(|| Box::new(StatusReport { record, run }))
 }
 
-impl StatusDecoder {
-    pub(super) fn new(config: &DecodeConfig) -> Self {
-        Self {
-            records: config.records.clone(),
-            jobs: config.jobs.clone(),
-            prefix: config.annotation_prefix.clone(),
-        }
-    }
+struct RecordDecoder<'a> {
+    spec: &'a StatusHashSpec,
+    kind: &'a Kind,
+    json: &'a str,
+    object: &'a Value,
+    prefix: &'a str,
+}
 
-    /// Returns `None` if no spec matches the object. A recorded phase also sets the health in `facts`.
-    pub(super) fn decode(
-        &self,
-        kind: &Kind,
-        text: &str,
-        facts: &mut ObjectFacts,
-    ) -> Option<Box<StatusReport>> {
-        if self.records.is_empty() && self.jobs.is_none() {
-            return None;
-        }
-        let object: Value = serde_json::from_str(text).ok()?;
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("");
-        let label = |name: &str| object["metadata"]["labels"][name].as_str();
-        let spec = self.records.iter().find(|spec| spec.objects.matches_object(kind, namespace, label));
-        let record = spec.map(|spec| self.record(spec, kind, text, &object));
-        let run = self.jobs.as_ref().filter(|spec| spec.objects.matches_object(kind, namespace, label));
-        let run = run.map(|spec| job_run(spec, &object));
-        if let Some(record) = &record {
-            set_health_from_phase(record, facts);
-        }
-        (record.is_some() || run.is_some()).then(|| Box::new(StatusReport { record, run }))
-    }
-
-    fn record(&self, spec: &StatusHashSpec, kind: &Kind, json: &str, object: &Value) -> ControllerStatus {
+impl RecordDecoder<'_> {
+    fn decode(&self) -> ControllerStatus {
+        let Self { spec, object, .. } = self;
         let text = |path: &FieldPath, max_chars| {
             truncate(value_at(object, path).and_then(Value::as_str).unwrap_or_default(), max_chars)
         };
@@ -72,7 +65,7 @@ impl StatusDecoder {
             Progress::Done
         };
         let owners = FieldOwners::of(object);
-        let (observed_state, edited_at) = self.observed_state(spec, kind, json, object, &owners);
+        let (observed_state, edited_at) = self.observed_state(&owners);
         let since = match (&spec.phase, progress) {
             (Some(path), Progress::InProgress) => owners.owner(path).and_then(|manager| manager.time),
             (Some(_) | None, _) => edited_at,
@@ -82,14 +75,8 @@ impl StatusDecoder {
     }
 
     /// Compares what the controller recorded with what is declared. The time is that of the last edit since the record.
-    fn observed_state(
-        &self,
-        spec: &StatusHashSpec,
-        kind: &Kind,
-        json: &str,
-        object: &Value,
-        owners: &FieldOwners<'_>,
-    ) -> (ObservedState, Option<Timestamp>) {
+    fn observed_state(&self, owners: &FieldOwners<'_>) -> (ObservedState, Option<Timestamp>) {
+        let Self { spec, object, .. } = self;
         let recorded = value_at(object, &spec.recorded).filter(|value| !value.is_null() && *value != "");
         let recorded_at = owners.owner(&spec.recorded).and_then(|manager| manager.time);
         let last_writer = owners.owner(&spec.hashed).cloned();
@@ -99,8 +86,8 @@ impl StatusDecoder {
             StatusHashAlgorithm::Hash(algorithm) => ObservedState::Hash(match recorded {
                 None => HashBaseline::Absent,
                 Some(recorded) => {
-                    let actual = || self.hash(algorithm, spec, kind, json, object);
-                    match recorded_hash(algorithm, recorded).and_then(|expected| Ok((expected, actual()?))) {
+                    let both = |expected| Ok((expected, self.hash(algorithm)?));
+                    match recorded_hash(algorithm, recorded).and_then(both) {
                         Err(reason) => HashBaseline::Unusable(reason),
                         Ok((expected, actual)) if expected == actual => HashBaseline::Match(actual),
                         Ok((expected, actual)) => HashBaseline::Mismatch(Box::new(HashMismatch {
@@ -124,14 +111,8 @@ impl StatusDecoder {
         (state, edited_at)
     }
 
-    fn hash(
-        &self,
-        algorithm: Algorithm,
-        spec: &StatusHashSpec,
-        kind: &Kind,
-        json: &str,
-        object: &Value,
-    ) -> Result<Digest, UnknownReason> {
+    fn hash(&self, algorithm: Algorithm) -> Result<Digest, UnknownReason> {
+        let Self { spec, kind, json, object, prefix } = self;
         // Fields have other names in other versions, so the hash of one version says nothing about another.
         if spec.objects.version.as_ref().is_some_and(|version| *version != kind.version) {
             return Err(UnknownReason::OtherVersion);
@@ -142,7 +123,7 @@ impl StatusDecoder {
                 sha256_jcs(hashed).map_err(|_| UnknownReason::Unhashable)
             }
             Algorithm::TfdriftV1 | Algorithm::JcsV1 | Algorithm::Opr8rV1 => {
-                fingerprint(algorithm, kind, json, &self.prefix).map_err(|error| unknown_reason(&error))
+                fingerprint(algorithm, kind, json, prefix).map_err(|error| unknown_reason(&error))
             }
         }
     }
@@ -217,7 +198,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    use super::{JobRun, ObjectFacts, StatusDecoder, TerraformJobSpec, job_run};
+    use super::{JobRun, ObjectFacts, TerraformJobSpec, decode_status, job_run};
     use crate::{
         types::{
             ControllerStatus, Digest, HashBaseline, Health, Kind, KindName, ObservedState, Progress,
@@ -232,8 +213,14 @@ mod tests {
         Kind::undiscovered("infra.opr8r", "v1alpha1", "SimpleResource")
     }
 
-    fn decoder(spec: StatusHashSpec) -> StatusDecoder {
-        StatusDecoder::new(&DecodeConfig { records: [spec].into(), ..DecodeConfig::default() })
+    fn decode(
+        spec: StatusHashSpec,
+        kind: &Kind,
+        object: &Value,
+        facts: &mut ObjectFacts,
+    ) -> Option<ControllerStatus> {
+        let config = DecodeConfig { records: [spec].into(), ..DecodeConfig::default() };
+        decode_status(&config, kind, &object.to_string(), facts)?.record
     }
 
     fn resource(status: &Value) -> Value {
@@ -247,8 +234,7 @@ mod tests {
     }
 
     fn record(spec: StatusHashSpec, object: &Value) -> ControllerStatus {
-        let report = decoder(spec).decode(&simple(), &object.to_string(), &mut ObjectFacts::default());
-        report.unwrap().record.unwrap()
+        decode(spec, &simple(), object, &mut ObjectFacts::default()).unwrap()
     }
 
     #[track_caller]
@@ -312,11 +298,12 @@ mod tests {
             assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::Unreadable)));
         }
         let newer = Kind::undiscovered("infra.opr8r", "v1", "SimpleResource");
-        let object = resource(&status).to_string();
-        let report =
-            decoder(StatusHashSpec::simple_resource()).decode(&newer, &object, &mut ObjectFacts::default());
-        let found = report.unwrap().record.unwrap().observed_state;
-        assert_eq!(found, ObservedState::Hash(HashBaseline::Unusable(UnknownReason::OtherVersion)));
+        let spec = StatusHashSpec::simple_resource();
+        let found = decode(spec, &newer, &resource(&status), &mut ObjectFacts::default()).unwrap();
+        assert_eq!(
+            found.observed_state,
+            ObservedState::Hash(HashBaseline::Unusable(UnknownReason::OtherVersion))
+        );
     }
 
     #[test]
@@ -324,11 +311,9 @@ mod tests {
         let many: serde_json::Map<String, Value> =
             (0..300).map(|at| (format!("{at:03}-{}", "x".repeat(200)), json!("hunter2"))).collect();
         let status = json!({"phase": "Error", "message": "m".repeat(9999), "outputs": many});
-        let object = resource(&status);
         let mut facts = ObjectFacts::default();
-        let report =
-            decoder(StatusHashSpec::simple_resource()).decode(&simple(), &object.to_string(), &mut facts);
-        let found = report.unwrap().record.unwrap();
+        let spec = StatusHashSpec::simple_resource();
+        let found = decode(spec, &simple(), &resource(&status), &mut facts).unwrap();
         assert_eq!((found.progress, found.message.len(), found.outputs.len()), (Progress::Failed, 256, 100));
         assert!(found.outputs[0].starts_with("000-x") && found.outputs[0].len() == 64);
         assert!(!format!("{found:?}").contains("hunter2"));
@@ -385,32 +370,29 @@ mod tests {
         let object = json!({"spec": {"gear": {"b": 2, "a": [1, "x"]}, "other": 1},
         "metadata": {"name": "w", "annotations": {"example.com/hash": digest.to_string()}}});
         let found = |object: &Value| {
-            decoder(spec.clone()).decode(&widget, &object.to_string(), &mut ObjectFacts::default())
+            decode(spec.clone(), &widget, object, &mut ObjectFacts::default()).unwrap().observed_state
         };
-        assert_eq!(
-            found(&object).unwrap().record.unwrap().observed_state,
-            ObservedState::Hash(HashBaseline::Match(digest))
-        );
+        assert_eq!(found(&object), ObservedState::Hash(HashBaseline::Match(digest)));
         let mut without = object;
         without["spec"] = json!({});
         let unhashable = ObservedState::Hash(HashBaseline::Unusable(UnknownReason::Unhashable));
-        assert_eq!(found(&without).unwrap().record.unwrap().observed_state, unhashable);
+        assert_eq!(found(&without), unhashable);
     }
 
     #[test]
     fn objects_outside_the_spec_are_skipped() {
         let mut spec = StatusHashSpec::simple_resource();
         spec.objects.scope = crate::types::Scope::new(["ops"], []);
-        let object = resource(&json!({})).to_string();
-        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectFacts::default()), None);
+        let object = resource(&json!({}));
+        assert_eq!(decode(spec, &simple(), &object, &mut ObjectFacts::default()), None);
         let mut spec = StatusHashSpec::simple_resource();
         spec.objects.selector = Some(crate::types::Selector::equals("team", "a"));
-        assert_eq!(decoder(spec).decode(&simple(), &object, &mut ObjectFacts::default()), None);
+        assert_eq!(decode(spec, &simple(), &object, &mut ObjectFacts::default()), None);
         let any = StatusHashSpec {
             objects: WantedKind { kind: KindName::Any, ..StatusHashSpec::simple_resource().objects },
             ..StatusHashSpec::simple_resource()
         };
-        assert!(decoder(any).decode(&simple(), &object, &mut ObjectFacts::default()).is_some());
+        assert!(decode(any, &simple(), &object, &mut ObjectFacts::default()).is_some());
     }
 
     fn run(metadata: &Value, status: &Value) -> JobRun {

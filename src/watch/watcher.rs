@@ -268,36 +268,29 @@ impl<H: WatchHandler> Watcher<H> {
         let malformed = || ApiError::Malformed("a line of the watch is not an event".to_owned());
         let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| malformed())?;
         let object = line.object.get();
-        match line.event {
-            "ADDED" | "MODIFIED" | "DELETED" => {
-                self.metrics.event(match line.event {
-                    "ADDED" => WatchEvent::Added,
-                    "MODIFIED" => WatchEvent::Modified,
-                    _ => WatchEvent::Deleted,
-                });
-                let object = self.handler.decode(object.as_bytes());
-                if let Some(newer) = H::resource_version(&object) {
-                    newer.clone_into(version);
-                }
-                let event = match line.event {
-                    "DELETED" => WatcherEvent::Deleted(object),
-                    _ => WatcherEvent::Applied(object),
-                };
-                Ok(self.handler.handle(event).await?)
-            }
+        let (event, to_watcher_event): (_, fn(H::Object) -> WatcherEvent<H::Object>) = match line.event {
+            "ADDED" => (WatchEvent::Added, WatcherEvent::Applied),
+            "MODIFIED" => (WatchEvent::Modified, WatcherEvent::Applied),
+            "DELETED" => (WatchEvent::Deleted, WatcherEvent::Deleted),
             "BOOKMARK" => {
                 self.metrics.event(WatchEvent::Bookmark);
                 if let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) {
                     *version = bookmark.metadata.resource_version;
                 }
-                Ok(())
+                return Ok(());
             }
             _ => {
                 self.metrics.event(WatchEvent::Error);
                 let status: ApiStatus = serde_json::from_str(object).map_err(|_| malformed())?;
-                Err(status.into_error(StatusCode::INTERNAL_SERVER_ERROR, None))
+                return Err(status.into_error(StatusCode::INTERNAL_SERVER_ERROR, None));
             }
+        };
+        self.metrics.event(event);
+        let object = self.handler.decode(object.as_bytes());
+        if let Some(newer) = H::resource_version(&object) {
+            newer.clone_into(version);
         }
+        Ok(self.handler.handle(to_watcher_event(object)).await?)
     }
 
     async fn get(&self, operation: Operation, url: &str) -> Result<Response<Body>, ApiError> {
