@@ -42,7 +42,6 @@ pub struct DeploymentView<'a> {
     pub paused: bool,
     #[serde(borrow)]
     pub(super) strategy: Option<Strategy<'a>>,
-    #[serde(borrow)]
     pub template: Option<TemplateView<'a>>,
 }
 
@@ -235,7 +234,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 pub struct TemplateView<'a> {
     #[serde(borrow)]
     pub(super) metadata: Option<TemplateMetadata<'a>>,
-    #[serde(borrow)]
     pub spec: Option<PodView<'a>>,
 }
 

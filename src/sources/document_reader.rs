@@ -280,7 +280,7 @@ mod tests {
         let text = "apiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: a}\n";
         let mut reader = DocumentReader::with_key(RedactionKey::new([1; 32]));
         assert_eq!(&*read(&mut reader, text).objects[0].object.namespace, "shop");
-        let scopes = KindScopes::from_iter([("example.com", "Fleet", false)]);
+        let scopes = KindScopes { namespaced: [(("example.com".into(), "Fleet".into()), false)].into() };
         let manifest = ManifestText { text, default_namespace: "shop", address: None };
         assert_eq!(&*reader.read([manifest], &scopes).objects[0].object.namespace, "");
     }

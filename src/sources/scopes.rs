@@ -68,7 +68,7 @@ pub fn is_cluster_scoped(group: &str, kind: &str) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindScopes {
     /// By group and kind, as the API server returned it.
-    namespaced: BTreeMap<(Box<str>, Box<str>), bool>,
+    pub(super) namespaced: BTreeMap<(Box<str>, Box<str>), bool>,
 }
 
 /// The scopes that all reads of one source have discovered so far.
@@ -145,16 +145,6 @@ impl SharedScopes {
     }
 }
 
-/// Collects group, kind, and whether the kind is namespaced.
-#[cfg(test)]
-impl<'a> FromIterator<(&'a str, &'a str, bool)> for KindScopes {
-    fn from_iter<T: IntoIterator<Item = (&'a str, &'a str, bool)>>(scopes: T) -> Self {
-        let scopes =
-            scopes.into_iter().map(|(group, kind, namespaced)| ((group.into(), kind.into()), namespaced));
-        Self { namespaced: scopes.collect() }
-    }
-}
-
 impl KindScopes {
     /// Completes the name of an object that does not name its namespace, and removes the namespace of cluster-scoped ones.
     pub(super) fn set_namespace(&self, object: &mut ObjectRef, default: &str) {
@@ -190,7 +180,7 @@ mod tests {
 
     #[test]
     fn namespace_is_completed_for_namespaced_kinds_and_removed_for_cluster_scoped_ones() {
-        let scopes = KindScopes::from_iter([("example.com", "Fleet", false)]);
+        let scopes = KindScopes { namespaced: [(("example.com".into(), "Fleet".into()), false)].into() };
         for (group, kind, declared, expected) in [
             ("apps", "Deployment", "", "shop"),
             ("apps", "Deployment", "ops", "ops"),

@@ -213,8 +213,8 @@ impl ObjectDecoder {
     fn rule_inputs(&self, metadata: &RawMetadata<'_>) -> Arc<RuleInputs> {
         let label_names = &self.config.label_names;
         let selected = |labels: &RawValue| {
-            let label = |name: &Box<str>| Some((name.clone(), string_value(labels, name)?.into()));
-            label_names.iter().filter_map(label).collect()
+            let names = label_names.iter();
+            names.filter_map(|name| Some((name.clone(), string_value(labels, name)?.into()))).collect()
         };
         let labels: Box<[_]> = metadata.labels.map(selected).unwrap_or_default();
         let annotation = self.ignore_annotation.as_ref().zip(metadata.annotations);

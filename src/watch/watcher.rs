@@ -268,10 +268,10 @@ impl<H: WatchHandler> Watcher<H> {
         let malformed = || ApiError::Malformed("a line of the watch is not an event".to_owned());
         let line: WatchLine<'_> = serde_json::from_slice(line).map_err(|_| malformed())?;
         let object = line.object.get();
-        let (event, to_watcher_event): (_, fn(H::Object) -> WatcherEvent<H::Object>) = match line.event {
-            "ADDED" => (WatchEvent::Added, WatcherEvent::Applied),
-            "MODIFIED" => (WatchEvent::Modified, WatcherEvent::Applied),
-            "DELETED" => (WatchEvent::Deleted, WatcherEvent::Deleted),
+        let event = match line.event {
+            "ADDED" => WatchEvent::Added,
+            "MODIFIED" => WatchEvent::Modified,
+            "DELETED" => WatchEvent::Deleted,
             "BOOKMARK" => {
                 self.metrics.event(WatchEvent::Bookmark);
                 if let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) {
@@ -290,7 +290,9 @@ impl<H: WatchHandler> Watcher<H> {
         if let Some(newer) = H::resource_version(&object) {
             newer.clone_into(version);
         }
-        Ok(self.handler.handle(to_watcher_event(object)).await?)
+        let is_deleted = event == WatchEvent::Deleted;
+        let event = if is_deleted { WatcherEvent::Deleted(object) } else { WatcherEvent::Applied(object) };
+        Ok(self.handler.handle(event).await?)
     }
 
     async fn get(&self, operation: Operation, url: &str) -> Result<Response<Body>, ApiError> {

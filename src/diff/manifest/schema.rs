@@ -167,13 +167,10 @@ fn parse_table(text: &'static str) -> Schemas {
 fn parse_fields(line: &'static str) -> Vec<FieldSchema> {
     let mut words = line.split(' ');
     match words.next() {
-        Some("-") => words
-            .map(|name| FieldSchema {
-                name: Cow::Borrowed(name),
-                field_type: FieldType::Plain,
-                rules: Vec::new(),
-            })
-            .collect(),
+        Some("-") => {
+            let plain = |name| FieldSchema { name, field_type: FieldType::Plain, rules: Vec::new() };
+            words.map(Cow::Borrowed).map(plain).collect()
+        }
         Some(name) => {
             let field_type = parse_type(&mut words);
             let rules = words.filter_map(parse_rule).collect();
@@ -301,10 +298,10 @@ impl<'a> SchemaNode<'a> {
     /// Whether the system adds such an element to the list.
     pub(super) fn is_added_by_system(self, element: &Value) -> bool {
         self.rules.iter().any(|rule| match rule {
-            FieldRule::SystemAdds { field, prefix } if field.is_empty() => {
-                scalar_text(element).starts_with(&**prefix)
+            FieldRule::SystemAdds { field, prefix } => {
+                let value = if field.is_empty() { element } else { &element[&**field] };
+                scalar_text(value).starts_with(&**prefix)
             }
-            FieldRule::SystemAdds { field, prefix } => scalar_text(&element[&**field]).starts_with(&**prefix),
             _ => false,
         })
     }

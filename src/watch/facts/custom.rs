@@ -84,7 +84,7 @@ fn health_of(status: &Status<'_>) -> HealthStatus {
     let conditions = &status.conditions;
     // Stalled outranks every other condition.
     if let Some(stalled) = conditions.with_status("Stalled", "True") {
-        return HealthStatus::new(Health::Unhealthy, stalled.message_or_reason());
+        return stalled.as_health(Health::Unhealthy);
     }
     let named = ["Ready", "Available", "Healthy", "Succeeded"].iter().find_map(|name| conditions.get(name));
     let busy = ["Reconciling", "Issuing", "Progressing"]
@@ -94,17 +94,15 @@ fn health_of(status: &Status<'_>) -> HealthStatus {
         None => return health_from_phases(status, busy.map(Condition::message_or_reason)),
         Some(condition) => match &*condition.status.0 {
             "True" => HealthStatus::healthy(),
-            "False" => HealthStatus::new(Health::Unhealthy, condition.message_or_reason()),
-            _ => HealthStatus::new(Health::Unknown, condition.message_or_reason()),
+            "False" => condition.as_health(Health::Unhealthy),
+            _ => condition.as_health(Health::Unknown),
         },
     };
     // It works, but the declared state could not be applied, or its controller reports a problem.
     let problem =
         conditions.with_status("Synced", "False").or_else(|| conditions.with_status("Degraded", "True"));
     match (ready.health, problem, busy) {
-        (Health::Healthy, Some(problem), _) => {
-            HealthStatus::new(Health::Degraded, problem.message_or_reason())
-        }
+        (Health::Healthy, Some(problem), _) => problem.as_health(Health::Degraded),
         (Health::Healthy, None, Some(busy)) if busy.r#type.0 != "Progressing" => {
             HealthStatus::progressing(Health::Healthy, busy.message_or_reason())
         }

@@ -163,11 +163,11 @@ pub(super) fn autoscaler_health(parts: ObjectParts<'_>) -> HealthStatus {
         status.desired_replicas.is_some_and(|desired| desired > 0) || !status.last_scale_time.0.is_empty();
     let failed = |name| conditions.with_status(name, "False");
     if let Some(failed) = failed("AbleToScale") {
-        return HealthStatus::new(Health::Degraded, failed.message_or_reason());
+        return failed.as_health(Health::Degraded);
     }
     match failed("ScalingActive") {
         Some(off) if off.reason.0 == "ScalingDisabled" => HealthStatus::suspended(off.message_or_reason()),
-        Some(failed) => HealthStatus::new(Health::Degraded, failed.message_or_reason()),
+        Some(failed) => failed.as_health(Health::Degraded),
         None if conditions.is_empty() && !is_evaluated => {
             HealthStatus::progressing(Health::Unknown, "it has not looked yet")
         }
@@ -178,19 +178,16 @@ pub(super) fn autoscaler_health(parts: ObjectParts<'_>) -> HealthStatus {
 pub(super) fn crd_health(parts: ObjectParts<'_>) -> HealthStatus {
     let conditions = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default().conditions;
     if let Some(terminating) = conditions.with_status("Terminating", "True") {
-        return HealthStatus {
-            phase: Some(Phase::Terminating),
-            ..HealthStatus::new(Health::Degraded, terminating.message_or_reason())
-        };
+        return HealthStatus { phase: Some(Phase::Terminating), ..terminating.as_health(Health::Degraded) };
     }
     if let Some(conflict) = conditions.with_status("NamesAccepted", "False") {
-        return HealthStatus::new(Health::Unhealthy, conflict.message_or_reason());
+        return conflict.as_health(Health::Unhealthy);
     }
     if conditions.with_status("Established", "True").is_none() {
         return HealthStatus::progressing(Health::Degraded, "it is not established yet");
     }
     match conditions.with_status("NonStructuralSchema", "True") {
-        Some(violation) => HealthStatus::new(Health::Degraded, violation.message_or_reason()),
+        Some(violation) => violation.as_health(Health::Degraded),
         None => HealthStatus::healthy(),
     }
 }
@@ -199,7 +196,7 @@ pub(super) fn api_service_health(parts: ObjectParts<'_>) -> HealthStatus {
     let conditions = parse::<ControlStatus<'_>>(parts.status).unwrap_or_default().conditions;
     match conditions.get("Available") {
         Some(available) if available.status.0 == "True" => HealthStatus::healthy(),
-        Some(available) => HealthStatus::new(Health::Unhealthy, available.message_or_reason()),
+        Some(available) => available.as_health(Health::Unhealthy),
         None => HealthStatus::progressing(Health::Unknown, "nobody has asked it yet"),
     }
 }
@@ -243,21 +240,13 @@ mod tests {
     fn load_balancer_without_an_address_is_progressing() {
         let has = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
         let (balanced, inner) = (json!({"type": "LoadBalancer"}), json!({"type": "ClusterIP"}));
-        let check = health_check("", "Service");
-        check(
-            &balanced,
-            &json!({"loadBalancer": {}}),
-            "Degraded Progressing: waiting for the load balancer's address",
-        );
-        check(&balanced, &has, "Healthy");
-        check(&inner, &json!({"loadBalancer": {}}), "Healthy");
-        let check = health_check("networking.k8s.io", "Ingress");
-        check(
-            &json!({}),
-            &json!({"loadBalancer": {}}),
-            "Degraded Progressing: waiting for the load balancer's address",
-        );
-        check(&json!({}), &has, "Healthy");
+        let waiting = json!({"loadBalancer": {}});
+        for (group, kind, spec) in [("", "Service", balanced), ("networking.k8s.io", "Ingress", json!({}))] {
+            let check = health_check(group, kind);
+            check(&spec, &waiting, "Degraded Progressing: waiting for the load balancer's address");
+            check(&spec, &has, "Healthy");
+        }
+        health_check("", "Service")(&inner, &waiting, "Healthy");
     }
 
     #[test]
@@ -287,11 +276,8 @@ mod tests {
         check(&spec, &json!({"phase": "Lost"}), "Unhealthy: its volume is lost");
         check(&spec, &json!({}), "Unknown: no status");
         assert_eq!(facts_of("", "PersistentVolumeClaim", &spec, &json!({})).storage_request, Some(5 << 30));
-        health_check("", "PersistentVolume")(
-            &json!({}),
-            &json!({"phase": "Failed"}),
-            "Unhealthy: it could not be reclaimed",
-        );
+        let check = health_check("", "PersistentVolume");
+        check(&spec, &json!({"phase": "Failed"}), "Unhealthy: it could not be reclaimed");
     }
 
     #[test]

@@ -49,36 +49,35 @@ fn facts_without_view(kind: &Kind, parts: ObjectParts<'_>) -> ObjectFacts {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             infrastructure::crd_health(parts).into_facts()
         }
-        (group, name) if STATUSLESS.contains(&(group, name)) => HealthStatus::healthy().into_facts(),
+        (group, name) if STATUSLESS.iter().any(|(other, kinds)| *other == group && kinds.contains(&name)) => {
+            HealthStatus::healthy().into_facts()
+        }
         _ => custom::custom_resource_facts(parts),
     }
 }
 
 /// Kinds without a status, or with one that says nothing about health.
-const STATUSLESS: &[(&str, &str)] = &[
-    ("", "ConfigMap"),
-    ("", "Endpoints"),
-    ("", "LimitRange"),
-    ("", "PodTemplate"),
-    ("", "ResourceQuota"),
-    ("", "Secret"),
-    ("", "ServiceAccount"),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-    ("apps", "ControllerRevision"),
-    ("coordination.k8s.io", "Lease"),
-    ("discovery.k8s.io", "EndpointSlice"),
-    ("networking.k8s.io", "IngressClass"),
-    ("networking.k8s.io", "NetworkPolicy"),
-    ("node.k8s.io", "RuntimeClass"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-    ("rbac.authorization.k8s.io", "Role"),
-    ("rbac.authorization.k8s.io", "RoleBinding"),
-    ("scheduling.k8s.io", "PriorityClass"),
-    ("storage.k8s.io", "CSIDriver"),
-    ("storage.k8s.io", "StorageClass"),
+const STATUSLESS: &[(&str, &[&str])] = &[
+    (
+        "",
+        &["ConfigMap", "Endpoints", "LimitRange", "PodTemplate", "ResourceQuota", "Secret", "ServiceAccount"],
+    ),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "MutatingWebhookConfiguration",
+            "ValidatingAdmissionPolicyBinding",
+            "ValidatingWebhookConfiguration",
+        ],
+    ),
+    ("apps", &["ControllerRevision"]),
+    ("coordination.k8s.io", &["Lease"]),
+    ("discovery.k8s.io", &["EndpointSlice"]),
+    ("networking.k8s.io", &["IngressClass", "NetworkPolicy"]),
+    ("node.k8s.io", &["RuntimeClass"]),
+    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
+    ("scheduling.k8s.io", &["PriorityClass"]),
+    ("storage.k8s.io", &["CSIDriver", "StorageClass"]),
 ];
 
 /// The health of an object, with a message if it is unhealthy or not finished.
@@ -145,6 +144,10 @@ struct Condition<'a> {
 impl Condition<'_> {
     fn message_or_reason(&self) -> String {
         if self.message.0.is_empty() { self.reason.0.to_string() } else { self.message.0.to_string() }
+    }
+
+    fn as_health(&self, health: Health) -> HealthStatus {
+        HealthStatus::new(health, self.message_or_reason())
     }
 }
 

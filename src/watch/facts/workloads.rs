@@ -76,7 +76,7 @@ fn deployment_health(status: &WorkloadStatus<'_>, desired: i32, paused: bool) ->
         .with_status("Progressing", "False")
         .or_else(|| conditions.with_status("ReplicaFailure", "True"));
     if let Some(failed) = failed {
-        return HealthStatus::new(availability.health.max(Health::Degraded), failed.message_or_reason());
+        return failed.as_health(availability.health.max(Health::Degraded));
     }
     if paused {
         let message =
@@ -191,9 +191,7 @@ pub(super) fn replica_set_facts(parts: ObjectParts<'_>) -> ObjectFacts {
         let available = status.available_replicas.unwrap_or(0);
         let availability = availability(available, desired, "replicas are available");
         match status.conditions.with_status("ReplicaFailure", "True") {
-            Some(failed) => {
-                HealthStatus::new(availability.health.max(Health::Degraded), failed.message_or_reason())
-            }
+            Some(failed) => failed.as_health(availability.health.max(Health::Degraded)),
             None => availability,
         }
     });
@@ -228,7 +226,7 @@ pub(super) fn job_facts(parts: ObjectParts<'_>) -> ObjectFacts {
     let spec = parse::<JobSpec<'_>>(parts.spec).unwrap_or_default();
     let conditions = parse::<Status<'_>>(parts.status).unwrap_or_default().conditions;
     let health = if let Some(failed) = conditions.with_status("Failed", "True") {
-        HealthStatus::new(Health::Unhealthy, failed.message_or_reason())
+        failed.as_health(Health::Unhealthy)
     } else if conditions.with_status("Complete", "True").is_some() {
         HealthStatus::completed()
     } else if conditions.with_status("Suspended", "True").is_some() || spec.suspend == Some(true) {
@@ -459,35 +457,19 @@ mod tests {
             &json!({"observedGeneration": 1}),
             "Unknown Progressing: its controller has not seen this version yet",
         );
-        let with = |changes: Value| {
+        let (late, quota) = (condition("Progressing", "False"), condition("ReplicaFailure", "True"));
+        for (changes, expected) in [
+            (json!({"availableReplicas": 1}), "Degraded Progressing: 1 of 3 replicas are available"),
+            (json!({"availableReplicas": null}), "Unhealthy Progressing: 0 of 3 replicas are available"),
+            (json!({"updatedReplicas": 2}), "Healthy Progressing: 2 of 3 replicas are updated"),
+            (json!({"replicas": 4}), "Healthy Progressing: 1 replicas of an older version are still there"),
+            (json!({"availableReplicas": 2, "conditions": [late]}), "Degraded: why"),
+            (json!({"conditions": [quota]}), "Degraded: why"),
+        ] {
             let mut status = all.clone();
             status.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-            status
-        };
-        check(
-            &spec,
-            &with(json!({"availableReplicas": 1})),
-            "Degraded Progressing: 1 of 3 replicas are available",
-        );
-        check(
-            &spec,
-            &with(json!({"availableReplicas": null})),
-            "Unhealthy Progressing: 0 of 3 replicas are available",
-        );
-        check(
-            &spec,
-            &with(json!({"updatedReplicas": 2})),
-            "Healthy Progressing: 2 of 3 replicas are updated",
-        );
-        check(
-            &spec,
-            &with(json!({"replicas": 4})),
-            "Healthy Progressing: 1 replicas of an older version are still there",
-        );
-        let late = with(json!({"availableReplicas": 2, "conditions": [condition("Progressing", "False")]}));
-        check(&spec, &late, "Degraded: why");
-        let quota = with(json!({"conditions": [condition("ReplicaFailure", "True")]}));
-        check(&spec, &quota, "Degraded: why");
+            check(&spec, &status, expected);
+        }
         let paused = json!({"replicas": 3, "paused": true});
         check(&paused, &all, "Healthy Suspended: it is paused");
         check(&json!({"replicas": 0}), &json!({"observedGeneration": 2}), "Healthy");
@@ -504,22 +486,22 @@ mod tests {
         let rolling = |partition: i32| {
             spec(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}))
         };
-        check(&rolling(0), &ready(3), "Healthy");
-        check(&rolling(0), &ready(1), "Healthy Progressing: 1 of 3 replicas are updated");
-        check(&rolling(2), &ready(1), "Healthy");
-        check(&rolling(1), &ready(1), "Healthy Progressing: 1 of 2 replicas are updated");
-        check(&spec(json!({"type": "OnDelete"})), &ready(0), "Healthy");
-        check(
-            &spec(json!({"type": "RollingUpdate"})),
-            &ready(1),
-            "Healthy Progressing: 1 of 3 replicas are updated",
-        );
         let unready = json!({"observedGeneration": 2, "readyReplicas": 2});
-        check(
-            &spec(json!({"type": "OnDelete"})),
-            &unready,
-            "Degraded Progressing: 2 of 3 replicas are ready",
-        );
+        for (spec, status, expected) in [
+            (rolling(0), ready(3), "Healthy"),
+            (rolling(0), ready(1), "Healthy Progressing: 1 of 3 replicas are updated"),
+            (rolling(2), ready(1), "Healthy"),
+            (rolling(1), ready(1), "Healthy Progressing: 1 of 2 replicas are updated"),
+            (spec(json!({"type": "OnDelete"})), ready(0), "Healthy"),
+            (
+                spec(json!({"type": "RollingUpdate"})),
+                ready(1),
+                "Healthy Progressing: 1 of 3 replicas are updated",
+            ),
+            (spec(json!({"type": "OnDelete"})), unready, "Degraded Progressing: 2 of 3 replicas are ready"),
+        ] {
+            check(&spec, &status, expected);
+        }
     }
 
     #[test]
@@ -564,12 +546,10 @@ mod tests {
         let ran = |scheduled: &str, succeeded: Value| json!({"lastScheduleTime": scheduled, "lastSuccessfulTime": succeeded});
         check(&on, &json!({}), "Healthy");
         check(&on, &ran("2026-01-02T00:00:00Z", json!("2026-01-02T00:01:00Z")), "Healthy");
-        check(
-            &on,
-            &ran("2026-01-02T00:00:00Z", json!("2026-01-01T00:01:00Z")),
-            "Degraded: its last run has not succeeded",
-        );
-        check(&on, &ran("2026-01-02T00:00:00Z", json!(null)), "Degraded: its last run has not succeeded");
+        for succeeded in [json!("2026-01-01T00:01:00Z"), json!(null)] {
+            let failed = ran("2026-01-02T00:00:00Z", succeeded);
+            check(&on, &failed, "Degraded: its last run has not succeeded");
+        }
         let runs = json!({"active": [{}, {}], "lastScheduleTime": "2026-01-02T00:00:00Z"});
         check(&on, &runs, "Healthy Progressing: 2 of its Jobs run");
         check(&off, &runs, "Healthy Suspended: it is suspended");
