@@ -185,10 +185,10 @@ impl<'a> Loader<'a> {
         let identity = match (identity(tls), &previous.identity) {
             (Ok(identity), _) => identity,
             (Err(error), Some(previous)) => {
-                self.outdated.push(error.into());
+                self.outdated.push(error);
                 previous.clone()
             }
-            (Err(error), None) => return Err(error.into()),
+            (Err(error), None) => return Err(error),
         };
         let config = Arc::new(server_config(tls, &identity)?);
         Ok(Web {
