@@ -161,14 +161,17 @@ impl ETag {
         request_headers: &HeaderMap,
         response: impl Future<Output = Response>,
     ) -> Response {
-        let if_none_match = IfNoneMatch::new(request_headers);
-        let mut response = if if_none_match.contains(&self) {
+        let values = request_headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let tags: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+        // Weak comparison, as RFC 9110 requires for `If-None-Match`.
+        let own = self.0.to_str().unwrap_or_default().trim_start_matches("W/");
+        let mut response = if tags.iter().any(|tag| tag.trim_start_matches("W/") == own) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
             response.await
         };
         // `*` matches any successful response, so the response has to be made first.
-        if if_none_match.is_any && response.status().is_success() {
+        if tags.contains(&"*") && response.status().is_success() {
             response = StatusCode::NOT_MODIFIED.into_response();
         }
         if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
@@ -177,25 +180,5 @@ impl ETag {
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         }
         response
-    }
-}
-
-struct IfNoneMatch<'a> {
-    tags: Vec<&'a str>,
-    /// Whether the header contains `*`.
-    is_any: bool,
-}
-
-impl<'a> IfNoneMatch<'a> {
-    fn new(headers: &'a HeaderMap) -> Self {
-        let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        let tags: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
-        Self { is_any: tags.contains(&"*"), tags }
-    }
-
-    /// Weak comparison, as RFC 9110 requires for `If-None-Match`.
-    fn contains(&self, etag: &ETag) -> bool {
-        let etag = etag.0.to_str().unwrap_or_default().trim_start_matches("W/");
-        self.tags.iter().any(|tag| tag.trim_start_matches("W/") == etag)
     }
 }
