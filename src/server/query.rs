@@ -438,13 +438,7 @@ impl<'a> TerraformJobs<'a> {
 #[cfg(test)]
 pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
     Difference {
-        finding: Finding {
-            path: path.into(),
-            class,
-            expected: expected.into(),
-            actual: actual.into(),
-            owner: None,
-        },
+        finding: Finding::new(path, class, expected, actual),
         severity: Severity::Warning,
         expectation: Expectation::Unexpected,
         advice: Advice::AlertOnly,

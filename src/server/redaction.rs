@@ -113,13 +113,7 @@ mod tests {
     fn value_that_equals_the_digest_of_the_declared_value_still_differs() {
         let key = RedactionKey::new([3; 32]);
         let redactor = ValueRedactor { plain: false, key: key.clone() };
-        let forged = Finding {
-            path: "spec.a".into(),
-            class: FieldClass::Env,
-            expected: "hunter2".into(),
-            actual: key.digest(b"hunter2").into(),
-            owner: None,
-        };
+        let forged = Finding::new("spec.a", FieldClass::Env, "hunter2", &key.digest(b"hunter2"));
         let DisplayedValues { expected, actual } = redactor.redact(&forged);
         assert!(expected != actual && RedactionKey::is_digest(&actual), "{expected} {actual}");
     }
