@@ -1,14 +1,12 @@
 //! `drift-exporter accept`.
 
-use std::io::Write;
-
 use jiff::{SignedDuration, Timestamp, Unit, Zoned, tz::TimeZone};
 
 use super::{
     Outcome,
     args::AcceptArgs,
     explain::{ExplainedClaim, ExplainedObject, Lookup, look_up},
-    output::{block_on, escape_control, write_error},
+    output::{Console, block_on, escape_control},
 };
 use crate::{
     rules::{AcceptedField, Justification, RuleConfig, RuleSet, RuleSpec, acceptance_rules, rules_to_yaml},
@@ -16,18 +14,14 @@ use crate::{
 };
 
 /// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
-pub(super) fn run(
-    arguments: &AcceptArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    let explained = match block_on(look_up(&arguments.object, &arguments.exporter, stderr))? {
+pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outcome, String> {
+    let explained = match block_on(look_up(&arguments.object, &arguments.exporter, console))? {
         Lookup::Found(_, explained) => explained,
         Lookup::NotFound(outcome) => return Ok(outcome),
     };
     if explained.claims.iter().all(|claim| claim.view.differences.is_empty()) {
         let reason = escape_control(&why_nothing_differs(&explained));
-        writeln!(stderr, "drift-exporter: nothing to accept: {reason}").map_err(write_error)?;
+        console.report(format_args!("nothing to accept: {reason}"))?;
         return Ok(Outcome::Negative);
     }
     let expires = expiry(Clock::system().now(), arguments.period);
@@ -41,16 +35,14 @@ pub(super) fn run(
             problems[0]
         ));
     }
-    write!(stdout, "{}", rules_to_yaml(&input.rules)).map_err(write_error)?;
+    console.print(rules_to_yaml(&input.rules))?;
     let any_value: Vec<&str> =
         input.rules.iter().filter(|rule| rule.matches.values.is_empty()).map(path_of).collect();
     if !any_value.is_empty() {
         let paths = escape_control(&any_value.join(", "));
-        writeln!(
-            stderr,
-            "drift-exporter: any value of {paths} is accepted: the exporter does not expose the live value"
-        )
-        .map_err(write_error)?;
+        console.report(format_args!(
+            "any value of {paths} is accepted: the exporter does not expose the live value"
+        ))?;
     }
     Ok(Outcome::Success)
 }

@@ -3,14 +3,14 @@
 //!
 //! Doc comments of commands, options and their values are the text of `--help`.
 
-use std::{collections::BTreeSet, fmt, io::Write, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeSet, fmt, net::SocketAddr, path::PathBuf};
 
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum, builder::PossibleValue};
 use clap_complete::Shell;
 use jiff::SignedDuration;
 use kube::Client;
 
-use super::output::print_problems;
+use super::output::{Console, print_problems};
 use crate::{
     app::telemetry::LogFormat,
     config::{LogLevel, Overrides, ShownResources, is_namespace},
@@ -199,13 +199,13 @@ impl WebOptions {
 
 impl WebArgs {
     /// `None` if the web configuration file is invalid; its problems are then printed to `stderr`.
-    pub(super) fn open(&self, stderr: &mut dyn Write) -> Result<Option<WebOptions>, String> {
+    pub(super) fn open(&self, console: &mut Console) -> Result<Option<WebOptions>, String> {
         let auth = self.web_auth;
         let Some(path) = &self.web_config_file else { return Ok(Some(WebOptions { config: None, auth })) };
         match WebConfig::open(path, auth.is_some()) {
             Ok(config) => Ok(Some(WebOptions { config: Some(config), auth })),
             Err(problems) => {
-                print_problems(path, "", &problems, stderr)?;
+                print_problems(path, "", &problems, console)?;
                 Ok(None)
             }
         }

@@ -12,27 +12,27 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 use super::{
     Outcome,
     args::{CompletionsArgs, ManArgs},
-    output::write_error,
+    output::{Console, write_error},
     plugin::{self, with_default_command},
 };
 
 pub(super) fn print_completions(
     arguments: &CompletionsArgs,
     mut command: Command,
-    stdout: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Outcome, String> {
     // `generate` panics if it cannot write.
     let mut script = Vec::new();
     // Also as a plugin: the shell completes the executable, kubectl completes `kubectl drift`.
     clap_complete::generate(arguments.shell, &mut command, "drift-exporter", &mut script);
-    stdout.write_all(&script).map_err(write_error)?;
+    console.stdout.write_all(&script).map_err(write_error)?;
     Ok(Outcome::Success)
 }
 
 pub(super) fn print_man_pages(
     arguments: &ManArgs,
     mut command: Command,
-    stdout: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Outcome, String> {
     if let Some(folder) = &arguments.dir {
         let write_error = |error| format!("cannot write man pages to {}: {error}", folder.display());
@@ -48,7 +48,7 @@ pub(super) fn print_man_pages(
         }
         None => command,
     };
-    clap_mangen::Man::new(page).render(&mut &mut *stdout).map_err(write_error)?;
+    clap_mangen::Man::new(page).render(&mut console.stdout).map_err(write_error)?;
     Ok(Outcome::Success)
 }
 
