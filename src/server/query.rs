@@ -27,13 +27,14 @@ fn matches_kind(kind: &Kind, name: &str) -> bool {
         && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
 }
 
-/// The member of a closed set with this spelling. The error lists the valid spellings.
-pub(super) fn parse_member<T: ClosedSet>(what: &str, text: &str) -> Result<T, String> {
+/// The member of a closed set with this spelling; `None` if it is empty. The error lists the valid spellings.
+pub(super) fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, String> {
     let found = T::members().iter().copied().find(|member| member.word() == text);
-    found.ok_or_else(|| {
-        let valid: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
-        format!("unknown {what} `{text}`; valid values: {}", valid.join(", "))
-    })
+    if found.is_some() || text.is_empty() {
+        return Ok(found);
+    }
+    let valid: Vec<&str> = T::members().iter().map(|member| member.word()).collect();
+    Err(format!("unknown {what} `{text}`; valid values: {}", valid.join(", ")))
 }
 
 /// An object as a URL names it: kind with or without group, namespace, name. The namespace is empty for cluster-scoped

@@ -17,7 +17,7 @@ use super::{
     response::{ETag, Problem, json},
     rules::RuleView,
     service_endpoints::ServiceEndpoints,
-    view::{KindView, OneOf, ResourceView, ViewContext},
+    view::{KindView, ResourceView, ViewContext},
 };
 use crate::{
     engine::Snapshot,
@@ -76,7 +76,7 @@ struct OwnerView {
 #[schemars(rename = "Ignored")]
 struct IgnoredView<'a> {
     /// The source whose claim it is in.
-    source: OneOf<Source>,
+    source: Source,
     path: &'a str,
     /// The rule because of which.
     rule: &'a str,
@@ -183,7 +183,7 @@ fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredVi
         let name = difference.ignored_by.as_deref()?;
         let rule = rules.position(name).map(|at| &rules.rules()[at]);
         Some(IgnoredView {
-            source: OneOf(source),
+            source: source,
             path: &difference.finding.path,
             rule: name,
             reason: rule.and_then(|rule| rule.spec().reason.as_deref()),

@@ -30,9 +30,9 @@ use crate::{
     server::{
         Exposed,
         auth::Caller,
-        query::{ClaimRow, Filter, Page, Sort, SortKey, VerdictCounts, count_by_source, parse_member},
+        query::{ClaimRow, Filter, Page, Sort, SortKey, VerdictCounts, count_by_source, parse_option},
     },
-    types::{ClosedSet, Severity, Source, VerdictKind},
+    types::{Severity, Source, VerdictKind},
 };
 
 /// Transitions under "Lately".
@@ -205,10 +205,6 @@ impl OverviewQuery {
     fn selects_severity(&self, row: &ClaimRow<'_>) -> bool {
         self.severity.is_none_or(|severity| current_severity(row) == Some(severity))
     }
-}
-
-fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, String> {
-    if text.is_empty() { Ok(None) } else { parse_member(what, text).map(Some) }
 }
 
 fn current_severity(row: &ClaimRow<'_>) -> Option<Severity> {
