@@ -116,7 +116,6 @@ impl ClaimDiff {
         Ok(Self { file_name, declared_by, changed_by, declared, live })
     }
 
-    /// The format of `diff -u`.
     fn unified(&self, color: bool) -> String {
         let Self { file_name, declared_by, changed_by, declared, live } = self;
         let diff = TextDiff::from_lines(&**declared, &**live);
@@ -348,9 +347,7 @@ mod tests {
 
     use clap::ColorChoice::{Always, Auto, Never};
 
-    use super::{
-        MAX_FILE_NAME, both_as_yaml, colorize, parser_for, shorten_file_name, split_command, use_color,
-    };
+    use super::{MAX_FILE_NAME, both_as_yaml, parser_for, shorten_file_name, use_color};
 
     #[test]
     fn colors_depend_on_option_environment_and_terminal() {
@@ -371,21 +368,6 @@ mod tests {
                 "{choice:?} {variable:?} {is_terminal}"
             );
         }
-    }
-
-    #[test]
-    fn declared_lines_are_red_and_live_lines_are_green() {
-        assert_eq!(colorize("-a: 1"), "\u{1b}[31m-a: 1\u{1b}[0m");
-        assert_eq!(colorize("+a: 2"), "\u{1b}[32m+a: 2\u{1b}[0m");
-        assert_eq!(colorize("--- declared/x"), "\u{1b}[1m--- declared/x\u{1b}[0m");
-        assert_eq!(colorize(" spec:"), " spec:");
-    }
-
-    #[test]
-    fn external_diff_is_split_like_kubectl_splits_it() {
-        assert_eq!(split_command("colordiff -N -u"), ("colordiff", vec!["-N", "-u"]));
-        assert_eq!(split_command("diff --color=always  ;rm /tmp/x $(y)"), ("diff", vec!["--color=always"]));
-        assert_eq!(split_command("meld"), ("meld", vec![]));
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn with_display_name(command: Command) -> Command {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{command, is_plugin, with_default_command};
+    use super::is_plugin;
 
     #[test]
     fn file_name_selects_the_plugin() {
@@ -60,23 +60,6 @@ mod tests {
             ("/kubectl-drift/drift-exporter", false),
         ] {
             assert_eq!(is_plugin(Some(&OsString::from(program))), expected, "{program}");
-        }
-    }
-
-    #[test]
-    fn default_command_is_get() {
-        let command = command(true);
-        for (typed, expected) in [
-            (&[][..], &["get"][..]),
-            (&["-A"], &["get", "-A"]),
-            (&["deploy/web", "-n", "shop"], &["get", "deploy/web", "-n", "shop"]),
-            (&["diff", "-A"], &["diff", "-A"]),
-            (&["--help"], &["--help"]),
-        ] {
-            let words = |words: &[&str]| -> Vec<OsString> {
-                ["kubectl-drift"].iter().chain(words).map(OsString::from).collect()
-            };
-            assert_eq!(with_default_command(words(typed), &command), words(expected));
         }
     }
 }
