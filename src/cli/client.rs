@@ -25,9 +25,8 @@ use super::{
 };
 use crate::{
     app::{
-        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, UnreadableNamespaces,
-        default_settings, limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces,
-        telemetry::LogHandle,
+        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, default_settings, limit_sources,
+        limit_to_namespace, readable_secrets, reads_all_namespaces, telemetry::LogHandle,
     },
     config::{Overrides, Settings, ShownValues},
     server::Auth,
@@ -227,18 +226,8 @@ async fn limit_settings(
         readable_secrets(client, scope.namespace(), has_cluster_scoped).await;
     limit_sources(settings, &readable);
     let baselines = if namespace.is_none() { "releases and states" } else { "states" };
-    let gap = describe_missed(&missed)
-        .map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
+    let gap = missed.map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
     Ok(gap.into_iter().collect())
-}
-
-fn describe_missed(missed: &UnreadableNamespaces) -> Option<String> {
-    match missed {
-        UnreadableNamespaces::Nothing => None,
-        UnreadableNamespaces::Namespaces(1) => Some("1 namespace".to_owned()),
-        UnreadableNamespaces::Namespaces(count) => Some(format!("{count} namespaces")),
-        UnreadableNamespaces::Others => Some("other namespaces".to_owned()),
-    }
 }
 
 /// Starts an exporter and waits until it has synced. Shows the progress if `stderr` is a terminal.
