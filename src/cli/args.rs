@@ -88,7 +88,8 @@ pub(super) enum Command {
     /// It is pinned to the object, the path and the value: another value is drift again.
     Accept(AcceptArgs),
     /// List the rules that hold, or try them on cases.
-    Rules(RulesArgs),
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// Print what a shell needs to complete commands and flags.
     ///
     /// For bash: source <(drift-exporter completions bash)
@@ -555,24 +556,12 @@ pub(super) struct AcceptArgs {
     pub(super) exporter: ExporterArgs,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct RulesArgs {
-    #[command(subcommand)]
-    pub(super) command: RulesCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub(super) enum RulesCommand {
     /// List the rules that hold with these settings, built-in ones first.
-    List(RulesListArgs),
+    List(ConfigArgs),
     /// Try the rules on cases and say which come out as wanted; made for CI.
     Test(RulesTestArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RulesListArgs {
-    #[command(flatten)]
-    pub(super) config: ConfigArgs,
 }
 
 #[derive(Debug, Args)]

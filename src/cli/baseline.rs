@@ -98,23 +98,18 @@ fn summary(state: &TerraformState) -> String {
     types.sort_unstable();
     types.dedup();
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let mut summary = format!(
-        "{} of {}, {} left out",
-        plural(state.objects.len(), "object"),
-        plural(types.len(), "type"),
-        plural(state.skipped.len(), "resource")
-    );
     let mut skipped_count: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for skipped in &state.skipped {
         *skipped_count.entry((&skipped.resource_type, skipped.reason.as_str())).or_default() += 1;
     }
-    for (index, ((resource_type, reason), count)) in skipped_count.into_iter().enumerate() {
-        let separator = if index == 0 { ": " } else { ", " };
-        summary.push_str(
-            &format!("{separator}{resource_type} ({reason}) {count}").replace(char::is_control, "?"),
-        );
-    }
-    summary
+    let skipped = skipped_count.into_iter().map(|((resource_type, reason), count)| {
+        format!("{resource_type} ({reason}) {count}").replace(char::is_control, "?")
+    });
+    let skipped: Vec<String> = skipped.collect();
+    let (objects, types) = (plural(state.objects.len(), "object"), plural(types.len(), "type"));
+    let left_out = plural(state.skipped.len(), "resource");
+    let colon = if skipped.is_empty() { "" } else { ": " };
+    format!("{objects} of {types}, {left_out} left out{colon}{}", skipped.join(", "))
 }
 
 /// Fields are serialized in the order of manifests.

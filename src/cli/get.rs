@@ -21,7 +21,7 @@ use super::{
     output::{Console, block_on, escape_control, escape_control_in_json, write_error},
     resources::{ClaimRow, ClaimView, DeclarationView, ExporterStatus, fetch_claims},
 };
-use crate::types::{Clock, WatchMode};
+use crate::types::{Clock, Severity, WatchMode};
 
 pub(super) fn run(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, String> {
     block_on(get(arguments, console))
@@ -92,28 +92,22 @@ fn is_shown(claim: &ClaimView, arguments: &GetArgs) -> bool {
 fn summary(claims: &[&ClaimView]) -> String {
     let declared = || claims.iter().copied().filter(|claim| claim.is_declared());
     let objects: BTreeSet<_> = declared().map(ClaimView::object_key).collect();
-    let drifted: BTreeSet<_> =
-        declared().filter(|claim| claim.is_drifted()).map(ClaimView::object_key).collect();
     if objects.is_empty() {
         return match claims.len() {
             0 => "nothing found".to_owned(),
             count => format!("nothing declares any of the {count} objects that were found"),
         };
     }
-    let mut severities = Vec::new();
     // An object with several claims counts with its highest severity.
-    let mut counted: BTreeSet<_> = BTreeSet::new();
-    for severity in ["critical", "warning", "info"] {
-        let of_severity: BTreeSet<_> = declared()
-            .filter(|claim| claim.is_drifted() && claim.severity.as_deref() == Some(severity))
-            .map(ClaimView::object_key)
-            .filter(|object| !counted.contains(object))
-            .collect();
-        if !of_severity.is_empty() {
-            severities.push(format!("{} {severity}", of_severity.len()));
-        }
-        counted.extend(of_severity);
+    let mut drifted: BTreeMap<_, Option<Severity>> = BTreeMap::new();
+    for claim in declared().filter(|claim| claim.is_drifted()) {
+        let worst = drifted.entry(claim.object_key()).or_default();
+        *worst = (*worst).max(claim.severity.as_deref().and_then(Severity::parse));
     }
+    let of_severity = |severity| drifted.values().filter(|worst| **worst == Some(severity)).count();
+    let severities = Severity::ALL.iter().rev().map(|severity| (of_severity(*severity), severity));
+    let severities = severities.filter(|(count, _)| *count > 0);
+    let severities: Vec<String> = severities.map(|(count, severity)| format!("{count} {severity}")).collect();
     let severities =
         if severities.is_empty() { String::new() } else { format!(" ({})", severities.join(", ")) };
     let undecided = ["unknown", "in_flight"].map(|verdict| {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Outcome,
-    args::{RulesArgs, RulesCommand, RulesTestArgs},
+    args::{RulesCommand, RulesTestArgs},
     output::{Console, load_settings},
 };
 use crate::{
@@ -20,14 +20,11 @@ use crate::{
     },
 };
 
-pub(super) fn run(arguments: &RulesArgs, console: &mut Console) -> Result<Outcome, String> {
-    let config = match &arguments.command {
-        RulesCommand::List(list) => &list.config,
-        RulesCommand::Test(test) => &test.config,
-    };
+pub(super) fn run(command: &RulesCommand, console: &mut Console) -> Result<Outcome, String> {
+    let (RulesCommand::List(config) | RulesCommand::Test(RulesTestArgs { config, .. })) = command;
     let settings = load_settings(config.config_file.as_deref(), &Overrides::default(), console)?;
     let Some(settings) = settings else { return Ok(Outcome::Negative) };
-    match &arguments.command {
+    match command {
         RulesCommand::List(_) => print_rules(&settings.rules, console).map(|()| Outcome::Success),
         RulesCommand::Test(test) => run_test_cases(test, &settings.rules, console),
     }

@@ -501,16 +501,11 @@ mod tests {
             .iter()
             .map(|(name, verdict)| {
                 Arc::new(ClaimEntry {
-                    object: Arc::new(LiveObject {
-                        exists: true,
-                        uid: "uid".into(),
-                        resource_version: "1".into(),
-                        ..LiveObject::absent(ObjectKey {
-                            kind: kind.clone(),
-                            namespace: "shop".into(),
-                            name: (*name).into(),
-                        })
-                    }),
+                    object: Arc::new(LiveObject::absent(ObjectKey {
+                        kind: kind.clone(),
+                        namespace: "shop".into(),
+                        name: (*name).into(),
+                    })),
                     claim: Claim {
                         source: Source::Annotation,
                         verdict: verdict.clone(),

@@ -183,7 +183,7 @@ fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredVi
         let name = difference.ignored_by.as_deref()?;
         let rule = rules.position(name).map(|at| &rules.rules()[at]);
         Some(IgnoredView {
-            source: source,
+            source,
             path: &difference.finding.path,
             rule: name,
             reason: rule.and_then(|rule| rule.spec().reason.as_deref()),

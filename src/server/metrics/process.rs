@@ -21,7 +21,6 @@ pub fn process_metrics(registry: &mut Registry) {
     registry.register_collector(Box::new(ProcessCollector));
 }
 
-/// Registers `drift_exporter_build_info`.
 pub fn build_info(registry: &mut Registry) {
     let info = Family::<[(&str, &str); 1], Gauge>::default();
     info.get_or_create_owned(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
