@@ -26,13 +26,12 @@ use crate::{
 };
 
 pub(super) fn json(body: &impl Serialize) -> Response {
-    with_nosniff(Json(body).into_response())
+    with_nosniff(Json(body))
 }
 
 /// Keeps browsers from guessing another content type.
-pub(super) fn with_nosniff(mut response: Response) -> Response {
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+pub(super) fn with_nosniff(response: impl IntoResponse) -> Response {
+    ([(X_CONTENT_TYPE_OPTIONS, "nosniff")], response).into_response()
 }
 
 #[derive(Debug)]
@@ -91,23 +90,15 @@ impl Problem {
 
     /// A response of type `application/problem+json`, for bodies that extend [`ProblemView`].
     pub(super) fn respond(status: StatusCode, body: &impl Serialize) -> Response {
-        let mut response = with_nosniff((status, Json(body)).into_response());
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        response
+        with_nosniff((status, [(CONTENT_TYPE, "application/problem+json")], Json(body)))
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, retry_after, challenge) = (self.status, self.retry_after, self.challenge);
-        let mut response = Self::respond(status, &self.into_view());
-        if let Some(seconds) = retry_after {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        if let Some(challenge) = challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-        }
-        response
+        let retry_after = self.retry_after.map(|seconds| [(RETRY_AFTER, seconds.to_string())]);
+        let challenge = self.challenge.map(|challenge| [(WWW_AUTHENTICATE, challenge)]);
+        (retry_after, challenge, Self::respond(self.status, &self.into_view())).into_response()
     }
 }
 
