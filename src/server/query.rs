@@ -302,14 +302,6 @@ enum SortValue<'a> {
     Health(u8),
 }
 
-/// Orders values in one direction, and missing values after all others.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum MissingLast<T> {
-    Ascending(T),
-    Descending(Reverse<T>),
-    Missing,
-}
-
 impl SortKey {
     fn value<'a>(self, row: &ClaimRow<'a>) -> Option<SortValue<'a>> {
         let key = &row.entry.object.key;
@@ -346,12 +338,12 @@ impl Sort {
     /// The order of the table of objects: missing values come last in both directions, and equal claims follow by
     /// urgency.
     pub(super) fn sort_table<'a>(self, rows: impl Iterator<Item = ClaimRow<'a>>) -> Vec<ClaimRow<'a>> {
-        let directed = |value: Option<SortValue<'a>>| match (value, self.descending) {
-            (None, _) => MissingLast::Missing,
-            (Some(value), false) => MissingLast::Ascending(value),
-            (Some(value), true) => MissingLast::Descending(Reverse(value)),
-        };
-        sort_by_rank(rows, |row| (directed(self.key.value(row)), row.urgency(), row.id()))
+        sort_by_rank(rows, |row| {
+            let value = self.key.value(row);
+            let is_missing = value.is_none();
+            let (ascending, descending) = if self.descending { (None, value) } else { (value, None) };
+            (is_missing, ascending, Reverse(descending), row.urgency(), row.id())
+        })
     }
 }
 
