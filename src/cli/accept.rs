@@ -1,6 +1,6 @@
 //! `drift-exporter accept`.
 
-use jiff::{SignedDuration, Timestamp, Unit, Zoned, tz::TimeZone};
+use jiff::Unit;
 
 use super::{
     Outcome,
@@ -9,7 +9,7 @@ use super::{
     output::{Console, block_on, escape_control},
 };
 use crate::{
-    rules::{AcceptedField, Justification, RuleConfig, RuleSet, RuleSpec, acceptance_rules, rules_to_yaml},
+    rules::{AcceptedField, Justification, RuleConfig, RuleSet, acceptance_rules, rules_to_yaml},
     types::Clock,
 };
 
@@ -24,7 +24,8 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
         console.report(format_args!("nothing to accept: {reason}"))?;
         return Ok(Outcome::Negative);
     }
-    let expires = expiry(Clock::system().now(), arguments.period);
+    let expires = Clock::system().now() + arguments.period;
+    let expires = expires.round(Unit::Second).unwrap_or(expires).to_string();
     let justification =
         Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
     let rules = acceptance_rules(accepted_fields(&explained.claims), &justification);
@@ -36,8 +37,8 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
         ));
     }
     console.print(rules_to_yaml(&input.rules))?;
-    let any_value: Vec<&str> =
-        input.rules.iter().filter(|rule| rule.matches.values.is_empty()).map(path_of).collect();
+    let any_value = input.rules.iter().filter(|rule| rule.matches.values.is_empty());
+    let any_value: Vec<&str> = any_value.flat_map(|rule| &rule.matches.paths).map(String::as_str).collect();
     if !any_value.is_empty() {
         let paths = escape_control(&any_value.join(", "));
         console.report(format_args!(
@@ -45,11 +46,6 @@ pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outco
         ))?;
     }
     Ok(Outcome::Success)
-}
-
-/// An accepting rule has one path.
-fn path_of(rule: &RuleSpec) -> &str {
-    rule.matches.paths.first().map_or("", |path| path)
 }
 
 fn accepted_fields(claims: &[ExplainedClaim]) -> impl Iterator<Item = AcceptedField<'_>> {
@@ -73,10 +69,4 @@ fn why_nothing_differs(explained: &ExplainedObject) -> String {
         return format!("no source declares {object}");
     }
     format!("{object} matches its declared state, or rules already accept the difference")
-}
-
-/// Rounded to seconds.
-fn expiry(now: Timestamp, period: SignedDuration) -> String {
-    let end = Zoned::new(now + period, TimeZone::UTC);
-    end.round(Unit::Second).unwrap_or(end).timestamp().to_string()
 }

@@ -3,7 +3,6 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},
-    path::Path,
 };
 
 use clap::{Command, ValueHint};
@@ -54,14 +53,10 @@ pub(super) fn print_man_pages(
 
 /// The executable that kubectl runs to complete `kubectl drift`. Its arguments are the words so far, the last one
 /// unfinished. It prints one candidate a line, its help after a tab, and then a directive of cobra.
-const KUBECTL_COMPLETION: &str = "kubectl_complete-drift";
+pub(super) const KUBECTL_COMPLETION: &str = "kubectl_complete-drift";
 /// `ShellCompDirectiveNoFileComp` and `ShellCompDirectiveDefault`.
 const NO_FILES: &str = ":4";
 const FILES: &str = ":0";
-
-pub(super) fn is_kubectl_completion(program: Option<&OsString>) -> bool {
-    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == KUBECTL_COMPLETION)
-}
 
 pub(super) fn complete_for_kubectl(words: Vec<OsString>, stdout: &mut dyn Write) -> io::Result<()> {
     let mut directive = NO_FILES;

@@ -6,7 +6,6 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, IsTerminal as _, Write as _},
-    path::Path,
     process,
 };
 
@@ -165,8 +164,9 @@ fn run_external_diff(program: &str, diffs: &[ClaimDiff], console: &mut Console) 
     let folder = |name: &str| tempfile::Builder::new().prefix(name).tempdir().map_err(file_error);
     let (declared, live) = (folder("DECLARED-")?, folder("LIVE-")?);
     for diff in diffs {
-        write_file(declared.path(), &diff.file_name, &diff.declared).map_err(file_error)?;
-        write_file(live.path(), &diff.file_name, &diff.live).map_err(file_error)?;
+        let name = shorten_file_name(&diff.file_name);
+        fs::write(declared.path().join(&name), &diff.declared).map_err(file_error)?;
+        fs::write(live.path().join(&name), &diff.live).map_err(file_error)?;
     }
     let (name, arguments) = split_command(program);
     console.stdout.flush().map_err(write_error)?;
@@ -185,10 +185,6 @@ fn split_command(program: &str) -> (&str, Vec<&str>) {
     let name = words.next().unwrap_or_default();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '=');
     (name, words.filter(|word| !word.is_empty() && word.chars().all(allowed)).collect())
-}
-
-fn write_file(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    fs::write(folder.join(shorten_file_name(name)), text)
 }
 
 /// Replaces the end of a name that is too long by a digest of the name, so that names stay unique.

@@ -41,11 +41,11 @@ impl From<Outcome> for ExitCode {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
     let mut console = Console::new();
     let mut words: Vec<OsString> = arguments.into_iter().collect();
-    if completions::is_kubectl_completion(words.first()) {
+    if plugin::runs_as(words.first(), completions::KUBECTL_COMPLETION) {
         let completed = completions::complete_for_kubectl(words, &mut console.stdout);
         return completed.map_or(Outcome::Error, |()| Outcome::Success);
     }
-    let is_plugin = plugin::is_plugin(words.first());
+    let is_plugin = plugin::runs_as(words.first(), plugin::FILE_NAME);
     let command = plugin::command(is_plugin);
     if is_plugin {
         words = plugin::with_default_command(words, &command);

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::future::select_all;
 use tokio::{
-    runtime::{Builder, Runtime},
+    runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
@@ -117,14 +117,16 @@ pub(super) fn block_on<T>(command: impl Future<Output = Result<T, String>>) -> R
     runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(command)
 }
 
-/// The runtime of the HTTP server. The watches run on a thread of their own.
-pub(super) fn http_runtime() -> Result<Runtime, String> {
-    Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("http")
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))
+/// Runs a command with an HTTP server, and does not wait for blocking tasks in the end. The watches run on a thread of
+/// their own.
+pub(super) fn serve_on_runtime(
+    command: impl Future<Output = Result<Outcome, String>>,
+) -> Result<Outcome, String> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("http").enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

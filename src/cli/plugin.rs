@@ -6,11 +6,12 @@ use clap::{Command, CommandFactory as _};
 
 use super::args::Arguments;
 
-const FILE_NAME: &str = "kubectl-drift";
+pub(super) const FILE_NAME: &str = "kubectl-drift";
 const DISPLAY_NAME: &str = "kubectl drift";
 
-pub(super) fn is_plugin(program: Option<&OsString>) -> bool {
-    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == FILE_NAME)
+/// Whether the program runs under this file name.
+pub(super) fn runs_as(program: Option<&OsString>, file_name: &str) -> bool {
+    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == file_name)
 }
 
 pub(super) fn command(is_plugin: bool) -> Command {
@@ -48,7 +49,7 @@ fn with_display_name(command: Command) -> Command {
 mod tests {
     use std::ffi::OsString;
 
-    use super::is_plugin;
+    use super::{FILE_NAME, runs_as};
 
     #[test]
     fn file_name_selects_the_plugin() {
@@ -59,7 +60,7 @@ mod tests {
             ("drift-exporter", false),
             ("/kubectl-drift/drift-exporter", false),
         ] {
-            assert_eq!(is_plugin(Some(&OsString::from(program))), expected, "{program}");
+            assert_eq!(runs_as(Some(&OsString::from(program)), FILE_NAME), expected, "{program}");
         }
     }
 }

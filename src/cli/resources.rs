@@ -450,13 +450,11 @@ impl ExporterStatus {
 
     /// The message of a kind's watches if all of them are down. A watch that the settings refuse does not count.
     pub(super) fn kind_down(&self, resource: &ResourceArg) -> Option<&str> {
-        let watches: Vec<&ComponentStatus> =
-            self.streams.iter().filter(|watch| watch.matches(resource)).collect();
+        let watches = || self.streams.iter().filter(|watch| watch.matches(resource));
         let is_down =
-            |watch: &&ComponentStatus| watch.state == "down" && watch.reason.as_deref() != Some("refused");
-        let all_down = !watches.is_empty() && watches.iter().all(is_down);
-        let message = || watches.iter().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE);
-        all_down.then(message)
+            |watch: &ComponentStatus| watch.state == "down" && watch.reason.as_deref() != Some("refused");
+        let all_down = watches().next().is_some() && watches().all(is_down);
+        all_down.then(|| watches().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE))
     }
 
     /// `not seen: releases of Helm, Role and 3 more kinds (forbidden)`, or `None` if there are no gaps.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Outcome,
     args::{ListenAddress, RunArgs, WebOptions},
-    output::{Console, OnHangup, http_runtime, print_load_problems, until_signal},
+    output::{Console, OnHangup, print_load_problems, serve_on_runtime, until_signal},
 };
 use crate::{
     app::{
@@ -35,10 +35,7 @@ pub(super) fn run(arguments: RunArgs, console: &mut Console) -> Result<Outcome, 
     };
     let Some(web) = arguments.permissions.web.open(console)? else { return Ok(Outcome::Error) };
     let log = telemetry::start(settings.log_level, arguments.log.format)?;
-    let runtime = http_runtime()?;
-    let result = runtime.block_on(serve(arguments, settings, source, web, log));
-    runtime.shutdown_background();
-    result
+    serve_on_runtime(serve(arguments, settings, source, web, log))
 }
 
 /// Reads the settings file, which `SettingsSource` then watches. `None` if it is invalid; its problems are then printed
