@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct ValueRedactor {
     /// Whether values of all field classes are shown.
-    plain: bool,
+    pub(super) plain: bool,
     key: RedactionKey,
 }
 
@@ -28,10 +28,6 @@ impl ValueRedactor {
     pub(super) fn new(exposed: &Exposed, trusted: bool) -> Self {
         let plain = trusted && exposed.settings().shown_values == ShownValues::Full;
         Self { plain, key: exposed.redaction_key.clone() }
-    }
-
-    pub(super) fn shows_plain_values(&self) -> bool {
-        self.plain
     }
 
     /// The values of a finding. They differ in every response, because they differ in the cluster.

@@ -169,8 +169,7 @@ fn rules<'a>(
     now: Timestamp,
 ) -> Vec<RuleView<'a>> {
     let rules = matching_rules(snapshot, claims).into_iter();
-    let views = rules.map(|(rule, matches)| RuleView::new(rule, matches, now));
-    if caller.sees_everything() { views.collect() } else { views.map(RuleView::without_settings).collect() }
+    rules.map(|(rule, matches)| RuleView::new(rule, matches, now, caller.sees_everything())).collect()
 }
 
 fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredView<'a>> {

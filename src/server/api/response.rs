@@ -127,7 +127,7 @@ impl ETag {
         uri: &Uri,
     ) -> Self {
         let mut hasher = DefaultHasher::new();
-        (snapshot.edition, caller.values().shows_plain_values(), uri).hash(&mut hasher);
+        (snapshot.edition, caller.values().plain, uri).hash(&mut hasher);
         for state in &snapshot.kinds {
             state.kind.hash(&mut hasher);
             state.blocks.namespaces().for_each(|namespace| namespace.hash(&mut hasher));
