@@ -244,16 +244,8 @@ fn is_declared(kind: &Kind) -> bool {
 pub struct ReadableSecrets {
     /// All namespaces if the caller may list Secrets in all of them, or if that cannot be determined.
     pub scope: Scope,
-    pub missed: UnreadableNamespaces,
-}
-
-/// The namespaces in which Secrets may not be listed.
-#[derive(Debug, PartialEq, Eq)]
-pub enum UnreadableNamespaces {
-    Nothing,
-    Namespaces(usize),
-    /// All except the requested one.
-    Others,
+    /// The namespaces in which Secrets may not be listed, for messages: `3 namespaces`.
+    pub missed: Option<String>,
 }
 
 /// Determines in which namespaces Secrets may be listed. If the caller may not list them in all namespaces,
@@ -263,11 +255,12 @@ pub async fn readable_secrets(client: &Client, namespace: Option<&str>, anywhere
     // Selects nothing, so the check is cheap and shows no Secret.
     let nothing = ListParams::default().labels("owner=helm,!owner").limit(1);
     let everywhere: Api<PartialObjectMeta<Secret>> = Api::all(client.clone());
-    let all = || ReadableSecrets { scope: Scope::default(), missed: UnreadableNamespaces::Nothing };
+    let all = || ReadableSecrets { scope: Scope::default(), missed: None };
     if !is_forbidden(&everywhere.list(&nothing).await) {
         return all();
     }
-    let one = |name| ReadableSecrets { scope: Scope::new([name], []), missed: UnreadableNamespaces::Others };
+    let one =
+        |name| ReadableSecrets { scope: Scope::new([name], []), missed: Some("other namespaces".to_owned()) };
     if let Some(name) = namespace.filter(|_| !anywhere) {
         return one(name);
     }
@@ -285,15 +278,16 @@ pub async fn readable_secrets(client: &Client, namespace: Option<&str>, anywhere
     });
     let readable: Vec<String> =
         checks.buffer_unordered(CONCURRENT_CHECKS).filter_map(future::ready).collect().await;
-    match count - readable.len() {
+    if readable.is_empty() {
         // The watch of all namespaces reports that it is forbidden.
-        _ if readable.is_empty() => all(),
-        0 => ReadableSecrets { scope: Scope::new(readable, []), missed: UnreadableNamespaces::Nothing },
-        count => ReadableSecrets {
-            scope: Scope::new(readable, []),
-            missed: UnreadableNamespaces::Namespaces(count),
-        },
+        return all();
     }
+    let missed = match count - readable.len() {
+        0 => None,
+        1 => Some("1 namespace".to_owned()),
+        count => Some(format!("{count} namespaces")),
+    };
+    ReadableSecrets { scope: Scope::new(readable, []), missed }
 }
 
 fn is_forbidden<T>(result: &Result<T, kube::Error>) -> bool {

@@ -19,8 +19,8 @@ pub use self::{
     assemble::{Exporter, Ingest, assemble},
     config_reconciler::{SettingsHandle, SettingsSource},
     direct::{
-        InProcessExporter, ReadableSecrets, SyncProgress, UnreadableNamespaces, default_settings,
-        limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces,
+        InProcessExporter, ReadableSecrets, SyncProgress, default_settings, limit_sources,
+        limit_to_namespace, readable_secrets, reads_all_namespaces,
     },
 };
 

@@ -62,17 +62,13 @@ pub fn start(level: LogLevel, format: LogFormat) -> Result<LogHandle, String> {
     let stderr_filter = dynamic_filter_fn(move |metadata, _| {
         log_level(*metadata.level()) <= *max_level.lock().unwrap_or_else(PoisonError::into_inner)
     });
-    let started = match format {
-        LogFormat::Text => {
-            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            let stderr = fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
-            registry.with(stderr.with_filter(stderr_filter)).try_init()
-        }
-        LogFormat::Json => {
-            let stderr = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
-            registry.with(stderr.with_filter(stderr_filter)).try_init()
-        }
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let stderr = fmt::layer().with_writer(std::io::stderr);
+    let stderr = match format {
+        LogFormat::Text => stderr.with_ansi(colour).boxed(),
+        LogFormat::Json => stderr.json().flatten_event(true).boxed(),
     };
+    let started = registry.with(stderr.with_filter(stderr_filter)).try_init();
     let handle = LogHandle { filter: Some(handle), stderr_level, lines };
     started.map(|()| handle).map_err(|error| format!("cannot start logging: {error}"))
 }

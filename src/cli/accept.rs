@@ -1,36 +1,31 @@
 //! `drift-exporter accept`.
 
-use std::io::Write;
-
-use jiff::{SignedDuration, Timestamp, Unit, Zoned, tz::TimeZone};
+use jiff::Unit;
 
 use super::{
     Outcome,
     args::AcceptArgs,
     explain::{ExplainedClaim, ExplainedObject, Lookup, look_up},
-    output::{block_on, escape_control, write_error},
+    output::{Console, block_on, escape_control},
 };
 use crate::{
-    rules::{AcceptedField, Justification, RuleConfig, RuleSet, RuleSpec, acceptance_rules, rules_to_yaml},
+    rules::{AcceptedField, Justification, RuleConfig, RuleSet, acceptance_rules, rules_to_yaml},
     types::Clock,
 };
 
 /// Prints a rule for each difference of the object. A rule matches one object, one path and one value.
-pub(super) fn run(
-    arguments: &AcceptArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    let explained = match block_on(look_up(&arguments.object, &arguments.exporter, stderr))? {
+pub(super) fn run(arguments: &AcceptArgs, console: &mut Console) -> Result<Outcome, String> {
+    let explained = match block_on(look_up(&arguments.object, &arguments.exporter, console))? {
         Lookup::Found(_, explained) => explained,
         Lookup::NotFound(outcome) => return Ok(outcome),
     };
     if explained.claims.iter().all(|claim| claim.view.differences.is_empty()) {
         let reason = escape_control(&why_nothing_differs(&explained));
-        writeln!(stderr, "drift-exporter: nothing to accept: {reason}").map_err(write_error)?;
+        console.report(format_args!("nothing to accept: {reason}"))?;
         return Ok(Outcome::Negative);
     }
-    let expires = expiry(Clock::system().now(), arguments.period);
+    let expires = Clock::system().now() + arguments.period;
+    let expires = expires.round(Unit::Second).unwrap_or(expires).to_string();
     let justification =
         Justification { owner: &arguments.owner, reason: &arguments.reason, expires: &expires };
     let rules = acceptance_rules(accepted_fields(&explained.claims), &justification);
@@ -41,23 +36,16 @@ pub(super) fn run(
             problems[0]
         ));
     }
-    write!(stdout, "{}", rules_to_yaml(&input.rules)).map_err(write_error)?;
-    let any_value: Vec<&str> =
-        input.rules.iter().filter(|rule| rule.matches.values.is_empty()).map(path_of).collect();
+    console.print(rules_to_yaml(&input.rules))?;
+    let any_value = input.rules.iter().filter(|rule| rule.matches.values.is_empty());
+    let any_value: Vec<&str> = any_value.flat_map(|rule| &rule.matches.paths).map(String::as_str).collect();
     if !any_value.is_empty() {
         let paths = escape_control(&any_value.join(", "));
-        writeln!(
-            stderr,
-            "drift-exporter: any value of {paths} is accepted: the exporter does not expose the live value"
-        )
-        .map_err(write_error)?;
+        console.report(format_args!(
+            "any value of {paths} is accepted: the exporter does not expose the live value"
+        ))?;
     }
     Ok(Outcome::Success)
-}
-
-/// An accepting rule has one path.
-fn path_of(rule: &RuleSpec) -> &str {
-    rule.matches.paths.first().map_or("", |path| path)
 }
 
 fn accepted_fields(claims: &[ExplainedClaim]) -> impl Iterator<Item = AcceptedField<'_>> {
@@ -81,10 +69,4 @@ fn why_nothing_differs(explained: &ExplainedObject) -> String {
         return format!("no source declares {object}");
     }
     format!("{object} matches its declared state, or rules already accept the difference")
-}
-
-/// Rounded to seconds.
-fn expiry(now: Timestamp, period: SignedDuration) -> String {
-    let end = Zoned::new(now + period, TimeZone::UTC);
-    end.round(Unit::Second).unwrap_or(end).timestamp().to_string()
 }

@@ -3,14 +3,14 @@
 //!
 //! Doc comments of commands, options and their values are the text of `--help`.
 
-use std::{collections::BTreeSet, fmt, io::Write, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeSet, fmt, net::SocketAddr, path::PathBuf};
 
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum, builder::PossibleValue};
 use clap_complete::Shell;
 use jiff::SignedDuration;
 use kube::Client;
 
-use super::output::print_problems;
+use super::output::{Console, print_problems};
 use crate::{
     app::telemetry::LogFormat,
     config::{LogLevel, Overrides, ShownResources, is_namespace},
@@ -88,7 +88,8 @@ pub(super) enum Command {
     /// It is pinned to the object, the path and the value: another value is drift again.
     Accept(AcceptArgs),
     /// List the rules that hold, or try them on cases.
-    Rules(RulesArgs),
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// Print what a shell needs to complete commands and flags.
     ///
     /// For bash: source <(drift-exporter completions bash)
@@ -199,13 +200,13 @@ impl WebOptions {
 
 impl WebArgs {
     /// `None` if the web configuration file is invalid; its problems are then printed to `stderr`.
-    pub(super) fn open(&self, stderr: &mut dyn Write) -> Result<Option<WebOptions>, String> {
+    pub(super) fn open(&self, console: &mut Console) -> Result<Option<WebOptions>, String> {
         let auth = self.web_auth;
         let Some(path) = &self.web_config_file else { return Ok(Some(WebOptions { config: None, auth })) };
         match WebConfig::open(path, auth.is_some()) {
             Ok(config) => Ok(Some(WebOptions { config: Some(config), auth })),
             Err(problems) => {
-                print_problems(path, "", &problems, stderr)?;
+                print_problems(path, "", &problems, console)?;
                 Ok(None)
             }
         }
@@ -555,24 +556,12 @@ pub(super) struct AcceptArgs {
     pub(super) exporter: ExporterArgs,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct RulesArgs {
-    #[command(subcommand)]
-    pub(super) command: RulesCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub(super) enum RulesCommand {
     /// List the rules that hold with these settings, built-in ones first.
-    List(RulesListArgs),
+    List(ConfigArgs),
     /// Try the rules on cases and say which come out as wanted; made for CI.
     Test(RulesTestArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RulesListArgs {
-    #[command(flatten)]
-    pub(super) config: ConfigArgs,
 }
 
 #[derive(Debug, Args)]

@@ -2,20 +2,19 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Display,
     fs::File,
-    io::{self, BufRead, BufReader, IsTerminal as _, Write},
+    io::{self, BufRead, BufReader, IsTerminal as _, Write as _},
     path::Path,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use jiff::{Timestamp, Unit};
+use jiff::Unit;
 use serde::Serialize;
 
 use super::{
     Outcome,
     args::{BaselineArgs, ManifestFormat},
-    output::write_error,
+    output::{Console, write_error},
 };
 use crate::{
     sources::terraform::{
@@ -24,43 +23,42 @@ use crate::{
     types::{BaselineFault, Clock},
 };
 
-pub(super) fn run(
-    arguments: &BaselineArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &BaselineArgs, console: &mut Console) -> Result<Outcome, String> {
     let (input, bytes) = open_input(arguments.file.as_deref())?;
-    let mut print =
-        |message: &dyn Display| writeln!(stderr, "drift-exporter: {message}").map_err(write_error);
     let key = random_key().map_err(|error| format!("cannot generate a redaction key: {error}"))?;
     let text = InflateReader::new(bytes, INFLATE_LIMIT);
     let state = match text.and_then(|text| StateReader::new(key.clone()).read(text)) {
         Ok(state) => state,
         Err(ReadError::Io(error)) => return Err(format!("cannot read {input}: {error}")),
         Err(ReadError::Invalid(fault)) => {
-            print(&format_args!("cannot use {input}: {}", describe_fault(fault)))?;
+            console.report(format_args!("cannot use {input}: {}", describe_fault(fault)))?;
             return Ok(Outcome::Negative);
         }
     };
     let summary = summary(&state);
     if state.objects.is_empty() {
-        print(&format_args!("{input} contains no Kubernetes resource that can be compared: {summary}"))?;
+        console.report(format_args!(
+            "{input} contains no Kubernetes resource that can be compared: {summary}"
+        ))?;
         return Ok(Outcome::Negative);
     }
-    let published = whole_seconds(Clock::system().now());
-    let published = PublishedBaseline::new(&arguments.name, published, key, state);
+    let now = Clock::system().now();
+    let published_at = now.round(Unit::Second).unwrap_or(now);
+    let published = PublishedBaseline::new(&arguments.name, published_at, key, state);
     let parts = published.write();
     let joined = parts.concat();
     let read_back = InflateReader::new(&*joined, INFLATE_LIMIT).and_then(InflateReader::read_to_end);
     if !read_back.is_ok_and(|text| PublishedBaseline::read(&text).as_ref() == Ok(&published)) {
-        print(&format_args!("cannot encode the resources of {input}; they may be nested too deeply"))?;
+        console
+            .report(format_args!("cannot encode the resources of {input}; they may be nested too deeply"))?;
         return Ok(Outcome::Negative);
     }
     let secrets = secrets(&published, parts, arguments);
     let text =
         encode(&secrets, arguments.output).map_err(|error| format!("cannot encode the Secrets: {error}"))?;
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(write_error)?;
-    print(&summary)?;
+    console.print(text)?;
+    console.stdout.flush().map_err(write_error)?;
+    console.report(summary)?;
     Ok(Outcome::Success)
 }
 
@@ -100,23 +98,18 @@ fn summary(state: &TerraformState) -> String {
     types.sort_unstable();
     types.dedup();
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let mut summary = format!(
-        "{} of {}, {} left out",
-        plural(state.objects.len(), "object"),
-        plural(types.len(), "type"),
-        plural(state.skipped.len(), "resource")
-    );
     let mut skipped_count: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for skipped in &state.skipped {
         *skipped_count.entry((&skipped.resource_type, skipped.reason.as_str())).or_default() += 1;
     }
-    for (index, ((resource_type, reason), count)) in skipped_count.into_iter().enumerate() {
-        let separator = if index == 0 { ": " } else { ", " };
-        summary.push_str(
-            &format!("{separator}{resource_type} ({reason}) {count}").replace(char::is_control, "?"),
-        );
-    }
-    summary
+    let skipped = skipped_count.into_iter().map(|((resource_type, reason), count)| {
+        format!("{resource_type} ({reason}) {count}").replace(char::is_control, "?")
+    });
+    let skipped: Vec<String> = skipped.collect();
+    let (objects, types) = (plural(state.objects.len(), "object"), plural(types.len(), "type"));
+    let left_out = plural(state.skipped.len(), "resource");
+    let colon = if skipped.is_empty() { "" } else { ": " };
+    format!("{objects} of {types}, {left_out} left out{colon}{}", skipped.join(", "))
 }
 
 /// Fields are serialized in the order of manifests.
@@ -191,8 +184,4 @@ fn encode(secrets: &[Secret], format: ManifestFormat) -> Result<String, String> 
         }
     }
     .map_err(|error| error.to_string())
-}
-
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    time.round(Unit::Second).unwrap_or(time)
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    io::Write,
 };
 
 use schemars::schema_for;
@@ -11,7 +10,7 @@ use schemars::schema_for;
 use super::{
     Outcome,
     args::CheckArgs,
-    output::{block_on, load_settings, write_error},
+    output::{Console, block_on, load_settings},
 };
 use crate::{
     config::{Overrides, Settings, SettingsFile},
@@ -19,27 +18,24 @@ use crate::{
     watch::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions, client_from},
 };
 
-pub(super) fn run(
-    arguments: &CheckArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &CheckArgs, console: &mut Console) -> Result<Outcome, String> {
     if arguments.schema {
         let schema = serde_json::to_string_pretty(&schema_for!(SettingsFile));
         let schema = schema.map_err(|error| format!("cannot write the schema: {error}"))?;
-        writeln!(stdout, "{schema}").map_err(write_error)?;
+        console.print(schema + "\n")?;
         return Ok(Outcome::Success);
     }
     let overrides = Overrides { namespaces: arguments.permissions.namespaces(), ..Overrides::default() };
-    let Some(settings) = load_settings(arguments.config.config_file.as_deref(), &overrides, stderr)? else {
+    let Some(settings) = load_settings(arguments.config.config_file.as_deref(), &overrides, console)? else {
         return Ok(Outcome::Negative);
     };
-    if arguments.permissions.web.open(stderr)?.is_none() {
+    if arguments.permissions.web.open(console)?.is_none() {
         return Ok(Outcome::Negative);
     }
     let (kinds, rules) = (settings.wanted_kinds().len(), settings.rules.rules().len());
-    writeln!(stdout, "settings: fine; {kinds} kinds wanted, {rules} rules with the built-in ones")
-        .map_err(write_error)?;
+    console.print(format_args!(
+        "settings: fine; {kinds} kinds wanted, {rules} rules with the built-in ones\n"
+    ))?;
     if arguments.pre {
         return Ok(Outcome::Success);
     }
@@ -56,13 +52,13 @@ pub(super) fn run(
             PermissionStatus::Refused(why) => format!("REFUSED: {why}"),
             PermissionStatus::Unknown(why) => format!("UNKNOWN: {why}"),
         };
-        writeln!(stdout, "{resource} in {}: {result}", describe_scope(scope)).map_err(write_error)?;
+        console.print(format_args!("{resource} in {}: {result}\n", describe_scope(scope)))?;
         let is_optional = matches!(status, PermissionStatus::Denied { required, .. } if required.optional);
         if *status != PermissionStatus::Granted && !is_optional {
             outcome = Outcome::Negative;
         }
     }
-    write!(stdout, "{}", missing_rbac_rules(&access)).map_err(write_error)?;
+    console.print(missing_rbac_rules(&access))?;
     Ok(outcome)
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     fmt, fs,
-    io::{IsTerminal as _, Write},
+    io::{IsTerminal as _, Write as _},
     path::Path,
     time::Duration,
 };
@@ -20,14 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     args::{ClusterArgs, ExporterArgs, ResourceArg, ResourceTuple, ScopeArgs},
-    output::load_settings,
+    output::{Console, load_settings},
     resources::{CoverageGap, LabelFilter, expand_short_name, unknown_kind_message},
 };
 use crate::{
     app::{
-        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, UnreadableNamespaces,
-        default_settings, limit_sources, limit_to_namespace, readable_secrets, reads_all_namespaces,
-        telemetry::LogHandle,
+        ExporterDeps, InProcessExporter, ReadableSecrets, SyncProgress, default_settings, limit_sources,
+        limit_to_namespace, readable_secrets, reads_all_namespaces, telemetry::LogHandle,
     },
     config::{Overrides, Settings, ShownValues},
     server::Auth,
@@ -104,7 +103,7 @@ impl Query {
         resources: Vec<ResourceArg>,
         selector: Option<&Selector>,
         mode: WatchMode,
-        stderr: &mut dyn Write,
+        console: &mut Console,
     ) -> Result<Option<Self>, String> {
         let labels = match selector {
             Some(selector) => Some(LabelFilter::connect(selector, arguments).await?),
@@ -112,7 +111,7 @@ impl Query {
         };
         match arguments.server.as_deref().filter(|server| !arguments.direct && !server.is_empty()) {
             Some(address) => Self::remote(address, arguments, scope, resources, labels).await.map(Some),
-            None => Self::in_process(arguments, scope, resources, labels, mode, stderr).await,
+            None => Self::in_process(arguments, scope, resources, labels, mode, console).await,
         }
     }
 
@@ -139,7 +138,7 @@ impl Query {
         resources: Vec<ResourceArg>,
         labels: Option<LabelFilter>,
         mode: WatchMode,
-        stderr: &mut dyn Write,
+        console: &mut Console,
     ) -> Result<Option<Self>, String> {
         let list_started = (mode == WatchMode::Once).then(|| Clock::system().now());
         let client = client_from(&arguments.cluster.connection()).await.map_err(|error| error.to_string())?;
@@ -149,14 +148,14 @@ impl Query {
         let kinds = resolve_kinds(&client, &resources, &served_names).await?;
         let file = arguments.config.config_file.as_deref();
         let settings = match file {
-            Some(path) => load_settings(Some(path), &Overrides::default(), stderr)?,
+            Some(path) => load_settings(Some(path), &Overrides::default(), console)?,
             None => Some(default_settings(&served, &kinds, scope.namespace())),
         };
         let Some(mut settings) = settings else { return Ok(None) };
         let mut gaps = limit_settings(&mut settings, file, &scope, &kinds, &client).await?;
         // The user reads the values with their own permissions.
         settings.shown_values = ShownValues::Full;
-        let direct = start_in_process(client, settings, mode, stderr).await?;
+        let direct = start_in_process(client, settings, mode, console).await?;
         if kinds.iter().any(|kind| (&*kind.group, &*kind.kind) == ("", "Secret")) {
             gaps.push(CoverageGap::new("last-applied configurations of Secrets", "never compared"));
         }
@@ -227,18 +226,8 @@ async fn limit_settings(
         readable_secrets(client, scope.namespace(), has_cluster_scoped).await;
     limit_sources(settings, &readable);
     let baselines = if namespace.is_none() { "releases and states" } else { "states" };
-    let gap = describe_missed(&missed)
-        .map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
+    let gap = missed.map(|namespaces| CoverageGap::new(format!("{baselines} in {namespaces}"), "forbidden"));
     Ok(gap.into_iter().collect())
-}
-
-fn describe_missed(missed: &UnreadableNamespaces) -> Option<String> {
-    match missed {
-        UnreadableNamespaces::Nothing => None,
-        UnreadableNamespaces::Namespaces(1) => Some("1 namespace".to_owned()),
-        UnreadableNamespaces::Namespaces(count) => Some(format!("{count} namespaces")),
-        UnreadableNamespaces::Others => Some("other namespaces".to_owned()),
-    }
 }
 
 /// Starts an exporter and waits until it has synced. Shows the progress if `stderr` is a terminal.
@@ -246,7 +235,7 @@ async fn start_in_process(
     client: Client,
     settings: Settings,
     mode: WatchMode,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<InProcessExporter, String> {
     let parts = ExporterDeps {
         client,
@@ -267,13 +256,13 @@ async fn start_in_process(
     let synced = direct.wait_until_synced(|progress| {
         if is_terminal && printed != Some(progress) {
             printed = Some(progress);
-            let _ = write!(stderr, "\r\u{1b}[2K{}", progress_line(progress));
-            let _ = stderr.flush();
+            let _ = write!(console.stderr, "\r\u{1b}[2K{}", progress_line(progress));
+            let _ = console.stderr.flush();
         }
     });
     let synced = synced.await;
     if printed.is_some() {
-        let _ = write!(stderr, "\r\u{1b}[2K");
+        let _ = write!(console.stderr, "\r\u{1b}[2K");
     }
     synced.map_err(|error| error.to_string())?;
     Ok(direct)

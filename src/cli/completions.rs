@@ -3,7 +3,6 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},
-    path::Path,
 };
 
 use clap::{Command, ValueHint};
@@ -12,27 +11,27 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 use super::{
     Outcome,
     args::{CompletionsArgs, ManArgs},
-    output::write_error,
+    output::{Console, write_error},
     plugin::{self, with_default_command},
 };
 
 pub(super) fn print_completions(
     arguments: &CompletionsArgs,
     mut command: Command,
-    stdout: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Outcome, String> {
     // `generate` panics if it cannot write.
     let mut script = Vec::new();
     // Also as a plugin: the shell completes the executable, kubectl completes `kubectl drift`.
     clap_complete::generate(arguments.shell, &mut command, "drift-exporter", &mut script);
-    stdout.write_all(&script).map_err(write_error)?;
+    console.stdout.write_all(&script).map_err(write_error)?;
     Ok(Outcome::Success)
 }
 
 pub(super) fn print_man_pages(
     arguments: &ManArgs,
     mut command: Command,
-    stdout: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Outcome, String> {
     if let Some(folder) = &arguments.dir {
         let write_error = |error| format!("cannot write man pages to {}: {error}", folder.display());
@@ -48,20 +47,16 @@ pub(super) fn print_man_pages(
         }
         None => command,
     };
-    clap_mangen::Man::new(page).render(&mut &mut *stdout).map_err(write_error)?;
+    clap_mangen::Man::new(page).render(&mut console.stdout).map_err(write_error)?;
     Ok(Outcome::Success)
 }
 
 /// The executable that kubectl runs to complete `kubectl drift`. Its arguments are the words so far, the last one
 /// unfinished. It prints one candidate a line, its help after a tab, and then a directive of cobra.
-const KUBECTL_COMPLETION: &str = "kubectl_complete-drift";
+pub(super) const KUBECTL_COMPLETION: &str = "kubectl_complete-drift";
 /// `ShellCompDirectiveNoFileComp` and `ShellCompDirectiveDefault`.
 const NO_FILES: &str = ":4";
 const FILES: &str = ":0";
-
-pub(super) fn is_kubectl_completion(program: Option<&OsString>) -> bool {
-    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == KUBECTL_COMPLETION)
-}
 
 pub(super) fn complete_for_kubectl(words: Vec<OsString>, stdout: &mut dyn Write) -> io::Result<()> {
     let mut directive = NO_FILES;

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Outcome,
     args::DemoArgs,
-    output::{OnHangup, http_runtime, until_signal},
+    output::{OnHangup, serve_on_runtime, until_signal},
     run::bind,
 };
 use crate::{
@@ -29,15 +29,12 @@ fn max_connections(open_files: u64) -> usize {
 
 pub(super) fn run(arguments: &DemoArgs) -> Result<Outcome, String> {
     let log = telemetry::start(arguments.log.level.unwrap_or(LogLevel::Warn), arguments.log.format)?;
-    let runtime = http_runtime()?;
-    let result = runtime.block_on(async {
+    serve_on_runtime(async {
         let page = bind(&arguments.listen)?;
         let stop = CancellationToken::new();
         let speed = (!arguments.no_story).then_some(arguments.speed);
         let connections = max_connections(rlimit::increase_nofile_limit(OPEN_FILES).unwrap_or(0));
         let demo = Demo { page, connections, speed, log, clock: Clock::system(), stop: stop.clone() };
         until_signal(demo::run(demo, std::io::stdout()), &stop, OnHangup::Stop).await
-    });
-    runtime.shutdown_background();
-    result
+    })
 }

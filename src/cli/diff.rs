@@ -5,8 +5,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    io::{self, IsTerminal as _, Write},
-    path::Path,
+    io::{self, IsTerminal as _, Write as _},
     process,
 };
 
@@ -19,28 +18,24 @@ use super::{
     args::DiffArgs,
     client::{NamespaceScope, Query},
     get::outcome,
-    output::{block_on, escape_control, write_error},
+    output::{Console, block_on, escape_control, write_error},
     resources::{ClaimRow, ClaimView, ExporterStatus, fetch_claims},
 };
 use crate::types::{FieldPath, Segment, ValueDigest, WatchMode};
 
-pub(super) fn run(
-    arguments: &DiffArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    let Some((rows, outcome)) = block_on(fetch(arguments, stderr))? else {
+pub(super) fn run(arguments: &DiffArgs, console: &mut Console) -> Result<Outcome, String> {
+    let Some((rows, outcome)) = block_on(fetch(arguments, console))? else {
         return Ok(Outcome::Error);
     };
     let drifted = rows.iter().map(|row| &row.claim).filter(|claim| claim.is_drifted());
     let diffs = drifted.map(ClaimDiff::new).collect::<Result<Vec<ClaimDiff>, String>>()?;
     match env::var(EXTERNAL_DIFF).ok().filter(|program| !program.is_empty()) {
-        Some(program) if !diffs.is_empty() => run_external_diff(&program, &diffs, stdout),
+        Some(program) if !diffs.is_empty() => run_external_diff(&program, &diffs, console),
         Some(_) | None => {
             let is_terminal = io::stdout().is_terminal();
             let color = use_color(arguments.color, |name| env::var_os(name), is_terminal);
             for diff in &diffs {
-                stdout.write_all(diff.unified(color).as_bytes()).map_err(write_error)?;
+                console.print(diff.unified(color))?;
             }
             Ok(outcome)
         }
@@ -49,18 +44,19 @@ pub(super) fn run(
 
 async fn fetch(
     arguments: &DiffArgs,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Option<(Vec<ClaimRow>, Outcome)>, String> {
     let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
     let resources = arguments.resources.clone();
     let selector = arguments.selector.as_ref();
-    let query = Query::open(&arguments.exporter, scope, resources, selector, WatchMode::Once, stderr).await?;
+    let query =
+        Query::open(&arguments.exporter, scope, resources, selector, WatchMode::Once, console).await?;
     let Some(mut query) = query else { return Ok(None) };
     let (rows, gaps) = fetch_claims(&mut query).await?;
     let status = ExporterStatus::fetch(&query, gaps).await?;
     let outcome = outcome(&query, &rows, &status)?;
     for line in incomparable(&query, &rows, &status).into_iter().chain(status.gap_summary()) {
-        writeln!(stderr, "{line}").map_err(write_error)?;
+        console.note(line)?;
     }
     Ok(Some((rows, outcome)))
 }
@@ -119,7 +115,6 @@ impl ClaimDiff {
         Ok(Self { file_name, declared_by, changed_by, declared, live })
     }
 
-    /// The format of `diff -u`.
     fn unified(&self, color: bool) -> String {
         let Self { file_name, declared_by, changed_by, declared, live } = self;
         let diff = TextDiff::from_lines(&**declared, &**live);
@@ -164,16 +159,17 @@ const EXTERNAL_DIFF: &str = "KUBECTL_EXTERNAL_DIFF";
 const MAX_FILE_NAME: usize = 255;
 
 /// Runs the program like kubectl does: on two folders with a file for each object, and with this process's terminal.
-fn run_external_diff(program: &str, diffs: &[ClaimDiff], stdout: &mut dyn Write) -> Result<Outcome, String> {
+fn run_external_diff(program: &str, diffs: &[ClaimDiff], console: &mut Console) -> Result<Outcome, String> {
     let file_error = |error: io::Error| format!("cannot write files for {EXTERNAL_DIFF}: {error}");
     let folder = |name: &str| tempfile::Builder::new().prefix(name).tempdir().map_err(file_error);
     let (declared, live) = (folder("DECLARED-")?, folder("LIVE-")?);
     for diff in diffs {
-        write_file(declared.path(), &diff.file_name, &diff.declared).map_err(file_error)?;
-        write_file(live.path(), &diff.file_name, &diff.live).map_err(file_error)?;
+        let name = shorten_file_name(&diff.file_name);
+        fs::write(declared.path().join(&name), &diff.declared).map_err(file_error)?;
+        fs::write(live.path().join(&name), &diff.live).map_err(file_error)?;
     }
     let (name, arguments) = split_command(program);
-    stdout.flush().map_err(write_error)?;
+    console.stdout.flush().map_err(write_error)?;
     let status = process::Command::new(name).arg(declared.path()).arg(live.path()).args(arguments).status();
     let status = status.map_err(|error| format!("cannot run `{name}` of {EXTERNAL_DIFF}: {error}"))?;
     match status.code() {
@@ -189,10 +185,6 @@ fn split_command(program: &str) -> (&str, Vec<&str>) {
     let name = words.next().unwrap_or_default();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '=');
     (name, words.filter(|word| !word.is_empty() && word.chars().all(allowed)).collect())
-}
-
-fn write_file(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    fs::write(folder.join(shorten_file_name(name)), text)
 }
 
 /// Replaces the end of a name that is too long by a digest of the name, so that names stay unique.
@@ -351,9 +343,7 @@ mod tests {
 
     use clap::ColorChoice::{Always, Auto, Never};
 
-    use super::{
-        MAX_FILE_NAME, both_as_yaml, colorize, parser_for, shorten_file_name, split_command, use_color,
-    };
+    use super::{MAX_FILE_NAME, both_as_yaml, parser_for, shorten_file_name, use_color};
 
     #[test]
     fn colors_depend_on_option_environment_and_terminal() {
@@ -374,21 +364,6 @@ mod tests {
                 "{choice:?} {variable:?} {is_terminal}"
             );
         }
-    }
-
-    #[test]
-    fn declared_lines_are_red_and_live_lines_are_green() {
-        assert_eq!(colorize("-a: 1"), "\u{1b}[31m-a: 1\u{1b}[0m");
-        assert_eq!(colorize("+a: 2"), "\u{1b}[32m+a: 2\u{1b}[0m");
-        assert_eq!(colorize("--- declared/x"), "\u{1b}[1m--- declared/x\u{1b}[0m");
-        assert_eq!(colorize(" spec:"), " spec:");
-    }
-
-    #[test]
-    fn external_diff_is_split_like_kubectl_splits_it() {
-        assert_eq!(split_command("colordiff -N -u"), ("colordiff", vec!["-N", "-u"]));
-        assert_eq!(split_command("diff --color=always  ;rm /tmp/x $(y)"), ("diff", vec!["--color=always"]));
-        assert_eq!(split_command("meld"), ("meld", vec![]));
     }
 
     #[test]

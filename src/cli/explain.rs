@@ -1,6 +1,6 @@
 //! `drift-exporter explain`.
 
-use std::{fmt::Write as _, io::Write};
+use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -11,28 +11,23 @@ use super::{
     args::{ExplainArgs, ExplainFormat, ExporterArgs, ObjectArgs, ResourceArg, ScopeArgs},
     client::{ApiResponse, NamespaceScope, Query, QueryTarget},
     get::outcome,
-    output::{block_on, escape_control, escape_control_in_json, write_error},
+    output::{Console, block_on, escape_control, escape_control_in_json},
     resources::{
         ClaimView, DeclarationView, DifferenceView, ExporterStatus, clear_unknown_onsets, percent_encode,
     },
 };
 use crate::types::WatchMode;
 
-pub(super) fn run(
-    arguments: &ExplainArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
+pub(super) fn run(arguments: &ExplainArgs, console: &mut Console) -> Result<Outcome, String> {
     let ExplainArgs { object, exporter, output } = arguments;
-    let (json, explained) = match block_on(look_up(object, exporter, stderr))? {
+    let (json, explained) = match block_on(look_up(object, exporter, console))? {
         Lookup::Found(json, explained) => (json, explained),
         Lookup::NotFound(outcome) => return Ok(outcome),
     };
     match output {
-        ExplainFormat::Text => stdout.write_all(escape_control(&format_text(&explained)).as_bytes()),
-        ExplainFormat::Json => writeln!(stdout, "{}", escape_control_in_json(&json.to_string())),
+        ExplainFormat::Text => console.print(escape_control(&format_text(&explained)))?,
+        ExplainFormat::Json => console.print(escape_control_in_json(&json.to_string()) + "\n")?,
     }
-    .map_err(write_error)?;
     let is_drifted = explained.claims.iter().any(|claim| claim.view.is_drifted());
     Ok(if is_drifted { Outcome::Negative } else { Outcome::Success })
 }
@@ -47,12 +42,12 @@ pub(super) enum Lookup {
 pub(super) async fn look_up(
     object: &ObjectArgs,
     exporter: &ExporterArgs,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Lookup, String> {
     let resource = object.resource()?;
     let scope = ScopeArgs { namespace: object.namespace.clone(), all_namespaces: false };
     let scope = NamespaceScope::from_args(&scope, exporter).await;
-    let query = Query::open(exporter, scope, vec![resource], None, WatchMode::Once, stderr).await?;
+    let query = Query::open(exporter, scope, vec![resource], None, WatchMode::Once, console).await?;
     let Some(query) = query else { return Ok(Lookup::NotFound(Outcome::Error)) };
     let body = match get_object(&query).await? {
         ApiResponse::Found(body) => body,
@@ -61,7 +56,7 @@ pub(super) async fn look_up(
             let outcome = outcome(&query, &[], &status)?;
             let gaps = status.gap_summary().filter(|_| query.exporter.is_in_process());
             let gaps = gaps.map(|gaps| format!("; {gaps}")).unwrap_or_default();
-            writeln!(stderr, "drift-exporter: {}{gaps}", escape_control(&detail)).map_err(write_error)?;
+            console.report(format_args!("{}{gaps}", escape_control(&detail)))?;
             return Ok(Lookup::NotFound(outcome));
         }
     };

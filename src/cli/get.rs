@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Write,
+    io::Write as _,
     time::Duration,
 };
 
@@ -18,25 +18,21 @@ use super::{
     Outcome,
     args::{GetArgs, OutputFormat},
     client::{ExporterClient, NamespaceScope, Query, QueryTarget, RequestError},
-    output::{Stdout, block_on, escape_control, escape_control_in_json, write_error},
+    output::{Console, block_on, escape_control, escape_control_in_json, write_error},
     resources::{ClaimRow, ClaimView, DeclarationView, ExporterStatus, fetch_claims},
 };
-use crate::types::{Clock, WatchMode};
+use crate::types::{Clock, Severity, WatchMode};
 
-pub(super) fn run(
-    arguments: &GetArgs,
-    stdout: &mut Stdout,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    block_on(get(arguments, stdout, stderr))
+pub(super) fn run(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, String> {
+    block_on(get(arguments, console))
 }
 
-async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -> Result<Outcome, String> {
+async fn get(arguments: &GetArgs, console: &mut Console) -> Result<Outcome, String> {
     let scope = NamespaceScope::from_args(&arguments.scope, &arguments.exporter).await;
     let mode = if arguments.watch { WatchMode::Continuous } else { WatchMode::Once };
     let resources = arguments.resource()?.into_iter().collect();
     let selector = arguments.selector.as_ref();
-    let query = Query::open(&arguments.exporter, scope, resources, selector, mode, stderr).await?;
+    let query = Query::open(&arguments.exporter, scope, resources, selector, mode, console).await?;
     let Some(mut query) = query else { return Ok(Outcome::Error) };
     // Opened before the first list, so that no change in between is lost.
     let changes = if arguments.watch { Some(ChangeStream::open(&query.exporter).await?) } else { None };
@@ -45,14 +41,14 @@ async fn get(arguments: &GetArgs, stdout: &mut Stdout, stderr: &mut dyn Write) -
     let outcome = outcome(&query, &rows, &status)?;
     let shown: Vec<&ClaimRow> = rows.iter().filter(|row| is_shown(&row.claim, arguments)).collect();
     let mut printer = Printer::new(arguments, &query);
-    printer.print_list(&shown, stdout)?;
+    printer.print_list(&shown, console)?;
     let claims: Vec<&ClaimView> = rows.iter().map(|row| &row.claim).collect();
-    writeln!(stderr, "{}", summary(&claims)).map_err(write_error)?;
+    console.note(summary(&claims))?;
     if let Some(gaps) = status.gap_summary() {
-        writeln!(stderr, "{gaps}").map_err(write_error)?;
+        console.note(gaps)?;
     }
     if let Some(changes) = changes {
-        watch(&mut query, arguments, changes, rows, &mut printer, stdout, stderr).await?;
+        watch(&mut query, arguments, changes, rows, &mut printer, console).await?;
     }
     Ok(outcome)
 }
@@ -96,28 +92,22 @@ fn is_shown(claim: &ClaimView, arguments: &GetArgs) -> bool {
 fn summary(claims: &[&ClaimView]) -> String {
     let declared = || claims.iter().copied().filter(|claim| claim.is_declared());
     let objects: BTreeSet<_> = declared().map(ClaimView::object_key).collect();
-    let drifted: BTreeSet<_> =
-        declared().filter(|claim| claim.is_drifted()).map(ClaimView::object_key).collect();
     if objects.is_empty() {
         return match claims.len() {
             0 => "nothing found".to_owned(),
             count => format!("nothing declares any of the {count} objects that were found"),
         };
     }
-    let mut severities = Vec::new();
     // An object with several claims counts with its highest severity.
-    let mut counted: BTreeSet<_> = BTreeSet::new();
-    for severity in ["critical", "warning", "info"] {
-        let of_severity: BTreeSet<_> = declared()
-            .filter(|claim| claim.is_drifted() && claim.severity.as_deref() == Some(severity))
-            .map(ClaimView::object_key)
-            .filter(|object| !counted.contains(object))
-            .collect();
-        if !of_severity.is_empty() {
-            severities.push(format!("{} {severity}", of_severity.len()));
-        }
-        counted.extend(of_severity);
+    let mut drifted: BTreeMap<_, Option<Severity>> = BTreeMap::new();
+    for claim in declared().filter(|claim| claim.is_drifted()) {
+        let worst = drifted.entry(claim.object_key()).or_default();
+        *worst = (*worst).max(claim.severity.as_deref().and_then(Severity::parse));
     }
+    let of_severity = |severity| drifted.values().filter(|worst| **worst == Some(severity)).count();
+    let severities = Severity::ALL.iter().rev().map(|severity| (of_severity(*severity), severity));
+    let severities = severities.filter(|(count, _)| *count > 0);
+    let severities: Vec<String> = severities.map(|(count, severity)| format!("{count} {severity}")).collect();
     let severities =
         if severities.is_empty() { String::new() } else { format!(" ({})", severities.join(", ")) };
     let undecided = ["unknown", "in_flight"].map(|verdict| {
@@ -150,7 +140,7 @@ impl Printer {
         Self { format: arguments.output, table, clock, namespace }
     }
 
-    fn print_list(&mut self, rows: &[&ClaimRow], stdout: &mut dyn Write) -> Result<(), String> {
+    fn print_list(&mut self, rows: &[&ClaimRow], console: &mut Console) -> Result<(), String> {
         let text = match self.format {
             OutputFormat::Table | OutputFormat::Wide if rows.is_empty() => String::new(),
             OutputFormat::Table | OutputFormat::Wide => {
@@ -167,10 +157,10 @@ impl Printer {
                 self.encode(&json!({"resources": resources, "total": total, "namespace": self.namespace}))?
             }
         };
-        stdout.write_all(text.as_bytes()).map_err(write_error)
+        console.print(text)
     }
 
-    fn print_change(&mut self, row: &ClaimRow, stdout: &mut dyn Write) -> Result<(), String> {
+    fn print_change(&mut self, row: &ClaimRow, console: &mut Console) -> Result<(), String> {
         let text = match self.format {
             OutputFormat::Table | OutputFormat::Wide => {
                 self.table.fit([&row.claim]);
@@ -180,7 +170,8 @@ impl Printer {
             OutputFormat::Yaml => format!("---\n{}", self.encode(&row.json)?),
             OutputFormat::Json => self.encode(&row.json)?,
         };
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(write_error)
+        console.print(text)?;
+        console.stdout.flush().map_err(write_error)
     }
 
     fn encode(&self, value: &Value) -> Result<String, String> {
@@ -335,19 +326,18 @@ async fn watch(
     mut changes: ChangeStream,
     first: Vec<ClaimRow>,
     printer: &mut Printer,
-    stdout: &mut Stdout,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<(), String> {
     let mut previous = by_key(first);
     loop {
-        changes.next(&query.exporter, stderr).await?;
-        let (rows, _) = retry(async || fetch_claims(query).await, stderr).await?;
+        changes.next(&query.exporter, console).await?;
+        let (rows, _) = retry(async || fetch_claims(query).await, console).await?;
         let current = by_key(rows);
         for (key, row) in &current {
             let before = previous.get(key).map(|row| &row.claim);
             let was_shown = before.is_some_and(|before| is_shown(before, arguments));
             if before != Some(&row.claim) && (was_shown || is_shown(&row.claim, arguments)) {
-                printer.print_change(row, stdout)?;
+                printer.print_change(row, console)?;
             }
         }
         let gone = previous.iter().filter(|(key, _)| !current.contains_key(*key)).map(|(_, row)| row);
@@ -355,10 +345,10 @@ async fn watch(
             let mut row = row.clone();
             "gone".clone_into(&mut row.claim.verdict);
             row.claim.reason = None;
-            printer.print_change(&row, stdout)?;
+            printer.print_change(&row, console)?;
         }
         previous = current;
-        if stdout.is_closed() {
+        if console.stdout.is_closed() {
             return Ok(());
         }
         if query.labels.is_some() {
@@ -395,7 +385,7 @@ impl ChangeStream {
     }
 
     /// Waits for a change. Reconnecting counts as one, because events in between are lost.
-    async fn next(&mut self, exporter: &ExporterClient, stderr: &mut dyn Write) -> Result<(), String> {
+    async fn next(&mut self, exporter: &ExporterClient, console: &mut Console) -> Result<(), String> {
         while let Some(Ok(frame)) = self.body.frame().await {
             let mut has_event = self.read_frame(frame);
             // One list covers all events that have already been received.
@@ -412,7 +402,7 @@ impl ChangeStream {
         if self.opened.elapsed() < MIN_BACKOFF {
             sleep(MIN_BACKOFF).await;
         }
-        *self = retry(async || Self::open(exporter).await, stderr).await?;
+        *self = retry(async || Self::open(exporter).await, console).await?;
         Ok(())
     }
 
@@ -429,7 +419,7 @@ impl ChangeStream {
 
 async fn retry<T>(
     mut request: impl AsyncFnMut() -> Result<T, RequestError>,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<T, String> {
     let mut backoff = MIN_BACKOFF;
     loop {
@@ -437,7 +427,8 @@ async fn retry<T>(
             Ok(response) => return Ok(response),
             Err(error) if error.is_permanent => return Err(error.into()),
             Err(error) if backoff == MIN_BACKOFF => {
-                let _ = writeln!(stderr, "drift-exporter: {}; retrying", escape_control(&error.to_string()));
+                let message = escape_control(&error.to_string());
+                let _ = console.report(format_args!("{message}; retrying"));
             }
             Err(_) => {}
         }

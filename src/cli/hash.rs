@@ -1,7 +1,8 @@
 //! `drift-exporter hash`.
 
 use std::{
-    io::{self, Read as _, Write},
+    fmt::Display,
+    io::{self, Read as _},
     path::Path,
 };
 
@@ -11,7 +12,7 @@ use super::{
     Outcome,
     args::HashArgs,
     client::{ClusterClient, LiveLookup},
-    output::{block_on, write_error},
+    output::{Console, block_on},
 };
 use crate::{
     config::Settings,
@@ -20,12 +21,8 @@ use crate::{
     types::Kind,
 };
 
-pub(super) fn run(
-    arguments: &HashArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    let mut hasher = Hasher { stdout, stderr, algorithm: arguments.algorithm, outcome: Outcome::Success };
+pub(super) fn run(arguments: &HashArgs, console: &mut Console) -> Result<Outcome, String> {
+    let mut hasher = Hasher { console, algorithm: arguments.algorithm, outcome: Outcome::Success };
     for file in &arguments.files {
         hasher.hash_file(file)?;
     }
@@ -36,8 +33,7 @@ pub(super) fn run(
 }
 
 struct Hasher<'a> {
-    stdout: &'a mut dyn Write,
-    stderr: &'a mut dyn Write,
+    console: &'a mut Console,
     algorithm: Option<Algorithm>,
     outcome: Outcome,
 }
@@ -81,7 +77,7 @@ impl Hasher<'_> {
         for object in &arguments.objects {
             match cluster.get(object).await? {
                 LiveLookup::Object(value) => self.hash_object(&object.to_string(), &value)?,
-                LiveLookup::Unavailable(message) => self.print_problem(format_args!("{message}"))?,
+                LiveLookup::Unavailable(message) => self.print_problem(message)?,
             }
         }
         Ok(())
@@ -94,17 +90,19 @@ impl Hasher<'_> {
         };
         let algorithm = self.algorithm.unwrap_or_else(|| Algorithm::default_for(&kind));
         match fingerprint(algorithm, &kind, &object.to_string(), &Settings::default().annotation_prefix) {
-            Ok(digest) => writeln!(self.stdout, "{}  {} {name}", algorithm.record(digest), kind.kind)
-                .map_err(write_error),
+            Ok(digest) => {
+                let hash = algorithm.record(digest);
+                self.console.print(format_args!("{hash}  {} {name}\n", kind.kind))
+            }
             Err(error) => self.print_problem(format_args!("{origin}: {} {name}: {error}", kind.kind)),
         }
     }
 
-    fn print_problem(&mut self, message: std::fmt::Arguments<'_>) -> Result<(), String> {
+    fn print_problem(&mut self, message: impl Display) -> Result<(), String> {
         if self.outcome == Outcome::Success {
             self.outcome = Outcome::Negative;
         }
-        writeln!(self.stderr, "drift-exporter: {message}").map_err(write_error)
+        self.console.report(message)
     }
 }
 
@@ -115,15 +113,9 @@ fn identity(object: &Value) -> Result<(Kind, String), &'static str> {
     let name = printable(object["metadata"]["name"].as_str().ok_or("metadata.name")?);
     let namespace = object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty());
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let namespaced = namespace.is_some();
+    let kind =
+        Kind { namespaced: namespace.is_some(), ..Kind::undiscovered(group, version, &printable(kind)) };
     let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{}/{name}", printable(namespace)));
-    let kind = Kind {
-        group: group.into(),
-        version: version.into(),
-        kind: printable(kind).into(),
-        plural: Box::default(),
-        namespaced,
-    };
     Ok((kind, name))
 }
 

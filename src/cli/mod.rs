@@ -17,12 +17,12 @@ mod resources;
 mod rules;
 mod run;
 
-use std::{ffi::OsString, io::Write, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches as _;
 
 use args::{Arguments, Command};
-use output::{PipeWriter, escape_control};
+use output::{Console, escape_control};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -39,14 +39,13 @@ impl From<Outcome> for ExitCode {
 }
 
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
-    let mut stdout = PipeWriter::new(std::io::stdout().lock());
-    let mut stderr = PipeWriter::new(std::io::stderr());
+    let mut console = Console::new();
     let mut words: Vec<OsString> = arguments.into_iter().collect();
-    if completions::is_kubectl_completion(words.first()) {
-        let completed = completions::complete_for_kubectl(words, &mut stdout);
+    if plugin::runs_as(words.first(), completions::KUBECTL_COMPLETION) {
+        let completed = completions::complete_for_kubectl(words, &mut console.stdout);
         return completed.map_or(Outcome::Error, |()| Outcome::Success);
     }
-    let is_plugin = plugin::is_plugin(words.first());
+    let is_plugin = plugin::runs_as(words.first(), plugin::FILE_NAME);
     let command = plugin::command(is_plugin);
     if is_plugin {
         words = plugin::with_default_command(words, &command);
@@ -61,28 +60,22 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Outcome {
         }
     };
     let result = match arguments.command {
-        Command::Run(run) => {
-            drop(stdout);
-            run::run(run, &mut stderr)
-        }
-        Command::Demo(demo) => {
-            drop(stdout);
-            demo::run(&demo)
-        }
-        Command::Hash(hash) => hash::run(&hash, &mut stdout, &mut stderr),
-        Command::Baseline(baseline) => baseline::run(&baseline, &mut stdout, &mut stderr),
-        Command::Check(check) => check::run(&check, &mut stdout, &mut stderr),
-        Command::Accept(accept) => accept::run(&accept, &mut stdout, &mut stderr),
-        Command::Get(get) => get::run(&get, &mut stdout, &mut stderr),
-        Command::Diff(diff) => diff::run(&diff, &mut stdout, &mut stderr),
-        Command::Explain(explain) => explain::run(&explain, &mut stdout, &mut stderr),
-        Command::Rules(rules) => rules::run(&rules, &mut stdout, &mut stderr),
-        Command::Completions(shell) => completions::print_completions(&shell, command, &mut stdout),
-        Command::Man(pages) => completions::print_man_pages(&pages, command, &mut stdout),
+        Command::Run(run) => run::run(run, &mut console),
+        Command::Demo(demo) => demo::run(&demo),
+        Command::Hash(hash) => hash::run(&hash, &mut console),
+        Command::Baseline(baseline) => baseline::run(&baseline, &mut console),
+        Command::Check(check) => check::run(&check, &mut console),
+        Command::Accept(accept) => accept::run(&accept, &mut console),
+        Command::Get(get) => get::run(&get, &mut console),
+        Command::Diff(diff) => diff::run(&diff, &mut console),
+        Command::Explain(explain) => explain::run(&explain, &mut console),
+        Command::Rules(rules) => rules::run(&rules, &mut console),
+        Command::Completions(shell) => completions::print_completions(&shell, command, &mut console),
+        Command::Man(pages) => completions::print_man_pages(&pages, command, &mut console),
     };
     result.unwrap_or_else(|message| {
         // Messages can quote a remote server.
-        let _ = writeln!(stderr, "drift-exporter: {}", escape_control(&message));
+        let _ = console.report(escape_control(&message));
         Outcome::Error
     })
 }

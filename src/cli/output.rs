@@ -1,12 +1,14 @@
 //! What commands share at the process's edges: pipes, signals, runtimes, settings files and text for terminals.
 
 use std::{
-    io::{self, StdoutLock, Write},
+    fmt::Display,
+    io::{self, Write},
     path::Path,
 };
 
+use futures_util::future::select_all;
 use tokio::{
-    runtime::{Builder, Runtime},
+    runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
@@ -18,7 +20,32 @@ use crate::{
     config::{LoadedSettings, Overrides, Problem, Settings, load, read_small_file},
 };
 
-pub(super) type Stdout = PipeWriter<StdoutLock<'static>>;
+/// The streams of a command. A command fails if it cannot write to them.
+pub(super) struct Console {
+    pub(super) stdout: PipeWriter<io::Stdout>,
+    pub(super) stderr: PipeWriter<io::Stderr>,
+}
+
+impl Console {
+    pub(super) fn new() -> Self {
+        Self { stdout: PipeWriter::new(io::stdout()), stderr: PipeWriter::new(io::stderr()) }
+    }
+
+    /// Prints a part of the result, without a line break.
+    pub(super) fn print(&mut self, text: impl Display) -> Result<(), String> {
+        write!(self.stdout, "{text}").map_err(write_error)
+    }
+
+    /// Prints a line to `stderr`.
+    pub(super) fn note(&mut self, line: impl Display) -> Result<(), String> {
+        writeln!(self.stderr, "{line}").map_err(write_error)
+    }
+
+    /// Prints a line to `stderr` that begins with the name of the program.
+    pub(super) fn report(&mut self, message: impl Display) -> Result<(), String> {
+        self.note(format_args!("drift-exporter: {message}"))
+    }
+}
 
 /// Discards output once the reader has closed the pipe, as `head` does. That is not an error.
 pub(super) struct PipeWriter<W> {
@@ -90,14 +117,16 @@ pub(super) fn block_on<T>(command: impl Future<Output = Result<T, String>>) -> R
     runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(command)
 }
 
-/// The runtime of the HTTP server. The watches run on a thread of their own.
-pub(super) fn http_runtime() -> Result<Runtime, String> {
-    Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("http")
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))
+/// Runs a command with an HTTP server, and does not wait for blocking tasks in the end. The watches run on a thread of
+/// their own.
+pub(super) fn serve_on_runtime(
+    command: impl Future<Output = Result<Outcome, String>>,
+) -> Result<Outcome, String> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("http").enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,49 +143,37 @@ pub(super) async fn until_signal(
     stop: &CancellationToken,
     on_hangup: OnHangup,
 ) -> Result<Outcome, String> {
-    let mut signals =
-        Signals::listen(on_hangup).map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let mut signals = listen(on_hangup).map_err(|error| format!("cannot listen for signals: {error}"))?;
     tokio::pin!(app);
     tokio::select! {
         result = &mut app => return result.map(|()| Outcome::Success).map_err(|error| error.to_string()),
-        name = signals.next() => info!(signal = name, "stopping; waiting for open requests"),
+        name = next_signal(&mut signals) => info!(signal = name, "stopping; waiting for open requests"),
     }
     stop.cancel();
     tokio::select! {
         result = &mut app => result.map(|()| Outcome::Success).map_err(|error| error.to_string()),
-        name = signals.next() => Err(format!("stopped without waiting: received a second signal ({name})")),
+        name = next_signal(&mut signals) => Err(format!("stopped without waiting: received a second signal ({name})")),
     }
 }
 
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Option<Signal>,
+type NamedSignal = (&'static str, Signal);
+
+fn listen(on_hangup: OnHangup) -> io::Result<Vec<NamedSignal>> {
+    let mut kinds = vec![("SIGTERM", SignalKind::terminate()), ("SIGINT", SignalKind::interrupt())];
+    if on_hangup == OnHangup::Stop {
+        kinds.push(("SIGHUP", SignalKind::hangup()));
+    }
+    kinds.into_iter().map(|(name, kind)| Ok((name, signal(kind)?))).collect()
 }
 
-impl Signals {
-    fn listen(on_hangup: OnHangup) -> io::Result<Self> {
-        let hangup = match on_hangup {
-            OnHangup::Stop => Some(signal(SignalKind::hangup())?),
-            OnHangup::Reload => None,
-        };
-        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        Ok(Self { terminate, interrupt, hangup })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = hangup => "SIGHUP",
-        }
-    }
+async fn next_signal(signals: &mut [NamedSignal]) -> &'static str {
+    let received = signals.iter_mut().map(|(name, signal)| {
+        Box::pin(async {
+            signal.recv().await;
+            *name
+        })
+    });
+    select_all(received).await.0
 }
 
 /// Loads a settings file, or the defaults if there is no path. `None` if the file is invalid; its problems are then
@@ -164,29 +181,29 @@ impl Signals {
 pub(super) fn load_settings(
     path: Option<&Path>,
     overrides: &Overrides,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Option<Settings>, String> {
     let Some(path) = path else {
         let loaded = load("", overrides).map_err(|problems| problems[0].to_string())?;
         return Ok(Some(loaded.settings));
     };
     let text = read_small_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Ok(print_load_problems(path, load(&text, overrides), stderr)?.map(|loaded| loaded.settings))
+    Ok(print_load_problems(path, load(&text, overrides), console)?.map(|loaded| loaded.settings))
 }
 
 /// Prints warnings or errors of a settings file. `None` if there are errors.
 pub(super) fn print_load_problems(
     path: &Path,
     loaded: Result<LoadedSettings, Vec<Problem>>,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Option<LoadedSettings>, String> {
     match loaded {
         Ok(loaded) => {
-            print_problems(path, "warning: ", &loaded.warnings, stderr)?;
+            print_problems(path, "warning: ", &loaded.warnings, console)?;
             Ok(Some(loaded))
         }
         Err(problems) => {
-            print_problems(path, "", &problems, stderr)?;
+            print_problems(path, "", &problems, console)?;
             Ok(None)
         }
     }
@@ -197,13 +214,13 @@ pub(super) fn print_problems(
     path: &Path,
     level: &str,
     problems: &[Problem],
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<(), String> {
     for problem in problems {
         let position =
             problem.position.map(|place| format!(":{}:{}", place.line, place.column)).unwrap_or_default();
         let problem = Problem { position: None, ..problem.clone() };
-        writeln!(stderr, "{}{position}: {level}{problem}", path.display()).map_err(write_error)?;
+        console.note(format_args!("{}{position}: {level}{problem}", path.display()))?;
     }
     Ok(())
 }

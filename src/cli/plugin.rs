@@ -6,11 +6,12 @@ use clap::{Command, CommandFactory as _};
 
 use super::args::Arguments;
 
-const FILE_NAME: &str = "kubectl-drift";
+pub(super) const FILE_NAME: &str = "kubectl-drift";
 const DISPLAY_NAME: &str = "kubectl drift";
 
-pub(super) fn is_plugin(program: Option<&OsString>) -> bool {
-    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == FILE_NAME)
+/// Whether the program runs under this file name.
+pub(super) fn runs_as(program: Option<&OsString>, file_name: &str) -> bool {
+    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == file_name)
 }
 
 pub(super) fn command(is_plugin: bool) -> Command {
@@ -48,7 +49,7 @@ fn with_display_name(command: Command) -> Command {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{command, is_plugin, with_default_command};
+    use super::{FILE_NAME, runs_as};
 
     #[test]
     fn file_name_selects_the_plugin() {
@@ -59,24 +60,7 @@ mod tests {
             ("drift-exporter", false),
             ("/kubectl-drift/drift-exporter", false),
         ] {
-            assert_eq!(is_plugin(Some(&OsString::from(program))), expected, "{program}");
-        }
-    }
-
-    #[test]
-    fn default_command_is_get() {
-        let command = command(true);
-        for (typed, expected) in [
-            (&[][..], &["get"][..]),
-            (&["-A"], &["get", "-A"]),
-            (&["deploy/web", "-n", "shop"], &["get", "deploy/web", "-n", "shop"]),
-            (&["diff", "-A"], &["diff", "-A"]),
-            (&["--help"], &["--help"]),
-        ] {
-            let words = |words: &[&str]| -> Vec<OsString> {
-                ["kubectl-drift"].iter().chain(words).map(OsString::from).collect()
-            };
-            assert_eq!(with_default_command(words(typed), &command), words(expected));
+            assert_eq!(runs_as(Some(&OsString::from(program)), FILE_NAME), expected, "{program}");
         }
     }
 }

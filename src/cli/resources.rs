@@ -235,18 +235,26 @@ impl LabelFilter {
         for row in &*rows {
             namespaces.entry(kind_key(row)).or_default().insert(row.claim.namespace.clone());
         }
-        let served = self.served(namespaces).await?;
-        let lists = stream::iter(served).map(async |(key, kind, namespaces)| {
-            let found = self.list_namespaces(&kind, namespaces).await?;
-            Ok::<_, RequestError>((key, kind, found))
+        if !namespaces.keys().all(|key| find_kind(&self.kinds, key).is_some()) {
+            let discovered = served_kinds(&self.client, DISCOVERY_TIMEOUT).await;
+            let discovered = discovered.map_err(|error| self.transient_error(&error))?;
+            self.kinds = discovered.kinds.iter().map(|served| Kind::clone(&served.kind)).collect();
+        }
+        let lists = stream::iter(namespaces).map(async |(key, namespaces)| {
+            let found = match find_kind(&self.kinds, &key) {
+                Some(kind) => self.list_namespaces(kind, namespaces).await?,
+                // The cluster does not serve the kind.
+                None => MatchingObjects::default(),
+            };
+            Ok::<_, RequestError>((key, found))
         });
-        let lists: Vec<(KindKey, Kind, MatchingObjects)> =
+        let lists: Vec<(KindKey, MatchingObjects)> =
             lists.buffer_unordered(CONCURRENT_LISTS).try_collect().await?;
         let mut gaps: Vec<CoverageGap> = Vec::new();
         let mut matching: BTreeMap<KindKey, BTreeSet<NamespacedName>> = BTreeMap::new();
-        for (key, kind, found) in lists {
+        for (key, found) in lists {
             if found.is_forbidden {
-                gaps.push(CoverageGap::new(format!("labels of {}", kind.kind), "forbidden"));
+                gaps.push(CoverageGap::new(format!("labels of {}", key.1), "forbidden"));
             }
             matching.insert(key, found.names);
         }
@@ -256,23 +264,6 @@ impl LabelFilter {
         });
         gaps.sort();
         Ok(gaps)
-    }
-
-    /// Drops kinds that the cluster does not serve.
-    async fn served(
-        &mut self,
-        namespaces: BTreeMap<KindKey, BTreeSet<String>>,
-    ) -> Result<Vec<(KindKey, Kind, BTreeSet<String>)>, RequestError> {
-        if !namespaces.keys().all(|key| find_kind(&self.kinds, key).is_some()) {
-            let discovered = served_kinds(&self.client, DISCOVERY_TIMEOUT).await;
-            let discovered = discovered.map_err(|error| self.transient_error(&error))?;
-            self.kinds = discovered.kinds.iter().map(|served| Kind::clone(&served.kind)).collect();
-        }
-        let served = namespaces.into_iter().filter_map(|(key, namespaces)| {
-            let kind = find_kind(&self.kinds, &key)?.clone();
-            Some((key, kind, namespaces))
-        });
-        Ok(served.collect())
     }
 
     /// Lists all namespaces at once, or each one if that is forbidden.
@@ -459,13 +450,11 @@ impl ExporterStatus {
 
     /// The message of a kind's watches if all of them are down. A watch that the settings refuse does not count.
     pub(super) fn kind_down(&self, resource: &ResourceArg) -> Option<&str> {
-        let watches: Vec<&ComponentStatus> =
-            self.streams.iter().filter(|watch| watch.matches(resource)).collect();
+        let watches = || self.streams.iter().filter(|watch| watch.matches(resource));
         let is_down =
-            |watch: &&ComponentStatus| watch.state == "down" && watch.reason.as_deref() != Some("refused");
-        let all_down = !watches.is_empty() && watches.iter().all(is_down);
-        let message = || watches.iter().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE);
-        all_down.then(message)
+            |watch: &ComponentStatus| watch.state == "down" && watch.reason.as_deref() != Some("refused");
+        let all_down = watches().next().is_some() && watches().all(is_down);
+        all_down.then(|| watches().find_map(|watch| watch.message.as_deref()).unwrap_or(NO_MESSAGE))
     }
 
     /// `not seen: releases of Helm, Role and 3 more kinds (forbidden)`, or `None` if there are no gaps.

@@ -1,14 +1,14 @@
 //! `drift-exporter rules`.
 
-use std::{collections::BTreeMap, fs, io::Write, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
     Outcome,
-    args::{RulesArgs, RulesCommand, RulesTestArgs},
-    output::{load_settings, write_error},
+    args::{RulesCommand, RulesTestArgs},
+    output::{Console, load_settings},
 };
 use crate::{
     config::{Overrides, read_yaml},
@@ -20,24 +20,17 @@ use crate::{
     },
 };
 
-pub(super) fn run(
-    arguments: &RulesArgs,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-) -> Result<Outcome, String> {
-    let config = match &arguments.command {
-        RulesCommand::List(list) => &list.config,
-        RulesCommand::Test(test) => &test.config,
-    };
-    let settings = load_settings(config.config_file.as_deref(), &Overrides::default(), stderr)?;
+pub(super) fn run(command: &RulesCommand, console: &mut Console) -> Result<Outcome, String> {
+    let (RulesCommand::List(config) | RulesCommand::Test(RulesTestArgs { config, .. })) = command;
+    let settings = load_settings(config.config_file.as_deref(), &Overrides::default(), console)?;
     let Some(settings) = settings else { return Ok(Outcome::Negative) };
-    match &arguments.command {
-        RulesCommand::List(_) => print_rules(&settings.rules, stdout).map(|()| Outcome::Success),
-        RulesCommand::Test(test) => run_test_cases(test, &settings.rules, stdout),
+    match command {
+        RulesCommand::List(_) => print_rules(&settings.rules, console).map(|()| Outcome::Success),
+        RulesCommand::Test(test) => run_test_cases(test, &settings.rules, console),
     }
 }
 
-fn print_rules(rules: &RuleSet, stdout: &mut dyn Write) -> Result<(), String> {
+fn print_rules(rules: &RuleSet, console: &mut Console) -> Result<(), String> {
     let rows: Vec<[String; 5]> = rules.rules().iter().map(rule_row).collect();
     let head = ["NAME", "FROM", "EFFECT", "EXPIRES", "OWNER"].map(str::to_owned);
     let lines = || std::iter::once(&head).chain(&rows);
@@ -46,7 +39,7 @@ fn print_rules(rules: &RuleSet, stdout: &mut dyn Write) -> Result<(), String> {
     for row in lines() {
         let cells: Vec<String> =
             row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        writeln!(stdout, "{}", cells.join("  ").trim_end()).map_err(write_error)?;
+        console.print(format_args!("{}\n", cells.join("  ").trim_end()))?;
     }
     Ok(())
 }
@@ -65,7 +58,7 @@ fn rule_row(rule: &Rule) -> [String; 5] {
 fn run_test_cases(
     arguments: &RulesTestArgs,
     rules: &RuleSet,
-    stdout: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Outcome, String> {
     let now = Clock::system().now();
     let (mut passed, mut failed) = (0, 0);
@@ -76,15 +69,15 @@ fn run_test_cases(
                 .map_err(|why| format!("{}: case {}: {why}", file.display(), case.name))?;
             let line = if failures.is_empty() {
                 passed += 1;
-                format!("ok      {}", case.name)
+                format!("ok      {}\n", case.name)
             } else {
                 failed += 1;
-                format!("FAILED  {}: {}", case.name, failures.join("; "))
+                format!("FAILED  {}: {}\n", case.name, failures.join("; "))
             };
-            writeln!(stdout, "{line}").map_err(write_error)?;
+            console.print(line)?;
         }
     }
-    writeln!(stdout, "{passed} passed, {failed} failed").map_err(write_error)?;
+    console.print(format_args!("{passed} passed, {failed} failed\n"))?;
     Ok(if failed == 0 { Outcome::Success } else { Outcome::Negative })
 }
 
@@ -127,7 +120,7 @@ struct TestObject {
     namespace: String,
     name: String,
     #[serde(default)]
-    labels: BTreeMap<String, String>,
+    labels: BTreeMap<Box<str>, Box<str>>,
     #[serde(default)]
     autoscaled: bool,
 }
@@ -136,18 +129,15 @@ struct TestObject {
 #[serde(deny_unknown_fields)]
 struct TestDifference {
     path: String,
-    #[serde(default)]
-    source: Option<String>,
-    #[serde(default)]
-    field: Option<String>,
+    source: Option<Source>,
+    field: Option<FieldClass>,
     #[serde(default)]
     expected: String,
     #[serde(default)]
     actual: String,
+    manager: Option<Box<str>>,
     #[serde(default)]
-    manager: Option<String>,
-    #[serde(default)]
-    subresource: String,
+    subresource: Box<str>,
 }
 
 /// Fields that are not set are not checked.
@@ -155,10 +145,10 @@ struct TestDifference {
 #[serde(deny_unknown_fields, default)]
 struct ExpectedRating {
     ignored: Option<bool>,
-    severity: Option<String>,
-    expectation: Option<String>,
-    advice: Option<String>,
-    actor: Option<String>,
+    severity: Option<Severity>,
+    expectation: Option<Expectation>,
+    advice: Option<Advice>,
+    actor: Option<Actor>,
     /// A subset of the rules that match.
     rules: Vec<String>,
 }
@@ -167,16 +157,15 @@ impl TestCase {
     /// The failed expectations. An error is an invalid case.
     fn check(&self, rules: &RuleSet, now: Timestamp) -> Result<Vec<String>, String> {
         let expected = &self.want;
-        expected.validate()?;
         let difference = self.rate(rules, self.at.unwrap_or(now))?;
         let mut failures = Vec::new();
         for (field, expected, actual) in [
-            ("severity", &expected.severity, difference.severity.as_str()),
-            ("expectation", &expected.expectation, difference.expectation.as_str()),
-            ("advice", &expected.advice, difference.advice.as_str()),
-            ("actor", &expected.actor, difference.actor.as_str()),
+            ("severity", expected.severity.map(Severity::as_str), difference.severity.as_str()),
+            ("expectation", expected.expectation.map(Expectation::as_str), difference.expectation.as_str()),
+            ("advice", expected.advice.map(Advice::as_str), difference.advice.as_str()),
+            ("actor", expected.actor.map(Actor::as_str), difference.actor.as_str()),
         ] {
-            if let Some(expected) = expected.as_deref().filter(|expected| *expected != actual) {
+            if let Some(expected) = expected.filter(|expected| *expected != actual) {
                 failures.push(format!("{field} is {actual}, not {expected}"));
             }
         }
@@ -208,53 +197,27 @@ impl TestCase {
             name: name.as_str().into(),
         };
         let difference = &self.difference;
-        let source = match &difference.source {
-            Some(name) => Source::parse(name).ok_or_else(|| format!("unknown source `{name}`"))?,
-            None => Source::Annotation,
-        };
         let path: FieldPath = difference
             .path
             .parse()
             .map_err(|error: PathError| format!("invalid path `{}`: {error}", difference.path))?;
-        let class = match &difference.field {
-            Some(name) => FieldClass::parse(name).ok_or_else(|| format!("unknown field class `{name}`"))?,
+        let class = match difference.field {
+            Some(class) => class,
             // Only hashes differ in the whole spec.
             None if difference.path == "spec" => FieldClass::Hash,
             None => class_of(&path),
         };
-        let owner = difference.manager.as_deref().map(|manager| FieldManager {
-            manager: manager.into(),
-            subresource: difference.subresource.as_str().into(),
+        let owner = difference.manager.clone().map(|manager| FieldManager {
+            manager,
+            subresource: difference.subresource.clone(),
             time: None,
         });
-        let finding = Finding {
-            path: difference.path.as_str().into(),
-            class,
-            expected: difference.expected.as_str().into(),
-            actual: difference.actual.as_str().into(),
-            owner,
-        };
-        let labels: Vec<(Box<str>, Box<str>)> =
-            labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+        let finding = Finding::new(&difference.path, class, &difference.expected, &difference.actual);
+        let finding = Finding { owner, ..finding };
+        let labels: Vec<(Box<str>, Box<str>)> = labels.clone().into_iter().collect();
+        let source = difference.source.unwrap_or(Source::Annotation);
         let object =
             ObjectView { key: &key, labels: &labels, muted_paths: "", source, autoscaled: *autoscaled };
         Ok(rules.rate(&object, finding, now))
-    }
-}
-
-impl ExpectedRating {
-    /// Rejects values that no rating has: such a case would fail for ever.
-    fn validate(&self) -> Result<(), String> {
-        for (value, valid) in [
-            (&self.severity, Severity::ALL.iter().map(|severity| severity.as_str()).collect::<Vec<_>>()),
-            (&self.expectation, Expectation::ALL.iter().map(|expectation| expectation.as_str()).collect()),
-            (&self.advice, Advice::ALL.iter().map(|advice| advice.as_str()).collect()),
-            (&self.actor, Actor::ALL.iter().map(|actor| actor.as_str()).collect()),
-        ] {
-            if let Some(value) = value.as_deref().filter(|value| !valid.contains(value)) {
-                return Err(format!("unknown value `{value}`; valid values: {}", valid.join(", ")));
-            }
-        }
-        Ok(())
     }
 }

@@ -1,9 +1,6 @@
 //! `drift-exporter run`.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Outcome,
     args::{ListenAddress, RunArgs, WebOptions},
-    output::{OnHangup, http_runtime, print_load_problems, until_signal},
+    output::{Console, OnHangup, print_load_problems, serve_on_runtime, until_signal},
 };
 use crate::{
     app::{
@@ -25,10 +22,10 @@ use crate::{
     watch::{WatcherConfig, client_from},
 };
 
-pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome, String> {
+pub(super) fn run(arguments: RunArgs, console: &mut Console) -> Result<Outcome, String> {
     let overrides = arguments.overrides();
     let (settings, source) = if let Some(path) = &arguments.config.config_file {
-        let Some((settings, source)) = open_settings(path, overrides, stderr)? else {
+        let Some((settings, source)) = open_settings(path, overrides, console)? else {
             return Ok(Outcome::Error);
         };
         (settings, Some(source))
@@ -36,12 +33,9 @@ pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome,
         let loaded = load("", &overrides).map_err(|problems| problems[0].to_string())?;
         (loaded.settings, None)
     };
-    let Some(web) = arguments.permissions.web.open(stderr)? else { return Ok(Outcome::Error) };
+    let Some(web) = arguments.permissions.web.open(console)? else { return Ok(Outcome::Error) };
     let log = telemetry::start(settings.log_level, arguments.log.format)?;
-    let runtime = http_runtime()?;
-    let result = runtime.block_on(serve(arguments, settings, source, web, log));
-    runtime.shutdown_background();
-    result
+    serve_on_runtime(serve(arguments, settings, source, web, log))
 }
 
 /// Reads the settings file, which `SettingsSource` then watches. `None` if it is invalid; its problems are then printed
@@ -49,7 +43,7 @@ pub(super) fn run(arguments: RunArgs, stderr: &mut dyn Write) -> Result<Outcome,
 fn open_settings(
     path: &Path,
     overrides: Overrides,
-    stderr: &mut dyn Write,
+    console: &mut Console,
 ) -> Result<Option<(Settings, SettingsSource)>, String> {
     let mut file = FileWatch::new(path.to_owned());
     let content = file
@@ -57,7 +51,7 @@ fn open_settings(
         .ok_or_else(|| format!("cannot read {}: it changes while it is read; try again", path.display()))?;
     let text = content.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let Some(LoadedSettings { settings, warnings }) =
-        print_load_problems(path, load(&text, &overrides), stderr)?
+        print_load_problems(path, load(&text, &overrides), console)?
     else {
         return Ok(None);
     };

@@ -27,10 +27,13 @@ fn matches_kind(kind: &Kind, name: &str) -> bool {
         && group.is_none_or(|group| group.eq_ignore_ascii_case(&kind.group))
 }
 
-/// The member of a closed set with this spelling. The error lists the valid spellings.
-pub(super) fn parse_member<T: ClosedSet>(what: &str, text: &str) -> Result<T, String> {
+/// The member of a closed set with this spelling; `None` if it is empty. The error lists the valid spellings.
+pub(super) fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, String> {
     let found = T::members().iter().copied().find(|member| member.as_str() == text);
-    found.ok_or_else(|| format!("unknown {what} `{text}`; valid values: {}", T::spellings().join(", ")))
+    if found.is_some() || text.is_empty() {
+        return Ok(found);
+    }
+    Err(format!("unknown {what} `{text}`; valid values: {}", T::spellings().join(", ")))
 }
 
 /// An object as a URL names it: kind with or without group, namespace, name. The namespace is empty for cluster-scoped
@@ -298,14 +301,6 @@ enum SortValue<'a> {
     Health(u8),
 }
 
-/// Orders values in one direction, and missing values after all others.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum MissingLast<T> {
-    Ascending(T),
-    Descending(Reverse<T>),
-    Missing,
-}
-
 impl SortKey {
     fn value<'a>(self, row: &ClaimRow<'a>) -> Option<SortValue<'a>> {
         let key = &row.entry.object.key;
@@ -342,12 +337,12 @@ impl Sort {
     /// The order of the table of objects: missing values come last in both directions, and equal claims follow by
     /// urgency.
     pub(super) fn sort_table<'a>(self, rows: impl Iterator<Item = ClaimRow<'a>>) -> Vec<ClaimRow<'a>> {
-        let directed = |value: Option<SortValue<'a>>| match (value, self.descending) {
-            (None, _) => MissingLast::Missing,
-            (Some(value), false) => MissingLast::Ascending(value),
-            (Some(value), true) => MissingLast::Descending(Reverse(value)),
-        };
-        sort_by_rank(rows, |row| (directed(self.key.value(row)), row.urgency(), row.id()))
+        sort_by_rank(rows, |row| {
+            let value = self.key.value(row);
+            let is_missing = value.is_none();
+            let (ascending, descending) = if self.descending { (None, value) } else { (value, None) };
+            (is_missing, ascending, Reverse(descending), row.urgency(), row.id())
+        })
     }
 }
 
@@ -435,13 +430,7 @@ impl<'a> TerraformJobs<'a> {
 #[cfg(test)]
 pub(super) fn difference_fixture(class: FieldClass, path: &str, expected: &str, actual: &str) -> Difference {
     Difference {
-        finding: Finding {
-            path: path.into(),
-            class,
-            expected: expected.into(),
-            actual: actual.into(),
-            owner: None,
-        },
+        finding: Finding::new(path, class, expected, actual),
         severity: Severity::Warning,
         expectation: Expectation::Unexpected,
         advice: Advice::AlertOnly,
@@ -503,16 +492,11 @@ mod tests {
             .iter()
             .map(|(name, verdict)| {
                 Arc::new(ClaimEntry {
-                    object: Arc::new(LiveObject {
-                        exists: true,
-                        uid: "uid".into(),
-                        resource_version: "1".into(),
-                        ..LiveObject::absent(ObjectKey {
-                            kind: kind.clone(),
-                            namespace: "shop".into(),
-                            name: (*name).into(),
-                        })
-                    }),
+                    object: Arc::new(LiveObject::absent(ObjectKey {
+                        kind: kind.clone(),
+                        namespace: "shop".into(),
+                        name: (*name).into(),
+                    })),
                     claim: Claim {
                         source: Source::Annotation,
                         verdict: verdict.clone(),

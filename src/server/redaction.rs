@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct ValueRedactor {
     /// Whether values of all field classes are shown.
-    plain: bool,
+    pub(super) plain: bool,
     key: RedactionKey,
 }
 
@@ -28,10 +28,6 @@ impl ValueRedactor {
     pub(super) fn new(exposed: &Exposed, trusted: bool) -> Self {
         let plain = trusted && exposed.settings().shown_values == ShownValues::Full;
         Self { plain, key: exposed.redaction_key.clone() }
-    }
-
-    pub(super) fn shows_plain_values(&self) -> bool {
-        self.plain
     }
 
     /// The values of a finding. They differ in every response, because they differ in the cluster.
@@ -113,13 +109,7 @@ mod tests {
     fn value_that_equals_the_digest_of_the_declared_value_still_differs() {
         let key = RedactionKey::new([3; 32]);
         let redactor = ValueRedactor { plain: false, key: key.clone() };
-        let forged = Finding {
-            path: "spec.a".into(),
-            class: FieldClass::Env,
-            expected: "hunter2".into(),
-            actual: key.digest(b"hunter2").into(),
-            owner: None,
-        };
+        let forged = Finding::new("spec.a", FieldClass::Env, "hunter2", &key.digest(b"hunter2"));
         let DisplayedValues { expected, actual } = redactor.redact(&forged);
         assert!(expected != actual && RedactionKey::is_digest(&actual), "{expected} {actual}");
     }

@@ -243,7 +243,12 @@ fn diff_prints_a_unified_diff() {
     }
     let coloured = ["diff", "-A", "--color", "always"];
     let text = run_on_demo(&demo, Access::Direct, &coloured).stdout;
-    assert!(text.contains("\u{1b}[32m+  replicas: 9\u{1b}[0m"), "{text}");
+    for line in ["[31m-  replicas: 2", "[32m+  replicas: 9", "[36m@@ -1,2 +1,2 @@"] {
+        assert!(text.contains(&format!("\u{1b}{line}\u{1b}[0m\n")), "{line} is not in {text}");
+    }
+    let file = "apps.v1.Deployment.payments.refunds.terraform";
+    assert!(text.contains(&format!("\u{1b}[1m--- declared/{file}")), "{text}");
+    assert!(text.contains("\n spec:\n"), "{text}");
     // Direct access shows values: it uses the permissions of the user.
     assert!(text.contains("Your order is on its way.") && text.contains("hello"), "{text}");
     assert!(!run_on_demo(&demo, Access::Direct, &["diff", "-A"]).stdout.contains('\u{1b}'));
@@ -264,7 +269,8 @@ fn external_diff_program_works_as_in_kubectl() {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         path.display().to_string()
     };
-    let shown = diff(&format!("{} -u ;no --x=1", script("show", "shift 2; echo \"$@\"; exit 1")));
+    let shown =
+        diff(&format!("{} -u  ;no /tmp/x $(y) --x=1", script("show", "shift 2; echo \"$@\"; exit 1")));
     assert_eq!((shown.code, &*shown.stdout), (Some(1), "-u --x=1\n"), "{}", shown.stderr);
     let files = diff(&script("cat", "cat \"$1\"/*; cat \"$2\"/*"));
     assert_eq!((files.code, &*files.stdout), (Some(0), "spec:\n  replicas: 2\nspec:\n  replicas: 9\n"));

@@ -309,7 +309,7 @@ fn invalid_rule_case_is_an_error() {
             &format!(
                 "cases:\n- {{name: x, {object}, difference: {{path: spec, field: hush}}, want: {{}}}}\n"
             ),
-            "case x: unknown field class `hush`",
+            "unknown value `hush`; want one of replicas, image",
         ),
     ] {
         fs::write(&file, text).unwrap();

@@ -208,8 +208,7 @@ fn requested_amounts(path: &[Segment], text: &str) -> Option<[u64; 3]> {
     if RedactionKey::is_digest(text) {
         return None;
     }
-    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-    let mut whole = value;
+    let mut whole = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     for segment in path.iter().rev() {
         let Segment::Field(name) = segment else { return Some([0; 3]) };
         whole = Value::Object(Map::from_iter([(name.to_string(), whole)]));
@@ -219,12 +218,10 @@ fn requested_amounts(path: &[Segment], text: &str) -> Option<[u64; 3]> {
         Value::Null => requests(&whole["spec"]),
         requests => requests,
     };
-    let amount = |name: &str, unit: fn(&Quantity) -> u64| match &requests[name] {
-        Value::String(text) => Quantity::parse(text).ok().map_or(0, |quantity| unit(&quantity)),
-        Value::Number(number) => {
-            Quantity::parse(&number.to_string()).ok().map_or(0, |quantity| unit(&quantity))
-        }
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => 0,
+    let amount = |name: &str, unit: fn(&Quantity) -> u64| {
+        let request = &requests[name];
+        let text = request.as_str().map_or_else(|| request.to_string(), str::to_owned);
+        Quantity::parse(&text).map_or(0, |quantity| unit(&quantity))
     };
     Some([
         amount("cpu", Quantity::millis),

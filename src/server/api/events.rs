@@ -2,11 +2,11 @@
 
 use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
-use axum::{body::Body, extract::State, response::Response};
+use axum::{Extension, body::Body, extract::State, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderName,
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
 use schemars::JsonSchema;
@@ -70,16 +70,12 @@ pub(in crate::server) async fn events(
         let frame = events.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), events))
     });
-    let mut response = with_nosniff(Response::new(Body::from_stream(frames)));
-    response.extensions_mut().insert(UnendingResponse);
-    for (name, value) in [
+    let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("x-accel-buffering"), "no"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    Ok(response)
+    ];
+    Ok(with_nosniff((Extension(UnendingResponse), headers, Body::from_stream(frames))))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {

@@ -11,7 +11,7 @@ use super::{
     drift_details::{FieldLabelCache, drift_details},
     params::{Params, check_namespace},
     response::{Problem, ProblemView, json},
-    view::{DifferenceView, OneOf},
+    view::DifferenceView,
 };
 use crate::{
     engine::{Snapshot, WatchState},
@@ -34,11 +34,11 @@ pub(in crate::server) struct GateQuery {
     /// Exact name.
     name: Option<String>,
     /// Only claims of this source.
-    source: Option<OneOf<Source>>,
+    source: Option<Source>,
     /// Drift that is less severe does not close the gate.
-    severity: Option<OneOf<Severity>>,
+    severity: Option<Severity>,
     /// Only drift of this sort closes the gate: `unexpected` lets through what happens by itself.
-    expectation: Option<OneOf<Expectation>>,
+    expectation: Option<Expectation>,
     /// Whether the gate is open where nothing is known that the question is about. Without it that is closed, as it may be a name
     /// that is spelt wrong.
     allow_empty: Option<bool>,
@@ -71,12 +71,12 @@ struct GateReason {
     kind: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
-    source: Option<OneOf<Source>>,
+    source: Option<Source>,
     /// `unknown` also for what nobody can see.
-    verdict: OneOf<VerdictKind>,
-    reason: Option<OneOf<UnknownReason>>,
-    severity: Option<OneOf<Severity>>,
-    expectation: Option<OneOf<Expectation>>,
+    verdict: VerdictKind,
+    reason: Option<UnknownReason>,
+    severity: Option<Severity>,
+    expectation: Option<Expectation>,
     /// What is the matter, in sentences.
     details: Vec<String>,
 }
@@ -126,7 +126,7 @@ impl GateQuery {
             kind: self.kind.clone(),
             namespace: namespace.filter(|namespace| namespace != "*" && !namespace.is_empty()),
             name: self.name.clone(),
-            source: self.source.map(|OneOf(source)| source),
+            source: self.source,
             ..Filter::default()
         }
     }
@@ -140,8 +140,8 @@ impl GateQuery {
             VerdictKind::Unknown | VerdictKind::InFlight => {}
             VerdictKind::Drifted | VerdictKind::Missing | VerdictKind::Replaced => {
                 let counts = |difference: &Difference| {
-                    self.severity.is_none_or(|OneOf(least)| difference.severity >= least)
-                        && self.expectation.is_none_or(|OneOf(selected)| difference.expectation == selected)
+                    self.severity.is_none_or(|least| difference.severity >= least)
+                        && self.expectation.is_none_or(|selected| difference.expectation == selected)
                 };
                 if !episode.is_some_and(|episode| episode.differences.iter().any(counts)) {
                     return None;
@@ -166,11 +166,11 @@ impl GateQuery {
             kind: Some(key.kind.kind.to_string()),
             namespace: Some(key.namespace.to_string()),
             name: Some(key.name.to_string()),
-            source: Some(OneOf(row.entry.claim.source)),
-            verdict: OneOf(row.verdict),
-            reason: row.reason.map(OneOf),
-            severity: worst.as_ref().map(|worst| OneOf(worst.severity)),
-            expectation: worst.as_ref().map(|worst| OneOf(worst.expectation)),
+            source: Some(row.entry.claim.source),
+            verdict: row.verdict,
+            reason: row.reason,
+            severity: worst.as_ref().map(|worst| worst.severity),
+            expectation: worst.as_ref().map(|worst| worst.expectation),
             details,
         })
     }
@@ -181,7 +181,7 @@ fn unhealthy_sources(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
     let sources = snapshot.sources.iter().filter(|(source, _)| is_selected(**source));
     let reasons = sources.filter_map(|(source, health)| {
         let detail = format!("Not all of source {source} can be read: {}", why_unhealthy(health)?);
-        Some(GateReason { source: Some(OneOf(*source)), ..GateReason::unknown(detail) })
+        Some(GateReason { source: Some(*source), ..GateReason::unknown(detail) })
     });
     reasons.collect()
 }
@@ -190,7 +190,7 @@ fn unhealthy_watches(filter: &Filter, snapshot: &Snapshot) -> Vec<GateReason> {
     let watches = filter.kinds(snapshot).flat_map(|(_, state)| &state.watches);
     let reasons = watches.filter(|watch| may_deliver(filter, watch)).filter_map(|watch| {
         let detail = format!("{} cannot be watched: {}", watch.spec, why_unhealthy(&watch.health)?);
-        let reason = Some(OneOf(UnknownReason::Stale));
+        let reason = Some(UnknownReason::Stale);
         Some(GateReason { reason, ..GateReason::unknown(detail) }.with_kind(&watch.spec.kind))
     });
     reasons.collect()
@@ -221,7 +221,7 @@ impl GateReason {
             namespace: None,
             name: None,
             source: None,
-            verdict: OneOf(VerdictKind::Unknown),
+            verdict: VerdictKind::Unknown,
             reason: None,
             severity: None,
             expectation: None,

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::{
     params::{Params, check_namespace},
     response::{Problem, json},
-    view::OneOf,
 };
 use crate::{
     engine::{EpisodeChange, Transition},
@@ -31,7 +30,7 @@ pub(in crate::server) struct HistoryQuery {
     /// Exact name.
     name: Option<String>,
     /// Only claims of this source.
-    source: Option<OneOf<Source>>,
+    source: Option<Source>,
     /// Only those after this sequence number, or since this RFC 3339 time.
     #[schemars(with = "Option<String>")]
     since: Option<HistoryPosition>,
@@ -66,22 +65,22 @@ pub(super) struct TransitionView<'a> {
     namespace: &'a str,
     name: &'a str,
     /// Where the baseline is written.
-    source: OneOf<Source>,
+    source: Source,
     /// The verdict before; null for an object that was not known.
-    from: Option<OneOf<VerdictKind>>,
+    from: Option<VerdictKind>,
     /// The verdict after; null for an object that is gone.
-    to: Option<OneOf<VerdictKind>>,
+    to: Option<VerdictKind>,
     /// Why the verdict is `unknown`.
-    reason: Option<OneOf<UnknownReason>>,
+    reason: Option<UnknownReason>,
     /// Why the episode ended, where it did.
-    cause: Option<OneOf<ResolutionCause>>,
+    cause: Option<ResolutionCause>,
     /// Since when it drifted.
     onset: Option<Timestamp>,
-    severity: Option<OneOf<Severity>>,
-    actor: Option<OneOf<Actor>>,
+    severity: Option<Severity>,
+    actor: Option<Actor>,
     manager: Option<&'a str>,
     /// The class of the worst field.
-    field: Option<OneOf<FieldClass>>,
+    field: Option<FieldClass>,
     /// The paths that differed; values are never kept.
     #[schemars(with = "Vec<String>")]
     paths: &'a [Box<str>],
@@ -134,8 +133,8 @@ pub(in crate::server) async fn history(
             Some(namespace.to_owned())
         }
     };
-    let source = query.source.map(|OneOf(source)| source);
-    let filter = Filter { kind: query.kind, namespace, name: query.name, source, ..Filter::default() };
+    let HistoryQuery { kind, name, source, .. } = query;
+    let filter = Filter { kind, namespace, name, source, ..Filter::default() };
     let is_selected = |transition: &Transition| {
         filter.selects_object(&transition.key, transition.source)
             && filter.selects_kind(&transition.key.kind)
@@ -162,19 +161,19 @@ impl<'a> TransitionView<'a> {
             kind: &transition.key.kind.kind,
             namespace: &transition.key.namespace,
             name: &transition.key.name,
-            source: OneOf(transition.source),
-            from: transition.from.map(OneOf),
-            to: transition.to.map(OneOf),
-            reason: transition.reason.map(OneOf),
+            source: transition.source,
+            from: transition.from,
+            to: transition.to,
+            reason: transition.reason,
             cause: episode.and_then(|episode| match episode.change {
-                EpisodeChange::Ended(cause) => Some(OneOf(cause)),
+                EpisodeChange::Ended(cause) => Some(cause),
                 EpisodeChange::Started | EpisodeChange::Unchanged => None,
             }),
             onset: episode.map(|episode| episode.onset),
-            severity: episode.map(|episode| OneOf(episode.severity)),
-            actor: episode.map(|episode| OneOf(episode.actor)),
+            severity: episode.map(|episode| episode.severity),
+            actor: episode.map(|episode| episode.actor),
             manager: episode.and_then(|episode| episode.manager.as_deref()),
-            field: episode.map(|episode| OneOf(episode.field)),
+            field: episode.map(|episode| episode.field),
             paths: episode.map_or(&[], |episode| &episode.paths),
         }
     }

@@ -17,7 +17,7 @@ use super::{
     response::{ETag, Problem, json},
     rules::RuleView,
     service_endpoints::ServiceEndpoints,
-    view::{KindView, OneOf, ResourceView, ViewContext},
+    view::{KindView, ResourceView, ViewContext},
 };
 use crate::{
     engine::Snapshot,
@@ -76,7 +76,7 @@ struct OwnerView {
 #[schemars(rename = "Ignored")]
 struct IgnoredView<'a> {
     /// The source whose claim it is in.
-    source: OneOf<Source>,
+    source: Source,
     path: &'a str,
     /// The rule because of which.
     rule: &'a str,
@@ -169,8 +169,7 @@ fn rules<'a>(
     now: Timestamp,
 ) -> Vec<RuleView<'a>> {
     let rules = matching_rules(snapshot, claims).into_iter();
-    let views = rules.map(|(rule, matches)| RuleView::new(rule, matches, now));
-    if caller.sees_everything() { views.collect() } else { views.map(RuleView::without_settings).collect() }
+    rules.map(|(rule, matches)| RuleView::new(rule, matches, now, caller.sees_everything())).collect()
 }
 
 fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredView<'a>> {
@@ -183,7 +182,7 @@ fn ignored<'a>(snapshot: &'a Snapshot, claims: &[ClaimRow<'a>]) -> Vec<IgnoredVi
         let name = difference.ignored_by.as_deref()?;
         let rule = rules.position(name).map(|at| &rules.rules()[at]);
         Some(IgnoredView {
-            source: OneOf(source),
+            source,
             path: &difference.finding.path,
             rule: name,
             reason: rule.and_then(|rule| rule.spec().reason.as_deref()),

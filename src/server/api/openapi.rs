@@ -345,18 +345,11 @@ impl Generators {
 }
 
 fn path_parameters(path: &str) -> Vec<Value> {
-    let names = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
-    names
-        .map(|name| {
-            let parameter = PATH_PARAMETERS.iter().find(|(parameter, _)| *parameter == name);
-            let description = parameter.map(|(_, description)| *description);
-            value!({
-                "name": name,
-                "in": "path",
-                "required": true,
-                "description": description,
-                "schema": {"type": "string"},
-            })
+    let parameters = PATH_PARAMETERS.iter().filter(|(name, _)| path.contains(&format!("{{{name}}}")));
+    let schema = value!({"type": "string"});
+    parameters
+        .map(|(name, description)| {
+            value!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
         })
         .collect()
 }

@@ -13,7 +13,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use http::{StatusCode, header::CONTENT_TYPE};
 use tokio::{
     runtime::Handle,
     sync::mpsc::{self, Receiver, Sender},
@@ -55,9 +55,7 @@ where
         Some(Ok(only)) if batches == 1 => Body::from(only),
         Some(first) => Body::from_stream(stream::iter([first]).chain(chunks)),
     };
-    let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    with_nosniff(response)
+    with_nosniff(([(CONTENT_TYPE, "application/json")], body))
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ fn rephrase(error: &str) -> String {
         ("cannot parse integer from empty string", "want a whole number"),
         ("number too large to fit in target type", "the number is too large"),
         ("provided string was not `true` or `false`", "want true or false"),
+        ("unknown variant", "unknown value"),
         (", there are no fields", ", this question takes none"),
         ("expected usize", "want a whole number"),
         ("expected a string", "want a text"),

@@ -26,13 +26,12 @@ use crate::{
 };
 
 pub(super) fn json(body: &impl Serialize) -> Response {
-    with_nosniff(Json(body).into_response())
+    with_nosniff(Json(body))
 }
 
 /// Keeps browsers from guessing another content type.
-pub(super) fn with_nosniff(mut response: Response) -> Response {
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+pub(super) fn with_nosniff(response: impl IntoResponse) -> Response {
+    ([(X_CONTENT_TYPE_OPTIONS, "nosniff")], response).into_response()
 }
 
 #[derive(Debug)]
@@ -91,23 +90,15 @@ impl Problem {
 
     /// A response of type `application/problem+json`, for bodies that extend [`ProblemView`].
     pub(super) fn respond(status: StatusCode, body: &impl Serialize) -> Response {
-        let mut response = with_nosniff((status, Json(body)).into_response());
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        response
+        with_nosniff((status, [(CONTENT_TYPE, "application/problem+json")], Json(body)))
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, retry_after, challenge) = (self.status, self.retry_after, self.challenge);
-        let mut response = Self::respond(status, &self.into_view());
-        if let Some(seconds) = retry_after {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        if let Some(challenge) = challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-        }
-        response
+        let retry_after = self.retry_after.map(|seconds| [(RETRY_AFTER, seconds.to_string())]);
+        let challenge = self.challenge.map(|challenge| [(WWW_AUTHENTICATE, challenge)]);
+        (retry_after, challenge, Self::respond(self.status, &self.into_view())).into_response()
     }
 }
 
@@ -136,7 +127,7 @@ impl ETag {
         uri: &Uri,
     ) -> Self {
         let mut hasher = DefaultHasher::new();
-        (snapshot.edition, caller.values().shows_plain_values(), uri).hash(&mut hasher);
+        (snapshot.edition, caller.values().plain, uri).hash(&mut hasher);
         for state in &snapshot.kinds {
             state.kind.hash(&mut hasher);
             state.blocks.namespaces().for_each(|namespace| namespace.hash(&mut hasher));
@@ -161,14 +152,17 @@ impl ETag {
         request_headers: &HeaderMap,
         response: impl Future<Output = Response>,
     ) -> Response {
-        let if_none_match = IfNoneMatch::new(request_headers);
-        let mut response = if if_none_match.contains(&self) {
+        let values = request_headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let tags: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+        // Weak comparison, as RFC 9110 requires for `If-None-Match`.
+        let own = self.0.to_str().unwrap_or_default().trim_start_matches("W/");
+        let mut response = if tags.iter().any(|tag| tag.trim_start_matches("W/") == own) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
             response.await
         };
         // `*` matches any successful response, so the response has to be made first.
-        if if_none_match.is_any && response.status().is_success() {
+        if tags.contains(&"*") && response.status().is_success() {
             response = StatusCode::NOT_MODIFIED.into_response();
         }
         if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
@@ -177,25 +171,5 @@ impl ETag {
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         }
         response
-    }
-}
-
-struct IfNoneMatch<'a> {
-    tags: Vec<&'a str>,
-    /// Whether the header contains `*`.
-    is_any: bool,
-}
-
-impl<'a> IfNoneMatch<'a> {
-    fn new(headers: &'a HeaderMap) -> Self {
-        let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        let tags: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
-        Self { is_any: tags.contains(&"*"), tags }
-    }
-
-    /// Weak comparison, as RFC 9110 requires for `If-None-Match`.
-    fn contains(&self, etag: &ETag) -> bool {
-        let etag = etag.0.to_str().unwrap_or_default().trim_start_matches("W/");
-        self.tags.iter().any(|tag| tag.trim_start_matches("W/") == etag)
     }
 }

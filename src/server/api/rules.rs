@@ -16,9 +16,6 @@ use crate::{
     server::{Exposed, auth::Caller},
 };
 
-/// The value of `from` for rules of the settings file.
-const FROM_SETTINGS: &str = "settings";
-
 /// Every rule.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RuleList")]
@@ -59,33 +56,27 @@ pub(super) struct RuleView<'a> {
 }
 
 impl<'a> RuleView<'a> {
-    pub(super) fn new(rule: &'a Rule, count: u64, now: Timestamp) -> Self {
+    /// Hides the match expressions of the settings if `sees_everything` is false: they may name objects that the caller may
+    /// not see.
+    pub(super) fn new(rule: &'a Rule, count: u64, now: Timestamp, sees_everything: bool) -> Self {
         let spec = rule.spec();
+        let is_hidden = !sees_everything && *rule.origin() == RuleOrigin::Settings;
         let (from, namespace) = match rule.origin() {
             RuleOrigin::BuiltIn => ("built_in", None),
-            RuleOrigin::Settings => (FROM_SETTINGS, None),
+            RuleOrigin::Settings => ("settings", None),
             RuleOrigin::Team { namespace } => ("team", Some(&**namespace)),
         };
         Self {
             name: rule.name(),
             from,
             namespace,
-            matches: Cow::Borrowed(&spec.matches),
+            matches: if is_hidden { Cow::default() } else { Cow::Borrowed(&spec.matches) },
             effect: &spec.effect,
             owner: spec.owner.as_deref(),
             reason: spec.reason.as_deref(),
             expires: rule.expires(),
             applies: rule.applies(now),
             count,
-        }
-    }
-
-    /// Without the match expressions of the settings, which may name objects that the caller may not see.
-    pub(super) fn without_settings(self) -> Self {
-        if self.from == FROM_SETTINGS {
-            Self { matches: Cow::Owned(MatchSpec::default()), ..self }
-        } else {
-            self
         }
     }
 }
@@ -97,7 +88,7 @@ pub(in crate::server) async fn rules(
 ) -> Response {
     let (snapshot, now) = (caller.snapshot(), exposed.clock.now());
     let rules: Vec<_> =
-        snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now)).collect();
+        snapshot.rules.matches().map(|(rule, count)| RuleView::new(rule, count, now, true)).collect();
     let problems = exposed.team_problems.borrow().clone();
     json(&RulesView { total: rules.len(), rules, problems: &problems })
 }

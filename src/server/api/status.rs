@@ -10,10 +10,9 @@ use serde::Serialize;
 use super::{
     params::{NoParams, Params},
     response::json,
-    view::OneOf,
 };
 use crate::{
-    config::{Problem, ReloadStatus},
+    config::Problem,
     engine::{BaselineState, ClusterMatch, WatchState},
     server::{Exposed, auth::Caller},
     types::{BaselineFault, Source, WatchHealth},
@@ -98,7 +97,7 @@ struct StreamView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SourceStatus")]
 struct SourceView<'a> {
-    source: OneOf<Source>,
+    source: Source,
     #[serde(flatten)]
     health: HealthView<'a>,
 }
@@ -119,7 +118,7 @@ struct HealthView<'a> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Baseline")]
 struct BaselineView<'a> {
-    source: OneOf<Source>,
+    source: Source,
     /// Its name.
     state: &'a str,
     /// Where it was found.
@@ -169,7 +168,7 @@ struct SkippedView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BaselineFault")]
 struct FaultView<'a> {
-    reason: OneOf<BaselineFault>,
+    reason: BaselineFault,
     message: &'a str,
 }
 
@@ -196,41 +195,38 @@ pub(in crate::server) async fn status(
     json(&StatusView {
         version: env!("CARGO_PKG_VERSION"),
         ready: snapshot.ready,
-        settings: SettingsView::new(&reload),
+        settings: SettingsView {
+            file: reload.file.as_deref(),
+            successful: reload.is_successful(),
+            last_success: reload.last_success,
+            problems: problem_views(&reload.problems),
+            warnings: problem_views(&reload.warnings),
+        },
         web_config: web_file.as_ref().map(|(file, problems)| WebConfigView {
             file,
             successful: problems.is_empty(),
-            problems: problems.iter().map(SettingsProblemView::new).collect(),
+            problems: problem_views(problems),
         }),
         team_problems: &team_problems,
         streams: snapshot.watches().map(StreamView::new).collect(),
-        sources: snapshot.sources.iter().map(|(source, health)| SourceView::new(*source, health)).collect(),
+        sources: snapshot
+            .sources
+            .iter()
+            .map(|(source, health)| SourceView { source: *source, health: HealthView::new(health) })
+            .collect(),
         baselines: snapshot.baselines.iter().map(|state| BaselineView::new(state, now)).collect(),
     })
 }
 
-impl<'a> SettingsView<'a> {
-    fn new(reload: &'a ReloadStatus) -> Self {
-        Self {
-            file: reload.file.as_deref(),
-            successful: reload.is_successful(),
-            last_success: reload.last_success,
-            problems: reload.problems.iter().map(SettingsProblemView::new).collect(),
-            warnings: reload.warnings.iter().map(SettingsProblemView::new).collect(),
-        }
-    }
-}
-
-impl<'a> SettingsProblemView<'a> {
-    fn new(problem: &'a Problem) -> Self {
-        Self {
-            line: problem.position.map(|place| place.line),
-            column: problem.position.map(|place| place.column),
-            key: &problem.key,
-            message: &problem.message,
-            suggestion: problem.suggestion.as_deref(),
-        }
-    }
+fn problem_views(problems: &[Problem]) -> Vec<SettingsProblemView<'_>> {
+    let views = problems.iter().map(|problem| SettingsProblemView {
+        line: problem.position.map(|place| place.line),
+        column: problem.position.map(|place| place.column),
+        key: &problem.key,
+        message: &problem.message,
+        suggestion: problem.suggestion.as_deref(),
+    });
+    views.collect()
 }
 
 impl<'a> StreamView<'a> {
@@ -246,12 +242,6 @@ impl<'a> StreamView<'a> {
             selector: watch.spec.selector.as_ref().map(ToString::to_string),
             health: HealthView::new(&watch.health),
         }
-    }
-}
-
-impl<'a> SourceView<'a> {
-    fn new(source: Source, health: &'a WatchHealth) -> Self {
-        Self { source: OneOf(source), health: HealthView::new(health) }
     }
 }
 
@@ -272,7 +262,7 @@ impl<'a> BaselineView<'a> {
         let version = baseline.version.as_ref();
         let unknown_types = baseline.unknown_types().into_iter();
         Self {
-            source: OneOf(baseline.source),
+            source: baseline.source,
             state: &baseline.name,
             origin: baseline.origin.as_str(),
             serial: version.map(|version| version.serial),
@@ -303,7 +293,7 @@ impl<'a> BaselineView<'a> {
             fault: baseline
                 .fault
                 .as_ref()
-                .map(|trouble| FaultView { reason: OneOf(trouble.fault), message: &trouble.message }),
+                .map(|trouble| FaultView { reason: trouble.fault, message: &trouble.message }),
             lock: baseline.lock.as_ref().map(|lock| LockView {
                 operation: &lock.operation,
                 who: &lock.who,

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Display, sync::Arc};
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Serialize, Serializer};
 
 use super::{
     cost::{UsageView, drift_cost, monthly_cost, usage},
@@ -17,13 +17,13 @@ use crate::{
     config::Prices,
     engine::{ClaimEntry, DeclaredBy, KindState, Snapshot},
     server::{
-        query::{TerraformJob, TerraformJobs, deployment_id, parse_member},
+        query::{TerraformJob, TerraformJobs, deployment_id},
         redaction::{DisplayedValues, ValueRedactor},
     },
     types::{
-        Actor, Advice, ApiVersion, ClosedSet, Difference, Digest, Expectation, FieldClass, FieldPath,
-        HashBaseline, Health, JobOutcome, LiveObject, ObservedState, Phase, Severity, Source, UnknownReason,
-        VerdictKind,
+        Actor, Advice, ApiVersion, BaselineFault, Difference, Digest, Expectation, FieldClass, FieldPath,
+        HashBaseline, Health, JobOutcome, LiveObject, ObservedState, Phase, ResolutionCause, Severity,
+        Source, UnknownReason, VerdictKind,
     },
 };
 
@@ -43,7 +43,7 @@ pub(super) struct ResourceView<'a> {
     namespace: &'a str,
     /// How its own controller calls it, where that is asked for; else what it is doing, or what its health amounts to.
     phase: &'a str,
-    health_status: OneOf<Health>,
+    health_status: Health,
     /// Why it is not healthy, or not done yet; empty when all is well.
     message: &'a str,
     /// Null while changes of the object do not reach us.
@@ -66,11 +66,11 @@ pub(super) struct ResourceView<'a> {
     drift_monthly_cost: Option<f64>,
     /// What the costs are in.
     cost_currency: Option<&'a str>,
-    verdict: OneOf<VerdictKind>,
+    verdict: VerdictKind,
     /// Why the verdict is `unknown`.
-    reason: Option<OneOf<UnknownReason>>,
+    reason: Option<UnknownReason>,
     /// Where the baseline is written.
-    source: OneOf<Source>,
+    source: Source,
     /// How the tool that declares it calls it.
     address: Option<&'a str>,
     /// The baseline that declares it.
@@ -91,12 +91,12 @@ pub(super) struct ResourceView<'a> {
     /// Since when it drifts.
     onset: Option<Timestamp>,
     /// The class of tool that made the worst difference.
-    actor: Option<OneOf<Actor>>,
+    actor: Option<Actor>,
     /// The name of that tool's field manager.
     manager: Option<&'a str>,
-    severity: Option<OneOf<Severity>>,
-    expectation: Option<OneOf<Expectation>>,
-    advice: Option<OneOf<Advice>>,
+    severity: Option<Severity>,
+    expectation: Option<Expectation>,
+    advice: Option<Advice>,
 }
 
 /// One declaration of an object.
@@ -143,19 +143,19 @@ pub(super) struct DifferenceView<'a> {
     /// The field's path: `spec.template.spec.containers[name=web].image`.
     pub(super) path: &'a str,
     /// What kind of field it is.
-    field: OneOf<FieldClass>,
+    field: FieldClass,
     /// What is declared; empty where nothing is.
     pub(super) expected: Cow<'a, str>,
     /// What is there; empty where nothing is.
     pub(super) actual: Cow<'a, str>,
     /// How bad it is.
-    severity: OneOf<Severity>,
+    severity: Severity,
     /// Whether it happens by itself.
-    expectation: OneOf<Expectation>,
+    expectation: Expectation,
     /// What to do about it.
-    advice: OneOf<Advice>,
+    advice: Advice,
     /// The class of tool that last set it.
-    actor: OneOf<Actor>,
+    actor: Actor,
     /// The name of the field manager that last set it.
     manager: Option<&'a str>,
     /// Since when it differs.
@@ -256,7 +256,7 @@ impl<'a> ResourceView<'a> {
             resource_name: &key.name,
             namespace: &key.namespace,
             phase: phase(object),
-            health_status: OneOf(facts.health),
+            health_status: facts.health,
             message: &facts.message,
             last_checked: (!state.is_stale(&key.namespace, &key.name)).then_some(&context.now),
             endpoint,
@@ -270,23 +270,26 @@ impl<'a> ResourceView<'a> {
             estimated_monthly_cost: prices.and_then(|prices| monthly_cost(facts, prices)),
             drift_monthly_cost: prices.and_then(|prices| drift_cost(entry, prices)),
             cost_currency: prices.map(|prices| &*prices.currency),
-            verdict: OneOf(verdict),
-            reason: reason.map(OneOf),
-            source: OneOf(claim.source),
+            verdict,
+            reason,
+            source: claim.source,
             address: declared_by.first().map(|declared| &*declared.address),
             state: declared_by.first().map(|declared| &*declared.baseline),
-            declared_by: declared_by.iter().map(DeclaredByView::new).collect(),
+            declared_by: declared_by
+                .iter()
+                .map(|DeclaredBy { address, baseline }| DeclaredByView { address, state: baseline })
+                .collect(),
             blind_fields: AsStrings(claim.details.as_ref().map_or(&[], |details| &details.blind_fields)),
             outputs: object.controller_status().map_or(&[], |record| &record.outputs),
             job: context.jobs.newest_for(object).map(JobView::new),
             differences,
             ignored: claim.verdict.ignored_differences().map(difference_view).collect(),
             onset: episode.map(|episode| episode.onset),
-            actor: worst.map(|worst| OneOf(worst.actor)),
+            actor: worst.map(|worst| worst.actor),
             manager: worst.and_then(Difference::manager),
-            severity: worst.map(|worst| OneOf(worst.severity)),
-            expectation: worst.map(|worst| OneOf(worst.expectation)),
-            advice: worst.map(|worst| OneOf(worst.advice)),
+            severity: worst.map(|worst| worst.severity),
+            expectation: worst.map(|worst| worst.expectation),
+            advice: worst.map(|worst| worst.advice),
         }
     }
 }
@@ -338,12 +341,6 @@ fn hashes(hash: &HashBaseline) -> (SpecView<'_>, SpecView<'_>) {
     (SpecView::Hash { hash: AsString(desired) }, SpecView::Hash { hash: AsString(actual) })
 }
 
-impl<'a> DeclaredByView<'a> {
-    fn new(declared: &'a DeclaredBy) -> Self {
-        Self { address: &declared.address, state: &declared.baseline }
-    }
-}
-
 impl<'a> JobView<'a> {
     fn new(TerraformJob { key, run }: TerraformJob<'a>) -> Self {
         let outcome = run.outcome.as_ref();
@@ -369,13 +366,13 @@ impl<'a> DifferenceView<'a> {
         let DisplayedValues { expected, actual } = values.redact(&difference.finding);
         Self {
             path: &difference.finding.path,
-            field: OneOf(difference.finding.class),
+            field: difference.finding.class,
             expected,
             actual,
-            severity: OneOf(difference.severity),
-            expectation: OneOf(difference.expectation),
-            advice: OneOf(difference.advice),
-            actor: OneOf(difference.actor),
+            severity: difference.severity,
+            expectation: difference.expectation,
+            advice: difference.advice,
+            actor: difference.actor,
             manager: difference.manager(),
             onset: difference.onset,
             rules: AsStrings(&difference.matched),
@@ -385,36 +382,27 @@ impl<'a> DifferenceView<'a> {
     }
 }
 
-/// A member of a closed set, whose spellings are the `enum` of the JSON Schema.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OneOf<T>(pub(super) T);
+/// The spellings of a closed set are the `enum` of its JSON Schema.
+macro_rules! word_schemas {
+    ($($set:ident),+) => {
+        $(impl JsonSchema for $set {
+            fn inline_schema() -> bool {
+                true
+            }
 
-impl<T: ClosedSet> Serialize for OneOf<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.as_str())
-    }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($set).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "enum": $set::ALL})
+            }
+        })+
+    };
 }
 
-impl<'de, T: ClosedSet> Deserialize<'de> for OneOf<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_member("value", &text).map(Self).map_err(de::Error::custom)
-    }
-}
-
-impl<T: ClosedSet> JsonSchema for OneOf<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        std::any::type_name::<T>().into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "enum": T::spellings()})
-    }
-}
+word_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
+word_schemas!(Source, UnknownReason, VerdictKind);
 
 // Serializes with `Display`, without an allocation: a list has thousands of these. This is no doc comment because it
 // would become a description in `/openapi.json`.

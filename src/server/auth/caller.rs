@@ -9,9 +9,8 @@ use axum::{
 use http::{StatusCode, request::Parts};
 
 use super::{
-    guard::{Identity, Peer, review_unavailable},
-    reviews::ReviewUnavailable,
-    visible_scopes::{Authorizer, ScopeError, VisibleScopes},
+    guard::{Identity, Peer},
+    visible_scopes::{Authorizer, VisibleScopes},
 };
 use crate::{
     engine::{KindState, Snapshot},
@@ -104,8 +103,7 @@ impl FromRequestParts<Arc<Exposed>> for Caller {
                 let (key, deadline) = (&exposed.redaction_key, *deadline);
                 let requested = requested_namespace(parts).await;
                 let authorizer = Authorizer { reviews, key, account, deadline };
-                let visible = VisibleScopes::review(&authorizer, &snapshot, requested.as_deref()).await;
-                let visible = visible.map_err(scope_error)?;
+                let visible = VisibleScopes::review(&authorizer, &snapshot, requested.as_deref()).await?;
                 // The same answer whether or not the namespace exists. Before the first list there is nothing to hide.
                 if let Some(name) =
                     requested.filter(|name| !visible.includes_namespace(name) && !snapshot.kinds.is_empty())
@@ -147,14 +145,4 @@ async fn requested_namespace(parts: &mut Parts) -> Option<String> {
 fn namespace_forbidden(namespace: &str) -> Problem {
     let detail = format!("this account may not list any watched kind in namespace `{namespace}`");
     Problem::new(StatusCode::FORBIDDEN, detail)
-}
-
-fn scope_error(error: ScopeError) -> Problem {
-    match error {
-        ScopeError::ReviewUnavailable => review_unavailable(ReviewUnavailable),
-        ScopeError::TooManyNamespaces => {
-            let detail = "this account may list single namespaces only, and there are too many to review them all; select one with `namespace`";
-            Problem::new(StatusCode::FORBIDDEN, detail)
-        }
-    }
 }

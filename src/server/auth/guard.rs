@@ -55,7 +55,6 @@ pub(super) enum Identity {
 /// The other end of a connection, an extension of each request on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The remote address.
     pub address: SocketAddr,
     /// A verified client certificate was presented.
     pub certified: bool,

@@ -20,68 +20,52 @@ use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 use crate::config::{ClientCertificates, Pem, Problem, TlsSettings, read_small_file};
 
 /// A key of `tls_server_config` that cannot be used, and why.
-pub(super) struct TlsError {
-    key: &'static str,
-    message: String,
+fn invalid(key: &str, message: impl Into<Box<str>>) -> Problem {
+    Problem { key: format!("tls_server_config.{key}").into(), ..Problem::whole(message) }
 }
 
-impl TlsError {
-    pub(super) fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Self { key, message: message.into() }
-    }
-}
-
-impl From<TlsError> for Problem {
-    fn from(error: TlsError) -> Self {
-        Self { key: format!("tls_server_config.{}", error.key).into(), ..Self::whole(error.message) }
-    }
-}
-
-fn read_pem(key: &'static str, pem: &Pem) -> Result<String, TlsError> {
+fn read_pem(key: &'static str, pem: &Pem) -> Result<String, Problem> {
     match pem {
         Pem::Text(text) => Ok(text.to_string()),
         Pem::File(path) => {
-            let wrong = |error| TlsError::new(key, format!("cannot read {}: {error}", path.display()));
+            let wrong = |error| invalid(key, format!("cannot read {}: {error}", path.display()));
             read_small_file(path).map_err(wrong)
         }
     }
 }
 
 /// At least one certificate.
-fn certificates(key: &'static str, pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(key: &'static str, pem: &Pem) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let text = read_pem(key, pem)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-    let found = found.map_err(|error| TlsError::new(key, format!("not valid PEM: {error}")))?;
+    let found = found.map_err(|error| invalid(key, format!("not valid PEM: {error}")))?;
     if found.is_empty() {
-        return Err(TlsError::new(key, "contains no certificate; add a BEGIN CERTIFICATE block"));
+        return Err(invalid(key, "contains no certificate; add a BEGIN CERTIFICATE block"));
     }
     Ok(found)
 }
 
 /// The server certificate with its private key.
-pub(super) fn identity(settings: &TlsSettings) -> Result<Arc<CertifiedKey>, TlsError> {
+pub(super) fn identity(settings: &TlsSettings) -> Result<Arc<CertifiedKey>, Problem> {
     let chain = certificates("cert_file", &settings.certificate)?;
     let text = read_pem("key_file", &settings.key)?;
     // Without the parser's message, which might quote the key.
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes())
-        .map_err(|_| TlsError::new("key_file", "contains no private key; add a BEGIN PRIVATE KEY block"))?;
-    let wrong = |error| TlsError::new("key_file", format!("certificate and key do not match: {error}"));
+        .map_err(|_| invalid("key_file", "contains no private key; add a BEGIN PRIVATE KEY block"))?;
+    let wrong = |error| invalid("key_file", format!("certificate and key do not match: {error}"));
     CertifiedKey::from_der(chain, key, &default_provider()).map(Arc::new).map_err(wrong)
 }
 
 pub(super) fn server_config(
     settings: &TlsSettings,
     identity: &CertifiedKey,
-) -> Result<ServerConfig, TlsError> {
+) -> Result<ServerConfig, Problem> {
     let provider = Arc::new(provider(settings)?);
     let versions = [(settings.tls12, &TLS12), (settings.tls13, &TLS13)];
     let versions: Vec<_> =
         versions.into_iter().filter(|(enabled, _)| *enabled).map(|(_, version)| version).collect();
     let wrong = |error| {
-        TlsError::new(
-            "cipher_suites",
-            format!("no usable combination of versions and cipher suites: {error}"),
-        )
+        invalid("cipher_suites", format!("no usable combination of versions and cipher suites: {error}"))
     };
     let verifier = client_verifier(settings, &provider)?;
     let builder =
@@ -98,7 +82,7 @@ pub(super) fn server_config(
 }
 
 /// The configured cipher suites and curves that rustls supports. TLS 1.3 suites are always enabled, as in Go.
-fn provider(settings: &TlsSettings) -> Result<CryptoProvider, TlsError> {
+fn provider(settings: &TlsSettings) -> Result<CryptoProvider, Problem> {
     let mut provider = default_provider();
     if !settings.cipher_suites.is_empty() {
         let is_tls13 = |suite: &&SupportedCipherSuite| matches!(suite, SupportedCipherSuite::Tls13(_));
@@ -108,10 +92,7 @@ fn provider(settings: &TlsSettings) -> Result<CryptoProvider, TlsError> {
         };
         let tls12: Vec<_> = settings.cipher_suites.iter().filter_map(|name| named(name)).collect();
         if tls12.is_empty() && !settings.tls13 {
-            return Err(TlsError::new(
-                "cipher_suites",
-                "no supported cipher suite; add one with GCM or CHACHA20",
-            ));
+            return Err(invalid("cipher_suites", "no supported cipher suite; add one with GCM or CHACHA20"));
         }
         let tls13 = provider.cipher_suites.iter().filter(is_tls13).copied();
         provider.cipher_suites = tls13.chain(tls12).collect();
@@ -129,7 +110,7 @@ fn provider(settings: &TlsSettings) -> Result<CryptoProvider, TlsError> {
         };
         let groups: Vec<_> = settings.curves.iter().filter_map(|name| supported(name)).collect();
         if groups.is_empty() {
-            return Err(TlsError::new(
+            return Err(invalid(
                 "curve_preferences",
                 "no supported curve; use X25519, CurveP256 or CurveP384",
             ));
@@ -143,7 +124,7 @@ fn provider(settings: &TlsSettings) -> Result<CryptoProvider, TlsError> {
 fn client_verifier(
     settings: &TlsSettings,
     provider: &Arc<CryptoProvider>,
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, Problem> {
     let mode = settings.client_certificates;
     if mode == ClientCertificates::NotRequested {
         return Ok(None);
@@ -151,7 +132,7 @@ fn client_verifier(
     let authorities = match &settings.client_authorities {
         Some(pem) if mode.is_verified() => {
             let wrong = |error: &dyn std::fmt::Display| {
-                TlsError::new("client_ca_file", format!("not usable as a certificate authority: {error}"))
+                invalid("client_ca_file", format!("not usable as a certificate authority: {error}"))
             };
             let mut roots = RootCertStore::empty();
             for certificate in certificates("client_ca_file", pem)? {

@@ -6,12 +6,17 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::StatusCode;
 use tokio::time::Instant;
 
-use super::reviews::{Account, Permission, ReviewUnavailable, Reviews};
+use super::{
+    guard::review_unavailable,
+    reviews::{Account, Permission, ReviewUnavailable, Reviews},
+};
 use crate::{
     config::is_namespace,
     engine::Snapshot,
+    server::api::Problem,
     types::{Kind, RedactionKey, Scope, WatchSpec},
 };
 
@@ -34,31 +39,15 @@ pub(super) struct Authorizer<'a> {
 type KindScope = (Arc<Kind>, Option<Box<str>>);
 
 impl Authorizer<'_> {
-    async fn may_list_all(
-        &self,
-        scopes: Vec<KindScope>,
-    ) -> Result<Vec<(KindScope, bool)>, ReviewUnavailable> {
+    async fn may_list_all(&self, scopes: Vec<KindScope>) -> Result<Vec<(KindScope, bool)>, Problem> {
         let reviews = stream::iter(scopes).map(|scope| self.may_list(scope));
-        reviews.buffered(CONCURRENT_REVIEWS).try_collect().await
+        reviews.buffered(CONCURRENT_REVIEWS).try_collect().await.map_err(review_unavailable)
     }
 
     async fn may_list(&self, (kind, namespace): KindScope) -> Result<(KindScope, bool), ReviewUnavailable> {
         let permission = Permission::List { kind: &kind, namespace: namespace.as_deref() };
         let allowed = self.reviews.is_allowed(self.key, self.account, permission, self.deadline).await?;
         Ok(((kind, namespace), allowed))
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ScopeError {
-    ReviewUnavailable,
-    /// Every namespace would need a review of its own, and there are too many of them.
-    TooManyNamespaces,
-}
-
-impl From<ReviewUnavailable> for ScopeError {
-    fn from(ReviewUnavailable: ReviewUnavailable) -> Self {
-        Self::ReviewUnavailable
     }
 }
 
@@ -73,7 +62,7 @@ impl VisibleScopes {
         authorizer: &Authorizer<'_>,
         snapshot: &Snapshot,
         requested: Option<&str>,
-    ) -> Result<Self, ScopeError> {
+    ) -> Result<Self, Problem> {
         let kinds: Vec<_> = snapshot.kinds.iter().map(|state| (state.kind.clone(), None)).collect();
         let mut visible = Self::default();
         let mut single = Vec::new();
@@ -86,7 +75,8 @@ impl VisibleScopes {
             }
         }
         if single.len() > MAX_NAMESPACE_REVIEWS {
-            return Err(ScopeError::TooManyNamespaces);
+            let detail = "this account may list single namespaces only, and there are too many to review them all; select one with `namespace`";
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
         for ((kind, namespace), allowed) in authorizer.may_list_all(single).await? {
             if let Some(namespace) = namespace.filter(|_| allowed) {

@@ -63,21 +63,20 @@ impl WebConfig {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.versions.iter().any(|(path, version)| FileVersion::of(path) != *version) {
             let mut loader = Loader::new(&self.path);
-            match loader.load(self.by_token, &loaded.web) {
+            let consequence = match loader.load(self.by_token, &loaded.web) {
                 Ok(web) => {
-                    loaded.web =
-                        Web { problems: with_positions(&loader.text, loader.outdated).into(), ..web };
+                    let problems = with_positions(&loader.text, loader.outdated);
+                    loaded.web = Web { problems: problems.into(), ..web };
                     info!(file = %self.path.display(), "reloaded the web configuration file");
-                    for problem in &*loaded.web.problems {
-                        warn!(file = %self.path.display(), %problem, "web configuration file is partly invalid: the previous value stays in force");
-                    }
+                    "partly invalid: the previous value stays in force"
                 }
                 Err(problems) => {
                     (loaded.web.closed, loaded.web.problems) = (true, problems.into());
-                    for problem in &*loaded.web.problems {
-                        warn!(file = %self.path.display(), %problem, "web configuration file is invalid: all requests are refused until it is fixed");
-                    }
+                    "invalid: all requests are refused until it is fixed"
                 }
+            };
+            for problem in &*loaded.web.problems {
+                warn!(file = %self.path.display(), %problem, "web configuration file is {consequence}");
             }
             loaded.versions = loader.versions;
         }
@@ -185,10 +184,10 @@ impl<'a> Loader<'a> {
         let identity = match (identity(tls), &previous.identity) {
             (Ok(identity), _) => identity,
             (Err(error), Some(previous)) => {
-                self.outdated.push(error.into());
+                self.outdated.push(error);
                 previous.clone()
             }
-            (Err(error), None) => return Err(error.into()),
+            (Err(error), None) => return Err(error),
         };
         let config = Arc::new(server_config(tls, &identity)?);
         Ok(Web {

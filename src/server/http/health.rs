@@ -8,7 +8,6 @@ use jiff::SignedDuration;
 
 use super::Exposed;
 use crate::{
-    engine::WatchState,
     server::{api::Problem, auth::Caller},
     types::WatchHealth,
 };
@@ -41,7 +40,6 @@ pub(super) async fn readyz(
     let Some(snapshot) = caller.ok().filter(Caller::is_authenticated).map(|caller| caller.snapshot()) else {
         return (status, body);
     };
-    let watches: Vec<&WatchState> = snapshot.watches().collect();
     for (source, health) in &snapshot.sources {
         let state = match health {
             WatchHealth::Starting => "waiting for its baselines".to_owned(),
@@ -50,7 +48,7 @@ pub(super) async fn readyz(
         };
         writeln!(body, "source {source}: {state}").expect("writing to a string cannot fail");
     }
-    for watch in watches {
+    for watch in snapshot.watches() {
         let state = match (&watch.health, watch.synced) {
             (WatchHealth::Starting, _) => "waiting for its first list".to_owned(),
             (WatchHealth::Up, _) => "listed".to_owned(),

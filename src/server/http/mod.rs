@@ -39,12 +39,10 @@ pub use self::routes::{Exposed, Protection, ROUTES, Route, router};
 /// The largest request head, tokens and cookies included; hyper answers 431 to a larger one.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Limits on clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Open connections. One more evicts the connection that is idle for longest, or else the slowest reader.
     pub connections: usize,
-    /// Time for the TLS handshake.
     pub handshake: Duration,
     /// Time for sending a request's headers, and how long an idle connection stays open.
     pub headers: Duration,

@@ -60,15 +60,9 @@ impl Deflater {
     }
 }
 
-impl Fragment {
-    pub(super) fn is_empty(&self) -> bool {
-        self.plain.is_empty()
-    }
-}
-
 impl Pages {
     pub(super) fn push(&mut self, fragment: &Fragment) {
-        if fragment.is_empty() {
+        if fragment.plain.is_empty() {
             return;
         }
         self.plain.push(fragment.plain.clone());

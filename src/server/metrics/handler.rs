@@ -2,11 +2,15 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use axum::{body::Body, extract::State, response::Response};
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{
-    HeaderMap, HeaderValue,
+    HeaderMap,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, VARY},
 };
 
@@ -21,16 +25,10 @@ pub(crate) async fn metrics(State(exposed): State<Arc<Exposed>>, headers: Header
     let options = MetricsOptions::of(&exposed.settings());
     let fragments = exposed.metrics.render(&snapshot, &options, format, gzip);
     let length: usize = fragments.iter().map(Bytes::len).sum();
-    let mut response =
-        Response::new(Body::from_stream(stream::iter(fragments.into_iter().map(Ok::<_, Infallible>))));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_LENGTH, length.into());
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-    headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
-    if gzip {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    response
+    let body = Body::from_stream(stream::iter(fragments.into_iter().map(Ok::<_, Infallible>)));
+    let headers = [(CONTENT_TYPE, format.content_type()), (VARY, "accept, accept-encoding")];
+    let encoding = gzip.then_some([(CONTENT_ENCODING, "gzip")]);
+    ([(CONTENT_LENGTH, length.to_string())], headers, encoding, body).into_response()
 }
 
 /// The accepted format of the highest quality; text 0.0.4 without an `Accept` header.

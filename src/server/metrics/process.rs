@@ -21,7 +21,6 @@ pub fn process_metrics(registry: &mut Registry) {
     registry.register_collector(Box::new(ProcessCollector));
 }
 
-/// Registers `drift_exporter_build_info`.
 pub fn build_info(registry: &mut Registry) {
     let info = Family::<[(&str, &str); 1], Gauge>::default();
     info.get_or_create_owned(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
@@ -31,59 +30,42 @@ pub fn build_info(registry: &mut Registry) {
 #[derive(Debug)]
 struct ProcessCollector;
 
-struct ProcessStats {
-    cpu_seconds: f64,
-    open_fds: u64,
-    max_fds: u64,
-    virtual_bytes: u64,
-    resident_bytes: u64,
-    started: u64,
-    threads: i64,
-}
+/// Name, help and value of a gauge.
+type ProcessGauge = (&'static str, &'static str, u64);
 
-impl ProcessStats {
-    fn read() -> procfs::ProcResult<Self> {
-        let process = procfs::process::Process::myself()?;
-        let stat = process.stat()?;
-        let ticks = procfs::ticks_per_second();
-        let soft = process.limits()?.max_open_files.soft_limit;
-        #[expect(clippy::cast_precision_loss, reason = "ticks of CPU time stay far below 2^52")]
-        let cpu_seconds = (stat.utime + stat.stime) as f64 / ticks as f64;
-        Ok(Self {
-            cpu_seconds,
-            open_fds: process.fd_count()? as u64,
-            max_fds: match soft {
-                procfs::process::LimitValue::Value(limit) => limit,
-                procfs::process::LimitValue::Unlimited => u64::MAX,
-            },
-            virtual_bytes: stat.vsize,
-            resident_bytes: stat.rss * procfs::page_size(),
-            started: procfs::boot_time_secs()? + stat.starttime / ticks,
-            threads: stat.num_threads,
-        })
-    }
+/// The CPU time in seconds, and all gauges.
+fn process_stats() -> procfs::ProcResult<(f64, [ProcessGauge; 6])> {
+    let process = procfs::process::Process::myself()?;
+    let stat = process.stat()?;
+    let ticks = procfs::ticks_per_second();
+    #[expect(clippy::cast_precision_loss, reason = "ticks of CPU time stay far below 2^52")]
+    let cpu_seconds = (stat.utime + stat.stime) as f64 / ticks as f64;
+    let max_fds = match process.limits()?.max_open_files.soft_limit {
+        procfs::process::LimitValue::Value(limit) => limit,
+        procfs::process::LimitValue::Unlimited => u64::MAX,
+    };
+    let started = procfs::boot_time_secs()? + stat.starttime / ticks;
+    let gauges = [
+        ("process_open_fds", "Open file descriptors.", process.fd_count()? as u64),
+        ("process_max_fds", "Most file descriptors that may be open.", max_fds),
+        ("process_virtual_memory_bytes", "Virtual memory size.", stat.vsize),
+        ("process_resident_memory_bytes", "Resident memory size.", stat.rss * procfs::page_size()),
+        ("process_start_time_seconds", "When the process started.", started),
+        ("process_threads", "Threads of the process.", stat.num_threads.unsigned_abs()),
+    ];
+    Ok((cpu_seconds, gauges))
 }
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Ok(stats) = ProcessStats::read() else {
-            return Ok(());
-        };
-        let cpu = ConstCounter::new(stats.cpu_seconds);
+        let Ok((cpu_seconds, gauges)) = process_stats() else { return Ok(()) };
+        let cpu = ConstCounter::new(cpu_seconds);
         cpu.encode(encoder.encode_descriptor(
             "process_cpu_seconds",
             "User and system CPU time spent.",
             None,
             MetricType::Counter,
         )?)?;
-        let gauges = [
-            ("process_open_fds", "Open file descriptors.", stats.open_fds),
-            ("process_max_fds", "Most file descriptors that may be open.", stats.max_fds),
-            ("process_virtual_memory_bytes", "Virtual memory size.", stats.virtual_bytes),
-            ("process_resident_memory_bytes", "Resident memory size.", stats.resident_bytes),
-            ("process_start_time_seconds", "When the process started.", stats.started),
-            ("process_threads", "Threads of the process.", stats.threads.unsigned_abs()),
-        ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;

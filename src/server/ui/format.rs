@@ -1,5 +1,7 @@
 //! Markup and text that several pages share: times, verdicts, tools, values, tables and URLs.
 
+use std::borrow::Cow;
+
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -139,25 +141,18 @@ pub(super) fn by_tool(actor: Actor, manager: Option<&str>) -> Markup {
     }
 }
 
-pub(super) fn reason_word(reason: UnknownReason) -> &'static str {
-    match reason {
-        UnknownReason::Unreadable => "unreadable",
+pub(super) fn reason_word(reason: UnknownReason) -> Cow<'static, str> {
+    let words = match reason {
         UnknownReason::BadHash => "no hash",
-        UnknownReason::UnknownAlgorithm => "unknown algorithm",
         UnknownReason::Unhashable => "cannot be hashed",
         UnknownReason::NoStatus => "nothing recorded",
         UnknownReason::PhaseError => "could not be applied",
-        UnknownReason::Stale => "stale",
         UnknownReason::Unwatched => "kind not watched",
         UnknownReason::OtherVersion => "read in another version",
         UnknownReason::OtherCluster => "of another cluster",
-        UnknownReason::NewerSchema => "newer schema",
-        UnknownReason::Encrypted => "encrypted",
-        UnknownReason::IncompleteBaseline => "torn",
-        UnknownReason::TooLarge => "too large",
-        UnknownReason::UnsupportedVersion => "unsupported version",
-        UnknownReason::UnreadableBaseline => "unreadable baseline",
-    }
+        other => return other.as_str().replace('_', " ").into(),
+    };
+    words.into()
 }
 
 pub(super) fn cause_phrase(cause: ResolutionCause) -> &'static str {

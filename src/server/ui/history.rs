@@ -48,20 +48,15 @@ fn sentence(transition: &Transition, subject: Subject) -> Markup {
             (object) " " @if transition.to == Some(VerdictKind::Replaced) { "was replaced" } @else { "drifted" }
             ", changed by " (by_tool(episode.actor, episode.manager.as_deref())) "."
         },
-        EpisodeChange::Ended(ResolutionCause::Reverted) => {
-            html! { (object) " is as declared again, after " (lasted) "." }
-        }
-        EpisodeChange::Ended(ResolutionCause::Absorbed) => {
-            html! { (object) " is now declared as it is, after " (lasted) " of drift." }
-        }
-        EpisodeChange::Ended(ResolutionCause::Deleted) if transition.to.is_none() => {
-            html! { (object) " was deleted, after " (lasted) " of drift." }
-        }
-        EpisodeChange::Ended(ResolutionCause::Deleted) => {
-            html! { (object) " lost its baseline, after " (lasted) " of drift." }
-        }
-        EpisodeChange::Ended(ResolutionCause::Rule) => {
-            html! { (object) " is now ignored by a rule, after " (lasted) "." }
+        EpisodeChange::Ended(cause) => {
+            let (end, of_drift) = match cause {
+                ResolutionCause::Reverted => ("is as declared again", ""),
+                ResolutionCause::Absorbed => ("is now declared as it is", " of drift"),
+                ResolutionCause::Deleted if transition.to.is_none() => ("was deleted", " of drift"),
+                ResolutionCause::Deleted => ("lost its baseline", " of drift"),
+                ResolutionCause::Rule => ("is now ignored by a rule", ""),
+            };
+            html! { (object) " " (end) ", after " (lasted) (of_drift) "." }
         }
         EpisodeChange::Unchanged => verdict_sentence(transition, &object),
     }

@@ -7,7 +7,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 use http::{
-    HeaderMap, HeaderValue, StatusCode, Uri,
+    HeaderMap, StatusCode, Uri,
     header::{
         ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
@@ -81,20 +81,16 @@ pub(super) fn page(
             }
         }
     };
-    let mut response = (status, Html(markup.into_string())).into_response();
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    with_security_headers(response)
+    with_security_headers((status, [(CACHE_CONTROL, "no-store")], Html(markup.into_string())))
 }
 
-fn with_security_headers(mut response: Response) -> Response {
-    for (name, value) in [
+fn with_security_headers(response: impl IntoResponse) -> Response {
+    let headers = [
         (CONTENT_SECURITY_POLICY, SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    ];
+    (headers, response).into_response()
 }
 
 pub(super) fn error_page(status: StatusCode, title: &str, now: Timestamp, message: &Markup) -> Response {
@@ -186,10 +182,7 @@ pub(crate) async fn asset(Path(name): Path<String>, uri: Uri) -> Response {
             }
             None => return api::not_found(uri).await,
         };
-    let mut response = content.into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(caching));
-    with_security_headers(response)
+    with_security_headers(([(CONTENT_TYPE, media_type), (CACHE_CONTROL, caching)], content))
 }
 
 #[cfg(test)]

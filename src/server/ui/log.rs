@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     config::LogLevel,
-    server::{Exposed, LogLine, LogLines},
+    server::{Exposed, LogLine, LogLines, query::parse_option},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -33,18 +33,14 @@ pub(crate) async fn log(
     query: Result<Query<LogQuery>, QueryRejection>,
 ) -> Response {
     let now = exposed.clock.now();
-    let bad_request = |message: &str| {
-        error_page(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (message) })
-    };
-    let query = match query {
-        Ok(Query(query)) => query,
-        Err(rejection) => return bad_request(&rejection.body_text()),
-    };
-    let Some(least) = parse_level(&query.level) else {
-        let valid: Vec<&str> = LogLevel::ALL.iter().map(|level| level.as_str()).collect();
-        let valid = valid.join(", ");
-        return bad_request(&format!("There is no level “{}”. There are {valid}.", query.level));
-    };
+    let query = query.map_err(|rejection| rejection.body_text());
+    let (query, least) =
+        match query.and_then(|Query(query)| Ok((parse_option("level", &query.level)?, query))) {
+            Ok((level, query)) => (query, level.unwrap_or(LogLevel::Trace)),
+            Err(error) => {
+                return error_page(StatusCode::BAD_REQUEST, "That cannot be shown", now, &html! { (error) });
+            }
+        };
     let text = query.q.trim().to_lowercase();
     let all = exposed.log.newest_first();
     let has_text = |line: &&LogLine| {
@@ -64,14 +60,6 @@ pub(crate) async fn log(
         }
     };
     page(StatusCode::OK, "Log", Some(NavPage::Log), now, &main)
-}
-
-/// An empty name selects all levels.
-fn parse_level(name: &str) -> Option<LogLevel> {
-    if name.is_empty() {
-        return Some(LogLevel::Trace);
-    }
-    LogLevel::parse(name)
 }
 
 fn filter_form(query: &LogQuery) -> Markup {

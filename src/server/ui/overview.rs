@@ -30,9 +30,9 @@ use crate::{
     server::{
         Exposed,
         auth::Caller,
-        query::{ClaimRow, Filter, Page, Sort, SortKey, VerdictCounts, count_by_source, parse_member},
+        query::{ClaimRow, Filter, Page, Sort, SortKey, VerdictCounts, count_by_source, parse_option},
     },
-    types::{ClosedSet, Severity, Source, VerdictKind},
+    types::{Severity, Source, VerdictKind},
 };
 
 /// Transitions under "Lately".
@@ -207,10 +207,6 @@ impl OverviewQuery {
     }
 }
 
-fn parse_option<T: ClosedSet>(what: &str, text: &str) -> Result<Option<T>, String> {
-    if text.is_empty() { Ok(None) } else { parse_member(what, text).map(Some) }
-}
-
 fn current_severity(row: &ClaimRow<'_>) -> Option<Severity> {
     row.worst().filter(|_| row.is_drifted()).map(|worst| worst.severity)
 }
@@ -224,10 +220,6 @@ struct Column {
 }
 
 impl Column {
-    const fn ascending(title: &'static str, key: SortKey) -> Self {
-        Self { title, key, descending: false }
-    }
-
     /// The value of the URL parameter `sort`.
     fn param(&self) -> String {
         self.title.to_ascii_lowercase()
@@ -235,13 +227,13 @@ impl Column {
 }
 
 const COLUMNS: &[Column] = &[
-    Column::ascending("Verdict", SortKey::Urgency),
-    Column::ascending("Object", SortKey::Name),
-    Column::ascending("What", SortKey::FieldPath),
-    Column::ascending("By", SortKey::Actor),
+    Column { title: "Verdict", key: SortKey::Urgency, descending: false },
+    Column { title: "Object", key: SortKey::Name, descending: false },
+    Column { title: "What", key: SortKey::FieldPath, descending: false },
+    Column { title: "By", key: SortKey::Actor, descending: false },
     Column { title: "Severity", key: SortKey::Severity, descending: true },
-    Column::ascending("Since", SortKey::Onset),
-    Column::ascending("Health", SortKey::Health),
+    Column { title: "Since", key: SortKey::Onset, descending: false },
+    Column { title: "Health", key: SortKey::Health, descending: false },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
