@@ -13,7 +13,6 @@ use k8s_openapi::api::coordination::v1::LeaseSpec;
 use kube::{Client, api::ObjectMeta};
 use serde::Deserialize;
 use tokio::{sync::mpsc, task::JoinSet};
-use tracing::warn;
 
 use crate::{
     types::{Clock, DownReason, Kind, Scope, Selector, WatchHealth, WatchMode, WatchSpec},
@@ -23,7 +22,7 @@ use crate::{
     },
 };
 
-/// How long to wait for any answer of the API server.
+/// How long to wait for the response to a single request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 const UPDATE_QUEUE: usize = 64;
 /// The annotation in which Terraform describes the holder of a lock.
@@ -98,8 +97,7 @@ pub(super) struct MetadataCache {
     _watches: JoinSet<()>,
 }
 
-/// An event of a watch. An object that cannot be decoded is `None`.
-type Update = WatcherEvent<Option<ObjectMetadata>>;
+type Update = WatcherEvent<ObjectMetadata>;
 
 /// By namespace and name.
 type ObjectsByName = BTreeMap<(Box<str>, Box<str>), ObjectMetadata>;
@@ -145,10 +143,11 @@ impl MetadataCache {
         Self { partitions, updates, changed: None, _watches: watches }
     }
 
-    /// Waits for the next change of the content or of the failures, and applies it. Safe to cancel.
+    /// Waits for the next change of the content or of the failures, and applies it. Safe to cancel. Also returns after the
+    /// last update in the queue: the caller waits with other work until the queue is empty.
     pub(super) async fn update(&mut self) {
         while let Some((partition, update)) = self.updates.recv().await {
-            if self.apply(partition, update) {
+            if self.apply(partition, update) || self.updates.is_empty() {
                 return;
             }
         }
@@ -166,20 +165,21 @@ impl MetadataCache {
                 return false;
             }
             Update::Listed(object) => {
-                partition.listed.extend(object.map(|object| (key(&object), object)));
+                partition.listed.insert(key(&object), object);
                 return false;
             }
             Update::ListEnded => {
                 partition.objects = Some(std::mem::take(&mut partition.listed));
+                partition.failure = None;
                 self.changed = Some(ChangedNamespaces::All);
                 return true;
             }
-            Update::Applied(Some(object)) => {
+            Update::Applied(object) => {
                 let namespace = object.namespace.clone();
                 partition.objects.get_or_insert_default().insert(key(&object), object);
                 namespace
             }
-            Update::Deleted(Some(object)) => {
+            Update::Deleted(object) => {
                 partition.objects.get_or_insert_default().remove(&key(&object));
                 object.namespace
             }
@@ -191,7 +191,7 @@ impl MetadataCache {
                 partition.failure = Some(ApiFailure::new(&error, &partition.describe(operation)));
                 return true;
             }
-            Update::Applied(None) | Update::Deleted(None) | Update::Interrupted => return false,
+            Update::Interrupted => return false,
         };
         match self.changed.get_or_insert_with(|| ChangedNamespaces::Only(BTreeSet::new())) {
             ChangedNamespaces::All => {}
@@ -263,7 +263,7 @@ struct PartitionHandler {
 }
 
 impl WatchHandler for PartitionHandler {
-    type Object = Option<ObjectMetadata>;
+    type Object = ObjectMetadata;
 
     fn representation(&self) -> Representation {
         match self.resource {
@@ -272,15 +272,16 @@ impl WatchHandler for PartitionHandler {
         }
     }
 
-    fn decode(&self, json: &[u8]) -> Option<ObjectMetadata> {
+    fn decode(&self, json: &[u8]) -> Result<ObjectMetadata, ApiError> {
         let object = serde_json::from_slice::<StorageObject>(json);
-        let object = object
-            .inspect_err(|error| warn!(kind = self.resource.kind(), %error, "Skipping a malformed object."));
-        object.ok().map(ObjectMetadata::from)
+        // The message of the error may quote a secret.
+        let malformed =
+            |error: serde_json::Error| format!("a {}, column {}", self.resource.kind(), error.column());
+        object.map(ObjectMetadata::from).map_err(|error| ApiError::Malformed(malformed(error)))
     }
 
-    fn resource_version(object: &Option<ObjectMetadata>) -> Option<&str> {
-        object.as_ref().map(|object| &*object.resource_version)
+    fn resource_version(object: &ObjectMetadata) -> Option<&str> {
+        Some(&object.resource_version)
     }
 
     async fn handle(&self, event: Update) -> Result<(), ReceiverClosed> {

@@ -116,12 +116,15 @@ impl SharedScopes {
         objects: impl Iterator<Item = &'a ObjectRef>,
     ) -> ScopeDiscovery {
         let unknown = objects.filter(|object| scopes.is_namespaced(object).is_none());
-        let unknown: BTreeSet<_> =
+        let mut unknown: BTreeSet<_> =
             unknown.map(|object| (object.group.clone(), object.kind.clone())).collect();
         let (known_before, mut failures) = (scopes.len(), BTreeMap::new());
         if !unknown.is_empty() {
             let mut discovery = self.discovery.lock().await;
-            let failed = discovery.refresh().await.err();
+            // Another read may have discovered them meanwhile.
+            scopes.namespaced.extend(self.snapshot().namespaced);
+            unknown.retain(|kind| !scopes.namespaced.contains_key(kind));
+            let failed = if unknown.is_empty() { None } else { discovery.refresh().await.err() };
             for (group, kind) in unknown {
                 let unavailable = || ApiError::Connection("its API server is unavailable".to_owned());
                 let scope = discovery.kind_scope(&group, &kind);

@@ -27,7 +27,7 @@ pub use openapi::SchemaRequests;
 pub use permissions::{PermissionCheck, PermissionStatus, RequiredPermission, check_permissions};
 pub(crate) use planner::Planner;
 pub use planner::{Discovery, plan};
-pub use request::{ApiError, object_url, root_cause, within};
+pub use request::{ApiError, object_url, request_with_timeout, root_cause};
 pub(crate) use supervisor::{WatchDeps, run_watchers};
 pub(crate) use watcher::Watcher;
 pub use watcher::{Operation, ReceiverClosed, Representation, WatchHandler, WatcherConfig, WatcherEvent};

@@ -151,11 +151,11 @@ pub(super) async fn send(
     request: Request<Body>,
     idle_timeout: Duration,
 ) -> Result<Response<Body>, ApiError> {
-    within(idle_timeout, client.send(request)).await
+    request_with_timeout(idle_timeout, client.send(request)).await
 }
 
 /// Waits for the response to a request of kube for at most `limit`.
-pub async fn within<T>(
+pub async fn request_with_timeout<T>(
     limit: Duration,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, ApiError> {

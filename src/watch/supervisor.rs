@@ -15,7 +15,7 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::{
-    DecodeConfig, SchemaRequests, WatchMetrics, WatcherConfig,
+    ApiError, DecodeConfig, SchemaRequests, WatchMetrics, WatcherConfig,
     decode::{Decoded, ObjectDecoder},
     watcher::{Backoff, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherEvent},
 };
@@ -201,8 +201,8 @@ impl WatchHandler for EngineHandler {
         Representation::Full
     }
 
-    fn decode(&self, json: &[u8]) -> Decoded {
-        self.decoder.decode(json)
+    fn decode(&self, json: &[u8]) -> Result<Decoded, ApiError> {
+        Ok(self.decoder.decode(json))
     }
 
     fn resource_version(object: &Decoded) -> Option<&str> {

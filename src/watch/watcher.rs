@@ -51,13 +51,14 @@ impl Default for WatcherConfig {
 
 /// Decodes the objects of a [`Watcher`] and receives its events.
 pub trait WatchHandler: Send + Sync {
-    /// A decoded object. An object that cannot be decoded is a value of this type too: the watch continues.
+    /// A decoded object.
     type Object: Send;
 
     /// What the API server sends for each object.
     fn representation(&self) -> Representation;
 
-    fn decode(&self, json: &[u8]) -> Self::Object;
+    /// An error ends the list or watch, which is then tried again.
+    fn decode(&self, json: &[u8]) -> Result<Self::Object, ApiError>;
 
     /// The version from which a watch resumes after this object.
     fn resource_version(object: &Self::Object) -> Option<&str>;
@@ -153,11 +154,14 @@ impl<H: WatchHandler> Watcher<H> {
     /// Runs until the handler is closed.
     pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(self.config.initial_backoff, self.config.max_backoff);
-        let mut version = None;
+        let (mut version, mut logged) = (None, String::new());
         loop {
             let operation = if version.is_none() { Operation::List } else { Operation::Watch };
             let handled = match self.list_or_watch(&mut version, &mut backoff).await {
-                Ok(()) => Ok(()),
+                Ok(()) => {
+                    logged.clear();
+                    Ok(())
+                }
                 Err(ApiError::Closed) => return,
                 // One 410 is normal. A second one without an event in between must not become a loop of lists.
                 Err(ApiError::Gone) if backoff.is_first_gone() => {
@@ -168,7 +172,11 @@ impl<H: WatchHandler> Watcher<H> {
                 Err(error) => {
                     self.metrics.restarted(error.restart_reason());
                     let delay = backoff.next_delay().max(error.retry_after().unwrap_or_default());
-                    warn!(watch = %self.spec, %error, ?delay, "Watch is down; retrying.");
+                    // Each error is logged once, however often it repeats.
+                    if logged != error.to_string() {
+                        logged = error.to_string();
+                        warn!(watch = %self.spec, %error, "Watch is down; retrying.");
+                    }
                     let handled = self.handler.handle(WatcherEvent::Failed(operation, error)).await;
                     if handled.is_ok() {
                         sleep(delay).await;
@@ -218,7 +226,7 @@ impl<H: WatchHandler> Watcher<H> {
             })?;
             for object in objects.drain(..) {
                 self.metrics.listed();
-                self.handler.handle(WatcherEvent::Listed(object)).await?;
+                self.handler.handle(WatcherEvent::Listed(object?)).await?;
             }
         }
         splitter.finish()?;
@@ -286,7 +294,7 @@ impl<H: WatchHandler> Watcher<H> {
             }
         };
         self.metrics.event(event);
-        let object = self.handler.decode(object.as_bytes());
+        let object = self.handler.decode(object.as_bytes())?;
         if let Some(newer) = H::resource_version(&object) {
             newer.clone_into(version);
         }
@@ -408,26 +416,9 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::VecDeque,
-        sync::{Arc, Mutex},
-        time::Duration,
-    };
+    use std::time::Duration;
 
-    use http::{Request, Response, StatusCode};
-    use kube::{Client, client::Body};
-    use serde_json::{Value, json};
-    use tokio::sync::mpsc;
-    use tower::service_fn;
-
-    use super::{
-        Backoff, Operation, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherConfig,
-        WatcherEvent,
-    };
-    use crate::{
-        types::{Clock, Kind, WatchSpec},
-        watch::WatchMetrics,
-    };
+    use super::Backoff;
 
     #[test]
     fn backoff_doubles_up_to_its_maximum_with_jitter() {
@@ -445,106 +436,5 @@ mod tests {
             (0..20).map(|_| Backoff::new(Duration::from_secs(1), Duration::MAX).next_delay()).collect();
         delays.dedup();
         assert!(delays.len() > 1, "there is no jitter");
-    }
-
-    /// Sends the name of each object, and the events without one.
-    struct MetadataHandler(mpsc::UnboundedSender<String>);
-
-    impl WatchHandler for MetadataHandler {
-        type Object = Value;
-
-        fn representation(&self) -> Representation {
-            Representation::MetadataOnly
-        }
-
-        fn decode(&self, json: &[u8]) -> Value {
-            serde_json::from_slice(json).unwrap()
-        }
-
-        fn resource_version(object: &Value) -> Option<&str> {
-            object["metadata"]["resourceVersion"].as_str()
-        }
-
-        async fn handle(&self, event: WatcherEvent<Value>) -> Result<(), ReceiverClosed> {
-            let name = |object: Value| object["metadata"]["name"].as_str().unwrap().to_owned();
-            let line = match event {
-                WatcherEvent::Listed(object) => format!("listed {}", name(object)),
-                WatcherEvent::Applied(object) => format!("applied {}", name(object)),
-                WatcherEvent::Deleted(object) => format!("deleted {}", name(object)),
-                WatcherEvent::Failed(operation, error) => format!("{operation:?} failed: {error}"),
-                WatcherEvent::ListEnded => "synced".to_owned(),
-                WatcherEvent::ListStarted | WatcherEvent::Up | WatcherEvent::Interrupted => return Ok(()),
-            };
-            self.0.send(line).map_err(|_| ReceiverClosed)
-        }
-
-        async fn closed(&self) {
-            self.0.closed().await;
-        }
-    }
-
-    /// Answers with these responses in turn, then with nothing, and records URLs and Accept headers.
-    fn api_server(responses: Vec<(u16, String)>, requests: Arc<Mutex<Vec<(String, String)>>>) -> Client {
-        let responses = Arc::new(Mutex::new(VecDeque::from(responses)));
-        let service = service_fn(move |request: Request<Body>| {
-            let accept = request.headers()["accept"].to_str().unwrap().to_owned();
-            requests.lock().unwrap().push((request.uri().to_string(), accept));
-            let next = responses.lock().unwrap().pop_front();
-            async move {
-                let Some((code, body)) = next else { return std::future::pending().await };
-                let response = Response::builder().status(StatusCode::from_u16(code).unwrap());
-                Ok::<_, std::convert::Infallible>(response.body(Body::from(body.into_bytes())).unwrap())
-            }
-        });
-        Client::new(service, "default")
-    }
-
-    fn object(name: &str, version: &str) -> Value {
-        json!({"kind": "PartialObjectMetadata", "metadata": {"name": name, "namespace": "shop", "resourceVersion": version}})
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn metadata_watch_resumes_after_its_newest_event_and_relists_after_410() {
-        let event = |kind: &str, object: Value| json!({"type": kind, "object": object}).to_string() + "\n";
-        let list = |names: &[&str]| {
-            let items: Vec<Value> = names.iter().map(|name| object(name, "1")).collect();
-            json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()
-        };
-        let requests = Arc::default();
-        let client = api_server(
-            vec![
-                (403, json!({"code": 403, "message": "secrets is forbidden"}).to_string()),
-                (200, list(&["a", "b"])),
-                (200, event("MODIFIED", object("b", "6")) + &event("DELETED", object("a", "7"))),
-                (410, json!({"code": 410}).to_string()),
-                (200, list(&["b"])),
-            ],
-            Arc::clone(&requests),
-        );
-        let kind = Kind { plural: "secrets".into(), ..Kind::undiscovered("", "v1", "Secret") };
-        let spec = WatchSpec { namespace: Some("shop".into()), ..WatchSpec::all(Arc::new(kind)) };
-        let metrics = WatchMetrics::unregistered(Clock::system()).for_kind(&spec.kind);
-        let (sender, mut received) = mpsc::unbounded_channel();
-        let handler = MetadataHandler(sender);
-        let watcher = Watcher::new(Arc::new(spec), client, WatcherConfig::default(), metrics, handler);
-        let task = tokio::spawn(watcher.run());
-        for expected in [
-            "List failed: the server answered 403 Forbidden: secrets is forbidden",
-            "listed a",
-            "listed b",
-            "synced",
-            "applied b",
-            "deleted a",
-            "listed b",
-            "synced",
-        ] {
-            assert_eq!(received.recv().await.unwrap(), expected);
-        }
-        task.abort();
-        let requests = requests.lock().unwrap();
-        let accepted = |operation| Representation::MetadataOnly.accept(operation).to_owned();
-        assert_eq!(requests[1], ("/api/v1/namespaces/shop/secrets".into(), accepted(Operation::List)));
-        assert!(requests[2].0.ends_with("resourceVersion=5") && requests[2].1 == accepted(Operation::Watch));
-        assert!(requests[3].0.ends_with("resourceVersion=7"), "{requests:?}");
     }
 }

@@ -13,7 +13,7 @@ use drift_exporter::{
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     support::{
@@ -228,6 +228,66 @@ async fn only_the_deployed_revision_stays_in_memory() {
         assert!(std::ptr::eq(stays.as_ptr(), Arc::as_ptr(&current.objects[0])));
     }
     assert_eq!(reads(&server).len(), 30, "each revision was read once, while it was deployed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn source_resumes_after_a_closed_watch_and_relists_after_410() {
+    let server = ApiServer::with_source_kinds();
+    put(&server, 1, "deployed", &["a"]);
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    source.next_baseline().await;
+    source.expect_up().await;
+    let lists = || {
+        let requests = server.requests();
+        let of_secrets =
+            requests.iter().filter(|request| request.plural == "secrets" && request.name.is_none());
+        of_secrets.filter(|request| !request.url.contains("watch=1")).count()
+    };
+    let newest_watch = || {
+        let urls = server.request_urls();
+        urls.into_iter().rfind(|url| url.contains("/secrets?") && url.contains("watch=1")).unwrap()
+    };
+    server.close_watches();
+    put(&server, 2, "deployed", &["a", "b"]);
+    assert_eq!(serial(&*source.next_baseline().await), 2);
+    assert_eq!(lists(), 1, "a closed watch resumes");
+    let resumed = newest_watch();
+    put(&server, 3, "deployed", &["a", "b"]);
+    while serial(&*source.next_baseline().await) < 3 {}
+    while timeout(Duration::from_secs(40), source.events.recv()).await.is_ok() {}
+    server.compact_history();
+    server.close_watches();
+    server.delete("secrets", "shop", "sh.helm.release.v1.web.v3");
+    while serial(&*source.next_baseline().await) > 2 {}
+    assert_eq!(lists(), 2, "a version that is too old relists");
+    assert_ne!(newest_watch(), resumed, "the watch continues after its newest event");
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_storage_object_is_an_error_and_keeps_the_releases() {
+    let server = ApiServer::with_source_kinds();
+    put(&server, 1, "deployed", &["a"]);
+    let mut source = SourceFixture::start_releases(&server, enabled());
+    source.next_baseline().await;
+    source.expect_up().await;
+    let mut malformed = stored("shop", 1, "deployed", b"");
+    malformed["metadata"]["annotations"] = json!("canary");
+    server.put("secrets", malformed);
+    for request in ["cannot watch", "cannot list"] {
+        match source.next().await {
+            SourceEvent::Health(WatchHealth::Down { reason: DownReason::Error, message }) => {
+                assert!(
+                    message.starts_with(request) && message.ends_with("the response is malformed"),
+                    "{message}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        server.compact_history();
+    }
+    source.expect_no_event(90).await;
+    put(&server, 1, "deployed", &["a"]);
+    source.expect_up().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ use crate::{
         scopes::{KindScopes, SharedScopes},
     },
     types::{BaselineFault, BaselineOrigin, Clock, DownReason, Lock, Scope, Selector, Source},
-    watch::within,
+    watch::request_with_timeout,
 };
 
 /// Helm's storage drivers.
@@ -301,7 +301,8 @@ async fn fetch(client: &Client, id: &ReleaseId, object: &str) -> Result<Option<V
             }
         }
     };
-    match within(REQUEST_TIMEOUT, get).await.map_err(|error| ApiFailure::new(&error, &request)) {
+    match request_with_timeout(REQUEST_TIMEOUT, get).await.map_err(|error| ApiFailure::new(&error, &request))
+    {
         Ok((metadata, value)) => {
             let status = metadata.labels.as_ref().and_then(|labels| labels.get("status"));
             let is_deployed = status.is_some_and(|status| status == "deployed");

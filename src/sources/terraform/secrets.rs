@@ -17,7 +17,7 @@ use crate::{
         metadata_watch::{ApiFailure, REQUEST_TIMEOUT, last_write},
     },
     types::BaselineFault,
-    watch::within,
+    watch::request_with_timeout,
 };
 
 const PAGE_SIZE: u32 = 50;
@@ -83,7 +83,7 @@ async fn list_secrets(client: &Client, namespace: &str, selector: &str) -> Resul
     let mut params = ListParams::default().labels(selector).limit(PAGE_SIZE);
     let mut secrets = Vec::new();
     loop {
-        let page = within(REQUEST_TIMEOUT, api.list(&params)).await;
+        let page = request_with_timeout(REQUEST_TIMEOUT, api.list(&params)).await;
         let page = page.map_err(|error| ApiFailure::new(&error, &request))?;
         secrets.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
