@@ -16,7 +16,9 @@ use jiff::Timestamp;
 #[derive(Debug)]
 pub struct FileWatch {
     path: PathBuf,
+    /// None before the first successful read.
     read: Option<PolledVersion>,
+    /// None before the first poll.
     polled: Option<PolledVersion>,
     /// The last error, to report it once.
     failure: Option<String>,

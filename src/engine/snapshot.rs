@@ -231,7 +231,12 @@ mod tests {
     fn declared(namespace: &str) -> Arc<DeclaredObject> {
         let object = ObjectRef::new("apps", "v1", "Deployment", namespace, "web");
         let body = DeclaredBody::Opaque(UnknownReason::TooLarge);
-        Arc::new(DeclaredObject::new("kubernetes_deployment_v1", object, RedactionKey::new([1; 32]), body))
+        let declared =
+            DeclaredObject::new("kubernetes_deployment_v1", object, RedactionKey::new([1; 32]), body);
+        Arc::new(DeclaredObject {
+            address: format!("kubernetes_deployment_v1.{namespace}").into(),
+            ..declared
+        })
     }
 
     fn baseline(name: &str, namespaces: &[&str]) -> Arc<Baseline> {

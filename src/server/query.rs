@@ -492,11 +492,11 @@ mod tests {
             .iter()
             .map(|(name, verdict)| {
                 Arc::new(ClaimEntry {
-                    object: Arc::new(LiveObject::absent(ObjectKey {
-                        kind: kind.clone(),
-                        namespace: "shop".into(),
-                        name: (*name).into(),
-                    })),
+                    object: Arc::new(LiveObject {
+                        uid: "uid".into(),
+                        exists: true,
+                        ..LiveObject::absent(ObjectKey::new(kind.clone(), "shop", name))
+                    }),
                     claim: Claim {
                         source: Source::Annotation,
                         verdict: verdict.clone(),

@@ -16,7 +16,7 @@ use tokio::{sync::mpsc::Sender, task::yield_now};
 
 use super::{
     drift_details::FieldLabelCache,
-    parallel_body::write_in_parallel,
+    parallel_body::{END_OF_BATCH, write_in_parallel},
     params::{NoParams, Params, check_namespace, parse_body},
     response::{ETag, Problem},
     service_endpoints::ServiceEndpoints,
@@ -34,8 +34,8 @@ use crate::{
 };
 
 const BATCH_SIZE: usize = 32;
-/// A batch of drifted claims mostly fits.
-const CHUNK_CAPACITY: usize = 72 << 10;
+/// A chunk is sent once it is at least this long. A batch of drifted claims mostly fits.
+const CHUNK_SIZE: usize = 72 << 10;
 
 // The documentation of the fields is the description of the parameters in `/openapi.json`.
 /// What to look for.
@@ -193,12 +193,17 @@ async fn list(
     drop(found);
     let body = Arc::new(ListBody { request, values, now, settings, snapshot, endpoints, total, page });
     let batches = body.page.len().div_ceil(BATCH_SIZE).max(1);
-    write_in_parallel(batches, |own, chunks| body.clone().write(batches, own, chunks)).await
+    write_in_parallel(batches, |numbers, chunks| body.clone().write(batches, numbers, chunks)).await
 }
 
 impl ListBody {
     /// Writes the batches of one writer.
-    async fn write(self: Arc<Self>, batches: usize, own: impl Iterator<Item = usize>, chunks: Sender<Bytes>) {
+    async fn write(
+        self: Arc<Self>,
+        batches: usize,
+        numbers: impl Iterator<Item = usize>,
+        chunks: Sender<Bytes>,
+    ) {
         let Self { request, values, now, settings, snapshot, endpoints, total, page } = &*self;
         let context = ViewContext::new(values, *now, snapshot, settings.prices.as_ref(), endpoints);
         let kinds: Vec<KindView<'_>> = snapshot.kinds.iter().map(|state| KindView::new(state)).collect();
@@ -206,8 +211,8 @@ impl ListBody {
         let envelope = ListView { resources: [(); 0], total: *total, namespace: &request.namespace };
         let envelope = serde_json::to_string(&envelope).expect("a view has only string keys");
         let (head, tail) = envelope.split_once("[]").expect("an empty list is written as []");
-        for batch in own {
-            let mut chunk = Vec::with_capacity(CHUNK_CAPACITY);
+        for batch in numbers {
+            let mut chunk = Vec::with_capacity(CHUNK_SIZE);
             if batch == 0 {
                 chunk.extend([head, "["].concat().bytes());
             }
@@ -222,12 +227,18 @@ impl ListBody {
                     Some(fields) => serde_json::to_writer(&mut chunk, &select(&view, fields)),
                 }
                 .expect("a view has only string keys");
+                if chunk.len() >= CHUNK_SIZE && chunks.send(std::mem::take(&mut chunk).into()).await.is_err()
+                {
+                    // The client has disconnected.
+                    return;
+                }
             }
             if batch + 1 == batches {
                 chunk.extend(["]", tail].concat().bytes());
             }
-            if chunks.send(chunk.into()).await.is_err() {
-                // The client has disconnected.
+            if (!chunk.is_empty() && chunks.send(chunk.into()).await.is_err())
+                || chunks.send(END_OF_BATCH).await.is_err()
+            {
                 return;
             }
             // Short requests are answered in between.

@@ -383,7 +383,7 @@ impl<'a> DifferenceView<'a> {
 }
 
 /// The spellings of a closed set are the `enum` of its JSON Schema.
-macro_rules! word_schemas {
+macro_rules! closed_set_schemas {
     ($($set:ident),+) => {
         $(impl JsonSchema for $set {
             fn inline_schema() -> bool {
@@ -401,8 +401,8 @@ macro_rules! word_schemas {
     };
 }
 
-word_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
-word_schemas!(Source, UnknownReason, VerdictKind);
+closed_set_schemas!(Actor, Advice, BaselineFault, Expectation, FieldClass, Health, ResolutionCause, Severity);
+closed_set_schemas!(Source, UnknownReason, VerdictKind);
 
 // Serializes with `Display`, without an allocation: a list has thousands of these. This is no doc comment because it
 // would become a description in `/openapi.json`.

@@ -19,7 +19,7 @@ use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 use crate::config::{ClientCertificates, Pem, Problem, TlsSettings, read_small_file};
 
-/// A key of `tls_server_config` that cannot be used, and why.
+/// A problem of a key of `tls_server_config`.
 fn invalid(key: &str, message: impl Into<Box<str>>) -> Problem {
     Problem { key: format!("tls_server_config.{key}").into(), ..Problem::whole(message) }
 }

@@ -172,12 +172,14 @@ impl Session {
         let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let active = Arc::new(connection.start_request());
-            let received = Some(RequestReceived(active.clone())).filter(|_| !request.body().is_end_stream());
-            let response = app.call(request.map(|body| holding(body, received)));
+            // Dropped with the body, or at once if there is none.
+            let received = RequestReceived(active.clone());
+            let received = if request.body().is_end_stream() { None } else { Some(received) };
+            let response = app.call(request.map(|body| hold_until_sent(body, received)));
             async move {
                 let response = response.await?;
                 active.start_response(response.extensions().get::<UnendingResponse>());
-                Ok::<_, Infallible>(response.map(|body| holding(body, active)))
+                Ok::<_, Infallible>(response.map(|body| hold_until_sent(body, active)))
             }
         });
         let served = self.watcher.watch(self.http.serve_connection(TokioIo::new(stream), service));
@@ -218,7 +220,7 @@ impl Drop for RequestReceived {
 }
 
 /// A body that holds `value` until it was sent or received, or is dropped.
-fn holding<B: http_body::Body>(
+fn hold_until_sent<B: http_body::Body>(
     body: B,
     value: impl Send + 'static,
 ) -> MapErr<B, impl FnMut(B::Error) -> B::Error> {
