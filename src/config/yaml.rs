@@ -181,6 +181,9 @@ fn without_position(message: &str) -> String {
 #[derive(Debug)]
 struct KeyPositions(BTreeMap<String, Position>);
 
+/// Replaces a key that is an alias, a map or a list. No problem has this key.
+const COMPLEX_KEY: &str = "?";
+
 /// A map or a list whose members are being read.
 enum Container {
     Map { key: String, member: Option<String> },
@@ -206,6 +209,14 @@ impl KeyPositions {
                 (Some(Container::Map { member: member @ None, .. }), Event::Scalar(name, ..)) => {
                     *member = Some(name.to_string());
                     continue;
+                }
+                (Some(Container::Map { member: member @ None, .. }), Event::Alias(_)) => {
+                    *member = Some(COMPLEX_KEY.to_owned());
+                    continue;
+                }
+                (Some(Container::Map { member: member @ None, .. }), _) => {
+                    *member = Some(COMPLEX_KEY.to_owned());
+                    COMPLEX_KEY.to_owned()
                 }
                 (Some(Container::Map { key, member }), _) => match member.take().unwrap_or_default() {
                     name if key.is_empty() => name,
@@ -248,5 +259,13 @@ mod tests {
         assert_eq!(positions.find("kinds[0].names[1]"), at(3, 14));
         assert_eq!(positions.find("kinds[0].missing"), at(2, 3));
         assert_eq!(positions.find("nothing"), at(1, 1));
+    }
+
+    #[test]
+    fn keys_that_are_not_scalars_do_not_shift_the_positions_after_them() {
+        for key in ["*a", "[x, {y: z}]", "{x: [y, z]}"] {
+            let positions = KeyPositions::of(&format!("a: &a b\n? {key}\n: c\nrules: [d]\n"));
+            assert_eq!(positions.find("rules[0]"), Some(Position { line: 4, column: 9 }), "{key}");
+        }
     }
 }
