@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/quick/baseline.txt");
-/// Functions that are kept of each row: those that need most.
+/// The number of functions to keep of each row.
 const FUNCTIONS: usize = 30;
 
 const HEADER: &str = "\
 # Instruction counts of `make bench-quick` on x86_64; `make bench-quick-baseline` writes this file.
-# row <name> <all instructions> <those of the program itself, without the C library>
+# row <name> <all instructions> <those of the program itself, without the C library> <allocations>
 # Below each row: the functions that execute most of them.
 ";
 
@@ -25,6 +25,7 @@ pub(crate) struct Counts {
     pub(crate) total: u64,
     /// Without those of the C library.
     pub(crate) own: u64,
+    pub(crate) allocations: u64,
     /// By function, without those of its callees.
     pub(crate) functions: BTreeMap<String, u64>,
 }
@@ -45,7 +46,7 @@ impl Counts {
 }
 
 impl Baseline {
-    /// The committed counts; none where there is no file.
+    /// The committed counts; none without a file.
     pub(crate) fn read() -> Self {
         let mut baseline = Self::default();
         let mut row = None;
@@ -60,7 +61,7 @@ impl Baseline {
             } else if line.starts_with("row ") {
                 let name = words.nth(1).unwrap_or_default().to_owned();
                 let (total, own) = (number(&mut words), number(&mut words));
-                let counts = Counts { total, own, ..Counts::default() };
+                let counts = Counts { total, own, allocations: number(&mut words), ..Counts::default() };
                 row = Some(baseline.rows.entry(name).or_insert(counts));
             } else if let Some(row) = row.as_mut().filter(|_| line.starts_with(' ')) {
                 let count = number(&mut words);
@@ -80,8 +81,9 @@ impl Baseline {
     pub(crate) fn write(&self) -> &'static str {
         let mut text = format!("{HEADER}libc {}\n", self.libc);
         for (name, counts) in &self.rows {
-            let Counts { total, own, .. } = counts;
-            writeln!(text, "row {name} {total} {own}").expect("writing to a string cannot fail");
+            let Counts { total, own, allocations, .. } = counts;
+            writeln!(text, "row {name} {total} {own} {allocations}")
+                .expect("writing to a string cannot fail");
             for (function, count) in counts.largest() {
                 writeln!(text, "{count:>12} {function}").expect("writing to a string cannot fail");
             }

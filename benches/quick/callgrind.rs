@@ -1,4 +1,4 @@
-//! Runs rows under callgrind and reads what it counted.
+//! Runs rows under callgrind and reads its counts.
 
 use std::{
     collections::BTreeMap,
@@ -15,12 +15,14 @@ use crate::{
     rows::Row,
 };
 
-/// Where callgrind starts and stops to count. The symbol may end in a hash.
+/// The function in which callgrind counts. The symbol may end in a hash.
 const COUNTED: [&str; 2] = ["quick::counted", "quick::counted::h*"];
+/// The allocating functions of the C library.
+const ALLOCATORS: [&str; 5] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"];
 
 /// The counts of rows.
 pub(crate) fn count(rows: &[Row]) -> Baseline {
-    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let folder = tempfile::tempdir().expect("a temporary directory can be created");
     let program = std::env::current_exe().expect("this program has a path");
     let (waiting, counted) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
     let workers = thread::available_parallelism().map_or(1, usize::from);
@@ -44,21 +46,27 @@ fn next<'a>(waiting: &Mutex<std::slice::Iter<'a, Row>>) -> Option<&'a Row> {
 fn run(program: &Path, row: &Row, folder: &Path) -> Counts {
     let out: PathBuf = folder.join(row.name);
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]);
+    valgrind.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no", "--dump-instr=yes"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.args(COUNTED.map(|name| format!("--toggle-collect={name}")));
-    let done = valgrind.arg(program).args([RUN, row.name]).output().expect("valgrind can be run");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{} fails under valgrind:\n{said}", row.name);
+    let output = valgrind.arg(program).args([RUN, row.name]).output().expect("valgrind can be run");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} fails under valgrind:\n{stderr}", row.name);
     let text = fs::read_to_string(&out).expect("callgrind has written its counts");
     let counts = parse(&text, &program.display().to_string());
-    assert!(counts.total > 0, "nothing was counted of {}: is there a function {}?", row.name, COUNTED[0]);
+    assert!(counts.total > 0, "callgrind counted nothing in {}: no function {}", row.name, COUNTED[0]);
+    assert!(counts.allocations > 0, "callgrind counted no allocation in {}", row.name);
     counts
 }
 
-/// Reads the format of callgrind: costs follow the object file and the function that they belong to.
+/// Reads the format of callgrind: lines with an address, a line number and a cost follow the object file and the function that
+/// they belong to.
+///
+/// Callgrind counts calls outside of the counted function, too. So the number of allocations is the cost of the first
+/// instruction of each allocating function.
 fn parse(text: &str, program: &str) -> Counts {
     let mut counts = Counts::default();
+    let mut entries: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let (mut is_own, mut function) = (false, String::new());
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -69,14 +77,28 @@ fn parse(text: &str, program: &str) -> Counts {
         } else if line.starts_with("calls=") {
             // The next line is the cost of the call, which the callee has too.
             lines.next();
-        } else if line.starts_with(|first: char| first.is_ascii_digit()) {
-            let cost = line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok()).unwrap_or_default();
+        } else if let Some((address, cost)) = address_and_cost(line) {
             counts.total += cost;
             counts.own += if is_own { cost } else { 0 };
             *counts.functions.entry(function.clone()).or_default() += cost;
+            if ALLOCATORS.contains(&&*function) {
+                let (first, calls) = entries.entry(function.clone()).or_insert((address, 0));
+                if address < *first {
+                    (*first, *calls) = (address, 0);
+                }
+                *calls += if address == *first { cost } else { 0 };
+            }
         }
     }
+    counts.allocations = entries.values().map(|(_, calls)| calls).sum();
     counts
+}
+
+/// The address and the cost of a line `0x5a10 0 12`; none for other lines.
+fn address_and_cost(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.strip_prefix("0x")?.split(' ');
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    Some((address, words.nth(1)?.parse().ok()?))
 }
 
 /// The name of a function without the parts of its symbol that differ between builds.

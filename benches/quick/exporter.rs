@@ -1,4 +1,4 @@
-//! The parts of an exporter that rows are about, without a connection, a task or a clock.
+//! The parts of an exporter that the rows measure, without connections, tasks and the system clock.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn clock() -> Clock {
     Clock::new(|| Timestamp::from_second(BEGIN).expect("it is in range"))
 }
 
-/// What is read of objects where this source is in use.
+/// The parts of objects that are decoded for this source.
 pub(crate) fn reading(source: Source) -> DecodeConfig {
     let redaction = Arc::new(RedactionPolicy::new(redaction_key()));
     let kind = Kind::deployment();
@@ -60,7 +60,7 @@ fn stream() -> Arc<WatchSpec> {
     Arc::new(WatchSpec::all(Arc::new(Kind::deployment())))
 }
 
-/// An engine, and the stream that it hears.
+/// An engine with one watch.
 pub(crate) struct Cluster {
     pub(crate) engine: Engine,
     pub(crate) stream: Arc<WatchSpec>,
@@ -68,7 +68,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// An engine that knows no object yet. Where states are the source, one declares so many.
+    /// An engine without objects. For the source `terraform`, one state declares `declared` objects.
     pub(crate) fn new(source: Source, declared: usize) -> Self {
         let (stream, sources) = (stream(), [source]);
         let plan = WatchPlan { watches: vec![stream.clone()], ..WatchPlan::default() };
@@ -82,7 +82,7 @@ impl Cluster {
         Self { engine, stream, reader: reader(&reading(source)) }
     }
 
-    /// An engine that has listed so many objects.
+    /// An engine that has listed `count` objects.
     pub(crate) fn listed(source: Source, count: usize, object: fn(usize) -> Value) -> Self {
         let mut cluster = Self::new(source, count);
         let objects = (0..count).map(|number| cluster.read(&object(number))).collect();
@@ -93,11 +93,11 @@ impl Cluster {
     pub(crate) fn read(&self, object: &Value) -> Arc<LiveObject> {
         match self.reader.decode(object.to_string().as_bytes()) {
             Decoded::Object(object) => object,
-            other => unreachable!("{other:?} is no object"),
+            other => unreachable!("{other:?} is not an object"),
         }
     }
 
-    /// Takes a complete list in.
+    /// Applies a complete list.
     pub(crate) fn list(&mut self, objects: Vec<Arc<LiveObject>>) {
         self.engine.apply(Event::ListStarted(self.stream.clone()));
         for object in objects {
@@ -142,11 +142,11 @@ impl Scrapes {
         Self::new(cluster.engine.snapshot(), MetricsPage::new(Registry::default()))
     }
 
-    /// The same page, for what is known now.
+    /// The same page for the current snapshot.
     pub(crate) fn after(self, cluster: &Cluster) -> Self {
         let Self { router, exposed, .. } = self;
         drop(router);
-        let exposed = Arc::into_inner(exposed).expect("nothing else has it");
+        let exposed = Arc::into_inner(exposed).expect("there is one reference");
         Self::new(cluster.engine.snapshot(), exposed.metrics)
     }
 
@@ -172,10 +172,14 @@ impl Scrapes {
             stop: CancellationToken::new(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        Self { router: router(exposed.clone()), exposed, runtime: runtime.expect("it needs no thread") }
+        Self {
+            router: router(exposed.clone()),
+            exposed,
+            runtime: runtime.expect("a runtime without threads starts"),
+        }
     }
 
-    /// The pieces of the page.
+    /// The chunks of the page.
     pub(crate) fn scrape(&self, encoding: &'static str) -> Vec<Bytes> {
         let peer = Peer { address: ([127, 0, 0, 1], 9).into(), certified: false };
         let request = Request::get("/metrics").header(ACCEPT_ENCODING, encoding).extension(peer);

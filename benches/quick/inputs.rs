@@ -65,7 +65,7 @@ fn next_version(object: &Value, by: usize) -> Value {
     (version.unwrap_or_default() + by * 1_000_000).to_string().into()
 }
 
-/// What somebody writes in a manifest: a subset of the object.
+/// The manifest of a Deployment: a subset of the object.
 pub(crate) fn manifest(number: usize) -> Value {
     let mut object = OBJECT.clone();
     object.as_object_mut().expect("it is an object").remove("status");
@@ -95,7 +95,7 @@ fn uid(number: usize) -> String {
     format!("4fdb1af9-1253-4e0c-9584-{number:012}")
 }
 
-/// What all Deployments have in common.
+/// The fields that all Deployments share.
 static OBJECT: LazyLock<Value> = LazyLock::new(|| {
     let labels = labels();
     let condition = |kind: &str, reason: &str| {
@@ -171,7 +171,7 @@ fn manager(name: &str, time: &str, fields: &Value) -> Value {
         "fieldsV1": fields})
 }
 
-/// A Terraform state that declares so many Deployments.
+/// A Terraform state that declares `count` Deployments.
 pub(crate) fn terraform_state(count: usize) -> Value {
     let resources: Vec<Value> = (0..count)
         .map(|number| {
@@ -194,7 +194,7 @@ fn attributes(number: usize) -> Value {
     attributes
 }
 
-/// What the provider read of all Deployments.
+/// The attributes that the provider reads from every Deployment.
 static ATTRIBUTES: LazyLock<Value> = LazyLock::new(|| {
     let labels = labels();
     let template = json!({"annotations": null, "generate_name": "", "generation": 0, "labels": labels, "name": "",

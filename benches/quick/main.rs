@@ -1,8 +1,8 @@
-//! Instruction counts on fixed inputs, by callgrind. Fails where a row needs more than its baseline allows.
+//! Counts instructions and allocations on fixed inputs with callgrind. Fails if a row exceeds its baseline.
 //!
-//! Wall-clock time on a busy machine hides a loss of a few percent; instructions do not depend on what else runs. Each row runs in a
-//! process of its own under valgrind, which counts what [`counted`] and its callees execute. `UPDATE_BASELINE=1` writes
-//! `benches/quick/baseline.txt`. Arguments select rows by a part of their name.
+//! Wall-clock time on a busy machine hides a loss of a few percent; instruction counts do not depend on other processes. Each row
+//! runs in its own process under valgrind, which counts the instructions of [`counted`] and its callees. `UPDATE_BASELINE=1`
+//! writes `benches/quick/baseline.txt`. Arguments select rows by a part of their name.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -18,7 +18,7 @@ use std::{hint::black_box, process::ExitCode};
 use baseline::Baseline;
 use rows::{ROWS, Row};
 
-/// With the name of a row after it: do its work in this process.
+/// The flag, followed by the name of a row, that runs the row in this process.
 const RUN: &str = "--row";
 
 fn main() -> ExitCode {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     if let [flag, name] = &*arguments
         && flag == RUN
     {
-        let row = ROWS.iter().find(|row| row.name == name).expect("it is a row");
+        let row = ROWS.iter().find(|row| row.name == name).expect("the row exists");
         (row.run)();
         return ExitCode::SUCCESS;
     }
@@ -43,17 +43,17 @@ fn main() -> ExitCode {
     if report::compare(&known, &now) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Does the work of a row where callgrind counts.
+/// Does the work of a row in the function in which callgrind counts.
 pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> T {
     let (mut work, mut result) = (Some(work), None);
     counted(&mut || result = work.take().map(|work| work()));
-    result.expect("the work was done")
+    result.expect("`counted` calls the work")
 }
 
-/// The one function that callgrind is told to count, by its name.
+/// The function in which callgrind counts, by its name.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut()) {
     work();
-    // Something after the call keeps it from being a jump.
+    // Without a statement after it, the call would be a jump.
     black_box(());
 }

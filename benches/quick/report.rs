@@ -1,16 +1,16 @@
-//! What was counted now beside the committed counts.
+//! Compares new counts with the committed ones.
 
 use crate::{
     baseline::{Baseline, Counts},
     rows::ROWS,
 };
 
-/// A row may need so much more than its baseline, in percent; what needs so much less deserves a new one.
+/// By how many percent a row may exceed its baseline. A row that is better by more than that needs a new baseline.
 const LIMIT: u64 = 5;
-/// Functions that are named for each row that fails.
+/// The number of functions to name for each row that fails.
 const NAMED: usize = 5;
 
-/// Prints a table, and of rows that got worse the functions that grew. Says whether all is well.
+/// Prints a table, and the functions that grew in each row that fails. Returns whether no row fails.
 pub(crate) fn compare(known: &Baseline, now: &Baseline) -> bool {
     let same_libc = known.libc == now.libc;
     if !same_libc && !known.rows.is_empty() {
@@ -18,7 +18,10 @@ pub(crate) fn compare(known: &Baseline, now: &Baseline) -> bool {
         println!("only instructions of the program itself are compared.");
     }
     let count = |counts: &Counts| if same_libc { counts.total } else { counts.own };
-    println!("{:<24}{:>14}{:>14}{:>8}", "row", "baseline", "now", "ratio");
+    println!(
+        "{:<24}{:>14}{:>14}{:>8}{:>13}{:>10}{:>10}",
+        "row", "baseline", "now", "ratio", "allocations", "now", "per item"
+    );
     let (mut worse, mut better, mut new) = (Vec::new(), false, false);
     for row in ROWS {
         let Some(counted) = now.rows.get(row.name) else { continue };
@@ -28,22 +31,30 @@ pub(crate) fn compare(known: &Baseline, now: &Baseline) -> bool {
             continue;
         };
         let (was, is) = (count(before), count(counted));
-        let remark = if is * 100 > was * (100 + LIMIT) {
+        let (allocated, allocates) = (before.allocations, counted.allocations);
+        let remark = if exceeds(is, was) || exceeds(allocates, allocated) {
             worse.push((row.name, before, counted));
             "  FAILED"
-        } else if is * 100 < was * (100 - LIMIT) {
+        } else if exceeds(was, is) || exceeds(allocated, allocates) {
             better = true;
             "  better"
         } else {
             ""
         };
-        println!("{:<24}{was:>14}{is:>14}{:>8}{remark}", row.name, ratio(was, is));
+        println!(
+            "{:<24}{was:>14}{is:>14}{:>8}{allocated:>13}{allocates:>10}{:>10}{remark}",
+            row.name,
+            ratio(was, is),
+            per_item(allocates, row.items)
+        );
     }
     for (name, before, counted) in &worse {
         let (was, is) = (count(before), count(counted));
         println!(
-            "\nFAILED: {name}: baseline {was}, now {is}, ratio {}; at most 1.{LIMIT:02}",
-            ratio(was, is)
+            "\nFAILED: {name}: baseline {was}, now {is}, ratio {}; allocations {}, now {}; at most 1.{LIMIT:02}",
+            ratio(was, is),
+            before.allocations,
+            counted.allocations
         );
         println!("Functions that grew most, in instructions of their own:");
         for (grown, before, now, function) in grown(before, counted) {
@@ -61,7 +72,18 @@ pub(crate) fn compare(known: &Baseline, now: &Baseline) -> bool {
     worse.is_empty() && !new
 }
 
-/// The functions that grew most: by how much, from what, to what.
+/// Whether a count is more than [`LIMIT`] percent above another.
+fn exceeds(count: u64, other: u64) -> bool {
+    count * 100 > other * (100 + LIMIT)
+}
+
+/// With one digit after the point.
+fn per_item(count: u64, items: usize) -> String {
+    let tenths = count * 10 / items.max(1) as u64;
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// The functions that grew most: growth, instructions before, instructions now.
 fn grown<'a>(before: &Counts, now: &'a Counts) -> Vec<(i64, u64, u64, &'a str)> {
     let smallest = before.smallest_kept();
     let mut grown: Vec<_> = now

@@ -1,4 +1,4 @@
-//! What is measured: one row for each piece of work that happens once per object, per list or per scrape.
+//! The rows: one for each piece of work that happens once per object, per list or per scrape.
 
 use std::sync::Arc;
 
@@ -28,33 +28,41 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// Makes the inputs, does the work under [`measured`], and checks what came of it.
+    /// The number of objects, events or pages that the work processes.
+    pub(crate) items: usize,
+    /// Prepares the inputs, does the work under [`measured`], and checks the result.
     pub(crate) run: fn(),
 }
 
 pub(crate) const ROWS: &[Row] = &[
-    Row { name: "decode_watch", run: decode_watch },
-    Row { name: "decode_watch_documents", run: decode_watch_documents },
-    Row { name: "decode_list", run: decode_list },
-    Row { name: "diff_tfdrift_v1", run: || diff_hash(Algorithm::TfdriftV1) },
-    Row { name: "diff_jcs_v1", run: || diff_hash(Algorithm::JcsV1) },
-    Row { name: "diff_terraform", run: diff_terraform },
-    Row { name: "diff_manifest", run: diff_manifest },
-    Row { name: "reconcile_hash", run: reconcile_hash },
-    Row { name: "reconcile_terraform", run: reconcile_terraform },
-    Row { name: "relist_first", run: relist_first },
-    Row { name: "relist_again", run: relist_again },
-    Row { name: "render_first_plain", run: || render_first("identity") },
-    Row { name: "render_first_gzip", run: || render_first("gzip") },
-    Row { name: "render_again_plain", run: || render_again("identity") },
-    Row { name: "render_again_gzip", run: || render_again("gzip") },
+    Row { name: "decode_watch", items: FEW, run: decode_watch },
+    Row { name: "decode_watch_documents", items: FEW, run: decode_watch_documents },
+    Row { name: "decode_list", items: FEW, run: decode_list },
+    Row { name: "diff_tfdrift_v1", items: FEW, run: || diff_hash(Algorithm::TfdriftV1) },
+    Row { name: "diff_jcs_v1", items: FEW, run: || diff_hash(Algorithm::JcsV1) },
+    Row { name: "diff_terraform", items: FEW, run: diff_terraform },
+    Row { name: "diff_manifest", items: FEW, run: diff_manifest },
+    Row { name: "reconcile_hash", items: EVENTS_PER_EDITED_OBJECT * MANY / 10, run: reconcile_hash },
+    Row {
+        name: "reconcile_terraform",
+        items: EVENTS_PER_EDITED_OBJECT * 2 * FEW / 10,
+        run: reconcile_terraform,
+    },
+    Row { name: "relist_first", items: MANY, run: relist_first },
+    Row { name: "relist_again", items: MANY, run: relist_again },
+    Row { name: "render_first_plain", items: 1, run: || render_first("identity") },
+    Row { name: "render_first_gzip", items: 1, run: || render_first("gzip") },
+    Row { name: "render_again_plain", items: 1, run: || render_again("identity") },
+    Row { name: "render_again_gzip", items: 1, run: || render_again("gzip") },
 ];
 
-/// Objects that are decoded or compared.
+/// The number of objects to decode or compare.
 const FEW: usize = 200;
-/// Objects that are known when something happens to some of them.
+/// The number of cached objects before some of them change.
 const MANY: usize = 1_000;
-/// A body arrives in pieces of this size.
+/// An edit, a new status, a revert and a deletion.
+const EVENTS_PER_EDITED_OBJECT: usize = 4;
+/// The size of the chunks of a body.
 const CHUNK: usize = 16 << 10;
 
 fn decode_watch() {
@@ -62,7 +70,7 @@ fn decode_watch() {
     assert!(objects.iter().all(|object| object.document.is_none()));
 }
 
-/// Whole objects are kept where their fields are compared.
+/// Objects whose fields are compared are cached whole.
 fn decode_watch_documents() {
     let objects = decode_lines(&reading(Source::LastApplied), applied);
     assert!(objects.iter().all(|object| object.document.is_some() && object.applied.is_some()));
@@ -114,7 +122,7 @@ fn objects_of(read: Vec<Decoded>) -> Vec<Arc<LiveObject>> {
         .into_iter()
         .map(|read| match read {
             Decoded::Object(object) => object,
-            other => unreachable!("{other:?} is no object"),
+            other => unreachable!("{other:?} is not an object"),
         })
         .collect();
     assert_eq!(objects.len(), FEW);
@@ -137,7 +145,7 @@ fn diff_terraform() {
     diff_fields(&declared, plain);
 }
 
-/// What kubectl applied, a chart and a directory of manifests declare is compared by the same function.
+/// The strategy for the last-applied annotation, Helm charts and manifests.
 fn diff_manifest() {
     let kind = Arc::new(Kind::deployment());
     let declared: Vec<Arc<DeclaredObject>> = (0..FEW)
@@ -179,7 +187,7 @@ fn reconcile_terraform() {
     assert_eq!(detections, 2 * 2 * FEW as u64 / 10);
 }
 
-/// An edit, a new status, a revert and a deletion of every tenth object. Returns how many episodes began.
+/// An edit, a new status, a revert and a deletion of every tenth object. Returns the number of episodes that started.
 fn reconcile(source: Source, count: usize, object: fn(usize) -> serde_json::Value) -> u64 {
     let mut cluster = Cluster::listed(source, count, object);
     let mut changes = Vec::new();
@@ -213,7 +221,7 @@ fn relist_first() {
     check(&cluster, MANY / 20);
 }
 
-/// A list of what is known already, but for one object in twenty that was edited meanwhile and one that is gone.
+/// A list of cached objects, of which one in twenty was edited and one in twenty deleted.
 fn relist_again() {
     let mut cluster = Cluster::listed(Source::Annotation, MANY, deployment);
     let objects = (0..MANY).filter(|number| number % 20 != 7);
