@@ -85,7 +85,7 @@ pub fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
 /// Sets the position of each problem by its key, and sorts the problems by position.
 pub fn with_positions(text: &str, mut problems: Vec<Problem>) -> Vec<Problem> {
     let positions = KeyPositions::of(text);
-    problems.iter_mut().for_each(|problem| problem.position = positions.find(&problem.key));
+    problems.iter_mut().for_each(|problem| problem.position = Some(positions.find(&problem.key)));
     problems.sort_by_key(|problem| problem.position);
     problems
 }
@@ -238,12 +238,12 @@ impl KeyPositions {
         Self(positions)
     }
 
-    /// The position of a key, or of its nearest existing parent.
-    fn find(&self, mut key: &str) -> Option<Position> {
+    /// The position of a key, or of its nearest existing parent. An empty document starts at its first character.
+    fn find(&self, mut key: &str) -> Position {
         while !self.0.contains_key(key) && !key.is_empty() {
             key = &key[..key.rfind(['.', '[']).unwrap_or(0)];
         }
-        self.0.get(key).copied()
+        self.0.get(key).copied().unwrap_or(Position { line: 1, column: 1 })
     }
 }
 
@@ -254,18 +254,19 @@ mod tests {
     #[test]
     fn missing_key_has_the_position_of_its_parent() {
         let positions = KeyPositions::of("kinds:\n- kind: A\n  names: [x, y]\nrules: null\n");
-        let at = |line, column| Some(Position { line, column });
+        let at = |line, column| Position { line, column };
         assert_eq!(positions.find("kinds[0].kind"), at(2, 9));
         assert_eq!(positions.find("kinds[0].names[1]"), at(3, 14));
         assert_eq!(positions.find("kinds[0].missing"), at(2, 3));
         assert_eq!(positions.find("nothing"), at(1, 1));
+        assert_eq!(KeyPositions::of("").find("kinds"), at(1, 1));
     }
 
     #[test]
     fn keys_that_are_not_scalars_do_not_shift_the_positions_after_them() {
         for key in ["*a", "[x, {y: z}]", "{x: [y, z]}"] {
             let positions = KeyPositions::of(&format!("a: &a b\n? {key}\n: c\nrules: [d]\n"));
-            assert_eq!(positions.find("rules[0]"), Some(Position { line: 4, column: 9 }), "{key}");
+            assert_eq!(positions.find("rules[0]"), Position { line: 4, column: 9 }, "{key}");
         }
     }
 }

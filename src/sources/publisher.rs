@@ -267,7 +267,7 @@ impl<S: BaselineSource> Publisher<S> {
     pub(super) fn retain(&mut self, keep: impl Fn(&S::Location) -> bool) {
         for (_, tracked) in self.baselines.extract_if(.., |location, _| !keep(location)) {
             if tracked.published.is_some() {
-                info!(source = %S::SOURCE, baseline = %tracked.name, "A baseline was deleted.");
+                info!(source = %S::SOURCE, baseline = %tracked.name, "A baseline is no longer read: it was deleted, or its source was disabled.");
                 self.declarations_changed = true;
                 self.queue.push(Event::BaselineRemoved(S::SOURCE, tracked.name));
             }

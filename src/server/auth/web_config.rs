@@ -72,7 +72,7 @@ impl WebConfig {
                 }
                 Err(problems) => {
                     (loaded.web.closed, loaded.web.problems) = (true, problems.into());
-                    "invalid: all requests are refused until it is fixed"
+                    "invalid: all requests that need authentication are refused until it is fixed"
                 }
             };
             for problem in &*loaded.web.problems {
