@@ -15,12 +15,11 @@ use super::{
 };
 use crate::{
     config::{ManifestLocations, ReleaseLocations, Settings, StateLocations},
-    diff::manifest::ClusterSchemas,
     engine::{self, EVENT_QUEUE_CAPACITY, Engine, EngineMetrics, History, SnapshotPublisher},
-    rules::RuleSet,
+    event::Event,
     server::{EventStreamLimit, Exposed, MetricsPage, build_info, process_metrics},
     sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
-    types::{Clock, Event, WantedKind, WatchPlan},
+    types::{Clock, WantedKind, WatchPlan},
     watch::{DecodeConfig, Planner, SchemaReader, WatchDeps, WatchMetrics, run_watchers},
 };
 
@@ -41,7 +40,6 @@ pub struct Ingest {
     planner: Planner,
     plans: watch::Receiver<Arc<WatchPlan>>,
     schema_reader: SchemaReader,
-    schemas: watch::Receiver<Arc<ClusterSchemas>>,
     watch_deps: WatchDeps,
     events: mpsc::Receiver<Event>,
     engine: Engine,
@@ -80,7 +78,7 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         auth: deps.auth.clone(),
         stop: deps.stop.clone(),
     };
-    let (schema_reader, schema_requests, schemas) = SchemaReader::new(client.clone(), timing);
+    let (schema_reader, schema_requests) = SchemaReader::new(client.clone(), timing, event_sender.clone());
     let watch_deps = WatchDeps {
         client: client.clone(),
         events: event_sender,
@@ -94,7 +92,6 @@ pub fn assemble(deps: &ExporterDeps, history: History) -> Exporter {
         planner,
         plans,
         schema_reader,
-        schemas,
         watch_deps,
         events,
         engine,
@@ -112,7 +109,6 @@ struct ConfigPipeline {
     /// The objects that each source declares, once it has been read.
     declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
     kinds: watch::Receiver<Arc<Vec<WantedKind>>>,
-    rules: watch::Receiver<Arc<RuleSet>>,
     decode: watch::Receiver<Arc<DecodeConfig>>,
     team_problems: watch::Receiver<Arc<[String]>>,
 }
@@ -128,7 +124,7 @@ impl ConfigPipeline {
         let first_decode = decode_config(first, &first.rules, &no_declared, &deps.redaction_key);
         let (teams_sender, teams) = watch::channel(Arc::default());
         let outputs = ConfigOutputs {
-            rules: watch::Sender::new(first.rules.clone()),
+            events: events.clone(),
             decode: watch::Sender::new(Arc::new(first_decode)),
             kinds: watch::Sender::new(Arc::new(wanted_kinds(first, &no_declared))),
             terraform: watch::Sender::new(Arc::new(state_sources(first))),
@@ -146,8 +142,8 @@ impl ConfigPipeline {
             sources.helm.declarations.subscribe(),
             sources.manifest.declarations.subscribe(),
         ];
-        let (kinds, rules) = (outputs.kinds.subscribe(), outputs.rules.subscribe());
-        let (decode, team_problems) = (outputs.decode.subscribe(), outputs.team_problems.subscribe());
+        let (kinds, decode) = (outputs.kinds.subscribe(), outputs.decode.subscribe());
+        let team_problems = outputs.team_problems.subscribe();
         let (client, redaction_key) = (deps.client.clone(), deps.redaction_key.clone());
         let pipeline = Self {
             team_rule_reader: TeamRuleReader { client, settings: settings.clone(), teams: teams_sender },
@@ -160,7 +156,6 @@ impl ConfigPipeline {
             ),
             declared,
             kinds,
-            rules,
             decode,
             team_problems,
         };
@@ -225,16 +220,16 @@ impl Ingest {
 
     /// The first list starts `after` this.
     async fn run_after(self, after: impl Future<Output = ()>) {
-        let ConfigPipeline { team_rule_reader, mut reconciler, kinds, rules, decode, .. } = self.config;
+        let ConfigPipeline { team_rule_reader, mut reconciler, kinds, decode, .. } = self.config;
         tokio::select! {
-            () = team_rule_reader.read_first() => reconciler.reconcile(),
+            () = team_rule_reader.read_first() => reconciler.reconcile().await,
             () = self.stop.cancelled() => return,
         }
         let ticks = send_ticks(self.watch_deps.events.clone());
-        let engine = engine::run(self.engine, self.events, rules, self.schemas, self.publisher, self.clock);
+        let engine = engine::run(self.engine, self.events, self.publisher, self.clock);
         let watching = async {
             after.await;
-            reconciler.reconcile();
+            reconciler.reconcile().await;
             let planning = self.planner.run(kinds, Vec::clone);
             let watches = run_watchers(self.plans, decode, self.watch_deps);
             tokio::join!(team_rule_reader.run(), reconciler.run(), planning, watches)

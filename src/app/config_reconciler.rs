@@ -14,7 +14,10 @@ use kube::{Api, Client, api::ListParams};
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch::{self, error::RecvError},
+    sync::{
+        mpsc,
+        watch::{self, error::RecvError},
+    },
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tracing::{info, warn};
@@ -25,6 +28,7 @@ use crate::{
         FileWatch, LoadedSettings, ManifestLocations, Overrides, Problem, ReleaseLocations, ReloadStatus,
         Settings, StateLocations, TeamRulesSettings, load, read_yaml,
     },
+    event::Event,
     rules::{RuleConfig, RuleSet, RuleSpec, TeamRules},
     sources::{KindRequirements, SourceDeclarations},
     types::{Clock, RedactionKey, RedactionPolicy, Scope, Source, WantedKind},
@@ -320,6 +324,8 @@ pub(super) struct ConfigReconciler {
     teams: watch::Receiver<Arc<TeamConfig>>,
     declared: Vec<watch::Receiver<Arc<SourceDeclarations>>>,
     redaction_key: RedactionKey,
+    /// The rules that the engine has.
+    rules: Arc<RuleSet>,
     outputs: ConfigOutputs,
     /// The last valid rules of each ConfigMap.
     valid_teams: BTreeMap<ConfigMapName, TeamRules>,
@@ -332,7 +338,8 @@ pub(super) struct ConfigReconciler {
 /// The derived config, by consumer.
 #[derive(Debug)]
 pub(super) struct ConfigOutputs {
-    pub(super) rules: watch::Sender<Arc<RuleSet>>,
+    /// Receives the rules.
+    pub(super) events: mpsc::Sender<Event>,
     pub(super) decode: watch::Sender<Arc<DecodeConfig>>,
     pub(super) kinds: watch::Sender<Arc<Vec<WantedKind>>>,
     pub(super) terraform: watch::Sender<Arc<StateLocations>>,
@@ -349,7 +356,9 @@ impl ConfigReconciler {
         redaction_key: RedactionKey,
         outputs: ConfigOutputs,
     ) -> Self {
+        let rules = settings.borrow().rules.clone();
         Self {
+            rules,
             settings,
             teams,
             declared,
@@ -371,11 +380,11 @@ impl ConfigReconciler {
                 // All senders are gone.
                 else => return future::pending().await,
             }
-            self.reconcile();
+            self.reconcile().await;
         }
     }
 
-    pub(super) fn reconcile(&mut self) {
+    pub(super) async fn reconcile(&mut self) {
         let settings = self.settings.borrow_and_update().clone();
         let teams = self.teams.borrow_and_update().clone();
         let declared: Vec<Arc<SourceDeclarations>> =
@@ -385,6 +394,12 @@ impl ConfigReconciler {
             declared.iter().map(|declared| &**declared),
         );
         let (rules, problems) = self.compile_rules(&settings, &teams);
+        // Before the decode config: objects that are listed again because of the rules are rated by them.
+        if !Arc::ptr_eq(&self.rules, &rules) {
+            self.rules = rules.clone();
+            // Fails only if the engine has stopped, and then everything ends.
+            let _ = self.outputs.events.send(Event::Rules(rules.clone())).await;
+        }
         // Before the kinds: a watch that opens uses the current decode config.
         self.extend_decode_config(&settings, &rules, &declared);
         let outputs = &self.outputs;
@@ -392,11 +407,6 @@ impl ConfigReconciler {
         send_if_changed(&outputs.terraform, state_sources(&settings));
         send_if_changed(&outputs.helm, release_sources(&settings));
         send_if_changed(&outputs.manifest, manifest_sources(&settings));
-        outputs.rules.send_if_modified(|current| {
-            let changed = !Arc::ptr_eq(current, &rules);
-            *current = rules;
-            changed
-        });
         outputs.team_problems.send_if_modified(|current| {
             let changed = **current != *problems;
             if changed {

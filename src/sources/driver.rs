@@ -18,7 +18,10 @@ use super::{
     publisher::{Closed, DecodedBaseline, Publisher, ReadId, TrackedBaseline},
     requirements::SourceDeclarations,
 };
-use crate::types::{BaselineFault, Clock, Event, RedactionKey, Scope, Source, WatchMode};
+use crate::{
+    event::Event,
+    types::{BaselineFault, Clock, RedactionKey, Scope, Source, WatchMode},
+};
 
 /// Directories are polled, since mounted volumes deliver no change notifications.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);

@@ -16,8 +16,9 @@ use crate::{
         is_declared_key, last_applied as last_applied_of, pack_live_object, tfdrift, unreadable_last_applied,
     },
     types::{
-        Digest, Document, FieldManager, HashBaseline, HashMismatch, Kind, LiveObject, ObjectFacts, ObjectKey,
-        Phase, RedactionPolicy, RuleInputs, StatusHashSpec, TerraformJobSpec, UnknownReason, WatchSpec,
+        Digest, Document, FieldManager, GroupKind, HashBaseline, HashMismatch, Kind, LiveObject, ObjectFacts,
+        ObjectKey, Phase, RedactionPolicy, RuleInputs, StatusHashSpec, TerraformJobSpec, UnknownReason,
+        WatchSpec,
     },
 };
 
@@ -31,8 +32,8 @@ pub struct DecodeConfig {
     pub label_names: Arc<[Box<str>]>,
     /// Whether an annotation of the object may ignore differences.
     pub honor_ignore_annotation: bool,
-    /// Kinds, by group and name, whose objects are cached whole because their fields are compared.
-    pub documents: BTreeMap<(Box<str>, Box<str>), Arc<RedactionPolicy>>,
+    /// Kinds whose objects are cached whole because their fields are compared.
+    pub documents: BTreeMap<GroupKind, Arc<RedactionPolicy>>,
     /// Redaction of objects that kubectl applied; `None` if last-applied annotations are not a baseline.
     pub last_applied: Option<Arc<RedactionPolicy>>,
     /// Objects whose controllers record what they applied. The first spec that matches an object counts.
@@ -43,7 +44,7 @@ pub struct DecodeConfig {
 impl DecodeConfig {
     /// The part that affects objects of this kind.
     pub(super) fn for_kind(&self, kind: &Kind) -> Self {
-        let key = (kind.group.clone(), kind.kind.clone());
+        let key = kind.group_kind().into_owned();
         let policy = self.documents.get(&key).cloned();
         let documents = policy.map(|policy| (key, policy)).into_iter().collect();
         let records = self.records.iter().filter(|spec| spec.objects.matches(kind)).cloned().collect();
@@ -57,7 +58,7 @@ impl DecodeConfig {
 
     /// How objects of this kind are redacted; `None` if they are not cached whole.
     fn redaction_of(&self, kind: &Kind) -> Option<&Arc<RedactionPolicy>> {
-        self.documents.get(&(kind.group.clone(), kind.kind.clone()))
+        self.documents.get(&kind.group_kind().into_owned())
     }
 }
 
@@ -251,10 +252,9 @@ impl ObjectDecoder {
 
     fn new_object(&self, name: &str, namespace: &str, baseline: HashBaseline) -> LiveObject {
         LiveObject {
-            exists: true,
             rule_inputs: self.no_rule_inputs.clone(),
             hash_baseline: baseline,
-            ..LiveObject::absent(ObjectKey::new(self.spec.kind.clone(), namespace, name))
+            ..LiveObject::named(ObjectKey::new(self.spec.kind.clone(), namespace, name))
         }
     }
 

@@ -15,8 +15,8 @@ use tracing::{info, warn};
 
 use super::{WatcherConfig, discovery::DiscoveryClient};
 use crate::types::{
-    DownReason, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind, ServedKinds, Unwatched,
-    WantedKind, WatchHealth, WatchPlan, WatchSpec,
+    DownReason, GroupKind, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind, ServedKinds,
+    Unwatched, WantedKind, Watch, WatchHealth, WatchId, WatchIds, WatchPlan, WatchSpec,
 };
 
 /// With an unchanged `ETag` the response has no body.
@@ -48,6 +48,7 @@ impl Discovery {
 /// Publishes a new plan whenever the requested kinds or the served kinds change.
 pub(crate) struct Planner {
     plans: watch::Sender<Arc<WatchPlan>>,
+    ids: WatchIds,
     discovery_client: DiscoveryClient,
     discovery: Discovery,
     /// Whether the last request failed, so that a failure is logged once.
@@ -61,10 +62,10 @@ impl Planner {
         config: WatcherConfig,
         wanted: &[WantedKind],
     ) -> (Self, watch::Receiver<Arc<WatchPlan>>) {
-        let discovery = Discovery::default();
-        let (plans, receiver) = watch::channel(Arc::new(plan(wanted, &discovery)));
+        let (discovery, mut ids) = (Discovery::default(), WatchIds::default());
+        let (plans, receiver) = watch::channel(Arc::new(plan(wanted, &discovery, &mut ids)));
         let discovery_client = DiscoveryClient::new(client, config.idle_timeout);
-        (Self { plans, discovery_client, discovery, is_failing: false }, receiver)
+        (Self { plans, ids, discovery_client, discovery, is_failing: false }, receiver)
     }
 
     /// Runs forever. `wanted` extracts the requested kinds from the settings. Discovery runs only while a kind is
@@ -77,7 +78,7 @@ impl Planner {
         let mut next_discovery = Instant::now();
         loop {
             let wanted = wanted(&settings.borrow_and_update().clone());
-            self.publish(plan(&wanted, &self.discovery), &wanted);
+            self.publish(&wanted);
             let needs_discovery = wanted.iter().any(needs_discovery);
             let discovery = async {
                 sleep_until(next_discovery).await;
@@ -111,7 +112,8 @@ impl Planner {
         }
     }
 
-    fn publish(&self, plan: WatchPlan, wanted: &[WantedKind]) {
+    fn publish(&mut self, wanted: &[WantedKind]) {
+        let plan = plan(wanted, &self.discovery, &mut self.ids);
         let previous = self.plans.borrow().clone();
         if *previous == plan {
             return;
@@ -122,9 +124,11 @@ impl Planner {
             }
         }
         let is_watched_in = |version: &str, kind: &Kind| {
-            plan.watches.iter().any(|spec| spec.kind.is_same_type(kind) && *spec.kind.version == *version)
+            let mut kinds = plan.watches.iter().map(|watch| &watch.spec.kind);
+            kinds.any(|watched| watched.is_same_type(kind) && *watched.version == *version)
         };
-        for spec in plan.watches.iter().filter(|spec| !previous.watches.contains(spec)) {
+        let known: HashSet<WatchId> = previous.watches.iter().map(|watch| watch.id).collect();
+        for Watch { spec, .. } in plan.watches.iter().filter(|watch| !known.contains(&watch.id)) {
             let in_other_version = |want: &&WantedKind| {
                 let version = want.version.as_ref().filter(|_| !want.implicit);
                 want.matches(&spec.kind) && version.is_some_and(|version| !is_watched_in(version, &spec.kind))
@@ -147,10 +151,10 @@ async fn changed<S>(settings: &mut watch::Receiver<Arc<S>>) {
 
 /// Plans the watches. The result does not depend on the order of `wanted`, and every object is reported by exactly one
 /// watch: a relist can delete the objects that it lacks.
-pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
+pub fn plan(wanted: &[WantedKind], discovery: &Discovery, ids: &mut WatchIds) -> WatchPlan {
     let mut wanted: Vec<&WantedKind> = wanted.iter().collect();
     wanted.sort();
-    let mut kinds: BTreeMap<(Box<str>, Box<str>), KindPlan> = BTreeMap::new();
+    let mut kinds: BTreeMap<GroupKind, KindPlan> = BTreeMap::new();
     let mut unwatched = BTreeMap::new();
     for want in wanted {
         for resolution in resolve(want, discovery) {
@@ -160,7 +164,7 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
                 }
                 Resolution::Kind { kind, rank } => match refusal(want, &kind) {
                     None => {
-                        let key = (kind.kind.clone(), kind.group.clone());
+                        let key = kind.group_kind().into_owned();
                         // An implicit request does not choose the version.
                         let rank = if want.implicit { usize::MAX } else { rank };
                         let kind_plan = kinds.entry(key).or_insert_with(|| KindPlan::new(rank, &kind));
@@ -178,8 +182,10 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
             }
         }
     }
+    let mut kinds: Vec<KindPlan> = kinds.into_values().collect();
+    kinds.sort_by(|a, b| (&a.kind.kind, &a.kind.group).cmp(&(&b.kind.kind, &b.kind.group)));
     let mut specs = Vec::new();
-    for kind_plan in kinds.into_values() {
+    for kind_plan in kinds {
         let kind = kind_plan.kind.clone();
         let (of_kind, refusal) = kind_plan.watch_specs();
         specs.extend(of_kind.into_iter().map(Arc::new));
@@ -197,7 +203,7 @@ pub fn plan(wanted: &[WantedKind], discovery: &Discovery) -> WatchPlan {
         .filter(|(kind, _)| !is_fully_watched(kind))
         .map(|(kind, health)| Unwatched { spec: Arc::new(WatchSpec::none(kind)), health })
         .collect();
-    WatchPlan { watches: specs, unwatched, served: discovery.served().cloned() }
+    WatchPlan { watches: ids.assign(specs), unwatched, served: discovery.served().cloned() }
 }
 
 fn refused(reason: &str) -> WatchHealth {

@@ -13,11 +13,12 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::StateLocations,
+    event::Event,
     sources::{
         KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
-    types::{Baseline, BaselineOrigin, Clock, Event, Scope, WatchHealth, WatchMode},
+    types::{Baseline, BaselineOrigin, Clock, Scope, WatchHealth, WatchMode},
     watch::{ClusterConnection, client_from},
 };
 use serde_json::{Value, json};

@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::ReleaseLocations,
+    event::Event,
     sources::helm::decode,
     types::{
-        Baseline, BaselineFault, BaselineOrigin, DownReason, Event, Scope, SkipReason, Source, WatchHealth,
+        Baseline, BaselineFault, BaselineOrigin, DownReason, Scope, SkipReason, Source, WatchHealth,
         WatchMode,
     },
 };

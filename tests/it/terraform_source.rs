@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
     config::StateLocations,
-    types::{BaselineFault, BaselineOrigin, DownReason, Event, Scope, Source, WatchHealth},
+    event::Event,
+    types::{BaselineFault, BaselineOrigin, DownReason, GroupKind, Scope, Source, WatchHealth},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -93,7 +94,7 @@ async fn all_states_are_sent_before_the_source_is_up() {
         (wanted.kinds[0].to_string(), &wanted.kinds[0].scope),
         ("v1 ConfigMap".to_owned(), &Scope::new(["shop"], []))
     );
-    let redaction = &wanted.documents[&("".into(), "ConfigMap".into())];
+    let redaction = &wanted.documents[&GroupKind::new("", "ConfigMap").into_owned()];
     assert_eq!((wanted.documents.len(), redaction.keys().len()), (1, 1));
     for request in server.requests() {
         let labelled = request.label_selector.starts_with("tfstate=true")

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use drift_exporter::{
     config::{ManifestLocations, ReleaseLocations, StateLocations},
+    event::Event,
     sources::{KindRequirements, SourceContext, SourceDeclarations, helm, manifest, terraform},
-    types::{Baseline, Clock, Event, RedactionKey, WatchHealth, WatchMode},
+    types::{Baseline, Clock, RedactionKey, WatchHealth, WatchMode},
 };
 use jiff::{SignedDuration, Timestamp};
 use tokio::{

@@ -70,11 +70,11 @@ pub(super) fn watch_banners(snapshot: &Snapshot) -> Markup {
     html! {
         div #banner data-live {
             @for state in &snapshot.kinds {
-                @for watch in &state.watches {
+                @for watch in &*state.watches {
                     @match &watch.health {
                         WatchHealth::Down { reason, message } => {
                             @let objects = state.blocks.entries()
-                                .filter(|entry| watch.spec.delivers(&entry.object.key.namespace, &entry.object.key.name))
+                                .filter(|entry| watch.spec.delivers(&entry.key().namespace, &entry.key().name))
                                 .count();
                             div.banner.down role="alert" {
                                 strong { "Blind: " (watch.spec) "." }
