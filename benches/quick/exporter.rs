@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use drift_exporter::{
-    config::{ReloadStatus, Settings},
+    config::{ReloadStatus, RuntimeConfig, Settings},
     engine::{Engine, EngineMetrics, History, Snapshot, snapshot_channel},
     event::Event,
     rules::RuleSet,
@@ -164,9 +164,8 @@ impl Scrapes {
         let exposed = Arc::new(Exposed {
             state: snapshot_channel(snapshot).1,
             metrics,
-            settings: watch::channel(Arc::new(Settings::default())).1,
+            config: watch::channel(Arc::new(RuntimeConfig::new(Settings::default()))).1,
             reload_status: watch::channel(Arc::new(status)).1,
-            team_problems: watch::channel(Arc::default()).1,
             log: LogLines::default(),
             redaction_key: redaction_key(),
             clock,

@@ -48,14 +48,6 @@ pub struct ClaimDetails {
     pub(super) compared_content: Option<u64>,
 }
 
-impl ClaimDetails {
-    /// The same, with the results of an earlier comparison.
-    pub(super) fn with_results_of(self, earlier: &Self) -> Self {
-        let Self { compared_content, blind_fields, .. } = earlier.clone();
-        Self { compared_content, blind_fields, ..self }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredBy {
     /// The name of the declaration in its tool, for example `kubernetes_deployment_v1.web`.

@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use super::{
-    ActiveRules, Claim, ClaimBlocks, ClaimEntry, CounterKey, DriftCounters, EngineMetrics, EpisodeChange,
-    EpisodeCount, EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
+    ActiveRules, Claim, ClaimBlocks, ClaimDetails, ClaimEntry, CounterKey, DriftCounters, EngineMetrics,
+    EpisodeChange, EpisodeCount, EpisodeSummary, History, KindState, Snapshot, Transition, WatchState,
     baselines::Baselines,
     claim::{Rater, has_same_rule_inputs, object_view, only_baseline_moved, rerate, step},
     counters::update_rule_matches,
@@ -29,9 +29,9 @@ use crate::{
     event::Event,
     rules::RuleSet,
     types::{
-        AbsentObject, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus, HashBaseline, Kind,
-        LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source, Verdict, VerdictKind,
-        WatchHealth, WatchId, WatchPlan, WatchSpec,
+        AbsentObject, Baseline, BaselineFault, ClaimedObject, Clock, ControllerStatus, HashBaseline,
+        Judgement, Kind, LiveObject, ObjectKey, ResolutionCause, RuleInputs, SkipReason, Source, Verdict,
+        VerdictKind, WatchHealth, WatchId, WatchPlan, WatchSpec,
     },
 };
 
@@ -206,10 +206,11 @@ impl Engine {
             let rater = Rater { rules: self.snapshot.rules.set(), object: view, now };
             let baseline_moved =
                 previous.is_some_and(|entry| only_baseline_moved(entry, details.as_ref(), &object));
-            let is_conclusive = judgement.is_conclusive();
+            let is_conclusive = !matches!(judgement, Judgement::InFlight | Judgement::Unknown(_));
             let verdict = previous_claim.map_or(Verdict::NoBaseline, |claim| claim.verdict.clone());
             let (verdict, change) = step(verdict, judgement, baseline_moved, &rater);
-            // Drift that may be older than the watch or the source is an episode, but no detection.
+            // Drift that may be older than the watch is an episode, but no detection: at the first conclusive
+            // comparison of fields, and where a source is new on a known object.
             let is_observed = match previous_claim {
                 Some(claim) => claim.details.is_none() || claim.verdict.drifted_value().is_some(),
                 None => recreated.is_some() || context.counted && before.is_empty(),
@@ -227,7 +228,11 @@ impl Engine {
             let old_details = previous_claim.and_then(|claim| claim.details.as_deref());
             let details = details.map(|details| match old_details {
                 // The results of the last comparison stay valid until the next one.
-                Some(old) if !is_conclusive => Arc::new(details.with_results_of(old)),
+                Some(old) if !is_conclusive => Arc::new(ClaimDetails {
+                    compared_content: old.compared_content,
+                    blind_fields: old.blind_fields.clone(),
+                    ..details
+                }),
                 Some(_) | None => Arc::new(details),
             });
             let claim = Claim { source, verdict, episodes, details };

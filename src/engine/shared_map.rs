@@ -118,15 +118,12 @@ mod tests {
         fn shared_map_behaves_like_a_map(writes in prop::collection::vec((0..300_u32, prop::option::weighted(0.7, 0..9_u32)), 0..600)) {
             let (mut map, mut expected) = (SharedMap::<u32, u32>::default(), BTreeMap::new());
             for (key, value) in writes {
-                match value {
-                    Some(value) => {
-                        *map.get_or_default(&key) = value;
-                        expected.insert(key, value);
-                    }
-                    None => {
-                        map.remove(&key);
-                        expected.remove(&key);
-                    }
+                if let Some(value) = value {
+                    *map.get_or_default(&key) = value;
+                    expected.insert(key, value);
+                } else {
+                    map.remove(&key);
+                    expected.remove(&key);
                 }
                 prop_assert_eq!(map.get(&key), expected.get(&key));
             }

@@ -6,6 +6,7 @@ use std::{
     collections::{HashMap, HashSet},
     mem,
     ops::Range,
+    ptr,
     sync::Arc,
 };
 
@@ -69,7 +70,7 @@ impl ClaimBlocks {
     pub fn objects(&self) -> impl Iterator<Item = &Arc<LiveObject>> {
         self.blocks.iter().flat_map(|block| {
             // All claims on an object share it.
-            let by_object = block.entries.chunk_by(|one, next| one.object.is_same(&next.object));
+            let by_object = block.entries.chunk_by(|one, next| ptr::eq(one.key(), next.key()));
             by_object.filter_map(|claims| claims.first()?.object.live())
         })
     }

@@ -228,7 +228,7 @@ pub(super) struct Publisher<S: BaselineSource> {
 pub(super) struct Closed;
 
 impl<S: BaselineSource> Publisher<S> {
-    pub(super) fn new(context: &SourceContext<S::Settings>) -> Self {
+    pub(super) fn new(context: &SourceContext) -> Self {
         Self {
             baselines: BTreeMap::new(),
             this_cluster: true,

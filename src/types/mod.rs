@@ -14,6 +14,7 @@ mod selector;
 mod status;
 mod verdict;
 mod watch;
+mod watch_config;
 
 pub use baseline::{
     Baseline, BaselineError, BaselineOrigin, BaselineVersion, Chart, DeclaredBody, DeclaredObject, Lock,
@@ -47,3 +48,4 @@ pub use watch::{
     DownReason, ObjectFilter, Unwatched, Watch, WatchHealth, WatchId, WatchIds, WatchMode, WatchPlan,
     WatchSpec,
 };
+pub use watch_config::{DecodeConfig, WatchConfig};

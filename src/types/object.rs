@@ -105,15 +105,6 @@ impl ClaimedObject {
     pub fn controller_status(&self) -> Option<&ControllerStatus> {
         self.live().and_then(|object| object.controller_status())
     }
-
-    /// Whether both are the same version of the same object, shared.
-    pub fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Live(one), Self::Live(other)) => Arc::ptr_eq(one, other),
-            (Self::Absent(one), Self::Absent(other)) => Arc::ptr_eq(one, other),
-            (Self::Live(_), Self::Absent(_)) | (Self::Absent(_), Self::Live(_)) => false,
-        }
-    }
 }
 
 /// The content of a live object, without its status and with its field managers.

@@ -92,16 +92,6 @@ pub enum Judgement {
     Unknown(UnknownReason),
 }
 
-impl Judgement {
-    /// Whether the object was compared.
-    pub fn is_conclusive(&self) -> bool {
-        match self {
-            Self::InFlight | Self::Unknown(_) => false,
-            Self::InSync | Self::Drifted(_) | Self::Missing(_) | Self::Replaced(_) | Self::NoBaseline => true,
-        }
-    }
-}
-
 /// How a claim deviates from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriftKind {

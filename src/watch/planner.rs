@@ -15,8 +15,9 @@ use tracing::{info, warn};
 
 use super::{WatcherConfig, discovery::DiscoveryClient};
 use crate::types::{
-    DownReason, GroupKind, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind, ServedKinds,
-    Unwatched, WantedKind, Watch, WatchHealth, WatchId, WatchIds, WatchPlan, WatchSpec,
+    DecodeConfig, DownReason, GroupKind, Kind, KindName, NameSet, ObjectFilter, Scope, Selector, ServedKind,
+    ServedKinds, Unwatched, WantedKind, Watch, WatchConfig, WatchHealth, WatchId, WatchIds, WatchPlan,
+    WatchSpec,
 };
 
 /// With an unchanged `ETag` the response has no body.
@@ -45,9 +46,16 @@ impl Discovery {
     }
 }
 
-/// Publishes a new plan whenever the requested kinds or the served kinds change.
+/// The watches to keep open, and how to decode their objects.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedWatches {
+    pub(crate) plan: Arc<WatchPlan>,
+    pub(crate) decode: Arc<DecodeConfig>,
+}
+
+/// Publishes a new plan whenever the config or the served kinds change.
 pub(crate) struct Planner {
-    plans: watch::Sender<Arc<WatchPlan>>,
+    plans: watch::Sender<PlannedWatches>,
     ids: WatchIds,
     discovery_client: DiscoveryClient,
     discovery: Discovery,
@@ -59,33 +67,34 @@ impl Planner {
     /// Returns the planner and its plans. The first plan is made without discovery.
     pub(crate) fn new(
         client: Client,
-        config: WatcherConfig,
-        wanted: &[WantedKind],
-    ) -> (Self, watch::Receiver<Arc<WatchPlan>>) {
+        timing: WatcherConfig,
+        config: &WatchConfig,
+    ) -> (Self, watch::Receiver<PlannedWatches>) {
         let (discovery, mut ids) = (Discovery::default(), WatchIds::default());
-        let (plans, receiver) = watch::channel(Arc::new(plan(wanted, &discovery, &mut ids)));
-        let discovery_client = DiscoveryClient::new(client, config.idle_timeout);
+        let plan = Arc::new(plan(&config.kinds, &discovery, &mut ids));
+        let (plans, receiver) = watch::channel(PlannedWatches { plan, decode: config.decode.clone() });
+        let discovery_client = DiscoveryClient::new(client, timing.idle_timeout);
         (Self { plans, ids, discovery_client, discovery, is_failing: false }, receiver)
     }
 
-    /// Runs forever. `wanted` extracts the requested kinds from the settings. Discovery runs only while a kind is
-    /// requested that needs it.
-    pub(crate) async fn run<S>(
+    /// Runs forever. `select` returns the part of the config to follow. Discovery runs only while a kind is requested that
+    /// needs it.
+    pub(crate) async fn run<C>(
         mut self,
-        mut settings: watch::Receiver<Arc<S>>,
-        wanted: impl Fn(&S) -> Vec<WantedKind>,
+        mut config: watch::Receiver<Arc<C>>,
+        select: impl Fn(&C) -> &WatchConfig,
     ) {
         let mut next_discovery = Instant::now();
         loop {
-            let wanted = wanted(&settings.borrow_and_update().clone());
-            self.publish(&wanted);
-            let needs_discovery = wanted.iter().any(needs_discovery);
+            let current = select(&config.borrow_and_update()).clone();
+            self.publish(&current);
+            let needs_discovery = current.kinds.iter().any(needs_discovery);
             let discovery = async {
                 sleep_until(next_discovery).await;
                 self.discover().await;
             };
             tokio::select! {
-                () = changed(&mut settings) => {}
+                () = changed(&mut config, |config| *select(config) != current) => {}
                 () = discovery, if needs_discovery => next_discovery = Instant::now() + DISCOVERY_INTERVAL,
             }
         }
@@ -112,10 +121,10 @@ impl Planner {
         }
     }
 
-    fn publish(&mut self, wanted: &[WantedKind]) {
+    fn publish(&mut self, WatchConfig { kinds: wanted, decode }: &WatchConfig) {
         let plan = plan(wanted, &self.discovery, &mut self.ids);
-        let previous = self.plans.borrow().clone();
-        if *previous == plan {
+        let PlannedWatches { plan: previous, decode: previous_decode } = self.plans.borrow().clone();
+        if *previous == plan && previous_decode == *decode {
             return;
         }
         for unwatched in plan.unwatched.iter().filter(|unwatched| !previous.unwatched.contains(unwatched)) {
@@ -138,13 +147,13 @@ impl Planner {
                 info!(watch = %spec, %version, %requested, "The requested version is not served.");
             }
         }
-        self.plans.send_replace(Arc::new(plan));
+        self.plans.send_replace(PlannedWatches { plan: Arc::new(plan), decode: decode.clone() });
     }
 }
 
-/// Never resolves once the settings cannot change any more.
-async fn changed<S>(settings: &mut watch::Receiver<Arc<S>>) {
-    if settings.changed().await.is_err() {
+/// Waits for another config. Never resolves once the config cannot change any more.
+async fn changed<C>(config: &mut watch::Receiver<Arc<C>>, is_other: impl Fn(&C) -> bool) {
+    if config.wait_for(|config| is_other(config)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 use super::{
     ApiError, DecodeConfig, SchemaRequests, WatchMetrics, WatcherConfig,
     decode::{Decoded, ObjectDecoder},
+    planner::PlannedWatches,
     watcher::{Backoff, ReceiverClosed, Representation, WatchHandler, Watcher, WatcherEvent},
 };
 use crate::{
@@ -37,19 +38,13 @@ pub(crate) struct WatchDeps {
 
 /// Runs the watchers of the newest plan until the engine stops. A watcher that remains in the plan continues, unless its
 /// [`DecodeConfig`] changes. A watcher that panics is reported as down and restarted; the others continue.
-pub(crate) async fn run_watchers(
-    mut plans: watch::Receiver<Arc<WatchPlan>>,
-    mut decode_configs: watch::Receiver<Arc<DecodeConfig>>,
-    deps: WatchDeps,
-) {
-    let decode_config = decode_configs.borrow_and_update().clone();
+pub(crate) async fn run_watchers(mut plans: watch::Receiver<PlannedWatches>, deps: WatchDeps) {
+    let decode_config = plans.borrow().decode.clone();
     let mut supervisor = Supervisor { deps, decode_config, tasks: JoinSet::new(), watchers: HashMap::new() };
     loop {
-        let plan = plans.borrow_and_update().clone();
-        supervisor.decode_config = decode_configs.borrow_and_update().clone();
-        if supervisor.apply_plan(&plan).await.is_err()
-            || supervisor.supervise(&mut plans, &mut decode_configs).await.is_err()
-        {
+        let PlannedWatches { plan, decode } = plans.borrow_and_update().clone();
+        supervisor.decode_config = decode;
+        if supervisor.apply_plan(&plan).await.is_err() || supervisor.supervise(&mut plans).await.is_err() {
             return;
         }
     }
@@ -108,12 +103,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Restarts watchers that panic, until the plan or the configuration changes.
-    async fn supervise(
-        &mut self,
-        plans: &mut watch::Receiver<Arc<WatchPlan>>,
-        decode_configs: &mut watch::Receiver<Arc<DecodeConfig>>,
-    ) -> Result<(), ReceiverClosed> {
+    /// Restarts watchers that panic, until the plan changes.
+    async fn supervise(&mut self, plans: &mut watch::Receiver<PlannedWatches>) -> Result<(), ReceiverClosed> {
         loop {
             tokio::select! {
                 changed = plans.changed() => {
@@ -126,7 +117,6 @@ impl Supervisor {
                     }
                     return Err(ReceiverClosed);
                 }
-                Ok(()) = decode_configs.changed() => return Ok(()),
                 Some(result) = self.tasks.join_next_with_id() => self.restart_panicked(result).await?,
             }
         }

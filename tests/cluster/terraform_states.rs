@@ -12,13 +12,13 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::StateLocations,
+    config::{RuntimeConfig, Settings, StateLocations},
     event::Event,
     sources::{
         KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
-    types::{Baseline, BaselineOrigin, Clock, Scope, WatchHealth, WatchMode},
+    types::{Baseline, BaselineOrigin, Clock, Scope, Source, WatchHealth, WatchMode},
     watch::{ClusterConnection, client_from},
 };
 use serde_json::{Value, json};
@@ -115,15 +115,15 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         ClusterConnection { kubeconfig: Some(cluster.kubeconfig(User::Exporter)), context: None };
     let client = cluster.block_on(client_from(&connection)).unwrap();
     let key = random_key().unwrap();
-    let sources =
-        StateLocations { enabled: true, scope: Scope::new(["terraform"], []), ..StateLocations::default() };
-    let (_sources, sources) = watch::channel(Arc::new(sources));
+    let terraform = StateLocations { scope: Scope::new(["terraform"], []), ..StateLocations::default() };
+    let settings = Settings { sources: vec![Source::Terraform], terraform, ..Settings::default() };
+    let (_config, config) = watch::channel(Arc::new(RuntimeConfig::new(settings)));
     let (sender, mut changes) = mpsc::channel(16);
     let (declares, mut read) = watch::channel(Arc::default());
     let own_key = key.clone();
     let inputs = SourceContext {
         client,
-        settings: sources,
+        config,
         events: sender,
         declarations: declares,
         clock: Clock::system(),

@@ -59,7 +59,7 @@ fn deleted_object_is_missing_until_recreated_or_undeclared() {
     fixture.assert_verdict("a", VerdictKind::Missing);
     let snapshot = fixture.engine.snapshot();
     assert_eq!(snapshot.kinds[0].blocks.count(), 1, "one object exists");
-    assert!(!snapshot.kinds[0].blocks.get("shop", "a")[0].object.live().is_some());
+    assert!(snapshot.kinds[0].blocks.get("shop", "a")[0].object.live().is_none());
     fixture.observe("a", "u-new", "1");
     fixture.assert_verdict("a", VerdictKind::Replaced);
     let claim = fixture.claims("a").remove(0);

@@ -7,13 +7,13 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use drift_exporter::{
-    config::StateLocations,
+    config::Settings,
     diff::{
         manifest::Schemas,
         terraform::{Comparison, compare},
     },
     sources::terraform::{PART_LIMIT, PublishedBaseline, decode},
-    types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason},
+    types::{BaselineFault, BaselineOrigin, GroupKind, RedactionKey, SkipReason, Source},
 };
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ pub(crate) fn put(server: &ApiServer, secrets: &[Value]) {
 }
 
 fn start_source(server: &ApiServer) -> SourceFixture {
-    SourceFixture::start(server, StateLocations { enabled: true, ..StateLocations::default() })
+    SourceFixture::start(server, Settings { sources: vec![Source::Terraform], ..Settings::default() })
 }
 
 #[tokio::test(start_paused = true)]

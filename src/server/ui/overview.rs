@@ -70,7 +70,7 @@ pub(crate) async fn overview(
     let main = html! {
         main.overview {
             @if caller.sees_everything() {
-                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             }
             (watch_banners(&snapshot))
             (source_banners(&snapshot))

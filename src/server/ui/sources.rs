@@ -31,7 +31,7 @@ pub(crate) async fn sources(State(exposed): State<Arc<Exposed>>, caller: Caller)
     let main = html! {
         main.sources {
             @if caller.sees_everything() {
-                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems.borrow(), now))
+                (settings_banner(&exposed.reload_status.borrow(), &exposed.team_problems(), now))
             }
             (watch_banners(&snapshot))
             (source_banners(&snapshot))
