@@ -561,3 +561,37 @@ fn covers(current: &DecodeConfig, needed: &DecodeConfig) -> bool {
         && current.jobs == needed.jobs
         && needed.label_names.iter().all(|name| current.label_names.binary_search(name).is_ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::{
+        Arc, ConfigInputs, ConfigReconciler, Duration, Event, RedactionKey, RuleConfig, RuleSet,
+        RuntimeConfig, Settings, SettingsHandle, mpsc, read_yaml, timeout, watch,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn rules_are_queued_before_the_config_that_lists_objects_again() {
+        let (config, published) = watch::channel(Arc::new(RuntimeConfig::new(Settings::default())));
+        let (events, mut queue) = mpsc::channel(1);
+        let mut reconciler = ConfigReconciler::new(ConfigInputs {
+            config: config.clone(),
+            teams: watch::channel(Arc::default()).1,
+            declared: Vec::new(),
+            redaction_key: RedactionKey::new([1; 32]),
+            events: events.clone(),
+        });
+        let reads_label = || published.borrow().watch.decode.label_names.iter().any(|name| &**name == "team");
+        let rule = "[{name: mine, match: {labels: {team: a}}, effect: ignore}]";
+        let rules = RuleConfig { rules: read_yaml(rule).unwrap(), ..RuleConfig::default() };
+        let rules = Arc::new(RuleSet::compile(&rules).unwrap());
+        SettingsHandle::new(config).replace(Settings { rules, ..Settings::default() });
+        events.send(Event::Tick).await.unwrap();
+        let mut reconcile = pin!(reconciler.reconcile());
+        assert!(timeout(Duration::from_secs(60), reconcile.as_mut()).await.is_err(), "the queue is full");
+        assert!(!reads_label() && matches!(queue.recv().await, Some(Event::Tick)));
+        reconcile.await;
+        assert!(reads_label() && matches!(queue.try_recv(), Ok(Event::Rules(_))));
+    }
+}

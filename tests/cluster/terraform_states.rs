@@ -18,7 +18,7 @@ use drift_exporter::{
         KindRequirements, SourceContext,
         terraform::{random_key, run},
     },
-    types::{Baseline, BaselineOrigin, Clock, Scope, Source, WatchHealth, WatchMode},
+    types::{Baseline, BaselineOrigin, Clock, GroupKind, Scope, Source, WatchHealth, WatchMode},
     watch::{ClusterConnection, client_from},
 };
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ fn states_and_published_baselines_need_only_list_and_watch() {
         assert!(matches!(next(&mut changes).await, Event::SourceHealth(_, WatchHealth::Up)));
         read.changed().await.unwrap();
         let requirements = KindRequirements::from_declarations(&own_key, [&**read.borrow()].into_iter());
-        let redaction = requirements.documents[&("".into(), "ConfigMap".into())].clone();
+        let redaction = requirements.documents[&GroupKind::new("", "ConfigMap").into_owned()].clone();
         assert_eq!(redaction.fields("v1", "shop", "c0"), ["data"]);
         assert_eq!(redaction.keys().len(), 2, "the key of the process and the key of the baseline");
     });
